@@ -1,1 +1,60 @@
-//! Placeholder.
+//! The contract between people, the operator and the plugin: the kinds of `appdeploy.dev/v1alpha1`,
+//! their schema, and every name that appears in a cluster.
+//!
+//! The doc comments of the types are what `kubectl explain` prints. A label, an annotation or a field
+//! manager is spelled out here and nowhere else. Nothing in this crate knows a client, a clock or a runtime.
+
+pub mod app;
+pub mod pod;
+pub mod quantity;
+pub mod status;
+
+pub use app::{AppDeploy, AppDeploySpec, Expose, Tls};
+pub use pod::{
+    EnvVar, EnvVarSource, HealthCheck, ImagePullPolicy, KeyRef, LocalObjectReference, PodFields, Resources,
+    SecurityProfile,
+};
+pub use quantity::Quantity;
+pub use status::{AppDeployStatus, Cause};
+
+/// The API group of all kinds.
+pub const GROUP: &str = "appdeploy.dev";
+/// The only version that is served. It grows by optional fields and never loses or renames one.
+pub const VERSION: &str = "v1alpha1";
+
+/// The field manager of everything the operator writes.
+pub const FIELD_MANAGER: &str = "appdeploy";
+/// The namespace that the operator is installed into.
+pub const OPERATOR_NAMESPACE: &str = "appdeploy-system";
+
+/// Well-known and own labels.
+pub mod label {
+    /// Names the tool that manages an object; its value on every child is [`MANAGED_BY_VALUE`].
+    pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+    /// The value of [`MANAGED_BY`] on every child.
+    pub const MANAGED_BY_VALUE: &str = "appdeploy";
+    /// The name of the application.
+    pub const NAME: &str = "app.kubernetes.io/name";
+    /// The product an object of the installation belongs to; its value is [`PART_OF_VALUE`].
+    pub const PART_OF: &str = "app.kubernetes.io/part-of";
+    /// The value of [`PART_OF`] on everything that `install` makes.
+    pub const PART_OF_VALUE: &str = "appdeploy";
+    /// The name of the AppDeploy that a pod belongs to. The one label in the selector of its Deployment and
+    /// its Service, for ever: a selector can't be changed.
+    pub const APP: &str = "appdeploy.dev/app";
+    /// The name of the PodSet that a pod belongs to. A label of its own, so that the two kinds never select
+    /// each other's pods.
+    pub const PODSET: &str = "appdeploy.dev/podset";
+}
+
+/// Annotations that the operator and the plugin write.
+pub mod annotation {
+    /// A hash of what was wanted of a child when it was last written. A different hash means that the wish
+    /// has changed, and with it perhaps lost a field, which comparing values alone could not tell.
+    pub const DESIRED_HASH: &str = "appdeploy.dev/desired-hash";
+    /// The part of the AppDeploy's spec that the pods of a Deployment are made from, as JSON. Kubernetes
+    /// copies it to each ReplicaSet, where it is the record of a revision.
+    pub const REVISION_SPEC: &str = "appdeploy.dev/revision-spec";
+    /// The plugin writes the time of a restart here, on the AppDeploy; the operator puts it into the pods.
+    pub const RESTARTED_AT: &str = "appdeploy.dev/restarted-at";
+}

@@ -1,0 +1,29 @@
+//! Prints the CustomResourceDefinitions as YAML: `make manifests` puts them into `config/crd`.
+
+use std::io::Write as _;
+
+use kube::CustomResourceExt as _;
+use serde_json::Value;
+
+fn main() -> anyhow::Result<()> {
+    let crd = whole_numbers(serde_json::to_value(crd::AppDeploy::crd())?);
+    std::io::stdout().write_all(serde_yaml::to_string(&crd)?.as_bytes())?;
+    Ok(())
+}
+
+/// Writes `65535.0` as `65535`, as the API server gives it back: limits are floating point in the schema's types.
+fn whole_numbers(value: Value) -> Value {
+    match value {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a whole number below 2^53 is exact in both"
+        )]
+        Value::Number(n) => match n.as_f64() {
+            Some(f) if f.fract() == 0.0 && f.abs() < 9e15 => Value::from(f as i64),
+            _ => Value::Number(n),
+        },
+        Value::Array(items) => items.into_iter().map(whole_numbers).collect(),
+        Value::Object(map) => map.into_iter().map(|(k, v)| (k, whole_numbers(v))).collect(),
+        other => other,
+    }
+}

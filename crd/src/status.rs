@@ -1,0 +1,68 @@
+//! What the operator says about an application.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the operator saw and did. Written by the operator alone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AppDeployStatus {
+    /// The generation of the spec that this status is about. Older than `metadata.generation`: the operator
+    /// has not seen the last change yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The number of pods that exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// The number of pods that are ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_replicas: Option<i32>,
+    /// The number of pods that run the current spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_replicas: Option<i32>,
+    /// The pods' label selector, for `kubectl scale` and a HorizontalPodAutoscaler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<String>,
+    /// Where the application answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The address of the load balancer behind the URL, or of the Service where there is no Ingress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Why the application does not work, and what to do about it. Absent when it works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    /// `Ready`, and, only while they are true, `Reconciling` (on its way) and `Stalled` (needs somebody).
+    /// `Exposed` says whether the application can be reached from outside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["type".into()]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// The root cause of what does not work.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Cause {
+    /// One word, the same as the reason of the Ready condition.
+    pub reason: String,
+    /// One sentence that names the object and what is wrong with it.
+    pub message: String,
+    /// The command to run next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// The types of the conditions, after kstatus: `Ready` is always there, the others only while they are true.
+/// See <https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md>.
+pub mod condition {
+    /// The application serves with all its replicas.
+    pub const READY: &str = "Ready";
+    /// The operator or Kubernetes is still at work; nobody needs to do anything.
+    pub const RECONCILING: &str = "Reconciling";
+    /// Nothing will change until somebody changes something.
+    pub const STALLED: &str = "Stalled";
+    /// The application can be reached through its Ingress.
+    pub const EXPOSED: &str = "Exposed";
+}
