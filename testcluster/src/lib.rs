@@ -1,1 +1,5 @@
-//! Placeholder.
+//! A real Kubernetes on this machine, for tests: no container runtime, no registry, no root.
+//!
+//! [`binaries`] builds the programs once.
+
+pub mod binaries;

@@ -1,0 +1,150 @@
+//! The programs of a cluster, in pinned versions, built from source into a cache outside the checkout.
+//!
+//! Upstream's release files and container registries are not needed: each program is a Go
+//! module, whose `go.mod` and `go.sum` lie under `build/` and are part of this crate. So a
+//! version is changed in one place, and the checksums of all that goes into a build are known.
+
+mod build;
+mod program;
+mod progress;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use program::{Component, Program};
+pub use progress::{Lines, Progress, Quiet};
+
+/// Why a program is not there.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Neither of the variables that tell where a cache may lie is set.
+    #[error("found no place for the cache of built programs: set APPDEPLOY_CACHE to a folder")]
+    FindCache,
+    /// There is no Go.
+    #[error(
+        "found no `go` on the PATH, which {program} is built with: \
+         install Go 1.26 or newer (https://go.dev/doc/install)"
+    )]
+    FindGo {
+        /// What was to be built.
+        program: Program,
+    },
+    /// Go did not start.
+    #[error("failed to run `go` to build {program}")]
+    RunGo {
+        /// What was to be built.
+        program: Program,
+        /// Why it did not start.
+        source: io::Error,
+    },
+    /// Go refused.
+    #[error("failed to build {program}; Go 1.26 or newer and a module proxy are needed, and `go` said:\n{output}")]
+    Build {
+        /// What was to be built.
+        program: Program,
+        /// What `go` said.
+        output: String,
+    },
+    /// The cache could not be written.
+    #[error("failed to write {}: set APPDEPLOY_CACHE to another folder, or make room", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// Programs that are there.
+#[derive(Debug, Clone)]
+pub struct Binaries {
+    root: PathBuf,
+}
+
+impl Binaries {
+    /// Builds what is missing of `components`, and returns when all of it is there.
+    ///
+    /// Several processes may ask for the same at once: one builds, the others wait.
+    ///
+    /// # Errors
+    /// When Go is missing or refuses, or the cache can't be written.
+    pub fn ensure(components: &[Component], progress: &mut dyn Progress) -> Result<Self, Error> {
+        let binaries = Self {
+            root: cache()?.join("bin"),
+        };
+        let missing: Vec<Program> = components
+            .iter()
+            .flat_map(|component| component.programs())
+            .copied()
+            .filter(|program| !binaries.path(*program).exists())
+            .collect();
+        for (index, program) in missing.iter().enumerate() {
+            binaries.build(*program, index + 1, missing.len(), progress)?;
+        }
+        Ok(binaries)
+    }
+
+    /// Returns where `program` lies. It is there if its component was ensured.
+    #[must_use]
+    pub fn path(&self, program: Program) -> PathBuf {
+        self.root.join(program.folder()).join(program.name())
+    }
+
+    /// Returns the folder that holds etcd and all programs of Kubernetes.
+    #[must_use]
+    pub fn dir(&self) -> PathBuf {
+        self.root.join(Program::KubeApiserver.folder())
+    }
+
+    fn build(&self, program: Program, nth: usize, of: usize, progress: &mut dyn Progress) -> Result<(), Error> {
+        let target = self.path(program);
+        let folder = self.root.join(program.folder());
+        let io = |source| Error::Write {
+            path: folder.clone(),
+            source,
+        };
+        fs::create_dir_all(&folder).map_err(io)?;
+        let _lock = lock(&folder, || progress.waiting(program)).map_err(io)?;
+        if target.exists() {
+            return Ok(());
+        }
+        progress.building(program, nth, of);
+        let scratch = tempfile::Builder::new()
+            .prefix(".build-")
+            .tempdir_in(&folder)
+            .map_err(io)?;
+        build::build(program, scratch.path(), &target, progress)
+    }
+}
+
+/// Returns where `program` comes from, for a person to read.
+fn origin(program: Program) -> String {
+    let module = program.module();
+    format!("{} {}", module.name, module.version)
+}
+
+/// Takes the folder's lock, which the kernel gives back even if this process is killed.
+fn lock(folder: &Path, waiting: impl FnOnce()) -> io::Result<File> {
+    let file = File::create(folder.join(".lock"))?;
+    if let Err(fs::TryLockError::WouldBlock) = file.try_lock() {
+        waiting();
+        file.lock()?;
+    }
+    Ok(file)
+}
+
+/// Returns the folder for all that AppDeploy's tests keep between runs.
+fn cache() -> Result<PathBuf, Error> {
+    let folder = |variable: &str| {
+        std::env::var_os(variable)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let cache = folder("APPDEPLOY_CACHE")
+        .or_else(|| folder("XDG_CACHE_HOME").map(|cache| cache.join("appdeploy")))
+        .or_else(|| folder("HOME").map(|home| home.join(".cache/appdeploy")))
+        .ok_or(Error::FindCache)?;
+    // `go` runs in a folder of its own, where a relative path would be another one.
+    std::path::absolute(&cache).map_err(|source| Error::Write { path: cache, source })
+}

@@ -1,0 +1,91 @@
+//! Runs `go build` for one program.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Error, Program, Progress};
+
+/// How often a long build says that it is still at it.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
+
+/// Builds `program` in `scratch`, and moves it to `target` when it is whole.
+pub(super) fn build(program: Program, scratch: &Path, target: &Path, progress: &mut dyn Progress) -> Result<(), Error> {
+    let module = program.module();
+    let workdir = scratch.join(module.name);
+    let out = scratch.join(program.name());
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::Write { path, source }
+    };
+    std::fs::create_dir_all(&workdir).map_err(io(&workdir))?;
+    for (name, text) in [("go.mod", module.go_mod), ("go.sum", module.go_sum)] {
+        let path = workdir.join(name);
+        std::fs::write(&path, text).map_err(io(&path))?;
+    }
+
+    let started = Instant::now();
+    let (status, output) = wait(command(program, &workdir, &out), |elapsed| {
+        progress.still_building(program, elapsed)
+    })
+    .map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => Error::FindGo { program },
+        _ => Error::RunGo { program, source },
+    })?;
+    if !status.success() {
+        return Err(Error::Build {
+            program,
+            output: output.trim_end().to_owned(),
+        });
+    }
+    let bytes = std::fs::metadata(&out).map_err(io(&out))?.len();
+    // Within one file system, so that nobody ever sees half a program.
+    std::fs::rename(&out, target).map_err(io(target))?;
+    progress.built(program, started.elapsed(), bytes);
+    Ok(())
+}
+
+fn command(program: Program, workdir: &Path, out: &PathBuf) -> Command {
+    let mut go = Command::new("go");
+    go.arg("build")
+        .arg("-ldflags")
+        .arg(program.module().ldflags())
+        .arg("-o")
+        .arg(out)
+        .arg(program.package());
+    // The caller's own Go settings are for the caller's own code. Without cgo no C compiler is
+    // needed, and what is built runs on any Linux.
+    go.current_dir(workdir)
+        .env("GOFLAGS", "-mod=readonly -trimpath -buildvcs=false")
+        .env("GOWORK", "off")
+        .env("CGO_ENABLED", "0")
+        .env_remove("GOOS")
+        .env_remove("GOARCH");
+    go
+}
+
+fn wait(mut command: Command, mut still: impl FnMut(Duration)) -> io::Result<(ExitStatus, String)> {
+    let started = Instant::now();
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || send.send(child.wait_with_output()));
+    loop {
+        match receive.recv_timeout(SIGN_OF_LIFE) {
+            Ok(done) => {
+                let done = done?;
+                return Ok((done.status, String::from_utf8_lossy(&done.stderr).into_owned()));
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => still(started.elapsed()),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::other("the thread that waited is gone"));
+            }
+        }
+    }
+}
