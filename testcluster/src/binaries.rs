@@ -135,7 +135,10 @@ fn lock(folder: &Path, waiting: impl FnOnce()) -> io::Result<File> {
 }
 
 /// Returns the folder for all that AppDeploy's tests keep between runs.
-fn cache() -> Result<PathBuf, Error> {
+///
+/// # Errors
+/// When no variable tells where it may lie.
+pub fn cache() -> Result<PathBuf, Error> {
     let folder = |variable: &str| {
         std::env::var_os(variable)
             .filter(|value| !value.is_empty())
