@@ -15,7 +15,8 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
 /// Builds `program` in `scratch`, and moves it to `target` when it is whole.
 pub(super) fn build(program: Program, scratch: &Path, target: &Path, progress: &mut dyn Progress) -> Result<(), Error> {
     let module = program.module();
-    let workdir = scratch.join(module.name);
+    // Not the module's name: the program may have the same, and `go` then writes into the folder.
+    let workdir = scratch.join("module");
     let out = scratch.join(program.name());
     let io = |path: &Path| {
         let path = path.to_owned();
