@@ -1,0 +1,174 @@
+//! The pods of an application.
+
+use std::collections::BTreeMap;
+
+use crd::{EnvVar, HealthCheck, PodFields, Quantity, SecurityProfile, annotation};
+use k8s_openapi::api::core::v1::{
+    self as core, Capabilities, ConfigMapKeySelector, Container, ContainerPort, EnvVarSource, HTTPGetAction,
+    PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile, SecretKeySelector,
+    SecurityContext, TCPSocketAction,
+};
+use k8s_openapi::apimachinery::pkg::api::resource;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::{CONTAINER, PORT, labels};
+use crate::Valid;
+
+/// How often a start-up probe asks, in seconds. Short, so that an application that starts fast is ready fast.
+const STARTUP_PERIOD: i32 = 2;
+
+pub(super) fn render(app: &Valid<'_>) -> PodTemplateSpec {
+    let restricted = app.pod.security_profile == SecurityProfile::Restricted;
+    PodTemplateSpec {
+        metadata: Some(ObjectMeta {
+            labels: Some(labels(&app.name)),
+            annotations: app
+                .restarted_at
+                .as_ref()
+                .map(|time| BTreeMap::from([(annotation::RESTARTED_AT.to_owned(), time.clone())])),
+            ..ObjectMeta::default()
+        }),
+        spec: Some(PodSpec {
+            // An application that does not talk to the API server needs no key to it; the environment
+            // variables of every Service of the namespace are of no use to anybody.
+            automount_service_account_token: Some(false),
+            enable_service_links: Some(false),
+            security_context: Some(PodSecurityContext {
+                run_as_non_root: restricted.then_some(true),
+                seccomp_profile: Some(SeccompProfile {
+                    type_: "RuntimeDefault".into(),
+                    localhost_profile: None,
+                }),
+                ..PodSecurityContext::default()
+            }),
+            image_pull_secrets: some_list(&app.pod.image_pull_secrets, |secret| core::LocalObjectReference {
+                name: secret.name.clone(),
+            }),
+            containers: vec![container(app.pod, restricted)],
+            ..PodSpec::default()
+        }),
+    }
+}
+
+fn container(pod: &PodFields, restricted: bool) -> Container {
+    let probes = pod.health_check.as_ref().and_then(|check| Probes::of(check, pod.port));
+    Container {
+        name: CONTAINER.into(),
+        image: Some(pod.image.clone()),
+        image_pull_policy: pod.image_pull_policy.map(|policy| policy.as_str().to_owned()),
+        command: some_list(&pod.command, Clone::clone),
+        args: some_list(&pod.args, Clone::clone),
+        env: some_list(&pod.env, env_var),
+        ports: pod.port.map(|port| {
+            vec![ContainerPort {
+                name: Some(PORT.into()),
+                container_port: port,
+                protocol: Some("TCP".into()),
+                ..ContainerPort::default()
+            }]
+        }),
+        resources: pod.resources.as_ref().map(|resources| ResourceRequirements {
+            requests: quantities(&resources.requests),
+            limits: quantities(&resources.limits),
+            ..ResourceRequirements::default()
+        }),
+        startup_probe: probes.as_ref().map(Probes::startup),
+        readiness_probe: probes.as_ref().map(|probes| probes.steady(3)),
+        // Slower to act than readiness: an application under load should lose its traffic before its life.
+        liveness_probe: probes.as_ref().map(|probes| probes.steady(6)),
+        security_context: Some(SecurityContext {
+            allow_privilege_escalation: Some(false),
+            capabilities: restricted.then(|| Capabilities {
+                drop: Some(vec!["ALL".into()]),
+                ..Capabilities::default()
+            }),
+            ..SecurityContext::default()
+        }),
+        ..Container::default()
+    }
+}
+
+/// A health check with its defaults spelled out.
+struct Probes<'a> {
+    path: Option<&'a str>,
+    port: i32,
+    period: i32,
+    timeout: i32,
+    startup: i32,
+}
+
+impl<'a> Probes<'a> {
+    fn of(check: &'a HealthCheck, port: Option<i32>) -> Option<Self> {
+        Some(Self {
+            path: check.path.as_deref(),
+            port: check.port.or(port)?,
+            period: check.period_seconds.unwrap_or(10),
+            timeout: check.timeout_seconds.unwrap_or(1),
+            startup: check.startup_seconds.unwrap_or(60),
+        })
+    }
+
+    fn startup(&self) -> Probe {
+        self.probe(
+            STARTUP_PERIOD,
+            self.startup.div_euclid(STARTUP_PERIOD) + self.startup.rem_euclid(STARTUP_PERIOD),
+        )
+    }
+
+    fn steady(&self, failures: i32) -> Probe {
+        self.probe(self.period, failures)
+    }
+
+    fn probe(&self, period: i32, failures: i32) -> Probe {
+        let port = IntOrString::Int(self.port);
+        Probe {
+            http_get: self.path.map(|path| HTTPGetAction {
+                path: Some(path.to_owned()),
+                port: port.clone(),
+                scheme: Some("HTTP".into()),
+                ..HTTPGetAction::default()
+            }),
+            tcp_socket: self.path.is_none().then(|| TCPSocketAction {
+                host: None,
+                port: port.clone(),
+            }),
+            period_seconds: Some(period),
+            timeout_seconds: Some(self.timeout),
+            failure_threshold: Some(failures),
+            ..Probe::default()
+        }
+    }
+}
+
+fn env_var(var: &EnvVar) -> core::EnvVar {
+    core::EnvVar {
+        name: var.name.clone(),
+        value: var.value.clone(),
+        value_from: var.value_from.as_ref().map(|source| EnvVarSource {
+            secret_key_ref: source.secret_key_ref.as_ref().map(|key| SecretKeySelector {
+                name: key.name.clone(),
+                key: key.key.clone(),
+                optional: key.optional,
+            }),
+            config_map_key_ref: source.config_map_key_ref.as_ref().map(|key| ConfigMapKeySelector {
+                name: key.name.clone(),
+                key: key.key.clone(),
+                optional: key.optional,
+            }),
+            ..EnvVarSource::default()
+        }),
+    }
+}
+
+fn quantities(amounts: &BTreeMap<String, Quantity>) -> Option<BTreeMap<String, resource::Quantity>> {
+    let amounts: BTreeMap<_, _> = amounts
+        .iter()
+        .map(|(name, amount)| (name.clone(), resource::Quantity(amount.0.clone())))
+        .collect();
+    (!amounts.is_empty()).then_some(amounts)
+}
+
+fn some_list<T, U>(items: &[T], convert: impl Fn(&T) -> U) -> Option<Vec<U>> {
+    (!items.is_empty()).then(|| items.iter().map(convert).collect())
+}

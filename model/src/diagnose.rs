@@ -1,0 +1,422 @@
+//! Why an application does not work, in one sentence, and the command to run next.
+
+use crate::observed::{Observed, Rollout};
+use crate::valid::{Route, Valid};
+use crate::{ChildKind, Failure, Sight};
+
+/// The reason of the Ready condition. The words are part of the API: people and alerts match on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// Everything is as wanted.
+    Available,
+    /// Nothing runs, and nothing is meant to.
+    ScaledToZero,
+    /// Kubernetes is at work.
+    Progressing,
+    /// The pods are ready; the ingress controller has not published an address yet.
+    AddressPending,
+    /// The application is being deleted.
+    Deleting,
+    /// The spec can't be turned into children.
+    InvalidSpec,
+    /// The stored object does not fit the schema.
+    Unreadable,
+    /// A child's name is taken by somebody else's object.
+    NameConflict,
+    /// The API server or a webhook does not take a child.
+    Rejected,
+    /// The operator lacks a right.
+    Forbidden,
+    /// A kind can't be watched.
+    WatchFailed,
+    /// The API server does not answer as it should.
+    ApiUnavailable,
+    /// The namespace is being deleted.
+    NamespaceTerminating,
+    /// The registry has no such image.
+    ImageNotFound,
+    /// What is written as image is none.
+    InvalidImageName,
+    /// The registry wants another password, or hides the image.
+    ImagePullDenied,
+    /// The registry could not be reached or failed.
+    ImagePullFailed,
+    /// No node has room, or none may be used.
+    Unschedulable,
+    /// A Secret that the spec refers to does not exist.
+    MissingSecret,
+    /// A ConfigMap that the spec refers to does not exist.
+    MissingConfigMap,
+    /// A Secret or ConfigMap lacks the key that the spec refers to.
+    MissingKey,
+    /// The profile forbids to run as root, and the image does.
+    RunsAsRoot,
+    /// The application ends by itself.
+    CrashLoop,
+    /// The application used more memory than its limit.
+    OutOfMemory,
+    /// The container could not be started.
+    ContainerFailed,
+    /// The node threw the pod out.
+    Evicted,
+    /// A ResourceQuota or LimitRange is in the way.
+    QuotaExceeded,
+    /// The namespace enforces a Pod Security Standard that the pods don't meet.
+    PodSecurity,
+    /// Pods are refused for another reason.
+    PodsRefused,
+    /// The pods run, but their health check fails.
+    NotHealthy,
+    /// There was no progress for ten minutes.
+    ProgressDeadlineExceeded,
+}
+
+impl Reason {
+    /// Returns the word in the condition.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Available => "Available",
+            Self::ScaledToZero => "ScaledToZero",
+            Self::Progressing => "Progressing",
+            Self::AddressPending => "AddressPending",
+            Self::Deleting => "Deleting",
+            Self::InvalidSpec => "InvalidSpec",
+            Self::Unreadable => "Unreadable",
+            Self::NameConflict => "NameConflict",
+            Self::Rejected => "Rejected",
+            Self::Forbidden => "Forbidden",
+            Self::WatchFailed => "WatchFailed",
+            Self::ApiUnavailable => "ApiUnavailable",
+            Self::NamespaceTerminating => "NamespaceTerminating",
+            Self::ImageNotFound => "ImageNotFound",
+            Self::InvalidImageName => "InvalidImageName",
+            Self::ImagePullDenied => "ImagePullDenied",
+            Self::ImagePullFailed => "ImagePullFailed",
+            Self::Unschedulable => "Unschedulable",
+            Self::MissingSecret => "MissingSecret",
+            Self::MissingConfigMap => "MissingConfigMap",
+            Self::MissingKey => "MissingKey",
+            Self::RunsAsRoot => "RunsAsRoot",
+            Self::CrashLoop => "CrashLoop",
+            Self::OutOfMemory => "OutOfMemory",
+            Self::ContainerFailed => "ContainerFailed",
+            Self::Evicted => "Evicted",
+            Self::QuotaExceeded => "QuotaExceeded",
+            Self::PodSecurity => "PodSecurity",
+            Self::PodsRefused => "PodsRefused",
+            Self::NotHealthy => "NotHealthy",
+            Self::ProgressDeadlineExceeded => "ProgressDeadlineExceeded",
+        }
+    }
+
+    /// Whether the application is as wanted.
+    #[must_use]
+    pub const fn is_ready(self) -> bool {
+        matches!(self, Self::Available | Self::ScaledToZero)
+    }
+
+    /// Whether it is normal to be here for a while.
+    #[must_use]
+    pub const fn is_progress(self) -> bool {
+        matches!(self, Self::Progressing | Self::AddressPending | Self::Deleting)
+    }
+
+    /// Whether nothing changes until somebody changes something. What may pass by itself (a registry that is
+    /// down, a node that a cluster autoscaler adds, a database that an application waits for) is not stalled.
+    #[must_use]
+    pub const fn is_stalled(self) -> bool {
+        matches!(
+            self,
+            Self::InvalidSpec
+                | Self::Unreadable
+                | Self::NameConflict
+                | Self::Rejected
+                | Self::Forbidden
+                | Self::ImageNotFound
+                | Self::InvalidImageName
+                | Self::ImagePullDenied
+                | Self::MissingSecret
+                | Self::MissingConfigMap
+                | Self::MissingKey
+                | Self::RunsAsRoot
+                | Self::PodSecurity
+                | Self::ProgressDeadlineExceeded
+        )
+    }
+}
+
+/// What to say of an application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// One word.
+    pub reason: Reason,
+    /// One sentence without full stop.
+    pub message: String,
+    /// The command to run next, where there is one.
+    pub next: Option<String>,
+}
+
+/// Who is asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The application's name.
+    pub name: &'a str,
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// Whether an Ingress must have an address before the application counts as ready.
+    pub needs_address: bool,
+}
+
+/// Finds the root cause: what failed to be written, then what refuses the pods, then what a pod says, then what
+/// is only on its way.
+#[must_use]
+pub fn diagnose(
+    subject: Subject<'_>,
+    valid: Option<&Valid<'_>>,
+    observed: &Observed,
+    failures: &[Failure],
+) -> Diagnosis {
+    if subject.deleting {
+        return said(
+            Reason::Deleting,
+            "it is being deleted, with its Deployment, Service and Ingress",
+            None,
+        );
+    }
+    if let Some(failure) = failures.first() {
+        return of_failure(subject, failure);
+    }
+    let (Some(valid), Some(rollout)) = (valid, observed.deployment.seen().and_then(|child| child.rollout())) else {
+        return said(Reason::Progressing, "the Deployment is being created", None);
+    };
+    if rollout.is_complete() {
+        return of_route(subject, valid, observed, rollout);
+    }
+    if let Some(refusal) = &rollout.refused {
+        return of_refusal(subject, refusal);
+    }
+    let troubles = observed
+        .pods
+        .iter()
+        .filter(|pod| !pod.deleting)
+        .filter_map(|pod| pod.trouble.as_ref());
+    // What somebody has to change comes before what may pass; among equals the first, for a steady message.
+    if let Some(trouble) = troubles.min_by_key(|trouble| (!trouble.reason.is_stalled(), trouble.reason.as_str())) {
+        return of_pod(subject, trouble.reason, &trouble.detail);
+    }
+    let ready = format!(
+        "{} of {} pods are ready",
+        rollout.ready.min(rollout.wanted),
+        rollout.wanted
+    );
+    if rollout.overdue {
+        let next = format!(
+            "kubectl describe pods -n {} -l {}={}",
+            subject.namespace,
+            crd::label::APP,
+            subject.name
+        );
+        return said(
+            Reason::ProgressDeadlineExceeded,
+            &format!("{ready}, and there was no progress for ten minutes"),
+            Some(next),
+        );
+    }
+    said(Reason::Progressing, &ready, None)
+}
+
+fn said(reason: Reason, message: &str, next: Option<String>) -> Diagnosis {
+    Diagnosis {
+        reason,
+        message: message.to_owned(),
+        next,
+    }
+}
+
+fn edit(subject: Subject<'_>) -> String {
+    format!("kubectl edit appdeploy {} -n {}", subject.name, subject.namespace)
+}
+
+fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
+    let Subject { name, namespace, .. } = subject;
+    let (reason, next) = match failure {
+        Failure::Invalid(_) | Failure::Unreadable(_) => {
+            let reason = if matches!(failure, Failure::Invalid(_)) {
+                Reason::InvalidSpec
+            } else {
+                Reason::Unreadable
+            };
+            (reason, Some(edit(subject)))
+        }
+        Failure::NameConflict { kind, .. } => {
+            let kind = kind.as_str().to_lowercase();
+            (
+                Reason::NameConflict,
+                Some(format!("kubectl get {kind} {name} -n {namespace} -o yaml")),
+            )
+        }
+        Failure::Rejected { message, .. } if is_quota(message) => (
+            Reason::QuotaExceeded,
+            Some(format!("kubectl describe quota -n {namespace}")),
+        ),
+        Failure::Rejected { .. } => (Reason::Rejected, Some(edit(subject))),
+        Failure::Forbidden(_) => (Reason::Forbidden, Some("kubectl appdeploy install".to_owned())),
+        Failure::Blind { resource, .. } => (
+            Reason::WatchFailed,
+            Some(format!("kubectl get {resource} -n {namespace}")),
+        ),
+        Failure::NamespaceTerminating => (
+            Reason::NamespaceTerminating,
+            Some(format!("kubectl get namespace {namespace}")),
+        ),
+        Failure::Unavailable { .. } => (
+            Reason::ApiUnavailable,
+            Some(format!(
+                "kubectl logs -n {} deployment/appdeploy-operator",
+                crd::OPERATOR_NAMESPACE
+            )),
+        ),
+    };
+    said(reason, &failure.to_string(), next)
+}
+
+fn is_quota(message: &str) -> bool {
+    message.contains("exceeded quota") || message.contains("failed quota") || message.contains("must specify limits")
+}
+
+/// The ReplicaSet's own words: `pods "web-5d8f-" is forbidden: exceeded quota: small, requested: …`.
+fn of_refusal(subject: Subject<'_>, refusal: &str) -> Diagnosis {
+    let detail = refusal
+        .split_once("is forbidden: ")
+        .map_or(refusal, |(_, detail)| detail);
+    let namespace = subject.namespace;
+    if is_quota(refusal) {
+        return said(
+            Reason::QuotaExceeded,
+            &format!("the namespace's quota allows no more pods: {detail}"),
+            Some(format!("kubectl describe quota -n {namespace}")),
+        );
+    }
+    if refusal.contains("violates PodSecurity") {
+        let patch = r#"{"spec":{"securityProfile":"restricted"}}"#;
+        return said(
+            Reason::PodSecurity,
+            &format!("the namespace refuses the pods: {detail}"),
+            Some(format!(
+                "kubectl patch appdeploy {} -n {namespace} --type merge -p '{patch}'",
+                subject.name
+            )),
+        );
+    }
+    said(
+        Reason::PodsRefused,
+        &format!("pods can't be created: {detail}"),
+        Some(format!(
+            "kubectl describe replicaset -n {namespace} -l {}={}",
+            crd::label::APP,
+            subject.name
+        )),
+    )
+}
+
+fn of_pod(subject: Subject<'_>, reason: Reason, detail: &str) -> Diagnosis {
+    let Subject { name, namespace, .. } = subject;
+    let pods = format!("-n {namespace} -l {}={name}", crd::label::APP);
+    let logs = Some(format!("kubectl logs {pods} --all-pods --previous"));
+    let describe = Some(format!("kubectl describe pods {pods}"));
+    let quoted = |detail: &str| detail.split('"').nth(1).unwrap_or("NAME").to_owned();
+    let (message, next) = match reason {
+        Reason::ImageNotFound => (format!("image {detail} was not found"), Some(edit(subject))),
+        Reason::InvalidImageName => (format!("{detail} is not the name of an image"), Some(edit(subject))),
+        Reason::ImagePullDenied => (
+            format!(
+                "the registry does not give out {detail}: the password is wrong or missing, or there is no such image"
+            ),
+            Some(format!(
+                "kubectl create secret docker-registry REGISTRY -n {namespace} --docker-server=HOST --docker-username=USER --docker-password=PASSWORD"
+            )),
+        ),
+        Reason::ImagePullFailed => (format!("the image can't be pulled: {detail}"), describe),
+        Reason::Unschedulable => (
+            format!("no node can take the pods: {detail}"),
+            Some("kubectl describe nodes".to_owned()),
+        ),
+        Reason::MissingSecret => (
+            format!("Secret {} does not exist", quoted(detail)),
+            Some(format!(
+                "kubectl create secret generic {} -n {namespace} --from-literal=KEY=VALUE",
+                quoted(detail)
+            )),
+        ),
+        Reason::MissingConfigMap => (
+            format!("ConfigMap {} does not exist", quoted(detail)),
+            Some(format!(
+                "kubectl create configmap {} -n {namespace} --from-literal=KEY=VALUE",
+                quoted(detail)
+            )),
+        ),
+        Reason::MissingKey => missing_key(namespace, detail),
+        Reason::RunsAsRoot => (
+            "the image runs as root, which securityProfile restricted forbids".to_owned(),
+            Some(edit(subject)),
+        ),
+        Reason::CrashLoop => (format!("the application ends by itself, with {detail}"), logs),
+        Reason::OutOfMemory => (
+            "the application used more memory than resources.limits.memory allows".to_owned(),
+            Some(edit(subject)),
+        ),
+        Reason::Evicted => (
+            format!("the node evicted a pod: {detail}"),
+            Some("kubectl describe nodes".to_owned()),
+        ),
+        _ => (format!("a container does not start: {detail}"), describe),
+    };
+    said(reason, &message, next)
+}
+
+/// The kubelet's own words: `couldn't find key password in Secret default/db`.
+fn missing_key(namespace: &str, detail: &str) -> (String, Option<String>) {
+    let words: Vec<&str> = detail.split_whitespace().collect();
+    let (Some(key), Some(kind), Some(object)) = (words.get(3), words.get(5), words.get(6)) else {
+        return (detail.to_owned(), None);
+    };
+    let object = object.rsplit('/').next().unwrap_or(object);
+    (
+        format!("{kind} {object} has no key {key}"),
+        Some(format!("kubectl edit {} {object} -n {namespace}", kind.to_lowercase())),
+    )
+}
+
+/// The pods are as wanted; is the way to them, too?
+fn of_route(subject: Subject<'_>, valid: &Valid<'_>, observed: &Observed, rollout: &Rollout) -> Diagnosis {
+    if let Some(route) = &valid.route {
+        let pending = |kind: ChildKind| matches!(observed.child(kind), Sight::Seen(child) if child.address().is_none());
+        if pending(ChildKind::Service) {
+            return said(Reason::AddressPending, "the Service has no cluster IP yet", None);
+        }
+        if subject.needs_address && awaits_address(route, observed) {
+            let next = format!("kubectl describe ingress {} -n {}", subject.name, subject.namespace);
+            return said(
+                Reason::AddressPending,
+                "the ingress controller has not published an address yet",
+                Some(next),
+            );
+        }
+    }
+    match rollout.wanted {
+        0 => said(Reason::ScaledToZero, "scaled to zero", None),
+        1 => said(Reason::Available, "1 pod is ready", None),
+        wanted => said(Reason::Available, &format!("{wanted} pods are ready"), None),
+    }
+}
+
+/// Whether an ingress controller is there for this route and has not answered yet.
+pub(crate) fn awaits_address(route: &Route, observed: &Observed) -> bool {
+    route.ingress.as_ref().is_some_and(|ingress| {
+        observed.ingress_classes.apply_to(ingress.class.as_deref())
+            && observed.ingress.seen().is_none_or(|child| child.address().is_none())
+    })
+}

@@ -1,0 +1,228 @@
+//! A fingerprint of an object, small enough to keep for every child and still able to answer the one question
+//! that is asked of it: does the live object have every field that we want, with the value that we want?
+//!
+//! Each leaf (a path and its value) becomes one hash; a digest is the sorted list of them. "Everything wanted
+//! is there" is then "one list contains the other", and the first wanted path that is missing names the drift.
+//! A live Deployment takes about 0.6 kB this way, against 11 kB as an object (docs/adr/0003).
+
+use serde_json::Value;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use crate::quantity;
+
+/// The hashes of all leaves of an object, sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Digest(Box<[u64]>);
+
+impl Digest {
+    /// Takes the fingerprint of what a person or the operator can own of an object: labels, annotations,
+    /// owner references and spec.
+    #[must_use]
+    pub fn of(object: &Value) -> Self {
+        let mut leaves = Vec::new();
+        visit(object, &mut |path, value| leaves.push(leaf(path, value)));
+        leaves.sort_unstable();
+        Self(leaves.into())
+    }
+
+    /// As [`Digest::of`], of an object whose metadata and whose rest are apart.
+    pub(crate) fn of_parts(metadata: &Value, data: &Value) -> Self {
+        let mut leaves = Vec::new();
+        for part in [metadata, data] {
+            visit(part, &mut |path, value| leaves.push(leaf(path, value)));
+        }
+        leaves.sort_unstable();
+        Self(leaves.into())
+    }
+
+    /// Returns the path of the first field of `wanted` that this object lacks or has with another value.
+    #[must_use]
+    pub fn lacks(&self, wanted: &Value) -> Option<String> {
+        let mut missing = None;
+        visit(wanted, &mut |path, value| {
+            if missing.is_none() && self.0.binary_search(&leaf(path, value)).is_err() {
+                missing = Some(path.to_owned());
+            }
+        });
+        missing
+    }
+
+    /// Returns one number for the whole, the same for every build and every order of keys.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        let mut hasher = Xxh3::new();
+        for leaf in &self.0 {
+            hasher.update(&leaf.to_le_bytes());
+        }
+        hasher.digest()
+    }
+}
+
+/// Returns the paths of all fields of an object, values aside.
+#[must_use]
+pub fn paths(object: &Value) -> std::collections::BTreeSet<String> {
+    let mut paths = std::collections::BTreeSet::new();
+    visit(object, &mut |path, _| {
+        paths.insert(path.to_owned());
+    });
+    paths
+}
+
+fn leaf(path: &str, value: &str) -> u64 {
+    xxh3_64(path.as_bytes()) ^ xxh3_64(value.as_bytes()).rotate_left(32)
+}
+
+fn visit(object: &Value, seen: &mut dyn FnMut(&str, &str)) {
+    let mut path = String::new();
+    for field in ["labels", "annotations", "ownerReferences"] {
+        if let Some(value) = object.pointer(&format!("/metadata/{field}")) {
+            path.clear();
+            path.push_str(field);
+            walk(value, &mut path, seen);
+        }
+    }
+    if let Some(spec) = object.get("spec") {
+        path.clear();
+        path.push_str("spec");
+        walk(spec, &mut path, seen);
+    }
+}
+
+/// Calls `seen` for each leaf. What the API server leaves out (null, empty text, empty lists) is left out.
+fn walk(value: &Value, path: &mut String, seen: &mut dyn FnMut(&str, &str)) {
+    let here = path.len();
+    match value {
+        Value::Null => {}
+        Value::Bool(flag) => seen(path, if *flag { "true" } else { "false" }),
+        Value::Number(number) if is_quantity(path) => seen(path, &quantity::canonical(&number.to_string())),
+        Value::Number(number) => seen(path, &number.to_string()),
+        Value::String(text) if text.is_empty() => {}
+        Value::String(text) if is_quantity(path) => seen(path, &quantity::canonical(text)),
+        Value::String(text) => seen(path, text),
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                path.push('.');
+                path.push_str(key);
+                walk(value, path, seen);
+                path.truncate(here);
+            }
+        }
+        Value::Array(items) if items.is_empty() => {}
+        // Lists that Kubernetes merges by a key are told apart by it, so that the entry of somebody else, such
+        // as the sidecar of a mesh, is no difference. All others belong to one owner as a whole.
+        Value::Array(items) => {
+            let keys: Option<Vec<String>> = items.iter().map(merge_key).collect();
+            for (index, item) in items.iter().enumerate() {
+                path.push('[');
+                match &keys {
+                    Some(keys) => path.push_str(&keys[index]),
+                    None => path.push_str(&index.to_string()),
+                }
+                path.push(']');
+                walk(item, path, seen);
+                path.truncate(here);
+            }
+            if keys.is_none() {
+                path.push_str("[#]");
+                seen(path, &items.len().to_string());
+                path.truncate(here);
+            }
+        }
+    }
+}
+
+/// The key by which Kubernetes merges the entries of a list. A port's is its number, not its name: a new number
+/// is a new entry, and the old one has to go.
+fn merge_key(item: &Value) -> Option<String> {
+    let text = |key: &str| item.get(key)?.as_str().map(str::to_owned);
+    let number = |key: &str| item.get(key)?.as_i64().map(|n| n.to_string());
+    text("uid")
+        .or_else(|| number("containerPort"))
+        .or_else(|| number("port"))
+        .or_else(|| text("name"))
+}
+
+/// The API server writes amounts in its own spelling: `0.5` comes back as `500m`.
+fn is_quantity(path: &str) -> bool {
+    path.contains(".resources.limits.") || path.contains(".resources.requests.")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn defaults_of_the_api_server_are_no_difference() {
+        let live = json!({"spec": {"replicas": 1, "progressDeadlineSeconds": 600, "template": {"spec": {
+            "containers": [{"name": "app", "image": "nginx", "resources": {"limits": {"cpu": "500m"}}, "terminationMessagePath": "/dev/x"},
+                           {"name": "sidecar", "image": "mesh"}]}}}});
+        let wanted = json!({"spec": {"replicas": 1, "template": {"spec": {
+            "containers": [{"name": "app", "image": "nginx", "env": [], "resources": {"limits": {"cpu": "0.5"}}}]}}}});
+        assert_eq!(Digest::of(&live).lacks(&wanted), None);
+    }
+
+    #[test]
+    fn the_field_that_drifted_is_named() {
+        let live = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"template": {"spec": {"containers": [{"name": "app", "image": "evil"}]}}}});
+        let wanted = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"template": {"spec": {"containers": [{"name": "app", "image": "nginx"}]}}}});
+        assert_eq!(
+            Digest::of(&live).lacks(&wanted).as_deref(),
+            Some("spec.template.spec.containers[app].image")
+        );
+    }
+
+    #[test]
+    fn a_list_without_keys_is_compared_as_a_whole() {
+        let live = Digest::of(&json!({"spec": {"args": ["a", "b"]}}));
+        assert_eq!(live.lacks(&json!({"spec": {"args": ["a", "b"]}})), None);
+        assert_eq!(
+            live.lacks(&json!({"spec": {"args": ["a"]}})).as_deref(),
+            Some("spec.args[#]")
+        );
+        assert_eq!(
+            live.lacks(&json!({"spec": {"args": ["b", "a"]}})).as_deref(),
+            Some("spec.args[0]")
+        );
+    }
+
+    #[test]
+    fn the_hash_does_not_depend_on_the_order_of_keys() {
+        let a: Value = serde_json::from_str(r#"{"spec":{"a":1,"b":{"c":2,"d":3}}}"#).unwrap();
+        let b: Value = serde_json::from_str(r#"{"spec":{"b":{"d":3,"c":2},"a":1}}"#).unwrap();
+        assert_eq!(Digest::of(&a).hash(), Digest::of(&b).hash());
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            "[a-z]{1,3}".prop_map(Value::from)
+        ];
+        leaf.prop_recursive(4, 32, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map("[a-z]{1,3}", inner, 0..4)
+                    .prop_map(|m| Value::Object(m.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn an_object_has_all_of_itself(spec in values()) {
+            let object = json!({"spec": spec});
+            prop_assert_eq!(Digest::of(&object).lacks(&object), None);
+        }
+
+        #[test]
+        fn a_changed_leaf_is_seen(spec in values(), other in "[A-Z]{4}") {
+            let wanted = json!({"spec": {"x": other, "y": spec}});
+            let live = json!({"spec": {"x": "something else", "y": wanted["spec"]["y"].clone()}});
+            let lacks = Digest::of(&live).lacks(&wanted);
+            prop_assert_eq!(lacks.as_deref(), Some("spec.x"));
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! What was seen of an application's children: the few values that decisions and the status are made of.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::apps::v1::DeploymentStatus;
+use kube::core::ObjectMeta;
+use serde_json::Value;
+
+use crate::pod::PodState;
+use crate::{ChildKind, Digest};
+
+/// What could be seen of one thing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Sight<T> {
+    /// It can't be listed; the text says why. Nothing is concluded and nothing is written.
+    Blind(String),
+    /// It is not there.
+    #[default]
+    Absent,
+    /// It is there.
+    Seen(T),
+}
+
+impl<T> Sight<T> {
+    /// Returns what was seen, if anything.
+    pub const fn seen(&self) -> Option<&T> {
+        match self {
+            Self::Seen(thing) => Some(thing),
+            Self::Blind(_) | Self::Absent => None,
+        }
+    }
+}
+
+/// All that is known of one application's surroundings at one time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// The Deployment of the application's name.
+    pub deployment: Sight<Child>,
+    /// The Service of the application's name.
+    pub service: Sight<Child>,
+    /// The Ingress of the application's name.
+    pub ingress: Sight<Child>,
+    /// The pods that carry the application's label.
+    pub pods: Vec<PodState>,
+    /// The classes of Ingress that the cluster has.
+    pub ingress_classes: IngressClasses,
+}
+
+impl Observed {
+    /// Returns what was seen of one kind of child.
+    #[must_use]
+    pub const fn child(&self, kind: ChildKind) -> &Sight<Child> {
+        match kind {
+            ChildKind::Deployment => &self.deployment,
+            ChildKind::Service => &self.service,
+            ChildKind::Ingress => &self.ingress,
+        }
+    }
+}
+
+/// One child, as small as it can be kept: a cluster may have ten thousands of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Child {
+    /// The identity of this very object.
+    pub uid: String,
+    /// Its version.
+    pub resource_version: String,
+    /// The UID in its controller reference.
+    pub controller: Option<String>,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// The hash that was written with it.
+    pub desired_hash: Option<String>,
+    /// Who owns its fields.
+    pub managers: Managers,
+    /// The fingerprint of its labels, annotations, owner references and spec.
+    pub digest: Digest,
+    /// What its status says.
+    pub state: ChildState,
+}
+
+/// What the status of a child says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ChildState {
+    /// Nothing that matters.
+    #[default]
+    None,
+    /// Of a Deployment.
+    Deployment(Box<Rollout>),
+    /// Of a Service: its cluster IP.
+    Service(Option<String>),
+    /// Of an Ingress: the IP or host name of its load balancer.
+    Ingress(Option<String>),
+}
+
+/// How far a Deployment is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rollout {
+    /// The Deployment controller has seen the current spec.
+    pub observed: bool,
+    /// Pods that are wanted.
+    pub wanted: i32,
+    /// Pods that exist.
+    pub replicas: i32,
+    /// Pods of the current template.
+    pub updated: i32,
+    /// Pods that are ready.
+    pub ready: i32,
+    /// Pods that have been ready for long enough.
+    pub available: i32,
+    /// Why the ReplicaSet can't create pods.
+    pub refused: Option<String>,
+    /// It made no progress for `progressDeadlineSeconds`.
+    pub overdue: bool,
+    /// The spec that it was last written from, as JSON.
+    pub revision_spec: Option<String>,
+}
+
+impl Rollout {
+    /// Whether every wanted pod runs the current template and is available, and no other is left: what
+    /// `kubectl rollout status` waits for.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.observed && self.updated == self.wanted && self.replicas == self.wanted && self.available == self.wanted
+    }
+}
+
+/// Who owns the fields of a child, as far as the next write depends on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Managers {
+    /// The place, in `managedFields`, of what the first write (a POST) left there. While it is there, an apply
+    /// can't remove a field.
+    pub created_entry: Option<usize>,
+    /// We have applied before.
+    pub applied: bool,
+    /// Somebody else sets the number of replicas through the scale subresource, as an autoscaler does.
+    pub scaled_by: Option<String>,
+}
+
+/// The IngressClasses of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum IngressClasses {
+    /// We may not read them.
+    #[default]
+    Unreadable,
+    /// They are these.
+    Known {
+        /// Their names.
+        names: BTreeSet<String>,
+        /// One of them is the default.
+        has_default: bool,
+    },
+}
+
+impl IngressClasses {
+    /// Whether somebody looks after an Ingress of this class (`None`: of no class in particular).
+    #[must_use]
+    pub fn apply_to(&self, class: Option<&str>) -> bool {
+        match (self, class) {
+            (Self::Unreadable, _) => false,
+            (Self::Known { names, .. }, Some(class)) => names.contains(class),
+            (Self::Known { has_default, .. }, None) => *has_default,
+        }
+    }
+}
+
+impl Child {
+    /// Reads a live object: its metadata, and the rest of it as JSON (`spec` and `status`).
+    #[must_use]
+    pub fn read(kind: ChildKind, meta: &ObjectMeta, data: &Value) -> Self {
+        let annotation = |key: &str| meta.annotations.as_ref()?.get(key).cloned();
+        let whole = serde_json::json!({
+            "metadata": {"labels": meta.labels, "annotations": meta.annotations, "ownerReferences": meta.owner_references},
+        });
+        Self {
+            uid: meta.uid.clone().unwrap_or_default(),
+            resource_version: meta.resource_version.clone().unwrap_or_default(),
+            controller: controller(meta).map(|(_, uid)| uid.to_owned()),
+            deleting: meta.deletion_timestamp.is_some(),
+            desired_hash: annotation(crd::annotation::DESIRED_HASH),
+            managers: managers(meta),
+            digest: Digest::of_parts(&whole, data),
+            state: match kind {
+                ChildKind::Deployment => ChildState::Deployment(Box::new(rollout(
+                    meta,
+                    data,
+                    annotation(crd::annotation::REVISION_SPEC),
+                ))),
+                ChildKind::Service => ChildState::Service(text(data, "/spec/clusterIP")),
+                ChildKind::Ingress => ChildState::Ingress(
+                    text(data, "/status/loadBalancer/ingress/0/ip")
+                        .or_else(|| text(data, "/status/loadBalancer/ingress/0/hostname")),
+                ),
+            },
+        }
+    }
+
+    /// Whether the controller reference carries this UID: only then is the object ours to write or delete.
+    #[must_use]
+    pub fn is_controlled_by(&self, uid: &str) -> bool {
+        self.controller.as_deref() == Some(uid)
+    }
+
+    /// Returns the state of a Deployment.
+    #[must_use]
+    pub fn rollout(&self) -> Option<&Rollout> {
+        match &self.state {
+            ChildState::Deployment(rollout) => Some(rollout),
+            _ => None,
+        }
+    }
+
+    /// Returns the address of a Service or an Ingress.
+    #[must_use]
+    pub fn address(&self) -> Option<&str> {
+        match &self.state {
+            ChildState::Service(address) | ChildState::Ingress(address) => address.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// Returns "Kind name" and the UID of the object's controller.
+#[must_use]
+pub fn controller(meta: &ObjectMeta) -> Option<(String, &str)> {
+    let owner = meta
+        .owner_references
+        .as_ref()?
+        .iter()
+        .find(|owner| owner.controller == Some(true))?;
+    Some((format!("{} {}", owner.kind, owner.name), &owner.uid))
+}
+
+fn managers(meta: &ObjectMeta) -> Managers {
+    let mut managers = Managers::default();
+    for (index, entry) in meta.managed_fields.iter().flatten().enumerate() {
+        let ours = entry.manager.as_deref() == Some(crd::FIELD_MANAGER);
+        match (
+            entry.subresource.as_deref().unwrap_or_default(),
+            entry.operation.as_deref(),
+        ) {
+            ("", Some("Update")) if ours => managers.created_entry = Some(index),
+            ("", Some("Apply")) if ours => managers.applied = true,
+            ("scale", _) if !ours => managers.scaled_by.clone_from(&entry.manager),
+            _ => {}
+        }
+    }
+    managers
+}
+
+fn rollout(meta: &ObjectMeta, data: &Value, revision_spec: Option<String>) -> Rollout {
+    let status: DeploymentStatus = data
+        .get("status")
+        .and_then(|status| serde_json::from_value(status.clone()).ok())
+        .unwrap_or_default();
+    let condition = |type_: &str| status.conditions.iter().flatten().find(|c| c.type_ == type_);
+    Rollout {
+        observed: status.observed_generation >= meta.generation,
+        wanted: data
+            .pointer("/spec/replicas")
+            .and_then(Value::as_i64)
+            .and_then(|n| n.try_into().ok())
+            .unwrap_or(1),
+        replicas: status.replicas.unwrap_or(0),
+        updated: status.updated_replicas.unwrap_or(0),
+        ready: status.ready_replicas.unwrap_or(0),
+        available: status.available_replicas.unwrap_or(0),
+        refused: condition("ReplicaFailure")
+            .filter(|c| c.status == "True")
+            .and_then(|c| c.message.clone()),
+        overdue: condition("Progressing").is_some_and(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded")),
+        revision_spec,
+    }
+}
+
+fn text(data: &Value, pointer: &str) -> Option<String> {
+    let text = data.pointer(pointer)?.as_str()?;
+    // "None" is the cluster IP of a headless Service: no address.
+    (!text.is_empty() && text != "None").then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_deployment_is_complete_when_nothing_old_is_left() {
+        let done = Rollout {
+            observed: true,
+            wanted: 2,
+            replicas: 2,
+            updated: 2,
+            ready: 2,
+            available: 2,
+            ..Rollout::default()
+        };
+        assert!(done.is_complete());
+        for not_done in [
+            Rollout {
+                observed: false,
+                ..done.clone()
+            },
+            Rollout {
+                replicas: 3,
+                ..done.clone()
+            },
+            Rollout {
+                updated: 1,
+                ..done.clone()
+            },
+            Rollout {
+                available: 1,
+                ..done.clone()
+            },
+        ] {
+            assert!(!not_done.is_complete(), "{not_done:?}");
+        }
+    }
+
+    #[test]
+    fn a_class_applies_if_it_exists_or_is_the_default() {
+        let classes = |has_default| IngressClasses::Known {
+            names: ["traefik".to_owned()].into(),
+            has_default,
+        };
+        assert!(classes(false).apply_to(Some("traefik")) && classes(true).apply_to(None));
+        assert!(!classes(true).apply_to(Some("nginx")) && !classes(false).apply_to(None));
+        assert!(!IngressClasses::Unreadable.apply_to(Some("traefik")));
+    }
+
+    #[test]
+    fn the_managers_of_a_child_are_read() {
+        let meta: ObjectMeta = serde_json::from_value(json!({"managedFields": [
+            {"manager": "kube-controller-manager", "operation": "Update", "subresource": "status"},
+            {"manager": "appdeploy", "operation": "Update"},
+            {"manager": "kube-controller-manager", "operation": "Update", "subresource": "scale"},
+        ]}))
+        .unwrap();
+        let expected = Managers {
+            created_entry: Some(1),
+            applied: false,
+            scaled_by: Some("kube-controller-manager".into()),
+        };
+        assert_eq!(managers(&meta), expected);
+    }
+}

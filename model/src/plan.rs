@@ -1,0 +1,445 @@
+//! What to write, as data: from what is wanted and what was seen.
+
+use crd::PodFields;
+use serde_json::{Value, json};
+
+use crate::desired::deployment;
+use crate::digest::paths;
+use crate::{Child, ChildKind, Desired, Failure, Observed, Sight, Valid};
+
+/// One write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// POST. A name that is taken is told by the answer (409), so no read is needed before.
+    Create {
+        /// The kind of the child.
+        kind: ChildKind,
+        /// What is sent.
+        object: Value,
+    },
+    /// A forced server-side apply. Its `metadata.uid` makes it fail rather than create the object anew or
+    /// write to a namesake.
+    Apply {
+        /// The kind of the child.
+        kind: ChildKind,
+        /// What is sent.
+        object: Value,
+        /// The write that must go before, if a field is to be removed.
+        fold: Option<Fold>,
+        /// The first field that is not as wanted, for the log.
+        because: String,
+    },
+    /// DELETE, only of the object with this UID.
+    Delete {
+        /// The kind of the child.
+        kind: ChildKind,
+        /// Its name.
+        name: String,
+        /// Its identity.
+        uid: String,
+    },
+}
+
+impl Action {
+    /// Returns the kind of the child that is written.
+    #[must_use]
+    pub const fn kind(&self) -> ChildKind {
+        match self {
+            Self::Create { kind, .. } | Self::Apply { kind, .. } | Self::Delete { kind, .. } => *kind,
+        }
+    }
+}
+
+/// Lets an apply remove a field that came with the POST.
+///
+/// The API server keeps the fields of a POST as those of an "Update" by our manager, apart from what we apply
+/// later. A field that we stop applying would stay, owned by that Update. The fold turns the Update's entry
+/// into one of an Apply, or drops it where an Apply's is there already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fold {
+    /// The JSON patch (RFC 6902). Its tests make it fail if the entries have moved meanwhile.
+    pub patch: Value,
+}
+
+/// What to write, in this order, and what stands in the way.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The writes.
+    pub actions: Vec<Action>,
+    /// What can't be written, and why.
+    pub failures: Vec<Failure>,
+    /// Somebody else who changes the number of replicas, by the name of their field manager.
+    pub rival_scaler: Option<String>,
+}
+
+/// Compares what is wanted with what was seen. A child that is as wanted is not written.
+#[must_use]
+pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
+    let mut plan = Plan::default();
+    for (kind, wanted) in desired.objects() {
+        match (wanted, observed.child(kind)) {
+            (_, Sight::Blind(why)) => {
+                plan.failures.push(Failure::Blind {
+                    resource: kind.resource(),
+                    why: why.clone(),
+                });
+            }
+            (Some(object), Sight::Absent) => plan.actions.push(Action::Create {
+                kind,
+                object: object.clone(),
+            }),
+            (Some(_), Sight::Seen(child)) if !child.is_controlled_by(&app.uid) => {
+                plan.failures.push(Failure::NameConflict {
+                    kind,
+                    name: app.name.clone(),
+                    owner: None,
+                });
+            }
+            // It has to be gone before the name is free again; its end wakes us.
+            (_, Sight::Seen(child)) if child.deleting => {}
+            (Some(object), Sight::Seen(child)) => {
+                if let Some(because) = child.digest.lacks(object) {
+                    if because == "spec.replicas" {
+                        plan.rival_scaler.clone_from(&child.managers.scaled_by);
+                    }
+                    plan.actions.push(Action::Apply {
+                        kind,
+                        fold: fold(app, kind, child, object),
+                        object: with_uid(object, &child.uid),
+                        because,
+                    });
+                }
+            }
+            (None, Sight::Seen(child)) if child.is_controlled_by(&app.uid) => {
+                plan.actions.push(Action::Delete {
+                    kind,
+                    name: app.name.clone(),
+                    uid: child.uid.clone(),
+                });
+            }
+            (None, _) => {}
+        }
+    }
+    plan
+}
+
+fn with_uid(object: &Value, uid: &str) -> Value {
+    let mut object = object.clone();
+    object["metadata"]["uid"] = json!(uid);
+    object
+}
+
+fn fold(app: &Valid<'_>, kind: ChildKind, child: &Child, wanted: &Value) -> Option<Fold> {
+    let index = child.managers.created_entry?;
+    if !may_drop_a_field(app, kind, child, wanted) {
+        return None;
+    }
+    let entry = format!("/metadata/managedFields/{index}");
+    let change = if child.managers.applied {
+        json!({"op": "remove", "path": entry})
+    } else {
+        json!({"op": "replace", "path": format!("{entry}/operation"), "value": "Apply"})
+    };
+    Some(Fold {
+        patch: json!([
+            {"op": "test", "path": "/metadata/uid", "value": child.uid},
+            {"op": "test", "path": format!("{entry}/manager"), "value": crd::FIELD_MANAGER},
+            {"op": "test", "path": format!("{entry}/operation"), "value": "Update"},
+            change,
+        ]),
+    })
+}
+
+/// Whether a field that was wanted before is not wanted any more. Not sure counts as yes: that costs a write.
+fn may_drop_a_field(app: &Valid<'_>, kind: ChildKind, child: &Child, wanted: &Value) -> bool {
+    let hash = |object: &Value| {
+        object["metadata"]["annotations"][crd::annotation::DESIRED_HASH]
+            .as_str()
+            .map(str::to_owned)
+    };
+    if child.desired_hash == hash(wanted) {
+        return false; // The wish is the same; somebody else changed the object.
+    }
+    if kind != ChildKind::Deployment {
+        return true;
+    }
+    let before: Option<PodFields> = child
+        .rollout()
+        .and_then(|rollout| serde_json::from_str(rollout.revision_spec.as_deref()?).ok());
+    before.is_none_or(|before| {
+        let before = deployment(&Valid {
+            pod: &before,
+            ..app.clone()
+        });
+        !paths(&before).is_subset(&paths(wanted))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crd::AppDeploy;
+    use kube::core::ObjectMeta;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{desired, validate};
+
+    const UID: &str = "11111111-1111-1111-1111-111111111111";
+
+    fn app(spec: Value) -> AppDeploy {
+        serde_json::from_value(json!({
+            "apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
+            "metadata": {"name": "web", "namespace": "default", "uid": UID}, "spec": spec,
+        }))
+        .unwrap()
+    }
+
+    /// The world, as far as a plan changes it: what the API server would store.
+    fn perform(observed: &mut Observed, action: &Action) {
+        let (kind, sight) = match action {
+            Action::Create { kind, object } | Action::Apply { kind, object, .. } => {
+                let mut meta: ObjectMeta = serde_json::from_value(object["metadata"].clone()).unwrap();
+                meta.uid = Some(format!("uid-of-{kind}"));
+                (*kind, Sight::Seen(Child::read(*kind, &meta, object)))
+            }
+            Action::Delete { kind, .. } => (*kind, Sight::Absent),
+        };
+        *match kind {
+            ChildKind::Deployment => &mut observed.deployment,
+            ChildKind::Service => &mut observed.service,
+            ChildKind::Ingress => &mut observed.ingress,
+        } = sight;
+    }
+
+    fn plan_for(spec: &Value, observed: &Observed) -> Plan {
+        let app = app(spec.clone());
+        let valid = validate(&app).unwrap();
+        plan(&valid, &desired(&valid), observed)
+    }
+
+    fn settled(spec: &Value) -> Observed {
+        let mut observed = Observed::default();
+        for action in plan_for(spec, &Observed::default()).actions {
+            perform(&mut observed, &action);
+        }
+        observed
+    }
+
+    fn kinds(plan: &Plan) -> Vec<(&'static str, ChildKind)> {
+        let verb = |action: &Action| match action {
+            Action::Create { .. } => "create",
+            Action::Apply { .. } => "apply",
+            Action::Delete { .. } => "delete",
+        };
+        plan.actions
+            .iter()
+            .map(|action| (verb(action), action.kind()))
+            .collect()
+    }
+
+    #[test]
+    fn a_new_app_is_three_creates_and_then_nothing() {
+        let spec = json!({"image": "nginx", "port": 80});
+        let plan = plan_for(&spec, &Observed::default());
+        assert_eq!(kinds(&plan), ChildKind::ALL.map(|kind| ("create", kind)));
+        assert_eq!(plan_for(&spec, &settled(&spec)), Plan::default());
+    }
+
+    #[test]
+    fn a_new_image_is_one_apply() {
+        let observed = settled(&json!({"image": "nginx", "port": 80}));
+        let plan = plan_for(&json!({"image": "nginx:1.27", "port": 80}), &observed);
+        assert_eq!(kinds(&plan), [("apply", ChildKind::Deployment)]);
+    }
+
+    fn created(mut observed: Observed, applied: bool) -> Observed {
+        for sight in [&mut observed.deployment, &mut observed.service, &mut observed.ingress] {
+            if let Sight::Seen(child) = sight {
+                child.managers = crate::observed::Managers {
+                    created_entry: Some(0),
+                    applied,
+                    scaled_by: None,
+                };
+            }
+        }
+        observed
+    }
+
+    fn fold_of(plan: &Plan) -> Option<&str> {
+        let [Action::Apply { fold, .. }] = &plan.actions[..] else {
+            panic!("{plan:?}")
+        };
+        fold.as_ref().map(|fold| fold.patch[3]["op"].as_str().unwrap())
+    }
+
+    #[test]
+    fn only_a_dropped_field_needs_a_fold() {
+        let before = json!({"image": "nginx", "port": 80, "env": [{"name": "A", "value": "1"}]});
+        for (after, expected) in [
+            (
+                json!({"image": "nginx:2", "port": 80, "env": [{"name": "A", "value": "1"}]}),
+                None,
+            ),
+            (
+                json!({"image": "nginx", "port": 80, "env": [{"name": "A", "value": "1"}], "replicas": 3}),
+                None,
+            ),
+            (
+                json!({"image": "nginx", "port": 80, "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}),
+                None,
+            ),
+            (json!({"image": "nginx", "port": 80}), Some("replace")),
+        ] {
+            let plan = plan_for(&after, &created(settled(&before), false));
+            assert_eq!(fold_of(&plan), expected, "{after}");
+        }
+        let plan = plan_for(&json!({"image": "nginx", "port": 80}), &created(settled(&before), true));
+        assert_eq!(fold_of(&plan), Some("remove"));
+    }
+
+    /// Kubernetes merges ports by number: without the fold the old one would stay, under the same name.
+    #[test]
+    fn a_new_port_replaces_the_old_one() {
+        let observed = created(settled(&json!({"image": "nginx", "port": 80})), false);
+        let plan = plan_for(&json!({"image": "nginx", "port": 81}), &observed);
+        assert_eq!(
+            kinds(&plan),
+            [("apply", ChildKind::Deployment), ("apply", ChildKind::Service)]
+        );
+        assert!(
+            plan.actions
+                .iter()
+                .all(|action| matches!(action, Action::Apply { fold: Some(_), .. }))
+        );
+    }
+
+    #[test]
+    fn a_removed_port_prunes_what_it_led_to() {
+        let observed = settled(&json!({"image": "nginx", "port": 80}));
+        let plan = plan_for(&json!({"image": "nginx"}), &observed);
+        assert_eq!(
+            kinds(&plan),
+            [
+                ("apply", ChildKind::Deployment),
+                ("delete", ChildKind::Service),
+                ("delete", ChildKind::Ingress)
+            ]
+        );
+        let Action::Delete { uid, .. } = &plan.actions[1] else {
+            panic!()
+        };
+        assert_eq!(uid, "uid-of-Service");
+    }
+
+    #[test]
+    fn a_foreign_object_is_neither_written_nor_deleted() {
+        let mut observed = settled(&json!({"image": "nginx", "port": 80}));
+        for sight in [&mut observed.service, &mut observed.ingress] {
+            let Sight::Seen(child) = sight else { panic!() };
+            child.controller = Some("somebody else".into());
+        }
+        let plan = plan_for(&json!({"image": "nginx", "port": 81}), &observed);
+        assert_eq!(kinds(&plan), [("apply", ChildKind::Deployment)]);
+        assert!(
+            plan.failures
+                .iter()
+                .all(|failure| matches!(failure, Failure::NameConflict { .. }))
+        );
+        assert_eq!(plan.failures.len(), 2);
+        assert_eq!(
+            kinds(&plan_for(&json!({"image": "nginx"}), &observed)),
+            [("apply", ChildKind::Deployment)]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_not_written() {
+        let mut observed = settled(&json!({"image": "nginx", "port": 80}));
+        observed.ingress = Sight::Blind("403".into());
+        let plan = plan_for(&json!({"image": "nginx:2", "port": 80, "host": "a.example"}), &observed);
+        assert_eq!(kinds(&plan), [("apply", ChildKind::Deployment)]);
+        assert_eq!(
+            plan.failures,
+            [Failure::Blind {
+                resource: "ingresses",
+                why: "403".into()
+            }]
+        );
+    }
+
+    #[test]
+    fn a_child_that_is_being_deleted_is_waited_for() {
+        let spec = json!({"image": "nginx", "port": 80});
+        let mut observed = settled(&spec);
+        let Sight::Seen(child) = &mut observed.service else {
+            panic!()
+        };
+        child.deleting = true;
+        assert_eq!(
+            plan_for(&json!({"image": "nginx", "port": 81}), &observed)
+                .actions
+                .len(),
+            1
+        );
+    }
+
+    #[test]
+    fn an_autoscaler_on_the_child_is_named() {
+        let spec = json!({"image": "nginx", "port": 80});
+        let mut observed = settled(&json!({"image": "nginx", "port": 80, "replicas": 7}));
+        let Sight::Seen(child) = &mut observed.deployment else {
+            panic!()
+        };
+        child.desired_hash = None;
+        let object = {
+            let app = app(spec.clone());
+            let mut object = desired(&validate(&app).unwrap()).deployment;
+            object["spec"]["replicas"] = json!(7);
+            object
+        };
+        child.digest = crate::Digest::of(&object);
+        child.managers.scaled_by = Some("kube-controller-manager".into());
+        assert_eq!(
+            plan_for(&spec, &observed).rival_scaler.as_deref(),
+            Some("kube-controller-manager")
+        );
+    }
+
+    fn spec() -> impl Strategy<Value = Value> {
+        let env = prop::collection::btree_map("[A-Z]{1,2}", "[a-z]{0,3}", 0..4);
+        (
+            prop::sample::select(vec!["nginx", "nginx:1", "busybox"]),
+            prop::option::of(1..65535_i32),
+            0..4_i32,
+            env,
+            any::<bool>(),
+        )
+            .prop_map(|(image, port, replicas, env, service)| {
+                let env: Vec<_> = env
+                    .into_iter()
+                    .map(|(name, value)| json!({"name": name, "value": value}))
+                    .collect();
+                let mut spec = json!({"image": image, "replicas": replicas, "env": env});
+                if let Some(port) = port {
+                    spec["port"] = json!(port);
+                    spec["expose"] = json!(if service { "Service" } else { "Ingress" });
+                }
+                spec
+            })
+    }
+
+    proptest! {
+        /// From any app to any other, whatever children were lost in between: one round of writes, then quiet.
+        #[test]
+        fn settles_after_one_round(before in spec(), after in spec(), lost in any::<[bool; 3]>()) {
+            let mut observed = settled(&before);
+            if lost[0] { observed.deployment = Sight::Absent; }
+            if lost[1] { observed.service = Sight::Absent; }
+            if lost[2] { observed.ingress = Sight::Absent; }
+            for action in plan_for(&after, &observed).actions {
+                perform(&mut observed, &action);
+            }
+            prop_assert_eq!(plan_for(&after, &observed), Plan::default());
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Amounts of CPU and memory, compared by what they are and not by how they are written.
+
+/// Returns an amount as a whole number of billionths, or the text itself where that is not possible.
+/// `0.5` and `500m` are the same, as are `1Gi` and `1024Mi`.
+pub(crate) fn canonical(text: &str) -> String {
+    nano(text).map_or_else(|| text.to_owned(), |n| n.to_string())
+}
+
+fn nano(text: &str) -> Option<i128> {
+    let split = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(text.len());
+    let (number, suffix) = text.split_at(split);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() || fraction.contains('.') || fraction.len() > 9 {
+        return None;
+    }
+    let digits: i128 = format!("{whole}{fraction:0<9}").parse().ok()?;
+    let power = |base: i128, exponent: u32| base.checked_pow(exponent);
+    let (times, by) = match suffix {
+        "n" => (1, power(10, 9)?),
+        "u" => (1, power(10, 6)?),
+        "m" => (1, power(10, 3)?),
+        "" => (1, 1),
+        "k" => (power(10, 3)?, 1),
+        "M" => (power(10, 6)?, 1),
+        "G" => (power(10, 9)?, 1),
+        "T" => (power(10, 12)?, 1),
+        "P" => (power(10, 15)?, 1),
+        "E" => (power(10, 18)?, 1),
+        "Ki" => (power(1024, 1)?, 1),
+        "Mi" => (power(1024, 2)?, 1),
+        "Gi" => (power(1024, 3)?, 1),
+        "Ti" => (power(1024, 4)?, 1),
+        "Pi" => (power(1024, 5)?, 1),
+        "Ei" => (power(1024, 6)?, 1),
+        exponent => {
+            let exponent: i32 = exponent.strip_prefix(['e', 'E'])?.parse().ok()?;
+            match u32::try_from(exponent) {
+                Ok(up) => (power(10, up)?, 1),
+                Err(_) => (1, power(10, exponent.unsigned_abs())?),
+            }
+        }
+    };
+    let scaled = digits.checked_mul(times)?;
+    (scaled % by == 0).then_some(scaled / by)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_amount_in_two_spellings() {
+        for (a, b) in [
+            ("0.5", "500m"),
+            ("1Gi", "1024Mi"),
+            ("2", "2000m"),
+            ("1e3", "1k"),
+            ("1500m", "1.5"),
+            ("1.5Gi", "1536Mi"),
+            ("01", "1"),
+        ] {
+            assert_eq!(canonical(a), canonical(b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn different_amounts_differ() {
+        for (a, b) in [("1G", "1Gi"), ("1", "1m"), ("500m", "0.51")] {
+            assert_ne!(canonical(a), canonical(b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_amount_stays_as_it_is() {
+        for text in ["", "lots", "1.2.3", "1Xi", "99999999999999999999999999999999999999999"] {
+            assert_eq!(canonical(text), text);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The status of an application, written on every outcome.
+
+use crd::status::condition;
+use crd::{AppDeploy, AppDeployStatus, Cause};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::ResourceExt as _;
+
+use crate::diagnose::{Diagnosis, Reason, Subject, awaits_address, diagnose};
+use crate::observed::{ChildState, IngressClasses, Observed};
+use crate::valid::Valid;
+use crate::{ChildKind, Failure};
+
+/// How strict the status is, as the operator was told.
+#[derive(Clone, Copy, Debug)]
+pub struct StatusOptions {
+    /// Wait for the address of an Ingress where a controller for it exists. Off for controllers that publish
+    /// none.
+    pub needs_address: bool,
+}
+
+/// Says how an application is.
+///
+/// `app` is the application as it is stored, with the status that it has; of that, only the times at which
+/// conditions last changed are kept. Two calls that differ in nothing but `now` give the same status.
+#[must_use]
+pub fn status(
+    app: &AppDeploy,
+    valid: Option<&Valid<'_>>,
+    observed: &Observed,
+    failures: &[Failure],
+    options: StatusOptions,
+    now: Timestamp,
+) -> AppDeployStatus {
+    let name = app.name_any();
+    let subject = Subject {
+        name: &name,
+        namespace: app.metadata.namespace.as_deref().unwrap_or_default(),
+        deleting: app.metadata.deletion_timestamp.is_some(),
+        needs_address: options.needs_address,
+    };
+    let found = diagnose(subject, valid, observed, failures);
+    let rollout = observed.deployment.seen().and_then(|child| match &child.state {
+        ChildState::Deployment(rollout) => Some(rollout),
+        _ => None,
+    });
+    let count = |of: fn(&crate::observed::Rollout) -> i32| Some(rollout.map_or(0, |rollout| of(rollout)));
+    AppDeployStatus {
+        observed_generation: app.metadata.generation,
+        replicas: count(|rollout| rollout.replicas),
+        ready_replicas: count(|rollout| rollout.ready),
+        updated_replicas: count(|rollout| rollout.updated),
+        selector: Some(format!("{}={name}", crd::label::APP)),
+        url: valid.and_then(url),
+        address: valid.and_then(|valid| address(valid, observed)),
+        cause: (!found.reason.is_ready() && !found.reason.is_progress()).then(|| Cause {
+            reason: found.reason.as_str().to_owned(),
+            message: found.message.clone(),
+            next: found.next.clone(),
+        }),
+        conditions: Conditions { app, now }.of(&found, exposed(valid, observed)),
+    }
+}
+
+fn url(valid: &Valid<'_>) -> Option<String> {
+    let route = valid.route.as_ref()?;
+    Some(match &route.ingress {
+        Some(ingress) => ingress.url(),
+        None => format!("http://{}.{}.svc:{}/", valid.name, valid.namespace, route.port),
+    })
+}
+
+fn address(valid: &Valid<'_>, observed: &Observed) -> Option<String> {
+    let kind = if valid.route.as_ref()?.ingress.is_some() {
+        ChildKind::Ingress
+    } else {
+        ChildKind::Service
+    };
+    observed.child(kind).seen()?.address().map(str::to_owned)
+}
+
+/// Whether the application can be reached from outside: nothing for one that is not meant to be.
+fn exposed(valid: Option<&Valid<'_>>, observed: &Observed) -> Option<(bool, &'static str, String)> {
+    let route = valid?.route.as_ref()?;
+    let ingress = route.ingress.as_ref()?;
+    if let Some(address) = observed.ingress.seen().and_then(|child| child.address()) {
+        return Some((
+            true,
+            "AddressPublished",
+            format!("{} answers at {address}", ingress.host),
+        ));
+    }
+    if awaits_address(route, observed) {
+        return Some((
+            false,
+            "AddressPending",
+            "the ingress controller has not published an address yet".into(),
+        ));
+    }
+    let message = match (&observed.ingress_classes, &ingress.class) {
+        (IngressClasses::Unreadable, _) => "the operator may not read IngressClasses".to_owned(),
+        (_, Some(class)) => format!("the cluster has no IngressClass {class}"),
+        (_, None) => "the cluster has no default IngressClass, so nothing serves the Ingress".to_owned(),
+    };
+    Some((false, "NoIngressClass", message))
+}
+
+/// Makes conditions, each with the time of its last change.
+struct Conditions<'a> {
+    app: &'a AppDeploy,
+    now: Timestamp,
+}
+
+impl Conditions<'_> {
+    fn of(&self, found: &Diagnosis, exposed: Option<(bool, &'static str, String)>) -> Vec<Condition> {
+        let Diagnosis { reason, message, .. } = found;
+        let stalled = reason.is_stalled();
+        let reconciling = !stalled && !reason.is_ready();
+        let mut conditions = vec![self.make(condition::READY, reason.is_ready(), reason.as_str(), message)];
+        if reconciling {
+            conditions.push(self.make(condition::RECONCILING, true, reason.as_str(), message));
+        }
+        if stalled {
+            conditions.push(self.make(condition::STALLED, true, reason.as_str(), message));
+        }
+        if let (Some((is, reason, message)), false) = (exposed, *reason == Reason::Deleting) {
+            conditions.push(self.make(condition::EXPOSED, is, reason, &message));
+        }
+        conditions
+    }
+
+    fn make(&self, type_: &str, is: bool, reason: &str, message: &str) -> Condition {
+        let status = if is { "True" } else { "False" };
+        let before = self
+            .app
+            .status
+            .iter()
+            .flat_map(|status| &status.conditions)
+            .find(|c| c.type_ == type_);
+        let since = match before {
+            Some(before) if before.status == status => before.last_transition_time.clone(),
+            // Whole seconds, as they are stored: a fraction would make the status differ from itself.
+            _ => Time(Timestamp::from_second(self.now.as_second()).unwrap_or(self.now)),
+        };
+        Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            last_transition_time: since,
+            observed_generation: self.app.metadata.generation,
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Parse once, then trust: from an AppDeploy as it was stored to values that Kubernetes will take.
+//!
+//! The schema refuses nearly all of this already. It is checked again because an object may be older than
+//! the rule that would refuse it, and because a rule can be switched off with the schema it stands in.
+
+use crd::{AppDeploy, AppDeploySpec, Expose, PodFields};
+use kube::ResourceExt as _;
+
+/// The longest name that leaves room for what is derived from it.
+pub const MAX_NAME: usize = 53;
+
+/// An AppDeploy whose children Kubernetes has no reason to refuse.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Valid<'a> {
+    /// The name of the application and of each child.
+    pub name: String,
+    /// The namespace of the application and of each child.
+    pub namespace: String,
+    /// The identity that each child carries in its owner reference. Empty for an application that only
+    /// exists in a file.
+    pub uid: String,
+    /// What runs in the pods.
+    pub pod: &'a PodFields,
+    /// How many pods.
+    pub replicas: i32,
+    /// When the person last asked for a restart.
+    pub restarted_at: Option<String>,
+    /// How the application is reached: nothing for a worker.
+    pub route: Option<Route>,
+}
+
+/// The way to an application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The port of the container and of the Service.
+    pub port: i32,
+    /// The Ingress, unless the application stays inside the cluster.
+    pub ingress: Option<IngressRoute>,
+}
+
+/// What the Ingress of an application says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IngressRoute {
+    /// The host name, spelled out.
+    pub host: String,
+    /// The path, `/` by default.
+    pub path: String,
+    /// The IngressClass, if one is named.
+    pub class: Option<String>,
+    /// The Secret with the certificate, if the host is served over HTTPS.
+    pub tls_secret: Option<String>,
+}
+
+impl IngressRoute {
+    /// Returns the address for a browser.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let scheme = if self.tls_secret.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.host, self.path)
+    }
+}
+
+/// Why an AppDeploy can't be turned into children: one sentence for each field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("; "))]
+pub struct Invalid(pub Vec<String>);
+
+/// Checks an AppDeploy and spells out what it leaves to defaults.
+///
+/// # Errors
+/// Says of each field what is wrong and what to write instead.
+pub fn validate(app: &AppDeploy) -> Result<Valid<'_>, Invalid> {
+    let mut problems = Vec::new();
+    let spec = &app.spec;
+    let name = app.name_any();
+    let namespace = app.namespace().unwrap_or_else(|| "default".into());
+
+    if !is_name(&name) {
+        problems.push(format!(
+            "metadata.name: {name:?} is no name for an application; use at most {MAX_NAME} lower-case letters, digits \
+             and '-', starting with a letter"
+        ));
+    }
+    if spec.pod.image.is_empty() || spec.pod.image.contains(char::is_whitespace) {
+        problems.push(format!(
+            "spec.image: {:?} is no image; write it like nginx or ghcr.io/acme/shop:1.4",
+            spec.pod.image
+        ));
+    }
+    if spec.replicas < 0 {
+        problems.push(format!("spec.replicas: {} is less than 0", spec.replicas));
+    }
+    for (field, port) in [
+        ("spec.port", spec.pod.port),
+        ("spec.healthCheck.port", health_port(spec)),
+    ] {
+        if let Some(port) = port
+            && !(1..=65535).contains(&port)
+        {
+            problems.push(format!("{field}: {port} is no port; use 1 to 65535"));
+        }
+    }
+    if spec.pod.health_check.is_some() && spec.pod.port.or(health_port(spec)).is_none() {
+        problems.push("spec.healthCheck: needs a port to ask; set spec.port or spec.healthCheck.port".into());
+    }
+    let route = spec.pod.port.map(|port| Route {
+        port,
+        ingress: ingress_route(spec, &name, &namespace, &mut problems),
+    });
+
+    if !problems.is_empty() {
+        return Err(Invalid(problems));
+    }
+    Ok(Valid {
+        name,
+        namespace,
+        uid: app.uid().unwrap_or_default(),
+        pod: &spec.pod,
+        replicas: spec.replicas,
+        restarted_at: app.annotations().get(crd::annotation::RESTARTED_AT).cloned(),
+        route,
+    })
+}
+
+fn health_port(spec: &AppDeploySpec) -> Option<i32> {
+    spec.pod.health_check.as_ref()?.port
+}
+
+fn ingress_route(
+    spec: &AppDeploySpec,
+    name: &str,
+    namespace: &str,
+    problems: &mut Vec<String>,
+) -> Option<IngressRoute> {
+    if spec.expose == Expose::Service {
+        return None;
+    }
+    let host = spec.host.clone().unwrap_or_else(|| format!("{name}.{namespace}"));
+    if !is_host(&host) {
+        problems.push(format!(
+            "spec.host: {host:?} is no host name; write it like shop.example.com"
+        ));
+    }
+    let path = spec.path.clone().unwrap_or_else(|| "/".into());
+    if !is_path(&path) {
+        problems.push(format!("spec.path: {path:?} is no path; write it like /shop"));
+    }
+    let tls_secret = spec.tls.as_ref().map(|tls| tls.secret_name.clone());
+    Some(IngressRoute {
+        host,
+        path,
+        class: spec.ingress_class_name.clone(),
+        tls_secret,
+    })
+}
+
+/// A name that serves as DNS label of a host and as name of a Service (which must start with a letter).
+fn is_name(name: &str) -> bool {
+    name.len() <= MAX_NAME && name.starts_with(|c: char| c.is_ascii_lowercase()) && is_label(name)
+}
+
+fn is_label(label: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&label.len()) && label.chars().all(inner) && !label.starts_with('-') && !label.ends_with('-')
+}
+
+/// A DNS name without wildcard, and not an IPv4 address, which an Ingress refuses as a host.
+fn is_host(host: &str) -> bool {
+    let numeric = host.chars().all(|c| c.is_ascii_digit() || c == '.');
+    host.len() <= 253 && !numeric && host.split('.').all(is_label)
+}
+
+/// Letters, digits and `/ . _ ~ -`: nothing that an ingress controller could read as more than a path.
+fn is_path(path: &str) -> bool {
+    path.starts_with('/') && path.chars().all(|c| c.is_ascii_alphanumeric() || "/._~-".contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn app(name: &str, spec: serde_json::Value) -> AppDeploy {
+        serde_json::from_value(json!({
+            "apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
+            "metadata": {"name": name, "namespace": "shop", "uid": "u1"}, "spec": spec,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn defaults_are_spelled_out() {
+        let app = app("web", json!({"image": "nginx", "port": 80}));
+        let valid = validate(&app).unwrap();
+        assert_eq!(valid.replicas, 1);
+        let ingress = valid.route.unwrap().ingress.unwrap();
+        assert_eq!((ingress.url().as_str(), ingress.class), ("http://web.shop/", None));
+    }
+
+    #[test]
+    fn without_a_port_it_is_a_worker() {
+        assert_eq!(validate(&app("web", json!({"image": "nginx"}))).unwrap().route, None);
+    }
+
+    #[test]
+    fn exposed_as_a_service_it_has_no_ingress() {
+        let app = app("web", json!({"image": "nginx", "port": 80, "expose": "Service"}));
+        assert_eq!(
+            validate(&app).unwrap().route.unwrap(),
+            Route {
+                port: 80,
+                ingress: None
+            }
+        );
+    }
+
+    #[test]
+    fn every_problem_is_told_at_once() {
+        let app = app(
+            "1web",
+            json!({"image": "a b", "port": 0, "host": "*.example.com", "path": "/a;b", "replicas": -1}),
+        );
+        let Invalid(problems) = validate(&app).unwrap_err();
+        let fields: Vec<_> = problems.iter().map(|p| p.split(':').next().unwrap()).collect();
+        assert_eq!(
+            fields,
+            [
+                "metadata.name",
+                "spec.image",
+                "spec.replicas",
+                "spec.port",
+                "spec.host",
+                "spec.path"
+            ]
+        );
+    }
+
+    #[test]
+    fn hosts() {
+        for good in [
+            "a",
+            "web.shop",
+            "shop.example.com",
+            "xn--bcher-kva.example",
+            "1.example.com",
+        ] {
+            assert!(is_host(good), "{good}");
+        }
+        for bad in [
+            "",
+            "*.a",
+            "A.b",
+            "a..b",
+            ".a",
+            "a.",
+            "-a.b",
+            "10.0.0.1",
+            "a_b",
+            "a/b",
+            "a:80",
+            "bücher.example",
+        ] {
+            assert!(!is_host(bad), "{bad}");
+        }
+    }
+}
