@@ -3,3 +3,6 @@
 //! [`binaries`] builds the programs once.
 
 pub mod binaries;
+pub mod kubeconfig;
+pub mod pki;
+pub mod process;

@@ -30,7 +30,7 @@ pub(super) fn build(program: Program, scratch: &Path, target: &Path, progress: &
 
     let started = Instant::now();
     let (status, output) = wait(command(program, &workdir, &out), |elapsed| {
-        progress.still_building(program, elapsed)
+        progress.still_building(program, elapsed);
     })
     .map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => Error::FindGo { program },

@@ -1,0 +1,154 @@
+//! Which process a number meant when it was written down.
+
+use std::fmt;
+use std::str::FromStr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+
+use super::Error;
+
+/// How often an ending process is looked at: it is not our child, so there is nothing to wait on.
+const GLANCE: Duration = Duration::from_millis(20);
+/// How long the kernel may take to remove a process that was killed.
+const LAST_WAIT: Duration = Duration::from_secs(5);
+
+/// A process id with the time its process started.
+///
+/// Ids are used again, so the id alone may mean somebody else's process by the time it is read.
+/// As text it is `<pid> <start>`, for a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Record {
+    /// The process id.
+    pub pid: u32,
+    /// When it started, in the kernel's ticks since boot; 0 if it was gone already.
+    pub started: u64,
+}
+
+impl Record {
+    /// Records the process that has the id `pid` now.
+    #[must_use]
+    pub fn of(pid: u32) -> Self {
+        Self {
+            pid,
+            started: started(pid).unwrap_or(0),
+        }
+    }
+
+    /// Returns whether the recorded process still runs.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        started(self.pid) == Some(self.started)
+    }
+
+    /// Ends the recorded process, and only that: asks, waits for at most `grace`, then kills.
+    ///
+    /// # Errors
+    /// When it belongs to somebody else, or survives.
+    pub fn end(&self, grace: Duration) -> Result<(), Error> {
+        for (signal, patience) in [(Signal::SIGTERM, grace), (Signal::SIGKILL, LAST_WAIT)] {
+            if !self.is_alive() {
+                return Ok(());
+            }
+            match kill(Pid::from_raw(self.pid.cast_signed()), signal) {
+                Ok(()) | Err(nix::Error::ESRCH) => {}
+                Err(source) => return Err(Error::Signal { pid: self.pid, source }),
+            }
+            let asked = Instant::now();
+            while self.is_alive() && asked.elapsed() < patience {
+                thread::sleep(GLANCE);
+            }
+        }
+        if self.is_alive() {
+            Err(Error::Outlive { pid: self.pid })
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.pid, self.started)
+    }
+}
+
+/// A text that is no [`Record`].
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("expected \"<pid> <start time>\", got {0:?}")]
+pub struct ParseRecord(String);
+
+impl FromStr for Record {
+    type Err = ParseRecord;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parse = || {
+            let (pid, started) = text.trim().split_once(' ')?;
+            Some(Self {
+                pid: pid.parse().ok()?,
+                started: started.parse().ok()?,
+            })
+        };
+        parse().ok_or_else(|| ParseRecord(text.to_owned()))
+    }
+}
+
+/// Returns when a running process started; nothing for one that is gone or waits to be collected.
+fn started(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in the second field may itself hold spaces and brackets.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    // Field 22 of the whole line; the state was field 3.
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::process::detach;
+
+    #[test]
+    fn a_detached_process_is_found_again_and_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sleep");
+        command.arg("600");
+        let written = detach(command, &folder.path().join("log")).unwrap().to_string();
+        let read: Record = written.parse().unwrap();
+        assert!(read.is_alive());
+        read.end(Duration::from_secs(5)).unwrap();
+        assert!(!read.is_alive());
+    }
+
+    #[test]
+    fn a_process_that_took_over_the_number_is_left_alone() {
+        let ours = Record::of(std::process::id());
+        let theirs = Record {
+            started: ours.started + 1,
+            ..ours
+        };
+        // Would end this test if it did not look at the start time.
+        theirs.end(Duration::ZERO).unwrap();
+        assert!(ours.is_alive());
+    }
+
+    #[test]
+    fn a_record_of_nothing_is_not_alive() {
+        assert!(
+            !Record {
+                pid: u32::MAX >> 1,
+                started: 0
+            }
+            .is_alive()
+        );
+        assert_eq!("12".parse::<Record>(), Err(ParseRecord("12".to_owned())));
+    }
+}
