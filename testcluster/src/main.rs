@@ -1,0 +1,82 @@
+//! The command: a Kubernetes on this machine, with a real node where that is possible.
+
+mod local;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::local::{Layout, Ui};
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+
+/// A Kubernetes on this machine, without Docker.
+#[derive(Debug, Parser)]
+#[command(version, disable_help_subcommand = true)]
+struct Cli {
+    /// Where the cluster keeps its state [default: target/cluster of the checkout].
+    #[arg(long, global = true, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Bring the cluster up; changes nothing on one that is up.
+    Up {
+        /// Only check that the cluster of your own kubeconfig answers.
+        #[arg(long)]
+        current: bool,
+        /// Fake nodes even where a real one is possible.
+        #[arg(long, conflicts_with = "current")]
+        fake: bool,
+    },
+    /// End the cluster, and leave nothing of it but its downloads.
+    Down,
+    /// Say what runs.
+    Status,
+    /// Build Kubernetes' programs if need be, and print their folder.
+    KubeBin,
+    /// Build the checkout's Dockerfile, and give the image to the cluster's registry.
+    BuildImage {
+        /// The image's name, as a Deployment has it.
+        image: String,
+        /// The folder of the Dockerfile [default: the checkout].
+        #[arg(long, value_name = "DIR")]
+        context: Option<PathBuf>,
+    },
+    /// Give an image that docker or `build-image` made to the cluster's registry.
+    Push {
+        /// The image's name.
+        image: String,
+    },
+}
+
+fn main() -> ExitCode {
+    let ui = Ui::stderr();
+    match run(Cli::parse(), &ui) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            ui.say(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli, ui: &Ui) -> Result<()> {
+    let layout = || Layout::find(cli.state_dir.clone());
+    match cli.command {
+        Command::Up { current: true, .. } => print(&local::check_current()?),
+        Command::Up { fake, .. } => local::up(&layout()?, fake, ui),
+        Command::Down => local::down(&layout()?, ui),
+        Command::Status => print(&local::status(&layout()?)?),
+        Command::KubeBin => print(&local::kube_bin()?.display().to_string()),
+        Command::BuildImage { image, context } => local::build_image(&layout()?, &image, context, ui),
+        Command::Push { image } => local::push(&layout()?, &image, ui),
+    }
+}
+
+fn print(line: &str) -> Result<()> {
+    writeln!(std::io::stdout(), "{line}").context("failed to print")
+}
