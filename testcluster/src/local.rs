@@ -79,14 +79,22 @@ impl Mode {
                 "kube-apiserver",
                 "etcd",
             ],
-            Self::Fake => &["kwok", "kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"],
+            Self::Fake => &[
+                "kwok",
+                "kube-scheduler",
+                "kube-controller-manager",
+                "kube-apiserver",
+                "etcd",
+            ],
         }
     }
 
     /// Reads what an earlier command wrote down.
     fn of(layout: &Layout) -> Option<Self> {
         let text = fs::read_to_string(layout.at("mode")).ok()?;
-        [Self::Real, Self::Fake].into_iter().find(|mode| text.trim() == mode.name())
+        [Self::Real, Self::Fake]
+            .into_iter()
+            .find(|mode| text.trim() == mode.name())
     }
 }
 
@@ -99,7 +107,11 @@ pub(crate) fn kube_bin() -> Result<PathBuf> {
 pub(crate) fn up(layout: &Layout, fake: bool, ui: &Ui) -> Result<()> {
     layout::create(&layout.state)?;
     let _lock = lock(layout, ui)?;
-    let reason = if fake { Some("asked for with --fake") } else { machine::why_no_node() };
+    let reason = if fake {
+        Some("asked for with --fake")
+    } else {
+        machine::why_no_node()
+    };
     let mode = if reason.is_some() { Mode::Fake } else { Mode::Real };
     if let Some(earlier) = Mode::of(layout).filter(|earlier| *earlier != mode) {
         bail!(
@@ -116,7 +128,7 @@ pub(crate) fn up(layout: &Layout, fake: bool, ui: &Ui) -> Result<()> {
         return Ok(());
     }
     if mode == Mode::Real {
-        claim(layout)?;
+        node::claim(layout)?;
         packages::ensure_node(ui)?;
     }
     let programs = Binaries::ensure(mode.components(), &mut Lines::stderr())?;
@@ -135,13 +147,10 @@ pub(crate) fn up(layout: &Layout, fake: bool, ui: &Ui) -> Result<()> {
 
 fn real(layout: &Layout, programs: &Binaries, daemons: &mut Daemons, ui: &Ui) -> Result<()> {
     let traefik = ingress::ensure(&layout.cache, ui)?;
-    if !daemons.alive("containerd") {
-        // Before the control plane: it advertises the address that this puts on a link of its own.
-        ui.step("cleaning up after an earlier node", || node::clear(layout, daemons))?;
-        layout::create(Path::new(layout::RUN))?;
-        fs::write(owner(), layout.state.display().to_string()).context("failed to claim the machine for this cluster")?;
-    }
-    network::up(layout)?;
+    // Before the control plane: it advertises the address that this puts on a link of its own.
+    ui.step("network, and cleaning up after an earlier node", || {
+        node::prepare(layout, daemons)
+    })?;
     ui.step("control plane", || plane::up(layout, Mode::Real, programs, daemons))?;
     let filled = images::seed(layout)?;
     let config = registry::configure(layout)?;
@@ -157,7 +166,14 @@ fn real(layout: &Layout, programs: &Binaries, daemons: &mut Daemons, ui: &Ui) ->
     let kubectl = || plane::kubectl(layout, programs);
     ui.step("cluster DNS and ingress", || {
         kubectl()
-            .args(["apply", "--server-side", "--force-conflicts", "--field-manager=local-cluster", "-f", "-"])
+            .args([
+                "apply",
+                "--server-side",
+                "--force-conflicts",
+                "--field-manager=local-cluster",
+                "-f",
+                "-",
+            ])
             .stdin(include_str!("local/manifests.yaml"))
             .run()?;
         let corefile = dns::configure(layout)?;
@@ -166,13 +182,17 @@ fn real(layout: &Layout, programs: &Binaries, daemons: &mut Daemons, ui: &Ui) ->
         let config = layout.at("traefik.kubeconfig");
         daemons.ensure("traefik", &traefik, &ingress::arguments(), &[("KUBECONFIG", &config)])?;
         daemons.wait("coredns", 20, || daemons::answers(dns::ADDRESS))?;
-        daemons.wait("traefik", 30, || daemons::answers(ingress::PING) && daemons::answers(ingress::ADDRESS))
+        daemons.wait("traefik", 30, || {
+            daemons::answers(ingress::PING) && daemons::answers(ingress::ADDRESS)
+        })
     })?;
     ui.step("node is ready", || {
         daemons.wait("kubelet", 90, || node::ready(kubectl()).unwrap_or(false))?;
         // Pods of a namespace wait for it; a person's first command should not.
         daemons.wait("kube-controller-manager", 30, || {
-            kubectl().args(["get", "serviceaccount", "default", "--namespace=default"]).succeeds()
+            kubectl()
+                .args(["get", "serviceaccount", "default", "--namespace=default"])
+                .succeeds()
         })
     })
 }
@@ -188,10 +208,15 @@ pub(crate) fn down(layout: &Layout, ui: &Ui) -> Result<()> {
     let mode = Mode::of(layout);
     let mut daemons = Daemons::load(layout);
     ui.step("ending the cluster", || {
-        for name in mode.unwrap_or(Mode::Fake).daemons().iter().take_while(|name| **name != "kubelet") {
+        for name in mode
+            .unwrap_or(Mode::Fake)
+            .daemons()
+            .iter()
+            .take_while(|name| **name != "kubelet")
+        {
             daemons.end(name)?;
         }
-        if mode == Some(Mode::Real) || fs::read_to_string(owner()).is_ok_and(|text| Path::new(&text) == layout.state) {
+        if mode == Some(Mode::Real) || node::owns(layout) {
             node::clear(layout, &mut daemons)?;
         }
         for name in Mode::Real.daemons() {
@@ -203,13 +228,23 @@ pub(crate) fn down(layout: &Layout, ui: &Ui) -> Result<()> {
 
 /// Says what runs.
 pub(crate) fn status(layout: &Layout) -> Result<String> {
-    let Some(mode) = Mode::of(layout) else { return Ok("There is no cluster; `make cluster` brings one up.".into()) };
+    let Some(mode) = Mode::of(layout) else {
+        return Ok("There is no cluster; `make cluster` brings one up.".into());
+    };
     let daemons = Daemons::load(layout);
-    let state = if healthy(layout, mode, &daemons) { "is up" } else { "is not whole: `make cluster` mends it" };
+    let state = if healthy(layout, mode, &daemons) {
+        "is up"
+    } else {
+        "is not whole: `make cluster` mends it"
+    };
     let mut text = greeting(layout, mode, None, state);
     for (name, pid, alive) in daemons.states() {
-        write!(text, "\n  {name:<24} {}", if alive { format!("runs ({pid})") } else { "ended".into() })
-            .context("failed to write the status")?;
+        write!(
+            text,
+            "\n  {name:<24} {}",
+            if alive { format!("runs ({pid})") } else { "ended".into() }
+        )
+        .context("failed to write the status")?;
     }
     Ok(text)
 }
@@ -230,27 +265,10 @@ fn greeting(layout: &Layout, mode: Mode, reason: Option<&str>, state: &str) -> S
         (Mode::Fake, Some(reason)) => format!("with fake nodes: pods say that they run, no page answers ({reason})"),
         (Mode::Fake, None) => "with fake nodes: pods say that they run, no page answers".into(),
     };
-    format!("The cluster {state}, {nodes}.\n  export KUBECONFIG={}", layout.kubeconfig().display())
-}
-
-/// The file that says which checkout's cluster has this machine.
-fn owner() -> PathBuf {
-    layout::run("owner")
-}
-
-/// Sees to it that the machine is free: its ports, its addresses and its tables are there only once.
-fn claim(layout: &Layout) -> Result<()> {
-    let Ok(text) = fs::read_to_string(owner()) else {
-        if network::foreign_proxy() {
-            bail!("another Kubernetes node runs on this machine (its kube-proxy's tables are there): end it first");
-        }
-        return Ok(());
-    };
-    let other = Layout { state: PathBuf::from(text.trim()), ..layout.clone() };
-    if other.state != layout.state && Daemons::load(&other).states().any(|(_, _, alive)| alive) {
-        bail!("a cluster runs from {} already: end that one first (`make cluster-down` there)", other.state.display());
-    }
-    Ok(())
+    format!(
+        "The cluster {state}, {nodes}.\n  export KUBECONFIG={}",
+        layout.kubeconfig().display()
+    )
 }
 
 /// Only one command at a time changes a cluster; the kernel gives the lock back even after a kill.
@@ -259,7 +277,8 @@ fn lock(layout: &Layout, ui: &Ui) -> Result<File> {
     let file = File::create(&path).with_context(|| format!("failed to create {}", path.display()))?;
     if let Err(fs::TryLockError::WouldBlock) = file.try_lock() {
         ui.say("Another command is at work on this cluster; waiting for it.");
-        file.lock().with_context(|| format!("failed to lock {}", path.display()))?;
+        file.lock()
+            .with_context(|| format!("failed to lock {}", path.display()))?;
     }
     Ok(file)
 }

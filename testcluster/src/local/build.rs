@@ -15,15 +15,23 @@ use super::{daemons, images, packages, registry};
 pub(crate) fn build_image(layout: &Layout, image: &str, context: Option<PathBuf>, ui: &Ui) -> Result<()> {
     let context = context.map_or_else(layout::workspace, Ok)?;
     if !context.join("Dockerfile").exists() {
-        bail!("there is no Dockerfile in {}; --context names its folder", context.display());
+        bail!(
+            "there is no Dockerfile in {}; --context names its folder",
+            context.display()
+        );
     }
     if docker() {
         ui.step(&format!("building {image} with docker"), || {
             let log = layout.dir("logs")?.join("build-image.log");
-            Tool::new("docker").args(["build", "--tag", image, "."]).dir(&context).run_logged(&log)
+            Tool::new("docker")
+                .args(["build", "--tag", image, "."])
+                .dir(&context)
+                .run_logged(&log)
         })?;
     } else {
-        ui.step(&format!("building {image} with buildah"), || with_buildah(layout, image, &context, ui))?;
+        ui.step(&format!("building {image} with buildah"), || {
+            with_buildah(layout, image, &context, ui)
+        })?;
     }
     push(layout, image, ui)
 }
@@ -31,7 +39,9 @@ pub(crate) fn build_image(layout: &Layout, image: &str, context: Option<PathBuf>
 /// Gives an image that docker or `build-image` made to the cluster's registry.
 pub(crate) fn push(layout: &Layout, image: &str, ui: &Ui) -> Result<()> {
     if !daemons::answers(registry::ADDRESS) {
-        bail!("the cluster's registry does not answer; `make cluster` brings it up (fake nodes have none and need none)");
+        bail!(
+            "the cluster's registry does not answer; `make cluster` brings it up (fake nodes have none and need none)"
+        );
     }
     ui.step(&format!("pushing {image} to the cluster's registry"), || {
         if docker() {
@@ -48,8 +58,8 @@ fn with_buildah(layout: &Layout, image: &str, context: &std::path::Path, ui: &Ui
     packages::ensure_buildah(ui)?;
     packages::ensure_compiler(ui)?;
     let dockerfile = context.join("Dockerfile");
-    let text = std::fs::read_to_string(&dockerfile)
-        .with_context(|| format!("failed to read {}", dockerfile.display()))?;
+    let text =
+        std::fs::read_to_string(&dockerfile).with_context(|| format!("failed to read {}", dockerfile.display()))?;
     let volumes = base::ensure(layout, &text)?;
     let log = layout.dir("logs")?.join("build-image.log");
     images::buildah(layout)?
@@ -63,5 +73,8 @@ fn with_buildah(layout: &Layout, image: &str, context: &std::path::Path, ui: &Ui
 
 /// Tells whether there is a docker whose engine answers; the program alone says nothing.
 fn docker() -> bool {
-    tool::find("docker").is_some() && Tool::new("docker").args(["version", "--format", "{{.Server.Version}}"]).succeeds()
+    tool::find("docker").is_some()
+        && Tool::new("docker")
+            .args(["version", "--format", "{{.Server.Version}}"])
+            .succeeds()
 }

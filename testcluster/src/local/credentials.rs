@@ -16,7 +16,11 @@ pub(crate) const CLUSTER: &str = "appdeploy-local";
 /// Each program's kubeconfig, its user and its group.
 const USERS: [(&str, &str, &str); 7] = [
     ("kubeconfig", "local-admin", "system:masters"),
-    ("kube-controller-manager.kubeconfig", "system:kube-controller-manager", ""),
+    (
+        "kube-controller-manager.kubeconfig",
+        "system:kube-controller-manager",
+        "",
+    ),
     ("kube-scheduler.kubeconfig", "system:kube-scheduler", ""),
     ("kube-proxy.kubeconfig", "system:kube-proxy", ""),
     ("coredns.kubeconfig", "local-cluster:coredns", ""),
@@ -47,7 +51,8 @@ pub(crate) fn ensure(layout: &Layout) -> Result<()> {
         ],
     )?;
     server.write(&pki, "apiserver")?;
-    ca.client("kube-apiserver-kubelet-client", &["system:masters"])?.write(&pki, "apiserver-kubelet-client")?;
+    ca.client("kube-apiserver-kubelet-client", &["system:masters"])?
+        .write(&pki, "apiserver-kubelet-client")?;
     ca.server(NODE, &[NODE, NODE_IP])?.write(&pki, "kubelet-serving")?;
     write_key_pair(&pki, "sa")?;
 
@@ -55,17 +60,25 @@ pub(crate) fn ensure(layout: &Layout) -> Result<()> {
     let etcd = Authority::new("local-cluster-etcd-ca")?;
     etcd.identity().write(&pki, "etcd-ca")?;
     etcd.server("etcd", &["127.0.0.1"])?.write(&pki, "etcd")?;
-    etcd.client("kube-apiserver", &[])?.write(&pki, "apiserver-etcd-client")?;
+    etcd.client("kube-apiserver", &[])?
+        .write(&pki, "apiserver-etcd-client")?;
     let front = Authority::new("local-cluster-front-proxy-ca")?;
     front.identity().write(&pki, "front-proxy-ca")?;
-    front.client("front-proxy-client", &[])?.write(&pki, "front-proxy-client")?;
+    front
+        .client("front-proxy-client", &[])?
+        .write(&pki, "front-proxy-client")?;
 
     for (file, user, group) in USERS {
         let groups: &[&str] = if group.is_empty() { &[] } else { &[group] };
         kubeconfig(&ca, &layout.at(file), user, &ca.client(user, groups)?)?;
     }
     let node = format!("system:node:{NODE}");
-    kubeconfig(&ca, &layout.at("kubelet.kubeconfig"), &node, &ca.client(&node, &["system:nodes"])?)?;
+    kubeconfig(
+        &ca,
+        &layout.at("kubelet.kubeconfig"),
+        &node,
+        &ca.client(&node, &["system:nodes"])?,
+    )?;
     std::fs::write(&done, "").with_context(|| format!("failed to write {}", done.display()))
 }
 
@@ -78,5 +91,7 @@ fn kubeconfig(ca: &Authority, file: &Path, user: &str, identity: &Identity) -> R
         user,
         credential: Credential::Certificate(identity),
     };
-    config.write(file).with_context(|| format!("failed to write {}", file.display()))
+    config
+        .write(file)
+        .with_context(|| format!("failed to write {}", file.display()))
 }

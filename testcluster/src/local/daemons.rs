@@ -32,8 +32,15 @@ impl Daemons {
     /// Reads what earlier commands wrote down; what cannot be read counts as nothing.
     pub(crate) fn load(layout: &Layout) -> Self {
         let file = layout.at("processes.json");
-        let entries = std::fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
-        Self { file, logs: layout.at("logs"), entries }
+        let entries = std::fs::read(&file)
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok())
+            .unwrap_or_default();
+        Self {
+            file,
+            logs: layout.at("logs"),
+            entries,
+        }
     }
 
     /// Returns whether the process of this name runs.
@@ -43,14 +50,20 @@ impl Daemons {
 
     /// Returns each process's name, and whether it runs.
     pub(crate) fn states(&self) -> impl Iterator<Item = (&str, u32, bool)> {
-        self.entries.iter().map(|(name, entry)| (name.as_str(), entry.record.pid, entry.record.is_alive()))
+        self.entries
+            .iter()
+            .map(|(name, entry)| (name.as_str(), entry.record.pid, entry.record.is_alive()))
     }
 
     /// Sees to it that exactly this command runs under `name`.
     pub(crate) fn ensure(&mut self, name: &str, program: &Path, args: &[String], env: &[(&str, &Path)]) -> Result<()> {
         let mut words = vec![program.display().to_string()];
         words.extend(args.iter().cloned());
-        if self.entries.get(name).is_some_and(|entry| entry.record.is_alive() && entry.command == words) {
+        if self
+            .entries
+            .get(name)
+            .is_some_and(|entry| entry.record.is_alive() && entry.command == words)
+        {
             return Ok(());
         }
         self.end(name)?;
@@ -68,7 +81,10 @@ impl Daemons {
     /// Ends the process of this name, if it runs.
     pub(crate) fn end(&mut self, name: &str) -> Result<()> {
         if let Some(entry) = self.entries.remove(name) {
-            entry.record.end(Duration::from_secs(10)).with_context(|| format!("failed to end {name}"))?;
+            entry
+                .record
+                .end(Duration::from_secs(10))
+                .with_context(|| format!("failed to end {name}"))?;
             self.save()?;
         }
         Ok(())
@@ -82,7 +98,11 @@ impl Daemons {
             if dead || start.elapsed() > Duration::from_secs(seconds) {
                 let log = self.log(name);
                 let text = std::fs::read_to_string(&log).unwrap_or_default();
-                let what = if dead { "ended".to_owned() } else { format!("was not ready after {seconds} s") };
+                let what = if dead {
+                    "ended".to_owned()
+                } else {
+                    format!("was not ready after {seconds} s")
+                };
                 bail!("{name} {what}; {} ends with:\n{}", log.display(), last_lines(&text, 8));
             }
             std::thread::sleep(Duration::from_millis(100));

@@ -18,12 +18,26 @@ pub(crate) fn up(layout: &Layout, programs: &Binaries, daemons: &mut Daemons) ->
     let kubectl = || plane::kubectl(layout, programs);
     let nodes = json!({ "apiVersion": "v1", "kind": "List", "items": NODES.map(node) });
     kubectl()
-        .args(["apply", "--server-side", "--force-conflicts", "--field-manager=local-cluster", "-f", "-"])
+        .args([
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--field-manager=local-cluster",
+            "-f",
+            "-",
+        ])
         .stdin(nodes.to_string())
         .run()?;
     // Without a class no Ingress would be expected to answer, and the demo's table would differ from the real one.
     kubectl()
-        .args(["apply", "--server-side", "--force-conflicts", "--field-manager=local-cluster", "-f", "-"])
+        .args([
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--field-manager=local-cluster",
+            "-f",
+            "-",
+        ])
         .stdin(include_str!("manifests.yaml"))
         .run()?;
     let args = [
@@ -39,7 +53,9 @@ pub(crate) fn up(layout: &Layout, programs: &Binaries, daemons: &mut Daemons) ->
         ready.split_whitespace().filter(|status| *status == "True").count() == NODES.len()
     })?;
     daemons.wait("kube-controller-manager", 30, || {
-        kubectl().args(["get", "serviceaccount", "default", "--namespace=default"]).succeeds()
+        kubectl()
+            .args(["get", "serviceaccount", "default", "--namespace=default"])
+            .succeeds()
     })
 }
 

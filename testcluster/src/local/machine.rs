@@ -130,9 +130,15 @@ fn delegate(group: &Path) -> Result<()> {
     let have = fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
     for controller in have.split_whitespace() {
         let needed = ["cpu", "cpuset", "memory", "pids", "io"].contains(&controller);
-        if let (true, Err(error)) = (needed, fs::write(group.join("cgroup.subtree_control"), format!("+{controller}"))) {
+        if let (true, Err(error)) = (
+            needed,
+            fs::write(group.join("cgroup.subtree_control"), format!("+{controller}")),
+        ) {
             return Err(error).with_context(|| {
-                format!("failed to hand the controller {controller} down from the cgroup {}", group.display())
+                format!(
+                    "failed to hand the controller {controller} down from the cgroup {}",
+                    group.display()
+                )
             });
         }
     }

@@ -40,7 +40,9 @@ pub(crate) fn up(layout: &Layout) -> Result<()> {
     if !Path::new("/sys/class/net").join(LINK).exists() {
         Tool::new("ip").args(["link", "add", LINK, "type", "bridge"]).run()?;
     }
-    Tool::new("ip").args(["addr", "replace", &format!("{NODE_IP}/32"), "dev", LINK]).run()?;
+    Tool::new("ip")
+        .args(["addr", "replace", &format!("{NODE_IP}/32"), "dev", LINK])
+        .run()?;
     Tool::new("ip").args(["link", "set", LINK, "up"]).run()?;
     std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("failed to let the kernel forward between pods")?;
     Tool::new("nft").args(["-f", "-"]).stdin(table()).run()?;
@@ -49,26 +51,38 @@ pub(crate) fn up(layout: &Layout) -> Result<()> {
 
 /// Removes the link, the nft tables and the pods' links, and puts the kernel's settings back.
 pub(crate) fn down(layout: &Layout) -> Result<()> {
-    for link in pod_links(&Tool::new("ip").args(["-4", "route", "show", "root", POD_CIDR]).run().unwrap_or_default()) {
+    for link in pod_links(
+        &Tool::new("ip")
+            .args(["-4", "route", "show", "root", POD_CIDR])
+            .run()
+            .unwrap_or_default(),
+    ) {
         // The link is gone as soon as its other end's namespace is: losing that race is what is wanted.
         let _ = Tool::new("ip").args(["link", "del", &link]).run();
     }
     if Path::new("/sys/class/net").join(LINK).exists() {
         Tool::new("ip").args(["link", "del", LINK]).run()?;
     }
-    for table in [format!("inet {TABLE}")].into_iter().chain(PROXY_TABLES.map(String::from)) {
+    for table in [format!("inet {TABLE}")]
+        .into_iter()
+        .chain(PROXY_TABLES.map(String::from))
+    {
         // `add` first: deleting what is not there is an error, and this nft has no `destroy` yet.
-        Tool::new("nft").args(["-f", "-"]).stdin(format!("add table {table}\ndelete table {table}\n")).run()?;
+        Tool::new("nft")
+            .args(["-f", "-"])
+            .stdin(format!("add table {table}\ndelete table {table}\n"))
+            .run()?;
     }
     restore_sysctls(layout)
 }
 
 /// Tells whether another Kubernetes node runs on this machine, whose rules ours would destroy.
 pub(crate) fn foreign_proxy() -> bool {
-    Tool::new("nft")
-        .args(["list", "tables"])
-        .run()
-        .is_ok_and(|tables| tables.lines().any(|line| PROXY_TABLES.contains(&line.trim_start_matches("table ").trim())))
+    Tool::new("nft").args(["list", "tables"]).run().is_ok_and(|tables| {
+        tables
+            .lines()
+            .any(|line| PROXY_TABLES.contains(&line.trim_start_matches("table ").trim()))
+    })
 }
 
 /// The rules: pods reach the world under the machine's address, and the world reaches neither the API server nor a
@@ -112,14 +126,23 @@ fn remember_sysctls(layout: &Layout) -> Result<()> {
     }
     let values: Vec<_> = SYSCTLS
         .iter()
-        .filter_map(|name| Some(format!("{name} {}", std::fs::read_to_string(format!("/proc/sys/{name}")).ok()?.trim())))
+        .filter_map(|name| {
+            Some(format!(
+                "{name} {}",
+                std::fs::read_to_string(format!("/proc/sys/{name}")).ok()?.trim()
+            ))
+        })
         .collect();
     layout.write("sysctl", &values.join("\n")).map(drop)
 }
 
 fn restore_sysctls(layout: &Layout) -> Result<()> {
     let file = layout.at("sysctl");
-    for (name, value) in std::fs::read_to_string(&file).unwrap_or_default().lines().filter_map(|line| line.split_once(' ')) {
+    for (name, value) in std::fs::read_to_string(&file)
+        .unwrap_or_default()
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+    {
         std::fs::write(format!("/proc/sys/{name}"), value)
             .with_context(|| format!("failed to set the kernel's {name} back to {value}"))?;
     }
@@ -133,7 +156,8 @@ mod tests {
 
     #[test]
     fn only_veth_links_of_pod_routes_are_ours() {
-        let routes = "10.214.0.2 dev veth1 scope host \n10.214.0.3 dev veth2 scope host\n10.214.0.9 via 10.0.0.1 dev eth0";
+        let routes =
+            "10.214.0.2 dev veth1 scope host \n10.214.0.3 dev veth2 scope host\n10.214.0.9 via 10.0.0.1 dev eth0";
         assert_eq!(pod_links(routes), ["veth1", "veth2"]);
     }
 }

@@ -13,17 +13,43 @@ struct Needed {
 
 /// What the node itself needs.
 const NODE: [Needed; 6] = [
-    Needed { sign: "ip", package: "iproute2" },
-    Needed { sign: "nft", package: "nftables" },
-    Needed { sign: "runc", package: "runc" },
-    Needed { sign: "/usr/lib/cni/ptp", package: "containernetworking-plugins" },
-    Needed { sign: "/bin/busybox", package: "busybox-static" },
-    Needed { sign: "buildah", package: "buildah" },
+    Needed {
+        sign: "ip",
+        package: "iproute2",
+    },
+    Needed {
+        sign: "nft",
+        package: "nftables",
+    },
+    Needed {
+        sign: "runc",
+        package: "runc",
+    },
+    Needed {
+        sign: "/usr/lib/cni/ptp",
+        package: "containernetworking-plugins",
+    },
+    Needed {
+        sign: "/bin/busybox",
+        package: "busybox-static",
+    },
+    Needed {
+        sign: "buildah",
+        package: "buildah",
+    },
 ];
 
 /// What compiling a static program needs: the pause image, and the operator where no engine has a base image.
-const COMPILE: [Needed; 2] =
-    [Needed { sign: "gcc", package: "gcc" }, Needed { sign: "musl-gcc", package: "musl-tools" }];
+const COMPILE: [Needed; 2] = [
+    Needed {
+        sign: "gcc",
+        package: "gcc",
+    },
+    Needed {
+        sign: "musl-gcc",
+        package: "musl-tools",
+    },
+];
 
 /// Installs what the node needs and is not there.
 pub(crate) fn ensure_node(ui: &Ui) -> Result<()> {
@@ -37,13 +63,21 @@ pub(crate) fn ensure_compiler(ui: &Ui) -> Result<()> {
 
 /// Installs buildah if it is not there.
 pub(crate) fn ensure_buildah(ui: &Ui) -> Result<()> {
-    ensure(&[Needed { sign: "buildah", package: "buildah" }], ui)
+    ensure(
+        &[Needed {
+            sign: "buildah",
+            package: "buildah",
+        }],
+        ui,
+    )
 }
 
 /// Says what is missing of the programs that are not Debian packages, before minutes of work depend on it.
 pub(crate) fn check_python() -> Result<()> {
     if tool::find("python3").is_none() {
-        bail!("python3 is missing, with which Traefik is fetched: install it (on Debian: `apt-get install python3-pip`)");
+        bail!(
+            "python3 is missing, with which Traefik is fetched: install it (on Debian: `apt-get install python3-pip`)"
+        );
     }
     if !Tool::new("python3").args(["-m", "pip", "--version"]).succeeds() {
         bail!("pip is missing, with which Traefik is fetched: install it (on Debian: `apt-get install python3-pip`)");
@@ -52,7 +86,11 @@ pub(crate) fn check_python() -> Result<()> {
 }
 
 fn ensure(needed: &[Needed], ui: &Ui) -> Result<()> {
-    let missing: Vec<_> = needed.iter().filter(|needed| !is_there(needed)).map(|needed| needed.package).collect();
+    let missing: Vec<_> = needed
+        .iter()
+        .filter(|needed| !is_there(needed))
+        .map(|needed| needed.package)
+        .collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -65,8 +103,16 @@ fn ensure(needed: &[Needed], ui: &Ui) -> Result<()> {
         );
     }
     ui.step(&format!("installing Debian packages: {names}"), || {
-        let apt = |args: &[&str]| Tool::new("apt-get").args(args).env("DEBIAN_FRONTEND", "noninteractive").run();
-        let install: Vec<_> = ["install", "-y", "--no-install-recommends"].into_iter().chain(missing).collect();
+        let apt = |args: &[&str]| {
+            Tool::new("apt-get")
+                .args(args)
+                .env("DEBIAN_FRONTEND", "noninteractive")
+                .run()
+        };
+        let install: Vec<_> = ["install", "-y", "--no-install-recommends"]
+            .into_iter()
+            .chain(missing)
+            .collect();
         // The lists of a fresh machine are empty, and of an old one name packages that are gone.
         apt(&install)
             .or_else(|_| apt(&["update"]).and_then(|_| apt(&install)))
@@ -84,6 +130,10 @@ fn is_there(needed: &Needed) -> bool {
 }
 
 fn programs(needed: &[Needed]) -> String {
-    let names: Vec<_> = needed.iter().filter(|needed| !is_there(needed)).map(|needed| needed.sign).collect();
+    let names: Vec<_> = needed
+        .iter()
+        .filter(|needed| !is_there(needed))
+        .map(|needed| needed.sign)
+        .collect();
     format!("{} {}", names.join(", "), if names.len() == 1 { "is" } else { "are" })
 }

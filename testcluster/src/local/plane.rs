@@ -18,7 +18,12 @@ const ETCD_PEER: &str = "127.0.0.1:17380";
 pub(crate) fn up(layout: &Layout, mode: Mode, programs: &Binaries, daemons: &mut Daemons) -> Result<()> {
     daemons.ensure("etcd", &programs.path(Program::Etcd), &etcd(layout), &[])?;
     daemons.wait("etcd", 30, || daemons::answers(ETCD))?;
-    daemons.ensure("kube-apiserver", &programs.path(Program::KubeApiserver), &api_server(layout, mode), &[])?;
+    daemons.ensure(
+        "kube-apiserver",
+        &programs.path(Program::KubeApiserver),
+        &api_server(layout, mode),
+        &[],
+    )?;
     daemons.wait("kube-apiserver", 90, || ready(layout, programs))?;
     daemons.ensure(
         "kube-controller-manager",
@@ -26,17 +31,26 @@ pub(crate) fn up(layout: &Layout, mode: Mode, programs: &Binaries, daemons: &mut
         &controller_manager(layout),
         &[],
     )?;
-    daemons.ensure("kube-scheduler", &programs.path(Program::KubeScheduler), &scheduler(layout), &[])
+    daemons.ensure(
+        "kube-scheduler",
+        &programs.path(Program::KubeScheduler),
+        &scheduler(layout),
+        &[],
+    )
 }
 
 /// Returns whether the API server says that it is ready.
 pub(crate) fn ready(layout: &Layout, programs: &Binaries) -> bool {
-    kubectl(layout, programs).args(["get", "--raw", "/readyz", "--request-timeout=3s"]).succeeds()
+    kubectl(layout, programs)
+        .args(["get", "--raw", "/readyz", "--request-timeout=3s"])
+        .succeeds()
 }
 
 /// Returns a call of the cluster's own kubectl: the machine may have another version.
 pub(crate) fn kubectl(layout: &Layout, programs: &Binaries) -> Tool {
-    Tool::new(programs.path(Program::Kubectl)).arg("--kubeconfig").arg(layout.kubeconfig())
+    Tool::new(programs.path(Program::Kubectl))
+        .arg("--kubeconfig")
+        .arg(layout.kubeconfig())
 }
 
 fn etcd(layout: &Layout) -> Vec<String> {

@@ -34,7 +34,11 @@ pub(crate) fn place(image: &str) -> String {
         Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (first, rest),
         _ => ("docker.io", image),
     };
-    let library = if host == "docker.io" && !path.contains('/') { "library/" } else { "" };
+    let library = if host == "docker.io" && !path.contains('/') {
+        "library/"
+    } else {
+        ""
+    };
     let tag = if path.contains([':', '@']) { "" } else { ":latest" };
     format!("{ADDRESS}/{library}{path}{tag}")
 }

@@ -17,7 +17,10 @@ pub(crate) struct Tool {
 impl Tool {
     /// Prepares a call of `program`.
     pub(crate) fn new(program: impl AsRef<OsStr>) -> Self {
-        Self { command: Command::new(program), stdin: None }
+        Self {
+            command: Command::new(program),
+            stdin: None,
+        }
     }
 
     /// Adds arguments.
@@ -53,7 +56,11 @@ impl Tool {
     /// Runs the program to its end and returns what it printed; fails with its exit code and its complaint.
     pub(crate) fn run(mut self) -> Result<String> {
         let line = self.line();
-        self.command.stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+        self.command.stdin(if self.stdin.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        });
         let mut child = self
             .command
             .stdout(Stdio::piped())
@@ -64,7 +71,9 @@ impl Tool {
             // A program that ends early closes the pipe; its exit code then says why.
             let _ = pipe.write_all(text.as_bytes());
         }
-        let output = child.wait_with_output().with_context(|| format!("failed to wait for `{line}`"))?;
+        let output = child
+            .wait_with_output()
+            .with_context(|| format!("failed to wait for `{line}`"))?;
         if !output.status.success() {
             let complaint = String::from_utf8_lossy(&output.stderr);
             bail!("`{line}` failed ({}): {}", output.status, last_lines(&complaint, 12));
@@ -76,7 +85,9 @@ impl Tool {
     pub(crate) fn run_logged(mut self, log: &Path) -> Result<()> {
         let line = self.line();
         let file = std::fs::File::create(log).with_context(|| format!("failed to create {}", log.display()))?;
-        let copy = file.try_clone().with_context(|| format!("failed to share {}", log.display()))?;
+        let copy = file
+            .try_clone()
+            .with_context(|| format!("failed to share {}", log.display()))?;
         let status = self
             .command
             .stdin(Stdio::null())
@@ -86,21 +97,32 @@ impl Tool {
             .with_context(|| format!("failed to start `{line}`"))?;
         if !status.success() {
             let text = std::fs::read_to_string(log).unwrap_or_default();
-            bail!("`{line}` failed ({status}), the whole log is {}:\n{}", log.display(), last_lines(&text, 25));
+            bail!(
+                "`{line}` failed ({status}), the whole log is {}:\n{}",
+                log.display(),
+                last_lines(&text, 25)
+            );
         }
         Ok(())
     }
 
     /// Tells whether the program ran and succeeded; nothing of it is shown.
     pub(crate) fn succeeds(mut self) -> bool {
-        self.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         self.command.status().is_ok_and(|status| status.success())
     }
 
     fn line(&self) -> String {
-        let program = Path::new(self.command.get_program()).file_name().unwrap_or(self.command.get_program());
-        let words: Vec<_> =
-            std::iter::once(program).chain(self.command.get_args()).map(OsStr::to_string_lossy).collect();
+        let program = Path::new(self.command.get_program())
+            .file_name()
+            .unwrap_or(self.command.get_program());
+        let words: Vec<_> = std::iter::once(program)
+            .chain(self.command.get_args())
+            .map(OsStr::to_string_lossy)
+            .collect();
         words.join(" ")
     }
 }

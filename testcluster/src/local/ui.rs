@@ -17,7 +17,10 @@ impl Ui {
     pub(crate) fn stderr() -> Self {
         let err = std::io::stderr();
         let live = err.is_terminal();
-        Self { out: Mutex::new(Box::new(err)), live }
+        Self {
+            out: Mutex::new(Box::new(err)),
+            live,
+        }
     }
 
     /// Writes one line.

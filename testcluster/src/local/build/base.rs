@@ -61,13 +61,22 @@ pub(super) fn ensure(layout: &Layout, dockerfile: &str) -> Result<Vec<String>> {
     for name in bases(dockerfile) {
         stand_in(layout, name)?;
     }
-    let mut volumes: Vec<String> =
-        SYSTEM.iter().filter(|dir| PathBuf::from(dir).is_dir()).map(|dir| format!("--volume={dir}:{dir}:ro")).collect();
-    for dir in ["/bin", "/lib", "/lib64", "/lib32"].map(PathBuf::from).iter().filter(|dir| dir.is_dir()) {
+    let mut volumes: Vec<String> = SYSTEM
+        .iter()
+        .filter(|dir| PathBuf::from(dir).is_dir())
+        .map(|dir| format!("--volume={dir}:{dir}:ro"))
+        .collect();
+    for dir in ["/bin", "/lib", "/lib64", "/lib32"]
+        .map(PathBuf::from)
+        .iter()
+        .filter(|dir| dir.is_dir())
+    {
         volumes.push(format!("--volume={0}:{0}:ro", dir.display()));
     }
     volumes.push(format!("--volume={}:{RUSTUP}:ro", toolchain.display()));
-    let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+    let cargo = std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(std::env::home_dir()?.join(".cargo")));
     let cargo = cargo.context("found no home folder; set CARGO_HOME")?;
     for part in ["registry", "git"] {
         let dir = cargo.join(part);
@@ -99,7 +108,11 @@ fn stand_in(layout: &Layout, name: &str) -> Result<()> {
     let buildah = |args: &[&str]| Ok::<_, anyhow::Error>(images::buildah(layout)?.args(args));
     let path = format!("PATH={RUSTUP}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     let mut settings = vec![path, format!("CARGO_HOME={CARGO}")];
-    settings.extend(ENVIRONMENT.iter().filter_map(|key| Some(format!("{key}={}", std::env::var(key).ok()?))));
+    settings.extend(
+        ENVIRONMENT
+            .iter()
+            .filter_map(|key| Some(format!("{key}={}", std::env::var(key).ok()?))),
+    );
     // The settings are its whole content, so they tell whether it is still right.
     let mark = settings.join("\n");
     let format = "{{index .OCIv1.Config.Labels \"stand-in\"}}";

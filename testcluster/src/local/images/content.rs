@@ -15,8 +15,14 @@ pub(super) const FILES: [(&str, &str); 6] = [
     ("etc/group", include_str!("../../../images/group")),
     ("pause.c", include_str!("../../../images/pause/pause.c")),
     ("etc/nginx/nginx.conf", include_str!("../../../images/nginx/nginx.conf")),
-    ("etc/nginx/conf.d/default.conf", include_str!("../../../images/nginx/default.conf")),
-    ("usr/share/nginx/html/index.html", include_str!("../../../images/nginx/index.html")),
+    (
+        "etc/nginx/conf.d/default.conf",
+        include_str!("../../../images/nginx/default.conf"),
+    ),
+    (
+        "usr/share/nginx/html/index.html",
+        include_str!("../../../images/nginx/index.html"),
+    ),
 ];
 
 /// The pause image: one static program of a few kilobytes.
@@ -39,16 +45,27 @@ pub(super) fn busybox(root: &Path, _scratch: &Path) -> Result<()> {
 /// The nginx image: Debian's nginx with the libraries that it links to, laid out as the public image is.
 pub(super) fn nginx(root: &Path, scratch: &Path) -> Result<()> {
     let debs = layout_debs(scratch)?;
-    let fetch = |names: &[String]| Tool::new("apt-get").arg("download").args(names).dir(&debs).run().map(drop);
+    let fetch = |names: &[String]| {
+        Tool::new("apt-get")
+            .arg("download")
+            .args(names)
+            .dir(&debs)
+            .run()
+            .map(drop)
+    };
     fetch(&["nginx".into(), "nginx-common".into()])
         // The lists of a fresh machine are empty.
         .or_else(|_| {
             Tool::new("apt-get").arg("update").run()?;
             fetch(&["nginx".into(), "nginx-common".into()])
         })?;
-    let deb = files(&debs)?.into_iter().find(|file| file.to_string_lossy().contains("/nginx_"));
+    let deb = files(&debs)?
+        .into_iter()
+        .find(|file| file.to_string_lossy().contains("/nginx_"));
     let deb = deb.context("apt-get downloaded no nginx package")?;
-    fetch(&libraries(&Tool::new("dpkg-deb").arg("-f").arg(deb).arg("Depends").run()?))?;
+    fetch(&libraries(
+        &Tool::new("dpkg-deb").arg("-f").arg(deb).arg("Depends").run()?,
+    ))?;
     // Unpacked beside the root: only what runs goes into the image, no documentation.
     let unpacked = scratch.join("unpacked");
     for deb in files(&debs)? {
@@ -63,7 +80,11 @@ pub(super) fn nginx(root: &Path, scratch: &Path) -> Result<()> {
     }
     shell(root)?;
     users(root)?;
-    for path in ["etc/nginx/nginx.conf", "etc/nginx/conf.d/default.conf", "usr/share/nginx/html/index.html"] {
+    for path in [
+        "etc/nginx/nginx.conf",
+        "etc/nginx/conf.d/default.conf",
+        "usr/share/nginx/html/index.html",
+    ] {
         write(root, path)?;
     }
     for dir in ["run", "var/log/nginx", "var/lib/nginx"] {
@@ -96,7 +117,12 @@ fn shell(root: &Path) -> Result<()> {
     layout::create(&bin)?;
     let busybox = bin.join("busybox");
     fs::copy("/bin/busybox", &busybox).context("failed to copy /bin/busybox")?;
-    for applet in Tool::new(&busybox).arg("--list").run()?.lines().filter(|applet| *applet != "busybox") {
+    for applet in Tool::new(&busybox)
+        .arg("--list")
+        .run()?
+        .lines()
+        .filter(|applet| *applet != "busybox")
+    {
         link("/bin/busybox", &bin.join(applet))?;
     }
     Ok(())
@@ -134,11 +160,13 @@ mod tests {
 
     #[test]
     fn libraries_are_taken_from_the_line_of_debian_12_and_of_13() {
-        assert_eq!(libraries("libc6 (>= 2.34), libpcre2-8-0 (>= 10.22), zlib1g, iproute2, nginx-common (<< 1)"), [
-            "libc6",
-            "libpcre2-8-0",
-            "zlib1g"
-        ]);
-        assert_eq!(libraries("libssl3t64 (>= 3.0.0) | libssl4, nginx-common"), ["libssl3t64"]);
+        assert_eq!(
+            libraries("libc6 (>= 2.34), libpcre2-8-0 (>= 10.22), zlib1g, iproute2, nginx-common (<< 1)"),
+            ["libc6", "libpcre2-8-0", "zlib1g"]
+        );
+        assert_eq!(
+            libraries("libssl3t64 (>= 3.0.0) | libssl4, nginx-common"),
+            ["libssl3t64"]
+        );
     }
 }
