@@ -11,6 +11,7 @@ mod images;
 mod ingress;
 mod kubelet;
 mod layout;
+mod leftovers;
 mod machine;
 mod network;
 mod node;
@@ -123,6 +124,7 @@ pub(crate) fn up(layout: &Layout, fake: bool, ui: &Ui) -> Result<()> {
         );
     }
     let mut daemons = Daemons::load(layout);
+    daemons.end_strays(layout, mode.daemons());
     if healthy(layout, mode, &daemons) {
         ui.say(&greeting(layout, mode, reason, "is up already"));
         return Ok(());
@@ -180,7 +182,8 @@ fn real(layout: &Layout, programs: &Binaries, daemons: &mut Daemons, ui: &Ui) ->
         let corefile = ["-conf".into(), corefile.display().to_string()];
         daemons.ensure("coredns", &programs.path(Program::CoreDns), &corefile, &[])?;
         let config = layout.at("traefik.kubeconfig");
-        daemons.ensure("traefik", &traefik, &ingress::arguments(), &[("KUBECONFIG", &config)])?;
+        let settings = [format!("--configfile={}", ingress::configure(layout)?.display())];
+        daemons.ensure("traefik", &traefik, &settings, &[("KUBECONFIG", &config)])?;
         daemons.wait("coredns", 20, || daemons::answers(dns::ADDRESS))?;
         daemons.wait("traefik", 30, || {
             daemons::answers(ingress::PING) && daemons::answers(ingress::ADDRESS)
@@ -221,6 +224,7 @@ pub(crate) fn down(layout: &Layout, ui: &Ui) -> Result<()> {
         }
         for name in Mode::Real.daemons() {
             daemons.end(name)?;
+            daemons.end_strays(layout, &[name]);
         }
         layout::remove(&layout.state)
     })

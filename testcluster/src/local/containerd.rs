@@ -44,6 +44,8 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.traci
   # So that unmounting what lies under one folder is enough.
   netns_mounts_under_state_dir = true
   [plugins."io.containerd.cri.v1.runtime".cni]
+    # The plugin for it would leave a file in /var/lib/cni for each pod.
+    use_internal_loopback = true
     bin_dirs = ["/usr/lib/cni", "/opt/cni/bin"]
     conf_dir = "{cni}"
   [plugins."io.containerd.cri.v1.runtime".containerd]
@@ -52,6 +54,7 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.traci
       runtime_type = "io.containerd.runc.v2"
       [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
         BinaryName = "{runc}"
+        Root = "{runc_root}"
         SystemdCgroup = false
 "#,
         root = layout.at("containerd/root").display(),
@@ -63,6 +66,7 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.traci
         restrict = !machine::may_lower_oom_score(),
         cni = layout.at("cni").display(),
         runc = runc.display(),
+        runc_root = layout::run("runc").display(),
     );
     layout.write("containerd/config.toml", &text)
 }

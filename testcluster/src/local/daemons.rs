@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use testcluster::process::{Record, detach};
 
 use super::layout::Layout;
+use super::leftovers;
 use super::tool::last_lines;
 
 /// One started process.
@@ -53,6 +54,12 @@ impl Daemons {
         self.entries
             .iter()
             .map(|(name, entry)| (name.as_str(), entry.record.pid, entry.record.is_alive()))
+    }
+
+    /// Ends what runs of this cluster without being written down, as after `rm -rf target`.
+    pub(crate) fn end_strays(&self, layout: &Layout, names: &[&str]) {
+        let known = |id: &i32| self.entries.values().any(|entry| i64::from(entry.record.pid) == i64::from(*id));
+        leftovers::end(leftovers::processes(layout, names).into_iter().filter(|id| !known(id)));
     }
 
     /// Sees to it that exactly this command runs under `name`.

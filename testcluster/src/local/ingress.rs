@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::layout;
+use super::layout::{self, Layout};
 use super::packages;
 use super::tool::Tool;
 use super::ui::Ui;
@@ -55,25 +55,26 @@ pub(crate) fn ensure(cache: &Path, ui: &Ui) -> Result<PathBuf> {
     })
 }
 
-/// Returns Traefik's arguments.
-pub(crate) fn arguments() -> Vec<String> {
-    [
-        "--global.checknewversion=false",
-        "--global.sendanonymoususage=false",
-        "--log.level=INFO",
-        &format!("--entrypoints.web.address={ADDRESS}"),
-        &format!("--entrypoints.ping.address={PING}"),
-        "--ping=true",
-        "--ping.entrypoint=ping",
-        "--providers.kubernetesingress=true",
-        // Fills the address of each Ingress's status.
-        "--providers.kubernetesingress.ingressendpoint.ip=127.0.0.1",
-        // A Service may have no ready pod yet: 503 then, not 404, which would read as "no such app".
-        "--providers.kubernetesingress.allowemptyservices=true",
-        "--providers.kubernetesingress.throttleduration=200ms",
-    ]
-    .map(String::from)
-    .to_vec()
+/// Writes the configuration and returns its path.
+pub(crate) fn configure(layout: &Layout) -> Result<PathBuf> {
+    let text = format!(
+        "global: {{ checkNewVersion: false, sendAnonymousUsage: false }}
+log: {{ level: INFO }}
+entryPoints:
+  web: {{ address: \"{ADDRESS}\" }}
+  ping: {{ address: \"{PING}\" }}
+ping: {{ entryPoint: ping }}
+providers:
+  kubernetesIngress:
+    # Fills the address of each Ingress's status.
+    ingressEndpoint: {{ ip: 127.0.0.1 }}
+    # A Service without a ready pod answers 503 and not 404, which would read as \"no such app\".
+    allowEmptyServices: true
+    # A person looks at once.
+    throttleDuration: 200ms
+"
+    );
+    layout.write("traefik.yaml", &text)
 }
 
 /// Finds the file named `traefik` that is a program, not the script that calls it.

@@ -28,8 +28,8 @@ pub(crate) fn configure_proxy(layout: &Layout) -> Result<PathBuf> {
         "bindAddress": NODE_IP,
         "healthzBindAddress": format!("{NODE_IP}:10256"),
         "metricsBindAddress": format!("{NODE_IP}:10249"),
-        // The machine's own limit stays: it is not ours to change, and often must not be.
-        "conntrack": { "maxPerCore": 0 },
+        // The machine's own limits stay: they are not ours to change, and often must not be.
+        "conntrack": { "maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s" },
         "oomScoreAdj": 0,
         "clientConnection": { "kubeconfig": layout.at("kube-proxy.kubeconfig") },
     });

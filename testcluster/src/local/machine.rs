@@ -103,8 +103,8 @@ fn hierarchies() -> Vec<PathBuf> {
     }
     let entries = fs::read_dir(CGROUPS).into_iter().flatten().flatten();
     entries
-        // cpu,cpuacct is one hierarchy with links for its two names; `unified` has no controllers.
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.file_name() != "unified")
+        // cpu,cpuacct is one hierarchy, with links for its two names.
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|entry| entry.path())
         .filter(|root| root.join("cgroup.procs").exists())
         .collect()

@@ -25,13 +25,12 @@ const TABLE: &str = "appdeploy";
 const PROXY_TABLES: [&str; 2] = ["ip kube-proxy", "ip6 kube-proxy"];
 
 /// Settings of the kernel that the cluster's programs change, each for the whole machine; `down` puts them back.
-const SYSCTLS: [&str; 6] = [
+const SYSCTLS: [&str; 5] = [
     "net/ipv4/ip_forward",
     "vm/overcommit_memory",
     "vm/panic_on_oom",
     "kernel/panic",
     "kernel/panic_on_oops",
-    "net/netfilter/nf_conntrack_tcp_timeout_established",
 ];
 
 /// Creates the node's link, lets the kernel forward for pods, and puts the nft table in place.

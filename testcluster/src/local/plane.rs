@@ -51,6 +51,8 @@ pub(crate) fn kubectl(layout: &Layout, programs: &Binaries) -> Tool {
     Tool::new(programs.path(Program::Kubectl))
         .arg("--kubeconfig")
         .arg(layout.kubeconfig())
+        .arg("--cache-dir")
+        .arg(layout.at("kubectl-cache"))
 }
 
 fn etcd(layout: &Layout) -> Vec<String> {
