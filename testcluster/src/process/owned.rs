@@ -234,11 +234,24 @@ mod tests {
     #[test]
     fn a_process_survives_the_thread_that_started_it() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().to_owned();
-        let mut process = thread::spawn(move || sleeper(&path)).join().unwrap();
-        // A signal that is pending is delivered before the stop that follows can be seen.
-        process.signal(Signal::SIGSTOP).unwrap();
-        assert!(process.exited().unwrap().is_none());
+        let log = folder.path().join("log");
+        let (mut process, thread) = thread::scope(|scope| {
+            let started = scope.spawn(|| {
+                let mut command = Command::new("sh");
+                command.args([
+                    "-c",
+                    "trap 'echo alive' USR1; echo ready; while true; do sleep 0.01; done",
+                ]);
+                (Process::spawn(&command, &log).unwrap(), nix::unistd::gettid())
+            });
+            started.join().unwrap()
+        });
+        // A thread can be joined a little before the kernel has told its children.
+        eventually(|| !Path::new(&format!("/proc/self/task/{thread}")).exists());
+        eventually(|| process.log_tail(1) == "ready");
+        process.signal(Signal::SIGUSR1).unwrap();
+        // Had it been killed, it would not come to say this.
+        eventually(|| process.log_tail(1) == "alive");
     }
 
     #[test]
@@ -267,5 +280,13 @@ mod tests {
         let mut process = Process::spawn(&command, &folder.path().join("log")).unwrap();
         process.child.wait().unwrap();
         assert_eq!(process.log_tail(2), "two\nthree");
+    }
+
+    fn eventually(condition: impl Fn() -> bool) {
+        let started = Instant::now();
+        while !condition() {
+            assert!(started.elapsed() < Duration::from_secs(20), "it did not happen");
+            thread::sleep(GLANCE);
+        }
     }
 }

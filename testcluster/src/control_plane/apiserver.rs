@@ -1,0 +1,131 @@
+//! The API server, which may be stopped and started again on its port.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Error;
+use super::readiness::{Readiness, free_port, on_free_ports};
+use crate::binaries::{Binaries, Program};
+use crate::kubectl::Kubectl;
+use crate::pki::{self, Authority};
+use crate::process::Process;
+
+/// Every request once, when it is answered: who, what, on what, with what result. The start of
+/// long-running ones is told too, because a watch that is still open has no end to tell.
+const AUDIT_POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+";
+
+/// How one API server is run.
+#[derive(Debug)]
+pub(super) struct ApiServer {
+    program: PathBuf,
+    folder: PathBuf,
+    arguments: Vec<String>,
+    port: u16,
+}
+
+impl ApiServer {
+    /// Writes the files that an API server needs. `flags` come last, and so win.
+    pub(super) fn new(
+        binaries: &Binaries,
+        folder: &Path,
+        authority: &Authority,
+        etcd_url: &str,
+        flags: Vec<String>,
+        audit: bool,
+    ) -> Result<Self, Error> {
+        let names = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc"];
+        let (certificate, key) = authority.server("kube-apiserver", &names)?.write(folder, "apiserver")?;
+        let (tokens_public, tokens_private) = pki::write_key_pair(folder, SERVICE_ACCOUNTS)?;
+        let ca = folder.join(CA);
+        pki::write(&ca, authority.certificate())?;
+        let policy = folder.join("audit-policy.yaml");
+        pki::write(&policy, AUDIT_POLICY)?;
+
+        let mut arguments: Vec<String> = [
+            // Nobody but this machine, and no endpoints for a Service that no pod could reach.
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",
+            "--authorization-mode=Node,RBAC",
+            "--allow-privileged=true",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--service-cluster-ip-range=10.112.0.0/16",
+        ]
+        .map(String::from)
+        .into();
+        arguments.push(format!("--etcd-servers={etcd_url}"));
+        let mut file = |flag: &str, path: &Path| arguments.push(format!("--{flag}={}", path.display()));
+        file("tls-cert-file", &certificate);
+        file("tls-private-key-file", &key);
+        file("client-ca-file", &ca);
+        file("service-account-key-file", &tokens_public);
+        file("service-account-signing-key-file", &tokens_private);
+        if audit {
+            file("audit-policy-file", &policy);
+            file("audit-log-path", &folder.join(AUDIT_LOG));
+            // In megabytes: the log is never rotated away from under a count.
+            arguments.push("--audit-log-maxsize=100000".to_owned());
+        }
+        arguments.extend(flags);
+        Ok(Self {
+            program: binaries.path(Program::KubeApiserver),
+            folder: folder.to_owned(),
+            arguments,
+            port: 0,
+        })
+    }
+
+    /// Starts it on a port of its choice, which it keeps; `kubeconfig` is told the URL before anyone asks.
+    pub(super) fn start_on_free_port(
+        &mut self,
+        kubectl: &Kubectl,
+        kubeconfig: impl Fn(&str) -> Result<(), pki::Error>,
+    ) -> Result<Process, Error> {
+        on_free_ports(|| {
+            self.port = free_port()?;
+            kubeconfig(&self.url())?;
+            self.start(kubectl)
+        })
+    }
+
+    /// Starts it on the port it has, and waits until it is ready.
+    pub(super) fn start(&self, kubectl: &Kubectl) -> Result<Process, Error> {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .arg(format!("--secure-port={}", self.port));
+        let mut process = Process::spawn(&command, &self.folder.join("apiserver.log"))?;
+        let mut readiness = Readiness::of(&mut process);
+        // A connection costs less than a kubectl, and this takes seconds on a machine that is busy.
+        readiness.wait_for_port(self.port)?;
+        readiness.wait_for(|| kubectl.run(&["get", "--raw", "/readyz"]).map(drop))?;
+        // Made by the API server itself after it called itself ready, and the first thing a test uses.
+        readiness.wait_for(|| kubectl.run(&["get", "--raw", "/api/v1/namespaces/default"]).map(drop))?;
+        Ok(process)
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("https://{}", self.address())
+    }
+
+    pub(super) fn audit_log(&self) -> PathBuf {
+        self.folder.join(AUDIT_LOG)
+    }
+}
+
+/// The authority's certificate, in the control plane's folder.
+pub(super) const CA: &str = "ca.crt";
+/// The name of the key pair that service-account tokens are signed with.
+pub(super) const SERVICE_ACCOUNTS: &str = "service-accounts";
+const AUDIT_LOG: &str = "audit.log";
