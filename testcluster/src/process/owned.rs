@@ -242,13 +242,14 @@ mod tests {
                     "-c",
                     "trap 'echo alive' USR1; echo ready; while true; do sleep 0.01; done",
                 ]);
-                (Process::spawn(&command, &log).unwrap(), nix::unistd::gettid())
+                let process = Process::spawn(&command, &log).unwrap();
+                eventually(|| process.log_tail(1) == "ready");
+                (process, nix::unistd::gettid())
             });
             started.join().unwrap()
         });
         // A thread can be joined a little before the kernel has told its children.
         eventually(|| !Path::new(&format!("/proc/self/task/{thread}")).exists());
-        eventually(|| process.log_tail(1) == "ready");
         process.signal(Signal::SIGUSR1).unwrap();
         // Had it been killed, it would not come to say this.
         eventually(|| process.log_tail(1) == "alive");
