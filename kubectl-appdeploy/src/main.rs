@@ -1,2 +1,36 @@
-//! Placeholder.
-fn main() {}
+//! `kubectl appdeploy`: the person's side of AppDeploy.
+//!
+//! A verb is a file with `Args` and `run`; it speaks through [`ui::Ui`] alone and fails with an
+//! [`error::Error`], from which the exit code follows. What a verb shows or decides is a function of values.
+
+mod age;
+mod app;
+mod children;
+mod cli;
+mod connection;
+mod create;
+mod delete;
+mod describe;
+mod duration;
+mod error;
+mod install;
+mod manifests;
+mod operator;
+mod output;
+mod pod;
+mod scale;
+mod selection;
+mod status;
+mod table;
+mod tree;
+mod ui;
+mod uninstall;
+mod version;
+mod wait;
+mod yaml;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

@@ -1,0 +1,75 @@
+//! What belongs to an app: five lists by label, whatever the size of the namespace.
+
+use futures::join;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::networking::v1::Ingress;
+use kube::api::ListParams;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource};
+
+use crate::connection::Cluster;
+use crate::error::{Error, Result};
+
+/// One list, or in a word why there is none.
+pub type Section<T> = std::result::Result<Vec<T>, String>;
+
+/// What belongs to an app.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Children {
+    /// What leads requests to the Service.
+    pub ingresses: Section<Ingress>,
+    /// What leads requests to the pods.
+    pub services: Section<Service>,
+    /// What keeps the pods.
+    pub deployments: Section<Deployment>,
+    /// The revisions.
+    pub replica_sets: Section<ReplicaSet>,
+    /// What runs.
+    pub pods: Section<Pod>,
+}
+
+/// Lists what belongs to an app. A list that is not allowed does not spoil the others.
+pub async fn fetch(cluster: &Cluster, namespace: &str, name: &str) -> Result<Children> {
+    let owned = ListParams::default().labels(&format!(
+        "{}={},{}={name}",
+        crd::label::MANAGED_BY,
+        crd::label::MANAGED_BY_VALUE,
+        crd::label::NAME
+    ));
+    let run = ListParams::default().labels(&format!("{}={name}", crd::label::APP));
+    let (ingresses, services, deployments, replica_sets, pods) = join!(
+        list(cluster, namespace, &owned),
+        list(cluster, namespace, &owned),
+        list(cluster, namespace, &owned),
+        list(cluster, namespace, &run),
+        list(cluster, namespace, &run),
+    );
+    Ok(Children {
+        ingresses: ingresses?,
+        services: services?,
+        deployments: deployments?,
+        replica_sets: replica_sets?,
+        pods: pods?,
+    })
+}
+
+async fn list<K>(cluster: &Cluster, namespace: &str, params: &ListParams) -> Result<Section<K>>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+{
+    let api: Api<K> = Api::namespaced(cluster.client.clone(), namespace);
+    section(cluster, cluster.attempt(api.list(params)).await?.map(|list| list.items))
+}
+
+/// Turns a missing right into a word for the page, and leaves every other failure one.
+pub fn section<T>(cluster: &Cluster, listed: kube::Result<Vec<T>>) -> Result<Section<T>> {
+    match listed {
+        Ok(items) => Ok(Ok(items)),
+        Err(kube::Error::Api(status)) if status.is_forbidden() => Ok(Err("n/a (forbidden)".to_owned())),
+        Err(source) => Err::<_, Error>(cluster.explain(source)),
+    }
+}

@@ -1,0 +1,286 @@
+//! The way to a cluster: kubectl's own flags, and one deadline for every call.
+
+mod proxy;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use http::header::{HeaderValue, USER_AGENT};
+use kube::config::{Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedCluster, NamedContext};
+use kube::{Client, Config};
+
+use crate::error::{self, Error, Result};
+use crate::{duration, ui};
+
+/// The field manager of what the plugin writes.
+pub const MANAGER: &str = "kubectl-appdeploy";
+/// How the plugin calls itself towards the API server, so that an audit log tells who asked.
+const AGENT: &str = concat!("kubectl-appdeploy/", env!("CARGO_PKG_VERSION"));
+/// How long one call may take unless `--request-timeout` says otherwise.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// kubectl's flags for where and as whom, with kubectl's names and meaning.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Cluster options, as in kubectl")]
+pub struct KubeArgs {
+    /// Namespace; default: that of the context, else "default"
+    #[arg(short, long, global = true, value_name = "NAME")]
+    pub namespace: Option<String>,
+    /// Context of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
+    /// Path of the kubeconfig; default: $KUBECONFIG, else ~/.kube/config
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    pub kubeconfig: Option<PathBuf>,
+    /// Cluster of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
+    pub cluster: Option<String>,
+    /// User of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
+    pub user: Option<String>,
+    /// Address of the API server
+    #[arg(short, long, global = true, value_name = "URL", hide_short_help = true)]
+    pub server: Option<String>,
+    /// Bearer token to log in with
+    #[arg(long, global = true, hide_short_help = true, hide_env_values = true)]
+    pub token: Option<String>,
+    /// User to act as
+    #[arg(long = "as", global = true, value_name = "USER", hide_short_help = true)]
+    pub act_as: Option<String>,
+    /// Group to act as; may be given more than once
+    #[arg(long = "as-group", global = true, value_name = "GROUP", hide_short_help = true)]
+    pub as_group: Vec<String>,
+    /// UID to act as
+    #[arg(long = "as-uid", global = true, value_name = "UID", hide_short_help = true)]
+    pub as_uid: Option<String>,
+    /// How long a single call may take, like 5s or 1m; 0 means for ever
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse, hide_short_help = true)]
+    pub request_timeout: Option<Duration>,
+    /// Do not check the API server's certificate
+    #[arg(
+        long, global = true, hide_short_help = true, num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value = "false", hide_default_value = true, hide_possible_values = true,
+        action = clap::ArgAction::Set
+    )]
+    pub insecure_skip_tls_verify: bool,
+    /// File with the certificate authority of the API server
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    pub certificate_authority: Option<PathBuf>,
+    /// Name that the API server's certificate is checked against
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
+    pub tls_server_name: Option<String>,
+    /// When to use colour: auto, always or never
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_short_help = true,
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub color: ui::Color,
+}
+
+/// A cluster that can be asked.
+#[derive(Clone)]
+pub struct Cluster {
+    /// The client.
+    pub client: Client,
+    /// The namespace that was asked for, or that of the context.
+    pub namespace: String,
+    /// Whether it was asked for by flag: a hint must repeat it.
+    namespaced: bool,
+    url: String,
+    context: Option<String>,
+    patience: Option<Duration>,
+}
+
+impl KubeArgs {
+    /// Returns the cluster that the flags and the kubeconfig mean. Nothing is sent yet.
+    pub async fn connect(&self) -> Result<Cluster> {
+        let (mut config, context) = self.config().await?;
+        let patience = match self.request_timeout {
+            None => Some(PATIENCE),
+            Some(Duration::ZERO) => None,
+            Some(duration) => Some(duration),
+        };
+        // A call that failed is told at once: whoever waits at a prompt can run it again.
+        config.default_retry = false;
+        config.connect_timeout = Some(patience.unwrap_or(PATIENCE).min(Duration::from_secs(5)));
+        config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
+        let namespace = self
+            .namespace
+            .clone()
+            .unwrap_or_else(|| config.default_namespace.clone());
+        let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let client =
+            Client::try_from(config).map_err(|source| error::unreachable(&source, &url, context.as_deref()))?;
+        Ok(Cluster {
+            client,
+            namespace,
+            namespaced: self.namespace.is_some(),
+            url,
+            context,
+            patience,
+        })
+    }
+
+    async fn config(&self) -> Result<(Config, Option<String>)> {
+        let path = self.path();
+        let mut kubeconfig = match (&self.kubeconfig, &self.server) {
+            (Some(file), _) => Kubeconfig::read_from(file),
+            (None, _) => Kubeconfig::read(),
+        };
+        if matches!(&kubeconfig, Err(e) if is_absent(e)) && self.kubeconfig.is_none() {
+            if self.server.is_some() {
+                kubeconfig = Ok(Kubeconfig::default());
+            } else if let Ok(config) = Config::incluster() {
+                // As kubectl in a pod does.
+                return Ok((self.overridden(config), None));
+            }
+        }
+        let mut kubeconfig = kubeconfig.map_err(|source| error::kubeconfig(&source, &path))?;
+        self.point(&mut kubeconfig);
+        let context = self.context.clone().or_else(|| kubeconfig.current_context.clone());
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            cluster: self.cluster.clone(),
+            user: self.user.clone(),
+        };
+        if let Some(user) = &self.user
+            && !kubeconfig.auth_infos.iter().any(|named| &named.name == user)
+        {
+            return Err(
+                Error::failed(format!("there is no user \"{user}\" in {path}")).next("kubectl config get-users")
+            );
+        }
+        let own_proxy = kubeconfig
+            .clusters
+            .iter()
+            .any(|named| named.cluster.as_ref().is_some_and(|c| c.proxy_url.is_some()));
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(|source| error::kubeconfig(&source, &path))?;
+        if !own_proxy && proxy::is_direct(&config.cluster_url) {
+            config.proxy_url = None;
+        }
+        let named = context.filter(|name| !name.is_empty());
+        Ok((self.overridden(config), named))
+    }
+
+    /// Puts the flags that describe a cluster into the kubeconfig, so that they are read like the rest.
+    fn point(&self, kubeconfig: &mut Kubeconfig) {
+        if self.server.is_some()
+            && kubeconfig.current_context.as_deref().unwrap_or_default().is_empty()
+            && self.context.is_none()
+        {
+            let context = Context::default();
+            kubeconfig.contexts.push(NamedContext {
+                name: String::new(),
+                context: Some(context),
+                ..NamedContext::default()
+            });
+            kubeconfig.clusters.push(NamedCluster {
+                name: String::new(),
+                cluster: Some(kube::config::Cluster::default()),
+                ..NamedCluster::default()
+            });
+            kubeconfig.current_context = Some(String::new());
+        }
+        for cluster in kubeconfig
+            .clusters
+            .iter_mut()
+            .filter_map(|named| named.cluster.as_mut())
+        {
+            if let Some(server) = &self.server {
+                cluster.server = Some(server.clone());
+            }
+            if let Some(file) = &self.certificate_authority {
+                cluster.certificate_authority = Some(file.display().to_string());
+                cluster.certificate_authority_data = None;
+            }
+            if self.insecure_skip_tls_verify {
+                cluster.insecure_skip_tls_verify = Some(true);
+            }
+            if let Some(name) = &self.tls_server_name {
+                cluster.tls_server_name = Some(name.clone());
+            }
+        }
+    }
+
+    fn overridden(&self, mut config: Config) -> Config {
+        let auth = &mut config.auth_info;
+        if let Some(token) = &self.token {
+            auth.token = Some(token.clone().into());
+            (auth.token_file, auth.exec, auth.auth_provider, auth.username) = (None, None, None, None);
+        }
+        if self.act_as.is_some() {
+            auth.impersonate.clone_from(&self.act_as);
+        }
+        if self.as_uid.is_some() {
+            auth.impersonate_uid.clone_from(&self.as_uid);
+        }
+        if !self.as_group.is_empty() {
+            auth.impersonate_groups = Some(self.as_group.clone());
+        }
+        config
+    }
+
+    fn path(&self) -> String {
+        self.kubeconfig.as_ref().map_or_else(
+            || {
+                std::env::var("KUBECONFIG")
+                    .ok()
+                    .filter(|value| !value.is_empty())
+                    .unwrap_or_else(|| "~/.kube/config".to_owned())
+            },
+            |file| file.display().to_string(),
+        )
+    }
+}
+
+fn is_absent(error: &KubeconfigError) -> bool {
+    match error {
+        KubeconfigError::FindPath | KubeconfigError::CurrentContextNotSet => true,
+        KubeconfigError::ReadConfig(source, _) => source.kind() == std::io::ErrorKind::NotFound,
+        _ => false,
+    }
+}
+
+impl Cluster {
+    /// Returns ` -n NAMESPACE` for the next command where this one had it.
+    pub fn flag(&self) -> String {
+        if self.namespaced {
+            format!(" -n {}", self.namespace)
+        } else {
+            String::new()
+        }
+    }
+
+    /// Waits for one call, not longer than a person should, and tells a failure in words.
+    pub async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T> {
+        self.attempt(call).await?.map_err(|source| self.explain(source))
+    }
+
+    /// Waits for one call and leaves the server's answer to the caller.
+    pub async fn attempt<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<kube::Result<T>> {
+        match self.patience {
+            None => Ok(call.await),
+            Some(patience) => tokio::time::timeout(patience, call).await.map_err(|_| {
+                Error::failed(format!(
+                    "the API server at {} did not answer within {}",
+                    self.url,
+                    duration::text(patience)
+                ))
+                .next("try again with more patience: --request-timeout=1m")
+            }),
+        }
+    }
+
+    /// Returns an error of the client in words.
+    pub fn explain(&self, source: kube::Error) -> Error {
+        error::server(source, &self.url, self.context.as_deref())
+    }
+}

@@ -1,0 +1,138 @@
+//! What can go wrong, as a person reads it: one sentence, why, and the command to run next.
+
+mod connect;
+mod server;
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+pub use connect::{kubeconfig, unreachable};
+pub use server::{is_missing_api, server};
+
+/// How a command ended when it did not end well. The exit code follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The reader of stdout is gone; there is nobody left to tell.
+    Quiet,
+    /// Something is wrong in the cluster, with the connection or with a right.
+    Failed,
+    /// The command makes no sense as it was written.
+    Usage,
+    /// It will not become ready unless somebody changes something.
+    Stalled,
+    /// It did not become ready in time, and still may.
+    TimedOut,
+    /// Somebody pressed Ctrl-C.
+    Interrupted,
+}
+
+/// The only error type of the plugin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    kind: Kind,
+    message: String,
+    why: Vec<String>,
+    next: Vec<String>,
+}
+
+/// What every fallible function of the plugin returns.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Returns an error of a kind with its sentence: lower case, no full stop.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            why: Vec::new(),
+            next: Vec::new(),
+        }
+    }
+
+    /// Returns an error that ends in exit code 1.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(Kind::Failed, message)
+    }
+
+    /// Returns an error that ends in exit code 2.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    /// Adds one reason below the sentence.
+    #[must_use]
+    pub fn why(mut self, why: impl Into<String>) -> Self {
+        self.why.push(why.into());
+        self
+    }
+
+    /// Adds a command, or what to do, below the sentence.
+    #[must_use]
+    pub fn next(mut self, next: impl Into<String>) -> Self {
+        self.next.push(next.into());
+        self
+    }
+
+    /// Returns the kind.
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Returns the sentence alone, for a line of a list.
+    pub fn sentence(&self) -> &str {
+        &self.message
+    }
+
+    /// Returns the reasons in one line, for a prompt.
+    pub fn reasons(&self) -> String {
+        self.why.join("; ")
+    }
+
+    /// Returns the exit code that scripts rely on.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self.kind {
+            Kind::Quiet => 0,
+            Kind::Failed => 1,
+            Kind::Usage => 2,
+            Kind::Stalled => 3,
+            Kind::TimedOut => 4,
+            Kind::Interrupted => 130,
+        })
+    }
+
+    /// Returns the whole text: the sentence, then `why:` and `next:` lines.
+    pub fn text(&self) -> String {
+        // kubectl says "Error from server (NotFound): …" and "error: …"; so do we.
+        let prefix = if self.message.starts_with("Error from server") {
+            ""
+        } else {
+            "error: "
+        };
+        let mut text = format!("{prefix}{}", self.message);
+        for why in &self.why {
+            let _ = write!(text, "\n  why:  {why}");
+        }
+        for next in &self.next {
+            let _ = write!(text, "\n  next: {next}");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sentence_comes_first_and_what_to_do_last() {
+        let error = Error::failed("the AppDeploy API is not installed in this cluster")
+            .why("the server knows no appdeploys.appdeploy.dev")
+            .next("kubectl appdeploy install");
+        insta::assert_snapshot!(error.text(), @r"
+        error: the AppDeploy API is not installed in this cluster
+          why:  the server knows no appdeploys.appdeploy.dev
+          next: kubectl appdeploy install
+        ");
+    }
+}

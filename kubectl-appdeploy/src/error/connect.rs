@@ -1,0 +1,148 @@
+//! Turns a failure to reach a cluster, or to find out which, into a sentence.
+
+use std::error::Error as StdError;
+use std::io;
+
+use kube::config::KubeconfigError;
+
+use super::Error;
+
+const CONTEXTS: &str = "kubectl config get-contexts";
+
+/// Returns the sentence for a kubeconfig that cannot be used.
+pub fn kubeconfig(error: &KubeconfigError, path: &str) -> Error {
+    match error {
+        KubeconfigError::CurrentContextNotSet => {
+            Error::failed(format!("no cluster is chosen: {path} has no current context"))
+                .next(CONTEXTS)
+                .next("kubectl config use-context NAME, or --context=NAME")
+        }
+        KubeconfigError::LoadContext(name) => {
+            Error::failed(format!("there is no context \"{name}\" in {path}")).next(CONTEXTS)
+        }
+        KubeconfigError::LoadClusterOfContext(name) => {
+            Error::failed(format!("there is no cluster \"{name}\" in {path}")).next("kubectl config get-clusters")
+        }
+        KubeconfigError::FindPath => no_cluster(path),
+        KubeconfigError::ReadConfig(source, file) if source.kind() == io::ErrorKind::NotFound => {
+            no_cluster(&file.display().to_string())
+        }
+        KubeconfigError::ReadConfig(source, file) => {
+            Error::failed(format!("cannot read the kubeconfig {}: {source}", file.display()))
+                .next("kubectl config view")
+        }
+        KubeconfigError::Parse(source) => Error::failed(format!("{path} is no valid kubeconfig"))
+            .why(source.to_string().lines().next().unwrap_or_default().to_owned())
+            .next("kubectl config view"),
+        other => {
+            Error::failed(format!("cannot use the kubeconfig {path}: {}", chain(other))).next("kubectl config view")
+        }
+    }
+}
+
+/// Returns the sentence for somebody who has no kubeconfig at all.
+fn no_cluster(path: &str) -> Error {
+    Error::failed(format!("no cluster is configured: there is no kubeconfig at {path}"))
+        .next("point KUBECONFIG or --kubeconfig to the one of your cluster")
+}
+
+/// Returns the sentence for a request that got no answer.
+pub fn unreachable(error: &(dyn StdError + 'static), url: &str, context: Option<&str>) -> Error {
+    let said = innermost(error);
+    let cannot = |why: String| Error::failed(format!("cannot reach the cluster at {url}")).why(why);
+    let lower = said.to_lowercase();
+    if let Some(kind) = io_kind(error) {
+        match kind {
+            io::ErrorKind::ConnectionRefused => {
+                return cannot("connection refused: nothing listens there, is the cluster running?".to_owned())
+                    .next(which(context));
+            }
+            io::ErrorKind::TimedOut => {
+                return cannot("it does not answer: is a VPN or a firewall in between?".to_owned())
+                    .next(which(context));
+            }
+            _ => {}
+        }
+    }
+    if lower.contains("certificate") || lower.contains("unknownissuer") {
+        return cannot(format!("its certificate is not to be trusted: {said}"))
+            .next("compare certificate-authority-data in: kubectl config view --minify --raw");
+    }
+    if lower.contains("dns") || lower.contains("lookup") || lower.contains("name or service not known") {
+        return cannot(format!("its name is unknown: {said}")).next(which(context));
+    }
+    if matches!(find::<kube::Error>(error), Some(kube::Error::Auth(_))) || lower.contains("auth exec") {
+        return Error::failed("cannot log in to the cluster")
+            .why(said)
+            .next("run the command that `kubectl config view --minify` shows under exec, or log in again");
+    }
+    cannot(said).next(which(context))
+}
+
+/// Returns the command that shows which cluster was meant.
+fn which(context: Option<&str>) -> String {
+    context.map_or_else(
+        || "kubectl config view --minify".to_owned(),
+        |context| format!("kubectl cluster-info --context={context}"),
+    )
+}
+
+fn links<'e>(error: &'e (dyn StdError + 'static)) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
+    let mut next = Some(error);
+    std::iter::from_fn(move || {
+        let link = next?;
+        next = link.source();
+        Some(link)
+    })
+}
+
+fn io_kind(error: &(dyn StdError + 'static)) -> Option<io::ErrorKind> {
+    links(error)
+        .filter_map(|e| e.downcast_ref::<io::Error>())
+        .map(io::Error::kind)
+        .last()
+}
+
+fn find<'e, E: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Option<&'e E> {
+    links(error).find_map(|e| e.downcast_ref::<E>())
+}
+
+/// The last link of a chain says what happened, those before it say where.
+fn innermost(error: &(dyn StdError + 'static)) -> String {
+    links(error).last().map(ToString::to_string).unwrap_or_default()
+}
+
+fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for part in links(error).map(ToString::to_string) {
+        // Many errors print their source themselves.
+        if !parts.iter().any(|before| before.contains(&part)) {
+            parts.push(part);
+        }
+    }
+    parts.join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_connection_names_the_address() {
+        let refused = kube::Error::Service(Box::new(io::Error::from(io::ErrorKind::ConnectionRefused)));
+        insta::assert_snapshot!(unreachable(&refused, "https://127.0.0.1:6443", Some("dev")).text(), @r"
+        error: cannot reach the cluster at https://127.0.0.1:6443
+          why:  connection refused: nothing listens there, is the cluster running?
+          next: kubectl cluster-info --context=dev
+        ");
+    }
+
+    #[test]
+    fn a_missing_kubeconfig_says_where_it_was_looked_for() {
+        let missing = KubeconfigError::ReadConfig(io::ErrorKind::NotFound.into(), "/home/jane/.kube/config".into());
+        insta::assert_snapshot!(kubeconfig(&missing, "~/.kube/config").text(), @r"
+        error: no cluster is configured: there is no kubeconfig at /home/jane/.kube/config
+          next: point KUBECONFIG or --kubeconfig to the one of your cluster
+        ");
+    }
+}

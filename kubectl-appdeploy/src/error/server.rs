@@ -1,0 +1,198 @@
+//! Turns an answer of the API server into a sentence.
+
+use kube::core::Status;
+
+use super::{Error, Kind, unreachable};
+
+/// Returns the sentence for an error of the client.
+///
+/// `url` and `context` say which cluster was asked.
+pub fn server(error: kube::Error, url: &str, context: Option<&str>) -> Error {
+    match error {
+        kube::Error::Api(status) => answer(&status, context),
+        kube::Error::SerdeError(source) => Error::failed("the API server's answer cannot be read")
+            .why(source.to_string())
+            .next("kubectl appdeploy version  (is the plugin older than what is installed?)"),
+        other => unreachable(&other, url, context),
+    }
+}
+
+/// Whether the server does not know the kind that was asked for, as opposed to one object.
+pub fn is_missing_api(status: &Status) -> bool {
+    status.is_not_found()
+        && status
+            .details
+            .as_ref()
+            .is_none_or(|details| details.name.is_empty() || details.kind.is_empty())
+}
+
+fn answer(status: &Status, context: Option<&str>) -> Error {
+    if is_missing_api(status) {
+        return Error::failed("the AppDeploy API is not installed in this cluster").next("kubectl appdeploy install");
+    }
+    if status.code == 401 || status.reason == "Unauthorized" {
+        return unauthorized(context);
+    }
+    let details = status.details.as_ref();
+    let name = details.map_or("", |details| details.name.as_str());
+    let about = details.map_or("", |details| details.kind.as_str());
+    let causes = details.map_or(&[][..], |details| details.causes.as_slice());
+    let app = details.is_some_and(|details| details.group == crd::GROUP);
+    let reason = if status.reason.is_empty() {
+        "Unknown"
+    } else {
+        &status.reason
+    };
+    let error = Error::new(
+        Kind::Failed,
+        format!("Error from server ({reason}): {}", first_sentence(status)),
+    );
+    match reason {
+        "NotFound" if about == "namespaces" => error.next(format!("kubectl create namespace {name}")),
+        "NotFound" if app => error.next("kubectl appdeploy status  (-A looks into all namespaces)"),
+        "AlreadyExists" if app => error
+            .why("nothing was changed")
+            .next(format!("kubectl appdeploy status {name}"))
+            .next(format!("kubectl edit appdeploy {name}")),
+        "Forbidden" if status.message.contains("is being terminated") => {
+            error.next("wait until the namespace is gone, or take another with -n")
+        }
+        "Forbidden" if status.message.contains("exceeded quota") => error.next("kubectl describe resourcequota"),
+        "Forbidden" => error.next(forbidden(&status.message)),
+        "Invalid" => causes
+            .iter()
+            .fold(error, |error, cause| {
+                error.why(format!("{}: {}", cause.field, rule(&cause.message)))
+            })
+            .next(if app {
+                "kubectl explain appdeploy.spec"
+            } else {
+                "correct the fields above"
+            }),
+        "Conflict" if !causes.is_empty() => causes
+            .iter()
+            .fold(error, |error, cause| {
+                error.why(format!("{}: {}", cause.field, cause.message))
+            })
+            .next("the same command with --force-conflicts takes these fields over"),
+        "Conflict" => error.next("somebody else changed it at the same time: run the command again"),
+        "Timeout" | "ServerTimeout" | "TooManyRequests" | "ServiceUnavailable" | "InternalError" => {
+            error.next("the API server is in trouble or overloaded: run the command again in a moment")
+        }
+        _ => error,
+    }
+}
+
+/// The server repeats every cause of an invalid object in one line; the lines below say it better.
+fn first_sentence(status: &Status) -> String {
+    let message = status.message.trim();
+    let invalid = status.reason == "Invalid" && status.details.as_ref().is_some_and(|d| !d.causes.is_empty());
+    match message.split_once(" is invalid:") {
+        Some((object, _)) if invalid => format!("{object} is invalid"),
+        _ if status.reason == "Conflict" => match message.split_once(':') {
+            Some((head, _)) if head.contains("conflict") => head.to_owned(),
+            _ => message.to_owned(),
+        },
+        _ => message.to_owned(),
+    }
+}
+
+/// Drops the API server's preamble (`Invalid value: "object": `) from the message of one of our rules.
+fn rule(message: &str) -> &str {
+    message
+        .strip_prefix("Invalid value: ")
+        .and_then(|rest| rest.split_once(": "))
+        .map_or(message, |(_, rule)| rule)
+}
+
+fn unauthorized(context: Option<&str>) -> Error {
+    let who = context.map_or_else(String::new, |context| format!(" of context \"{context}\""));
+    Error::failed("the cluster does not accept your credentials (Unauthorized)")
+        .why(format!(
+            "the token or certificate{who} is missing, wrong or has expired"
+        ))
+        .next("log in again, or take another context: kubectl config get-contexts")
+}
+
+/// Builds the question that proves the missing right, from the server's own words.
+fn forbidden(message: &str) -> String {
+    let part = |before: &str| -> Option<&str> {
+        let (_, rest) = message.split_once(before)?;
+        rest.split(['"', ' ']).next().filter(|s| !s.is_empty())
+    };
+    let (Some(verb), Some(resource)) = (part(" cannot "), part(" resource \"")) else {
+        return "ask an administrator of the cluster".to_owned();
+    };
+    let resource = match part("API group \"") {
+        Some(group) => match resource.split_once('/') {
+            Some((resource, sub)) => format!("{resource}.{group} --subresource={sub}"),
+            None => format!("{resource}.{group}"),
+        },
+        None => resource.to_owned(),
+    };
+    let scope = match part("in the namespace \"") {
+        Some(namespace) => format!(" -n {namespace}"),
+        None if message.contains("at the cluster scope") => " -A".to_owned(),
+        None => String::new(),
+    };
+    format!(
+        "ask an administrator for this right; it is there when this says yes: kubectl auth can-i {verb} {resource}{scope}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn text(status: Value) -> String {
+        let status: Status = serde_json::from_value(status).unwrap();
+        answer(&status, Some("dev")).text()
+    }
+
+    #[test]
+    fn an_unknown_kind_means_that_the_api_is_not_installed() {
+        insta::assert_snapshot!(text(json!({
+            "message": "the server could not find the requested resource", "reason": "NotFound", "code": 404, "details": {},
+        })), @r"
+        error: the AppDeploy API is not installed in this cluster
+          next: kubectl appdeploy install
+        ");
+    }
+
+    #[test]
+    fn an_object_that_is_not_there_is_named() {
+        insta::assert_snapshot!(text(json!({
+            "message": "appdeploys.appdeploy.dev \"shop\" not found", "reason": "NotFound", "code": 404,
+            "details": {"name": "shop", "group": "appdeploy.dev", "kind": "appdeploys"},
+        })), @r#"
+        Error from server (NotFound): appdeploys.appdeploy.dev "shop" not found
+          next: kubectl appdeploy status  (-A looks into all namespaces)
+        "#);
+    }
+
+    #[test]
+    fn a_missing_right_comes_with_the_question_that_proves_it() {
+        insta::assert_snapshot!(text(json!({
+            "message": "appdeploys.appdeploy.dev is forbidden: User \"jane\" cannot list resource \"appdeploys\" in API group \"appdeploy.dev\" in the namespace \"team-a\"",
+            "reason": "Forbidden", "code": 403, "details": {"group": "appdeploy.dev", "kind": "appdeploys"},
+        })), @r#"
+        Error from server (Forbidden): appdeploys.appdeploy.dev is forbidden: User "jane" cannot list resource "appdeploys" in API group "appdeploy.dev" in the namespace "team-a"
+          next: ask an administrator for this right; it is there when this says yes: kubectl auth can-i list appdeploys.appdeploy.dev -n team-a
+        "#);
+    }
+
+    #[test]
+    fn each_broken_rule_has_a_line() {
+        insta::assert_snapshot!(text(json!({
+            "message": "AppDeploy.appdeploy.dev \"shop\" is invalid: spec.port: Invalid value: 70000: spec.port in body should be less than or equal to 65535",
+            "reason": "Invalid", "code": 422,
+            "details": {"name": "shop", "group": "appdeploy.dev", "kind": "AppDeploy", "causes": [
+                {"reason": "FieldValueInvalid", "field": "spec.port", "message": "Invalid value: 70000: spec.port in body should be less than or equal to 65535"}]},
+        })), @r#"
+        Error from server (Invalid): AppDeploy.appdeploy.dev "shop" is invalid
+          why:  spec.port: spec.port in body should be less than or equal to 65535
+          next: kubectl explain appdeploy.spec
+        "#);
+    }
+}

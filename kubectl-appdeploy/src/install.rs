@@ -1,0 +1,293 @@
+//! `kubectl appdeploy install`: applies `config/` and returns when it works.
+
+mod rollout;
+mod settings;
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+
+use crate::connection::{Cluster, KubeArgs, MANAGER};
+use crate::error::{Error, Kind as ErrorKind, Result, is_missing_api};
+use crate::manifests::{self, Kind};
+use crate::output::{self, DryRun, Format};
+use crate::ui::Ui;
+use crate::wait::{self, Deadline};
+use crate::{app, duration, version, yaml};
+
+const EXAMPLES: &str = "\
+Examples:
+  # Install, or bring an installation up to date; returns when it works
+  kubectl appdeploy install
+
+  # See what would be applied, or keep it in git
+  kubectl appdeploy install --dry-run=client -o yaml > appdeploy.yaml
+
+  # Take care of two namespaces only, with an image of your own
+  kubectl appdeploy install --watch-namespace=shop,blog --image=registry.example.com/appdeploy-operator:v1";
+
+/// The flags of `install`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Image of the operator; default: that of this plugin's version
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+    #[command(flatten)]
+    settings: settings::Settings,
+    /// Return when the operator runs
+    #[arg(
+        long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "true", action = clap::ArgAction::Set, hide_possible_values = true
+    )]
+    wait: bool,
+    /// How long to wait, like 30s or 5m
+    #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = duration::parse)]
+    timeout: Duration,
+    /// Take over fields that somebody else has changed
+    #[arg(long)]
+    force_conflicts: bool,
+    /// none changes the cluster, client only shows the change, server lets the API server check it too
+    #[arg(
+        long,
+        value_name = "MODE",
+        default_value = "none",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    dry_run: DryRun,
+    /// Print what was applied as json, yaml or name
+    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
+    output: Option<Format>,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    if kube
+        .namespace
+        .as_deref()
+        .is_some_and(|namespace| namespace != crd::OPERATOR_NAMESPACE)
+    {
+        return Err(Error::usage(format!(
+            "the operator is always installed into {}: leave out --namespace",
+            crd::OPERATOR_NAMESPACE
+        ))
+        .why("it takes care of the apps of all namespaces, or of those that --watch-namespace names"));
+    }
+    let options = manifests::Options {
+        image: args.image.clone(),
+        flags: args.settings.flags(),
+    };
+    let objects = manifests::objects(&options)?;
+    if args.dry_run == DryRun::Client {
+        let done = objects
+            .into_iter()
+            .map(|object| (object, "created"))
+            .collect::<Vec<_>>();
+        return tell(&args, &done, ui);
+    }
+    let cluster = kube.connect().await?;
+    let deadline = Deadline::after(args.timeout);
+    let before = survey(&cluster, &objects, deadline, ui).await?;
+    let mut done = Vec::new();
+    for (object, before) in objects.iter().zip(&before) {
+        let kind = Kind::of(object);
+        let homeless = kind.namespaced && before.is_none() && done.iter().any(|(_, word)| *word == "created");
+        if args.dry_run == DryRun::Server && homeless {
+            // The server refuses an object in a namespace that exists only in a dry run.
+            done.push((object.clone(), "created, unchecked: its namespace does not exist yet"));
+            continue;
+        }
+        let applied = apply(&args, &cluster, &kind, object).await?;
+        let word = match before {
+            None => "created",
+            Some(before) if before.resource_version() == applied.resource_version() => "unchanged",
+            Some(_) => "configured",
+        };
+        if args.output.is_none() {
+            ui.print(&format!(
+                "{} {word}{}",
+                kind.title(&object.name_any()),
+                args.dry_run.suffix()
+            ))?;
+        }
+        done.push((applied, word));
+        if kind == Kind::crd() && args.dry_run.is_real() {
+            served(&cluster, &object.name_any(), deadline, ui).await?;
+        }
+    }
+    if args.output.is_some() {
+        tell(&args, &done, ui)?;
+    }
+    if !args.dry_run.is_real() {
+        return Ok(());
+    }
+    if args.wait {
+        rollout::wait(&cluster, deadline, ui).await?;
+        ui.say(&format!("AppDeploy {} is ready.", version::PLUGIN));
+    }
+    ui.next("kubectl appdeploy create");
+    Ok(())
+}
+
+/// Looks at what is there under the same names, before anything is written.
+async fn survey(
+    cluster: &Cluster,
+    objects: &[DynamicObject],
+    deadline: Deadline,
+    ui: &mut Ui,
+) -> Result<Vec<Option<DynamicObject>>> {
+    let looks = objects.iter().map(|object| async move {
+        let kind = Kind::of(object);
+        cluster
+            .call(kind.api(&cluster.client).get_opt(&object.name_any()))
+            .await
+    });
+    let mut found = Vec::new();
+    for (object, before) in objects.iter().zip(join_all(looks).await) {
+        let (kind, name) = (Kind::of(object), object.name_any());
+        let mut before = before?;
+        if let Some(existing) = &before
+            && !manifests::is_ours(existing)
+        {
+            return Err(foreign(&kind, &name));
+        }
+        if let Some(existing) = &before
+            && existing.metadata.deletion_timestamp.is_some()
+        {
+            let title = kind.title(&name);
+            ui.progress(&format!("waiting until the deletion of {title} is done"));
+            if wait::gone(
+                cluster,
+                kind.api(&cluster.client),
+                &name,
+                existing.metadata.uid.as_deref(),
+                deadline,
+            )
+            .await?
+            .is_some()
+            {
+                return Err(Error::new(
+                    ErrorKind::TimedOut,
+                    format!("{title} is still being deleted after {}", deadline.text()),
+                )
+                .why("somebody deleted it before, and something holds it")
+                .next(format!("kubectl get {title} -o yaml")));
+            }
+            before = None;
+        }
+        found.push(before);
+    }
+    Ok(found)
+}
+
+fn foreign(kind: &Kind, name: &str) -> Error {
+    let title = kind.title(name);
+    let scope = if kind.namespaced {
+        format!(" -n {}", crd::OPERATOR_NAMESPACE)
+    } else {
+        String::new()
+    };
+    Error::failed(format!(
+        "{title} exists and is not part of AppDeploy: nothing was changed"
+    ))
+    .why(format!(
+        "it lacks the label {}={}",
+        crd::label::PART_OF,
+        crd::label::PART_OF_VALUE
+    ))
+    .next(format!("kubectl get {title}{scope} -o yaml"))
+    .next(format!(
+        "if AppDeploy may have it: kubectl label {title}{scope} {}={}",
+        crd::label::PART_OF,
+        crd::label::PART_OF_VALUE
+    ))
+}
+
+async fn apply(args: &Args, cluster: &Cluster, kind: &Kind, object: &DynamicObject) -> Result<DynamicObject> {
+    let params = PatchParams {
+        dry_run: args.dry_run == DryRun::Server,
+        force: args.force_conflicts,
+        ..PatchParams::apply(MANAGER).validation_strict()
+    };
+    let name = object.name_any();
+    cluster
+        .call(kind.api(&cluster.client).patch(&name, &params, &Patch::Apply(object)))
+        .await
+}
+
+/// Waits until the API answers: a definition can be accepted and its objects still be unknown.
+async fn served(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+    ui.progress("waiting for the AppDeploy API");
+    let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
+    let mut changes = std::pin::pin!(wait::changes(cluster, api, name));
+    loop {
+        let Some(next) = deadline.bound(futures::StreamExt::next(&mut changes)).await else {
+            return Err(not_served(deadline));
+        };
+        let Some(definition) = next.transpose()?.flatten() else {
+            continue;
+        };
+        let conditions = definition
+            .status
+            .iter()
+            .flat_map(|status| status.conditions.iter().flatten());
+        if let Some(refused) = conditions
+            .clone()
+            .find(|c| c.type_ == "NamesAccepted" && c.status == "False")
+        {
+            return Err(Error::failed(format!("the cluster does not accept {name}"))
+                .why(refused.message.clone().unwrap_or_default())
+                .next(format!("kubectl get crd {name} -o yaml")));
+        }
+        if conditions
+            .clone()
+            .any(|c| c.type_ == "Established" && c.status == "True")
+        {
+            break;
+        }
+    }
+    // Established is true a moment before the objects can be listed, and an API server of several may be behind.
+    let list = app::api(&cluster.client, None);
+    let mut pause = Duration::from_millis(50);
+    loop {
+        match cluster.attempt(list.list(&ListParams::default().limit(1))).await? {
+            Ok(_) => return Ok(()),
+            Err(kube::Error::Api(status)) if is_missing_api(&status) => {}
+            Err(source) => return Err(cluster.explain(source)),
+        }
+        if deadline.bound(tokio::time::sleep(pause)).await.is_none() {
+            return Err(not_served(deadline));
+        }
+        pause = (pause * 2).min(Duration::from_secs(1));
+    }
+}
+
+fn not_served(deadline: Deadline) -> Error {
+    Error::new(
+        ErrorKind::TimedOut,
+        format!("the AppDeploy API does not answer after {}", deadline.text()),
+    )
+    .next("kubectl get crd appdeploys.appdeploy.dev -o yaml")
+}
+
+fn tell(args: &Args, done: &[(DynamicObject, &'static str)], ui: &mut Ui) -> Result<()> {
+    let values: Vec<_> = done.iter().map(|(object, _)| output::presentable(object)).collect();
+    match args.output {
+        Some(Format::Yaml) => ui.print(&yaml::write_all(&values)?),
+        Some(Format::Json) => ui.print(&output::json(&output::list(values))?),
+        Some(Format::Name) => done
+            .iter()
+            .try_for_each(|(object, _)| ui.print(&Kind::of(object).title(&object.name_any()))),
+        None => done.iter().try_for_each(|(object, word)| {
+            ui.print(&format!(
+                "{} {word}{}",
+                Kind::of(object).title(&object.name_any()),
+                args.dry_run.suffix()
+            ))
+        }),
+    }
+}

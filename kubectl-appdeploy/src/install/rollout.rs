@@ -1,0 +1,236 @@
+//! Waiting for the operator: its Deployment says when it is there, its pods say why not.
+
+use std::pin::pin;
+
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, ResourceExt as _};
+
+use crate::connection::Cluster;
+use crate::error::{Error, Kind, Result};
+use crate::operator;
+use crate::pod::{self, Trouble};
+use crate::ui::Ui;
+use crate::wait::{self, Deadline};
+
+/// What is known while waiting.
+#[derive(Default)]
+struct Seen {
+    deployment: Option<Deployment>,
+    pods: Vec<Pod>,
+}
+
+/// What either watch tells.
+enum News {
+    Deployment(Option<Deployment>),
+    Pod(Event<Pod>),
+}
+
+/// What the state of the operator means for somebody who waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    Ready,
+    Waiting(String),
+    Failed(Error),
+}
+
+/// Waits until the operator that was just applied is the one that runs.
+pub async fn wait(cluster: &Cluster, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+    let namespace = crd::OPERATOR_NAMESPACE;
+    let deployments: Api<Deployment> = Api::namespaced(cluster.client.clone(), namespace);
+    let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), namespace);
+    let mine = watcher::Config::default().labels(&format!("app.kubernetes.io/name={}", operator::NAME));
+    let watched = wait::watch(cluster, pods, mine).filter_map(|next| {
+        // Whoever may not see the pods still sees the Deployment.
+        std::future::ready(next.ok().map(|event| Ok(News::Pod(event))))
+    });
+    let rollout = wait::changes(cluster, deployments, operator::NAME).map(|next| next.map(News::Deployment));
+    let mut news = pin!(stream::select(rollout, watched));
+    let mut seen = Seen::default();
+    loop {
+        let Some(next) = deadline.bound(news.next()).await else {
+            return Err(seen.timed_out(deadline));
+        };
+        match next.transpose()? {
+            Some(News::Deployment(deployment)) => seen.deployment = deployment,
+            Some(News::Pod(event)) => seen.take(event),
+            None => return Err(seen.timed_out(deadline)),
+        }
+        match seen.verdict() {
+            Verdict::Ready => {
+                ui.clear_progress();
+                return Ok(());
+            }
+            Verdict::Failed(error) => return Err(error),
+            Verdict::Waiting(busy) => ui.progress(&format!("waiting for the operator: {busy}")),
+        }
+    }
+}
+
+impl Seen {
+    fn take(&mut self, event: Event<Pod>) {
+        match event {
+            Event::Init => self.pods.clear(),
+            Event::InitDone => {}
+            Event::InitApply(pod) | Event::Apply(pod) => {
+                self.pods.retain(|known| known.name_any() != pod.name_any());
+                self.pods.push(pod);
+            }
+            Event::Delete(pod) => self.pods.retain(|known| known.name_any() != pod.name_any()),
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        let Some(deployment) = &self.deployment else {
+            return Verdict::Waiting("its Deployment".to_owned());
+        };
+        let status = deployment.status.clone().unwrap_or_default();
+        let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+        let count = |n: Option<i32>| n.unwrap_or(0);
+        let seen = status.observed_generation.unwrap_or(0) >= deployment.metadata.generation.unwrap_or(0);
+        if seen
+            && count(status.updated_replicas) >= wanted
+            && count(status.available_replicas) >= wanted
+            && count(status.replicas) <= wanted
+        {
+            return Verdict::Ready;
+        }
+        if let Some(trouble) = self.trouble() {
+            if trouble.terminal {
+                return Verdict::Failed(told(Error::new(Kind::Stalled, "the operator cannot start"), &trouble));
+            }
+            return Verdict::Waiting(format!("{} ({})", trouble.reason, trouble.message));
+        }
+        if let Some(refused) = self.refused() {
+            return Verdict::Waiting(refused);
+        }
+        let word = self
+            .pods
+            .iter()
+            .map(pod::word)
+            .next_back()
+            .unwrap_or_else(|| "no pod yet".to_owned());
+        Verdict::Waiting(format!(
+            "{}/{wanted} available, {word}",
+            count(status.available_replicas)
+        ))
+    }
+
+    /// What is wrong with a pod of the image that is wanted; those of an older one do not matter any more.
+    fn trouble(&self) -> Option<Trouble> {
+        let wanted = self.deployment.as_ref().and_then(operator::image);
+        let current = self.pods.iter().filter(|pod| {
+            let image = pod
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.containers.first())
+                .and_then(|container| container.image.as_deref());
+            image == wanted && pod.metadata.deletion_timestamp.is_none()
+        });
+        current.filter_map(pod::trouble).max_by_key(|trouble| trouble.terminal)
+    }
+
+    /// Why Kubernetes does not even make a pod: a quota, a policy.
+    fn refused(&self) -> Option<String> {
+        let status = self.deployment.as_ref()?.status.as_ref()?;
+        let conditions = status.conditions.iter().flatten();
+        let failure = conditions
+            .into_iter()
+            .find(|c| c.type_ == "ReplicaFailure" && c.status == "True")?;
+        failure.message.clone()
+    }
+
+    fn timed_out(&self, deadline: Deadline) -> Error {
+        let error = Error::new(
+            Kind::TimedOut,
+            format!("the operator is not running after {}", deadline.text()),
+        );
+        let namespace = crd::OPERATOR_NAMESPACE;
+        if let Some(trouble) = self.trouble() {
+            return told(error, &trouble);
+        }
+        if let Some(refused) = self.refused() {
+            return error
+                .why(refused)
+                .next(format!("kubectl -n {namespace} describe replicasets"));
+        }
+        match self.pods.last() {
+            Some(pod) => error
+                .why(format!("pod {} is {}", pod.name_any(), pod::word(pod)))
+                .next(format!("kubectl -n {namespace} describe pod {}", pod.name_any())),
+            None => error
+                .why("there is no pod of it: is the kube-controller-manager running?")
+                .next(format!("kubectl -n {namespace} describe deployment {}", operator::NAME)),
+        }
+    }
+}
+
+fn told(error: Error, trouble: &Trouble) -> Error {
+    let namespace = crd::OPERATOR_NAMESPACE;
+    let next = match trouble.reason.as_str() {
+        "CrashLoopBackOff" => format!("kubectl -n {namespace} logs {} --previous", trouble.pod),
+        reason if reason.contains("Image") => {
+            "kubectl appdeploy install --image=IMAGE, with one that the nodes can pull".to_owned()
+        }
+        _ => format!("kubectl -n {namespace} describe pod {}", trouble.pod),
+    };
+    error
+        .why(format!("pod {}: {}: {}", trouble.pod, trouble.reason, trouble.message))
+        .next(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::time::Duration;
+
+    fn seen(available: i32, waiting: Option<(&str, &str)>) -> Seen {
+        let template = json!({"spec": {"containers": [{"name": "operator", "image": "op:v1"}]}});
+        let deployment = json!({"metadata": {"generation": 2}, "spec": {"replicas": 1, "selector": {}, "template": template},
+            "status": {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableReplicas": available}});
+        let pod = waiting.map(|(reason, message)| {
+            serde_json::from_value(json!({"metadata": {"name": "op-1"}, "spec": template["spec"], "status": {"phase": "Pending", "containerStatuses": [
+                {"name": "operator", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": {"waiting": {"reason": reason, "message": message}}}]}}))
+            .unwrap()
+        });
+        Seen {
+            deployment: Some(serde_json::from_value(deployment).unwrap()),
+            pods: pod.into_iter().collect(),
+        }
+    }
+
+    #[test]
+    fn an_available_deployment_is_ready() {
+        assert_eq!(seen(1, None).verdict(), Verdict::Ready);
+        assert_eq!(
+            seen(0, None).verdict(),
+            Verdict::Waiting("0/1 available, no pod yet".to_owned())
+        );
+    }
+
+    #[test]
+    fn an_image_that_does_not_exist_ends_the_wait_at_once() {
+        let Verdict::Failed(error) = seen(
+            0,
+            Some(("ImagePullBackOff", "Back-off pulling image \"op:v1\": not found")),
+        )
+        .verdict() else {
+            panic!()
+        };
+        insta::assert_snapshot!(error.text(), @"");
+        assert_eq!(error.kind(), Kind::Stalled);
+    }
+
+    #[test]
+    fn a_registry_that_does_not_answer_is_waited_for_and_told_in_the_end() {
+        let seen = seen(0, Some(("ErrImagePull", "dial tcp: i/o timeout")));
+        assert_eq!(
+            seen.verdict(),
+            Verdict::Waiting("ErrImagePull (dial tcp: i/o timeout)".to_owned())
+        );
+        insta::assert_snapshot!(seen.timed_out(Deadline::after(Duration::from_secs(180))).text(), @"");
+    }
+}

@@ -1,0 +1,92 @@
+//! The operator's own settings, which `install` passes on.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::duration;
+
+/// Settings of the operator. What is not given keeps the operator's default.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Operator settings")]
+pub struct Settings {
+    /// Namespaces whose apps it takes care of; default: all
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    watch_namespace: Vec<String>,
+    /// How many apps it works on at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    concurrency: Option<u16>,
+    /// How often it looks at everything again, like 1h
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    resync_period: Option<Duration>,
+    /// require: an app is ready when its Ingress has an address; ignore: for controllers that publish none
+    #[arg(long, value_name = "WHEN", hide_possible_values = true)]
+    ingress_address: Option<IngressAddress>,
+    /// How it logs: text or json
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    log_format: Option<LogFormat>,
+    /// How much it logs: error, warn, info, debug, trace, or a filter like info,kube=debug
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
+}
+
+/// Whether an Ingress without an address counts.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum IngressAddress {
+    Require,
+    Ignore,
+}
+
+/// How a log line looks.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Settings {
+    /// Returns the flags for the operator.
+    pub fn flags(&self) -> Vec<String> {
+        let word = |value: Option<&dyn std::fmt::Display>, flag: &str| value.map(|value| format!("--{flag}={value}"));
+        let named = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
+        let namespaces = (!self.watch_namespace.is_empty()).then(|| self.watch_namespace.join(","));
+        let resync = self.resync_period.map(duration::text);
+        let address = named(self.ingress_address.and_then(|value| value.to_possible_value()));
+        let format = named(self.log_format.and_then(|value| value.to_possible_value()));
+        [
+            word(namespaces.as_ref().map(|v| v as _), "watch-namespace"),
+            word(self.concurrency.as_ref().map(|v| v as _), "concurrency"),
+            word(resync.as_ref().map(|v| v as _), "resync-period"),
+            word(address.as_ref().map(|v| v as _), "ingress-address"),
+            word(format.as_ref().map(|v| v as _), "log-format"),
+            word(self.log_level.as_ref().map(|v| v as _), "log-level"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_given_is_passed_on() {
+        assert_eq!(Settings::default().flags(), Vec::<String>::new());
+        let settings = Settings {
+            watch_namespace: vec!["a".to_owned(), "b".to_owned()],
+            resync_period: Some(Duration::from_secs(5400)),
+            ingress_address: Some(IngressAddress::Ignore),
+            ..Settings::default()
+        };
+        assert_eq!(
+            settings.flags(),
+            [
+                "--watch-namespace=a,b",
+                "--resync-period=1h30m",
+                "--ingress-address=ignore"
+            ]
+        );
+    }
+}

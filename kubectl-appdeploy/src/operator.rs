@@ -1,0 +1,184 @@
+//! The operator, seen from outside: whether one is there, which, and for which namespaces.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Api;
+
+use crate::connection::Cluster;
+use crate::error::Error;
+
+/// The name of the operator's Deployment, ServiceAccount, ClusterRole and binding.
+pub const NAME: &str = "appdeploy-operator";
+
+/// What is known about the operator of a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operator {
+    /// This is its Deployment.
+    Installed(Box<Deployment>),
+    /// There is none.
+    Absent,
+    /// It may not be looked at, or the look failed.
+    Unknown(Error),
+}
+
+/// Looks for the operator.
+pub async fn look(cluster: &Cluster) -> Operator {
+    let api: Api<Deployment> = Api::namespaced(cluster.client.clone(), crd::OPERATOR_NAMESPACE);
+    match cluster.call(api.get_opt(NAME)).await {
+        Ok(Some(deployment)) => Operator::Installed(Box::new(deployment)),
+        Ok(None) => Operator::Absent,
+        Err(error) => Operator::Unknown(error),
+    }
+}
+
+impl Operator {
+    /// Returns why an app that nobody takes care of is in that state, and what to do about it.
+    pub fn absence(&self, namespace: Option<&str>) -> Option<(String, String)> {
+        let deployment = match self {
+            Self::Absent => {
+                return Some((
+                    "no operator is installed in this cluster".to_owned(),
+                    "kubectl appdeploy install".to_owned(),
+                ));
+            }
+            Self::Unknown(_) => return None,
+            Self::Installed(deployment) => deployment,
+        };
+        let ready = deployment
+            .status
+            .as_ref()
+            .and_then(|status| status.ready_replicas)
+            .unwrap_or(0);
+        if ready == 0 {
+            let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+            return Some(if wanted == 0 {
+                (
+                    "the operator is switched off: its Deployment is scaled to 0".to_owned(),
+                    format!(
+                        "kubectl -n {} scale deployment {NAME} --replicas=1",
+                        crd::OPERATOR_NAMESPACE
+                    ),
+                )
+            } else {
+                (
+                    "the operator is not running: its Deployment has no ready pod".to_owned(),
+                    format!("kubectl -n {} describe pods", crd::OPERATOR_NAMESPACE),
+                )
+            });
+        }
+        let watched = watched(deployment);
+        let namespace = namespace?;
+        if !watched.is_empty() && !watched.iter().any(|one| one == namespace) {
+            return Some((
+                format!("the operator watches only {}, not {namespace}", watched.join(", ")),
+                format!(
+                    "kubectl appdeploy install --watch-namespace={},{namespace}",
+                    watched.join(",")
+                ),
+            ));
+        }
+        Some((
+            "the operator runs, but has not seen it".to_owned(),
+            format!("kubectl -n {} logs deployment/{NAME}", crd::OPERATOR_NAMESPACE),
+        ))
+    }
+}
+
+/// Returns the namespaces that an operator is limited to; none means all.
+pub fn watched(deployment: &Deployment) -> Vec<String> {
+    let Some(container) = container(deployment) else {
+        return Vec::new();
+    };
+    let mut args = container.args.iter().flatten();
+    let mut found = Vec::new();
+    while let Some(arg) = args.next() {
+        match arg.strip_prefix("--watch-namespace") {
+            Some("") => found.extend(args.next().cloned()),
+            Some(rest) => found.extend(rest.strip_prefix('=').map(ToOwned::to_owned)),
+            None => {}
+        }
+    }
+    if found.is_empty() {
+        let env = container.env.iter().flatten();
+        found.extend(
+            env.filter(|var| var.name == "APPDEPLOY_WATCH_NAMESPACE")
+                .filter_map(|var| var.value.clone()),
+        );
+    }
+    found
+        .iter()
+        .flat_map(|value| value.split(','))
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+/// Returns the image that an operator runs.
+pub fn image(deployment: &Deployment) -> Option<&str> {
+    container(deployment)?.image.as_deref()
+}
+
+/// Returns the tag of an image, or its digest.
+pub fn tag(image: &str) -> &str {
+    if let Some((_, digest)) = image.split_once('@') {
+        return digest;
+    }
+    let name = image.rsplit('/').next().unwrap_or(image);
+    name.split_once(':').map_or("latest", |(_, tag)| tag)
+}
+
+fn container(deployment: &Deployment) -> Option<&k8s_openapi::api::core::v1::Container> {
+    deployment.spec.as_ref()?.template.spec.as_ref()?.containers.first()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn deployment(args: &Value, env: &Value, ready: i32) -> Deployment {
+        serde_json::from_value(json!({"spec": {"selector": {}, "template": {"spec": {"containers": [
+            {"name": "operator", "image": "r:5000/op:v1", "args": args, "env": env}]}}}, "status": {"readyReplicas": ready}}))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_limits_of_an_operator_are_read_from_flags_and_environment() {
+        let none = json!([]);
+        assert_eq!(watched(&deployment(&none, &none, 1)), Vec::<String>::new());
+        assert_eq!(
+            watched(&deployment(
+                &json!(["--watch-namespace=a,b", "--watch-namespace", "c"]),
+                &none,
+                1
+            )),
+            ["a", "b", "c"]
+        );
+        assert_eq!(
+            watched(&deployment(
+                &none,
+                &json!([{"name": "APPDEPLOY_WATCH_NAMESPACE", "value": "a, b"}]),
+                1
+            )),
+            ["a", "b"]
+        );
+    }
+
+    #[test]
+    fn an_app_in_a_namespace_that_nobody_watches_is_told() {
+        let operator = Operator::Installed(Box::new(deployment(&json!(["--watch-namespace=a"]), &json!([]), 1)));
+        let (why, next) = operator.absence(Some("b")).unwrap();
+        assert_eq!(why, "the operator watches only a, not b");
+        assert_eq!(next, "kubectl appdeploy install --watch-namespace=a,b");
+        let (why, _) = Operator::Installed(Box::new(deployment(&json!([]), &json!([]), 0)))
+            .absence(None)
+            .unwrap();
+        assert_eq!(why, "the operator is not running: its Deployment has no ready pod");
+    }
+
+    #[test]
+    fn the_tag_of_an_image_is_its_version() {
+        assert_eq!(tag("ghcr.io/a/b:v0.1.0"), "v0.1.0");
+        assert_eq!(tag("localhost:5000/b"), "latest");
+        assert_eq!(tag("a/b:v1@sha256:abc"), "sha256:abc");
+    }
+}

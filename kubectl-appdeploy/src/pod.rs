@@ -1,0 +1,209 @@
+//! A pod in one word, as `kubectl get pods` has it.
+
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+
+/// Returns the word for the state of a pod: `Running`, `CrashLoopBackOff`, `Init:ErrImagePull`, …
+pub fn word(pod: &Pod) -> String {
+    let status = pod.status.clone().unwrap_or_default();
+    let mut word = status.reason.or(status.phase).unwrap_or_else(|| "Unknown".to_owned());
+    let inits = status.init_container_statuses.unwrap_or_default();
+    let busy = inits
+        .iter()
+        .enumerate()
+        .find(|(_, c)| !is_done(c) && c.started != Some(true));
+    if let Some((index, container)) = busy {
+        word = match problem(container) {
+            Some(problem) if problem != "PodInitializing" => format!("Init:{problem}"),
+            _ => format!("Init:{index}/{}", inits.len()),
+        };
+    } else if let Some(problem) = status.container_statuses.iter().flatten().rev().find_map(problem) {
+        word = problem;
+    }
+    if pod.metadata.deletion_timestamp.is_some() {
+        return "Terminating".to_owned();
+    }
+    if word == "Pending" && is_unschedulable(pod) {
+        return "Unschedulable".to_owned();
+    }
+    word
+}
+
+/// What keeps a pod from running.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// The name of the pod.
+    pub pod: String,
+    /// Kubernetes' word for it.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+    /// Whether waiting does not help.
+    pub terminal: bool,
+}
+
+/// Returns what keeps a pod from running, if it is more than being slow.
+pub fn trouble(pod: &Pod) -> Option<Trouble> {
+    /// What a registry says that will say the same tomorrow; a timeout or a rate limit passes.
+    const FINAL: [&str; 6] = [
+        "not found",
+        "manifest unknown",
+        "does not exist",
+        "denied",
+        "unauthorized",
+        "authentication required",
+    ];
+    /// How many crashes are no accident.
+    const CRASHES: i32 = 3;
+    let status = pod.status.as_ref()?;
+    let trouble = |reason: String, message: String, terminal| Trouble {
+        pod: pod.metadata.name.clone().unwrap_or_default(),
+        reason,
+        message,
+        terminal,
+    };
+    if let Some(unschedulable) = status
+        .conditions
+        .iter()
+        .flatten()
+        .find(|c| c.type_ == "PodScheduled" && c.status == "False")
+    {
+        return Some(trouble(
+            "Unschedulable".to_owned(),
+            unschedulable.message.clone().unwrap_or_default(),
+            false,
+        ));
+    }
+    status.container_statuses.iter().flatten().find_map(|container| {
+        let waiting = container.state.as_ref()?.waiting.as_ref()?;
+        let reason = waiting.reason.clone()?;
+        let message = waiting.message.clone().unwrap_or_default();
+        let lower = message.to_lowercase();
+        match reason.as_str() {
+            "ErrImagePull" | "ImagePullBackOff" => {
+                let terminal = FINAL.iter().any(|word| lower.contains(word));
+                Some(trouble(reason, message, terminal))
+            }
+            "InvalidImageName" | "ErrImageNeverPull" | "CreateContainerConfigError" => {
+                Some(trouble(reason, message, true))
+            }
+            "CrashLoopBackOff" => Some(trouble(reason, crash(container), container.restart_count >= CRASHES)),
+            _ => None,
+        }
+    })
+}
+
+fn crash(container: &ContainerStatus) -> String {
+    let Some(last) = container.last_state.as_ref().and_then(|last| last.terminated.as_ref()) else {
+        return "it keeps crashing".to_owned();
+    };
+    let said = last.message.as_deref().unwrap_or_default().trim();
+    format!(
+        "it ended with exit code {}{}{said}",
+        last.exit_code,
+        if said.is_empty() { "" } else { ": " }
+    )
+}
+
+/// Whether a pod passes its readiness checks.
+pub fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True")
+}
+
+/// Returns ready and all containers: `1/1`.
+pub fn containers(pod: &Pod) -> String {
+    let all = pod.spec.as_ref().map_or(0, |spec| spec.containers.len());
+    let ready = pod
+        .status
+        .iter()
+        .flat_map(|status| status.container_statuses.iter().flatten())
+        .filter(|c| c.ready)
+        .count();
+    format!("{ready}/{all}")
+}
+
+/// Returns how often the containers were restarted.
+pub fn restarts(pod: &Pod) -> i32 {
+    pod.status
+        .iter()
+        .flat_map(|status| status.container_statuses.iter().flatten())
+        .map(|c| c.restart_count)
+        .sum()
+}
+
+fn is_done(container: &ContainerStatus) -> bool {
+    container
+        .state
+        .as_ref()
+        .and_then(|state| state.terminated.as_ref())
+        .is_some_and(|ended| ended.exit_code == 0)
+}
+
+fn problem(container: &ContainerStatus) -> Option<String> {
+    let state = container.state.as_ref()?;
+    if let Some(waiting) = &state.waiting {
+        return waiting.reason.clone().filter(|reason| !reason.is_empty());
+    }
+    let ended = state.terminated.as_ref()?;
+    Some(match (&ended.reason, ended.signal) {
+        (Some(reason), _) if !reason.is_empty() => reason.clone(),
+        (_, Some(signal)) if signal != 0 => format!("Signal:{signal}"),
+        _ => format!("ExitCode:{}", ended.exit_code),
+    })
+}
+
+fn is_unschedulable(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .into_iter()
+        .any(|c| c.type_ == "PodScheduled" && c.status == "False" && c.reason.as_deref() == Some("Unschedulable"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn pod(status: &Value) -> Pod {
+        serde_json::from_value(json!({"spec": {"containers": [{"name": "app"}]}, "status": status})).unwrap()
+    }
+
+    #[test]
+    fn a_pod_has_the_word_that_kubectl_prints() {
+        let table = [
+            (
+                json!({"phase": "Running", "containerStatuses": [{"name": "app", "ready": true, "state": {"running": {}}}]}),
+                "Running",
+            ),
+            (
+                json!({"phase": "Pending", "containerStatuses": [{"name": "app", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}),
+                "ImagePullBackOff",
+            ),
+            (
+                json!({"phase": "Pending", "initContainerStatuses": [{"name": "i", "state": {"waiting": {"reason": "ErrImagePull"}}}]}),
+                "Init:ErrImagePull",
+            ),
+            (
+                json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}),
+                "Unschedulable",
+            ),
+            (json!({"phase": "Failed", "reason": "Evicted"}), "Evicted"),
+            (
+                json!({"phase": "Failed", "containerStatuses": [{"name": "app", "state": {"terminated": {"exitCode": 2}}}]}),
+                "ExitCode:2",
+            ),
+        ];
+        for (status, expected) in table {
+            let mut status = status;
+            for list in ["containerStatuses", "initContainerStatuses"] {
+                for one in status.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+                    let defaults = json!({"image": "", "imageID": "", "ready": false, "restartCount": 0});
+                    for (key, value) in defaults.as_object().unwrap() {
+                        one.as_object_mut().unwrap().entry(key).or_insert(value.clone());
+                    }
+                }
+            }
+            assert_eq!(word(&pod(&status)), expected, "{status}");
+        }
+    }
+}

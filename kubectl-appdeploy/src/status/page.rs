@@ -1,0 +1,125 @@
+//! The page of one app: how it is, why, what to do next, and what belongs to it.
+
+use std::fmt::Write as _;
+
+use crd::AppDeploy;
+use crd::status::condition;
+use jiff::Timestamp;
+
+use super::list::{self, View};
+use crate::app;
+use crate::children::Children;
+use crate::tree;
+use crate::ui::{Style, clean, paint};
+
+/// Returns the page.
+pub fn text(
+    app: &AppDeploy,
+    children: &Children,
+    absence: Option<(String, String)>,
+    now: Timestamp,
+    color: bool,
+    width: Option<usize>,
+) -> String {
+    let view = View {
+        namespaces: false,
+        wide: false,
+        headers: true,
+    };
+    let mut text = list::table(&[app], view, now).fit("URL", width).text(color);
+    let label = |label| paint(color, Style::Label, label);
+    let explanation = absence
+        .map(|(why, next)| (why, Some(next)))
+        .or_else(|| app::explanation(app));
+    if let Some((why, next)) = explanation {
+        let _ = write!(text, "\n\n{}  {}", label("why:"), clean(&why));
+        if let Some(next) = next {
+            let _ = write!(text, "\n{} {}", label("next:"), clean(&next));
+        }
+    }
+    // Ready and yet not reachable from outside: told, although nothing is broken.
+    if let Some(exposed) = app::condition(app, condition::EXPOSED)
+        && exposed.status == "False"
+        && app::is_true(app, condition::READY)
+    {
+        let _ = write!(text, "\n\n{} {}", label("note:"), clean(&exposed.message));
+    }
+    let _ = write!(text, "\n\n{}", tree::table(app, children, now).text(color));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::list::tests::{app, broken, condition as cond, healthy, noon};
+    use serde_json::{Value, json};
+
+    fn meta(name: &str, owner: &str) -> Value {
+        json!({"name": name, "namespace": "default", "uid": name, "creationTimestamp": "2026-06-01T11:58:00Z",
+            "ownerReferences": [{"apiVersion": "v1", "kind": "X", "name": owner, "uid": owner, "controller": true}],
+            "annotations": {"deployment.kubernetes.io/revision": "2"}})
+    }
+
+    fn pod(name: &str, waiting: Option<&str>) -> Value {
+        let state = waiting.map_or_else(
+            || json!({"running": {}}),
+            |reason| json!({"waiting": {"reason": reason}}),
+        );
+        json!({"metadata": meta(name, "blog-5d4"), "spec": {"containers": [{"name": "app"}]},
+            "status": {"phase": "Pending", "conditions": [{"type": "Ready", "status": if waiting.is_some() { "False" } else { "True" }}],
+                "containerStatuses": [{"name": "app", "image": "", "imageID": "", "ready": waiting.is_none(), "restartCount": 0, "state": state}]}})
+    }
+
+    fn children(pods: Vec<Value>) -> Children {
+        Children {
+            ingresses: Ok(vec![serde_json::from_value(json!({"metadata": meta("blog", "blog"), "spec": {"ingressClassName": "traefik"}})).unwrap()]),
+            services: Ok(vec![serde_json::from_value(json!({"metadata": meta("blog", "blog"), "spec": {"clusterIP": "10.96.0.12", "ports": [{"port": 80}]}})).unwrap()]),
+            deployments: Ok(vec![serde_json::from_value(json!({"metadata": meta("blog-uid", "blog"), "spec": {"replicas": 2, "selector": {}, "template": {}}, "status": {"updatedReplicas": 2}})).unwrap()]),
+            replica_sets: Ok(vec![
+                serde_json::from_value(json!({"metadata": meta("blog-5d4", "blog-uid"), "spec": {"replicas": 2, "selector": {}}, "status": {"replicas": 2}})).unwrap(),
+                serde_json::from_value(json!({"metadata": meta("blog-old", "blog-uid"), "spec": {"replicas": 0, "selector": {}}, "status": {"replicas": 0}})).unwrap(),
+            ]),
+            pods: Ok(pods.into_iter().map(|pod| serde_json::from_value(pod).unwrap()).collect()),
+        }
+    }
+
+    #[test]
+    fn the_page_of_a_broken_app_tells_why_and_shows_where() {
+        let children = children(vec![
+            pod("blog-5d4-a", Some("ImagePullBackOff")),
+            pod("blog-5d4-b", Some("ErrImagePull")),
+        ]);
+        insta::assert_snapshot!(text(&broken(), &children, None, noon(), false, Some(80)), @"");
+    }
+
+    #[test]
+    fn a_list_that_is_not_allowed_does_not_spoil_the_page() {
+        let mut children = children(vec![]);
+        let no = || "n/a (forbidden)".to_owned();
+        (children.ingresses, children.replica_sets, children.pods) = (Err(no()), Err(no()), Err(no()));
+        insta::assert_snapshot!(text(&broken(), &children, None, noon(), false, Some(80)), @"");
+    }
+
+    #[test]
+    fn many_pods_are_counted_and_those_in_trouble_shown() {
+        let mut pods: Vec<Value> = (0..30).map(|n| pod(&format!("blog-5d4-{n:02}"), None)).collect();
+        pods.push(pod("blog-5d4-zz", Some("CrashLoopBackOff")));
+        let text = text(&broken(), &children(pods), None, noon(), false, None);
+        assert!(text.contains("blog-5d4-zz"), "{text}");
+        assert!(text.contains("…and 21 more"), "{text}");
+    }
+
+    #[test]
+    fn an_app_that_nobody_outside_reaches_says_so_although_it_is_ready() {
+        let mut app = app(
+            "shop",
+            &json!({"image": "nginx", "port": 80, "replicas": 1}),
+            &json!({"observedGeneration": 1, "readyReplicas": 1,
+            "conditions": [cond("Ready", "True", "Ready", ""), cond("Exposed", "False", "NoIngressClass", "no IngressClass applies: the app is reached inside the cluster only")]}),
+        );
+        app.metadata.uid = Some("blog".to_owned());
+        let text = text(&app, &children(vec![]), None, noon(), false, None);
+        assert!(text.contains("note: no IngressClass applies"), "{text}");
+        assert!(!super::text(&healthy(), &children(vec![]), None, noon(), false, None).contains("why:"));
+    }
+}

@@ -1,0 +1,231 @@
+//! `status -w`: redrawn in place on a terminal, a line for each change in a pipe.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
+
+use crd::AppDeploy;
+use futures::{Stream, StreamExt as _, stream};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DynamicObject;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, ResourceExt as _};
+use serde_json::Value;
+
+use super::{Args, Format, complete, list, nothing};
+use crate::app;
+use crate::connection::Cluster;
+use crate::error::{Error, Result};
+use crate::ui::{Ui, clean};
+use crate::wait;
+use crate::yaml;
+
+/// Changes come in bursts; nobody reads faster than this.
+const FLICKER: Duration = Duration::from_millis(200);
+/// Ages grow also while nothing changes.
+const TICK: Duration = Duration::from_secs(10);
+
+/// What wakes the page.
+enum Wake {
+    App(Event<DynamicObject>),
+    Pod,
+    Clock,
+}
+
+/// Runs until somebody presses Ctrl-C.
+pub async fn run(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<()> {
+    let api = app::api(&cluster.client, args.scope(cluster));
+    let mut config = watcher::Config::default();
+    if let Some(selector) = &args.selector {
+        config = config.labels(selector);
+    }
+    if let Some(name) = &args.name {
+        // A name that does not exist is an error here as without -w.
+        cluster.call(api.get(name)).await?;
+        config = config.fields(&format!("metadata.name={name}"));
+    }
+    let apps = wait::watch(cluster, api, config).map(|event| event.map(Wake::App));
+    if ui.screen() && !matches!(args.output, Some(Format::Json | Format::Yaml | Format::Name)) {
+        let clock = stream::unfold((), |()| async {
+            tokio::time::sleep(TICK).await;
+            Some((Ok(Wake::Clock), ()))
+        });
+        let wakes = stream::select(stream::select(apps, pods(args, cluster)), clock);
+        return screen(args, cluster, wakes, ui).await;
+    }
+    lines(args, cluster, apps, ui).await
+}
+
+/// The pods of a single app move before its status does.
+fn pods(args: &Args, cluster: &Cluster) -> impl Stream<Item = Result<Wake>> + use<> {
+    let watched = args.name.as_ref().map(|name| {
+        let api: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        let config = watcher::Config::default().labels(&format!("{}={name}", crd::label::APP));
+        // Whoever may not watch pods still sees the app.
+        wait::watch(cluster, api, config).filter_map(|event| std::future::ready(event.ok().map(|_| Ok(Wake::Pod))))
+    });
+    stream::iter(watched).flatten()
+}
+
+async fn screen(args: &Args, cluster: &Cluster, wakes: impl Stream<Item = Result<Wake>>, ui: &mut Ui) -> Result<()> {
+    let mut wakes = pin!(wakes);
+    let mut known = Known::default();
+    let mut drawn = 0;
+    while let Some(wake) = wakes.next().await {
+        let mut pending = vec![wake?];
+        // Whatever comes within a blink is drawn once.
+        while let Ok(Some(more)) = tokio::time::timeout(FLICKER, wakes.next()).await {
+            pending.push(more?);
+            if pending.len() > 1000 {
+                break;
+            }
+        }
+        for wake in pending {
+            if let Wake::App(event) = wake {
+                known.take(event);
+            }
+        }
+        if !known.complete {
+            continue;
+        }
+        let apps: Vec<AppDeploy> = known.apps.values().map(app::read).collect();
+        let text = match (&args.name, known.apps.values().next()) {
+            (Some(name), None) => format!("{} is gone", app::title(name)),
+            (Some(_), Some(object)) => super::page(cluster, object, ui).await?,
+            (None, None) => "No apps found.".to_owned(),
+            (None, Some(_)) => super::list(args, cluster, &apps, ui).await,
+        };
+        drawn = redraw(&text, drawn, ui)?;
+        if args.name.is_some() && known.apps.is_empty() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Draws over what was drawn before, and returns how many lines that takes away next time.
+fn redraw(text: &str, before: usize, ui: &mut Ui) -> Result<usize> {
+    let height = ui.height().max(4) - 1;
+    let width = ui.width().unwrap_or(80);
+    let mut lines: Vec<&str> = Vec::new();
+    let mut rows = 0;
+    let all = text.lines().count();
+    for line in text.lines() {
+        let needed = line.chars().count().div_ceil(width).max(1);
+        if rows + needed >= height {
+            break;
+        }
+        rows += needed;
+        lines.push(line);
+    }
+    let mut page = lines.join("\n");
+    if lines.len() < all {
+        page.push_str(&format!("\n…and {} more lines", all - lines.len()));
+        rows += 1;
+    }
+    let up = if before > 0 {
+        format!("\x1b[{before}F")
+    } else {
+        String::new()
+    };
+    ui.print(&format!("{up}\x1b[J{page}"))?;
+    Ok(rows)
+}
+
+async fn lines(args: &Args, cluster: &Cluster, wakes: impl Stream<Item = Result<Wake>>, ui: &mut Ui) -> Result<()> {
+    let mut wakes = pin!(wakes);
+    let mut known = Known::default();
+    let mut headed = args.no_headers;
+    while let Some(wake) = wakes.next().await {
+        let Wake::App(event) = wake? else { continue };
+        let done = matches!(event, Event::InitDone);
+        for (object, deleted) in known.take(event) {
+            match args.output {
+                None | Some(Format::Wide) => {
+                    let text = row(args, &object, deleted, !headed);
+                    headed = true;
+                    ui.print(&text)?;
+                }
+                Some(format) => ui.print(&one(format, object)?)?,
+            }
+        }
+        if done && known.apps.is_empty() {
+            nothing(args, cluster, ui).await;
+        }
+    }
+    Ok(())
+}
+
+fn row(args: &Args, object: &DynamicObject, deleted: bool, header: bool) -> String {
+    let app = app::read(object);
+    let table = list::table(&[&app], args.view(), Timestamp::now());
+    let table = if header { table } else { table.without_header() };
+    let mut text = table.text(false);
+    if deleted {
+        text.push_str("   (deleted)");
+    } else if let Some((why, _)) = app::explanation(&app) {
+        text.push_str(&format!("   {}", clean(&why)));
+    }
+    text
+}
+
+/// One object for each change: a line of JSON, or a document of YAML.
+fn one(format: Format, object: DynamicObject) -> Result<String> {
+    let name = object.name_any();
+    let value: Value = complete(object);
+    match format {
+        Format::Json => {
+            serde_json::to_string(&value).map_err(|source| Error::failed(format!("cannot write JSON: {source}")))
+        }
+        Format::Yaml => Ok(format!("---\n{}", yaml::write(&value)?)),
+        _ => Ok(app::title(&name)),
+    }
+}
+
+/// What the watch has told so far.
+#[derive(Default)]
+struct Known {
+    apps: BTreeMap<(String, String), DynamicObject>,
+    /// Those of the list that is being read.
+    listed: BTreeMap<(String, String), DynamicObject>,
+    complete: bool,
+}
+
+impl Known {
+    /// Takes in an event and returns what changed by it, and whether that is gone.
+    fn take(&mut self, event: Event<DynamicObject>) -> Vec<(DynamicObject, bool)> {
+        let key = |object: &DynamicObject| (object.namespace().unwrap_or_default(), object.name_any());
+        match event {
+            Event::Init => {
+                self.listed.clear();
+                Vec::new()
+            }
+            Event::InitApply(object) => {
+                self.listed.insert(key(&object), object);
+                Vec::new()
+            }
+            Event::InitDone => {
+                // A watch that was interrupted lists again: only what differs is news.
+                let before = std::mem::replace(&mut self.apps, std::mem::take(&mut self.listed));
+                self.complete = true;
+                let gone = before
+                    .iter()
+                    .filter(|(key, _)| !self.apps.contains_key(*key))
+                    .map(|(_, object)| (object.clone(), true));
+                let new = self.apps.iter().filter(|(key, object)| {
+                    before.get(*key).map(|b| b.resource_version()) != Some(object.resource_version())
+                });
+                gone.chain(new.map(|(_, object)| (object.clone(), false))).collect()
+            }
+            Event::Apply(object) => {
+                self.apps.insert(key(&object), object.clone());
+                vec![(object, false)]
+            }
+            Event::Delete(object) => {
+                self.apps.remove(&key(&object));
+                vec![(object, true)]
+            }
+        }
+    }
+}

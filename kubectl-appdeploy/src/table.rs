@@ -1,0 +1,208 @@
+//! Tables as kubectl prints them: no borders, three spaces between columns, upper-case headers.
+
+use comfy_table::{Table as Layout, presets};
+
+use crate::ui::{Style, clean, paint};
+
+/// One value of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    text: String,
+    style: Option<Style>,
+}
+
+impl Cell {
+    /// Returns a value with a meaning that has a colour.
+    pub fn styled(text: impl Into<String>, style: Style) -> Self {
+        Self {
+            style: Some(style),
+            ..Self::from(text.into())
+        }
+    }
+
+    /// Returns the value behind the branches of a tree.
+    #[must_use]
+    pub fn prefixed(mut self, branches: &str) -> Self {
+        self.text.insert_str(0, branches);
+        self
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        // An empty value would shift the columns after it for whoever splits at spaces.
+        let text = if text.is_empty() {
+            "<none>".to_owned()
+        } else {
+            clean(&text)
+        };
+        Self { text, style: None }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::from(text.to_owned())
+    }
+}
+
+/// A table before it is laid out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    header: Vec<&'static str>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// Returns an empty table.
+    pub const fn new(header: Vec<&'static str>) -> Self {
+        Self {
+            header,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row, as long as the header.
+    pub fn row(&mut self, row: Vec<Cell>) {
+        self.rows.push(row);
+    }
+
+    /// Leaves the header out, for scripts.
+    #[must_use]
+    pub fn without_header(mut self) -> Self {
+        self.header.clear();
+        self
+    }
+
+    /// Shortens the values of one column until the table fits the width. Nothing is ever cut without a width.
+    #[must_use]
+    pub fn fit(mut self, column: &str, width: Option<usize>) -> Self {
+        let (Some(width), Some(index)) = (width, self.header.iter().position(|h| *h == column)) else {
+            return self;
+        };
+        let widths = self.widths();
+        let total: usize = widths.iter().sum::<usize>() + 3 * (widths.len() - 1);
+        let room = widths[index].saturating_sub(total.saturating_sub(width)).max(12);
+        for cell in self.rows.iter_mut().filter_map(|row| row.get_mut(index)) {
+            if cell.text.chars().count() > room {
+                cell.text = cell.text.chars().take(room - 1).chain(['…']).collect();
+            }
+        }
+        self
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let rows = self
+            .rows
+            .iter()
+            .map(|row| row.iter().map(|cell| cell.text.chars().count()).collect());
+        rows.chain([self.header.iter().map(|h| h.len()).collect()]).fold(
+            Vec::new(),
+            |mut widest: Vec<usize>, row: Vec<usize>| {
+                widest.resize(widest.len().max(row.len()), 0);
+                for (index, width) in row.into_iter().enumerate() {
+                    widest[index] = widest[index].max(width);
+                }
+                widest
+            },
+        )
+    }
+
+    /// Returns the lines.
+    pub fn text(&self, color: bool) -> String {
+        let mut layout = Layout::new();
+        layout.load_style(presets::NOTHING);
+        if !self.header.is_empty() {
+            layout.set_header(self.header.clone());
+        }
+        for row in &self.rows {
+            layout.add_row(row.iter().map(|cell| cell.text.as_str()));
+        }
+        layout.column_iter_mut().for_each(|column| {
+            column.set_padding((0, 3));
+        });
+        let text = layout.trim_fmt();
+        if color { self.painted(&text) } else { text }
+    }
+
+    /// Colours the laid out lines: a layout that counts columns must not see escape sequences.
+    fn painted(&self, text: &str) -> String {
+        let widths = self.widths();
+        let skip = usize::from(!self.header.is_empty());
+        let lines = text.lines().enumerate().map(|(number, line)| {
+            let Some(row) = number.checked_sub(skip).and_then(|index| self.rows.get(index)) else {
+                return line.to_owned();
+            };
+            let mut rest: Vec<char> = line.chars().collect();
+            let mut painted = String::new();
+            for (cell, width) in row.iter().zip(&widths) {
+                let end = (width + 3).min(rest.len());
+                let padded: String = rest.drain(..end).collect();
+                match cell.style {
+                    Some(style) => {
+                        let (value, padding) = padded.split_at(cell.text.len().min(padded.len()));
+                        painted.push_str(&paint(true, style, value));
+                        painted.push_str(padding);
+                    }
+                    None => painted.push_str(&padded),
+                }
+            }
+            painted
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Table {
+        let mut table = Table::new(vec!["NAME", "READY", "URL", "AGE"]);
+        table.row(vec![
+            "shop".into(),
+            Cell::styled("3/3", Style::Good),
+            "http://shop.default".into(),
+            "5d".into(),
+        ]);
+        table.row(vec![
+            "long-name".into(),
+            Cell::styled("0/2", Style::Bad),
+            "".into(),
+            "2m".into(),
+        ]);
+        table
+    }
+
+    #[test]
+    fn a_table_looks_like_one_of_kubectl() {
+        insta::assert_snapshot!(sample().text(false), @r"
+        NAME        READY   URL                   AGE
+        shop        3/3     http://shop.default   5d
+        long-name   0/2     <none>                2m
+        ");
+    }
+
+    #[test]
+    fn colour_changes_no_column() {
+        let plain: String = sample().text(true);
+        let stripped = plain
+            .replace("\x1b[32m", "")
+            .replace("\x1b[31m", "")
+            .replace("\x1b[0m", "");
+        assert_ne!(plain, stripped);
+        assert_eq!(stripped, sample().text(false));
+    }
+
+    #[test]
+    fn one_column_gives_way_on_a_narrow_terminal() {
+        insta::assert_snapshot!(sample().fit("URL", Some(40)).text(false), @"");
+    }
+
+    #[test]
+    fn what_could_steer_a_terminal_is_taken_out() {
+        let mut table = Table::new(vec!["NAME"]);
+        table.row(vec!["a\x1b[2Jb\nc".into()]);
+        assert_eq!(table.text(false), "NAME\na [2Jb c");
+    }
+}

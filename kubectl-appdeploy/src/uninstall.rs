@@ -1,0 +1,206 @@
+//! `kubectl appdeploy uninstall`: shows its plan, then removes in the order in which nothing is left hanging.
+
+mod plan;
+mod survey;
+
+use std::time::Duration;
+
+use dialoguer::Confirm;
+use dialoguer::console::Term;
+use kube::api::{DeleteParams, DynamicObject, Preconditions, PropagationPolicy};
+use kube::{Api, ResourceExt as _};
+
+use crate::connection::{Cluster, KubeArgs};
+use crate::delete;
+use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::manifests::Kind;
+use crate::output::DryRun;
+use crate::ui::Ui;
+use crate::wait::{self, Deadline};
+use crate::{app, duration};
+
+use plan::{Choice, Plan};
+
+const EXAMPLES: &str = "\
+Examples:
+  # Remove the operator; apps and their definition stay, and go on serving
+  kubectl appdeploy uninstall
+
+  # See what would be removed
+  kubectl appdeploy uninstall --dry-run=client --delete-apps --delete-crds
+
+  # Remove everything, without a question
+  kubectl appdeploy uninstall --delete-apps --delete-crds --yes";
+
+/// The flags of `uninstall`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Also delete all apps, in all namespaces, with what belongs to them
+    #[arg(long)]
+    delete_apps: bool,
+    /// Also delete the definition of the API, and with it every app
+    #[arg(long)]
+    delete_crds: bool,
+    /// Do not ask before deleting apps
+    #[arg(short, long)]
+    yes: bool,
+    /// Return when everything is gone
+    #[arg(
+        long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "true", action = clap::ArgAction::Set, hide_possible_values = true
+    )]
+    wait: bool,
+    /// How long to wait, like 30s or 5m
+    #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = duration::parse)]
+    timeout: Duration,
+    /// none changes the cluster, client only shows the plan, server lets the API server check it too
+    #[arg(
+        long,
+        value_name = "MODE",
+        default_value = "none",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    dry_run: DryRun,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let cluster = kube.connect().await?;
+    let found = survey::look(&cluster).await?;
+    let choice = Choice {
+        apps: args.delete_apps,
+        crds: args.delete_crds,
+    };
+    let plan = plan::plan(&found, choice);
+    if plan.is_empty() {
+        ui.say(&if plan.stays.is_empty() {
+            "AppDeploy is not installed in this cluster: there is nothing to remove.".to_owned()
+        } else {
+            format!("There is nothing to remove.\n{}", plan.text())
+        });
+        return Ok(());
+    }
+    if args.dry_run == DryRun::Client {
+        return ui.print(&plan.text());
+    }
+    ui.say(&plan.text());
+    if args.dry_run.is_real() && !plan.apps.is_empty() && !args.yes {
+        consent(&args, &plan, ui)?;
+    }
+    remove(&args, &cluster, &plan, ui).await?;
+    if args.dry_run.is_real() && args.wait {
+        ui.say("AppDeploy is uninstalled.");
+    }
+    Ok(())
+}
+
+/// Lets nobody lose apps by accident.
+fn consent(args: &Args, plan: &Plan, ui: &Ui) -> Result<()> {
+    let apps = plan::count(plan.apps.len());
+    if !ui.can_ask() {
+        let flags = [
+            (args.delete_apps, " --delete-apps"),
+            (args.delete_crds, " --delete-crds"),
+        ];
+        let flags: String = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| *flag).collect();
+        return Err(Error::usage(format!(
+            "this deletes {apps} with everything that belongs to them: nothing was removed"
+        ))
+        .next(format!("if that is wanted: kubectl appdeploy uninstall{flags} --yes")));
+    }
+    let answer = Confirm::new()
+        .with_prompt(format!("Delete {apps} with everything that belongs to them?"))
+        .default(false);
+    match answer.interact_on(&Term::stderr()) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Error::failed("nothing was removed")),
+        Err(_) => {
+            let _ = Term::stderr().show_cursor();
+            Err(Error::new(ErrorKind::Interrupted, "interrupted: nothing was removed"))
+        }
+    }
+}
+
+async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, ui: &mut Ui) -> Result<()> {
+    let deadline = Deadline::after(args.timeout);
+    let suffix = args.dry_run.suffix();
+    // The operator is still there: whatever guards an app can do its work.
+    for object in &plan.apps {
+        let api = app::api(&cluster.client, object.metadata.namespace.as_deref());
+        ask(args, cluster, &api, object).await?;
+    }
+    for object in &plan.apps {
+        let title = app::title(&object.name_any());
+        if args.dry_run.is_real() {
+            ui.progress(&format!("waiting until {title} and what belongs to it are gone"));
+            // Even without --wait: without its definition or its operator an app could hang for ever.
+            delete::until_gone(cluster, object, deadline).await?;
+        }
+        ui.print(&format!(
+            "{title} deleted from {}{suffix}",
+            object.namespace().unwrap_or_default()
+        ))?;
+    }
+    for (kind, object) in &plan.steps {
+        let (title, name) = (kind.title(&object.name_any()), object.name_any());
+        let api = kind.api(&cluster.client);
+        ask(args, cluster, &api, object).await?;
+        if args.wait && args.dry_run.is_real() {
+            ui.progress(&format!("waiting until {title} is gone"));
+            let last = wait::gone(cluster, api, &name, object.metadata.uid.as_deref(), deadline).await?;
+            if let Some(last) = last {
+                return Err(held(kind, &last, deadline));
+            }
+        }
+        ui.print(&format!("{title} deleted{suffix}"))?;
+    }
+    Ok(())
+}
+
+async fn ask(args: &Args, cluster: &Cluster, api: &Api<DynamicObject>, object: &DynamicObject) -> Result<()> {
+    let params = DeleteParams {
+        dry_run: args.dry_run == DryRun::Server,
+        propagation_policy: Some(PropagationPolicy::Foreground),
+        preconditions: Some(Preconditions {
+            uid: object.uid(),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
+    match cluster.attempt(api.delete(&object.name_any(), &params)).await? {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        Err(source) => Err(cluster.explain(source)),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Returns what keeps an object from going, in the cluster's own words.
+fn held(kind: &Kind, last: &DynamicObject, deadline: Deadline) -> Error {
+    let title = kind.title(&last.name_any());
+    let mut error = Error::new(
+        ErrorKind::TimedOut,
+        format!("{title} is not gone after {}", deadline.text()),
+    );
+    let conditions = last.data["status"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    // A namespace says which objects and which finalizers are left in it.
+    for condition in conditions.iter().filter(|c| c["status"] == "True") {
+        let remaining = [
+            "NamespaceContentRemaining",
+            "NamespaceFinalizersRemaining",
+            "NamespaceDeletionContentFailure",
+        ];
+        if condition["type"].as_str().is_some_and(|kind| remaining.contains(&kind)) {
+            error = error.why(condition["message"].as_str().unwrap_or_default());
+        }
+    }
+    let guards = last.finalizers();
+    if !guards.is_empty() {
+        error = error.why(format!("held by: {}", guards.join(", ")));
+    }
+    error.next("run the same command again when that is solved: it goes on where it stopped")
+}

@@ -1,0 +1,236 @@
+//! What an uninstallation removes, in which order, and what it leaves: a function of what was found.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+
+use super::survey::Found;
+use crate::manifests::Kind;
+
+/// What the person said about what holds data.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choice {
+    /// Delete the apps.
+    pub apps: bool,
+    /// Delete the definition of the API.
+    pub crds: bool,
+}
+
+/// What is going to happen.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Apps to delete first, while the operator is alive.
+    pub apps: Vec<DynamicObject>,
+    /// The rest, in order.
+    pub steps: Vec<(Kind, DynamicObject)>,
+    /// What stays, and why.
+    pub stays: Vec<(String, String)>,
+}
+
+/// Returns the plan.
+///
+/// The order: apps while their operator lives, the operator, its rights, the definition of the API, and at last
+/// the namespace, when nobody else has anything in it.
+pub fn plan(found: &Found, choice: Choice) -> Plan {
+    let mut plan = Plan::default();
+    // Without its definition no app can exist: deleting one deletes the others.
+    let apps_go = choice.apps || choice.crds;
+    if apps_go {
+        plan.apps.clone_from(&found.apps);
+    } else if !found.apps.is_empty() {
+        plan.stays.push((
+            places(&found.apps),
+            "they serve on; --delete-apps deletes them".to_owned(),
+        ));
+    }
+    plan.steps.extend(found.operator.iter().cloned());
+    plan.steps.extend(found.rights.iter().cloned());
+    if choice.crds {
+        plan.steps.extend(found.definitions.iter().cloned());
+    } else {
+        let kept = found
+            .definitions
+            .iter()
+            .map(|(kind, object)| (kind.title(&object.name_any()), "--delete-crds deletes it".to_owned()));
+        plan.stays.extend(kept);
+    }
+    if let Some(namespace) = &found.namespace {
+        let kind = Kind::namespace();
+        let name = namespace.name_any();
+        let mut reasons = found.foreign.clone();
+        if !apps_go {
+            let inside = found
+                .apps
+                .iter()
+                .filter(|app| app.namespace().as_deref() == Some(crd::OPERATOR_NAMESPACE));
+            reasons.extend(inside.map(|app| crate::app::title(&app.name_any())));
+        }
+        match (&found.unseen, reasons.is_empty()) {
+            _ if !crate::manifests::is_ours(namespace) => plan
+                .stays
+                .push((kind.title(&name), "it is not part of AppDeploy".to_owned())),
+            (Some(unseen), true) => plan.stays.push((
+                kind.title(&name),
+                format!("whether somebody else uses it cannot be seen: {unseen}"),
+            )),
+            (_, false) => plan
+                .stays
+                .push((kind.title(&name), format!("it also holds {}", some(&reasons)))),
+            (None, true) => plan.steps.push((kind, namespace.clone())),
+        }
+    }
+    plan
+}
+
+impl Plan {
+    /// Whether nothing happens.
+    pub fn is_empty(&self) -> bool {
+        self.apps.is_empty() && self.steps.is_empty()
+    }
+
+    /// Returns the plan as a person reads it.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        if !self.is_empty() {
+            text.push_str("To be removed, in this order:\n");
+        }
+        if !self.apps.is_empty() {
+            let _ = writeln!(text, "  {}, with everything that belongs to them", places(&self.apps));
+        }
+        for (kind, object) in &self.steps {
+            let _ = writeln!(text, "  {}", kind.title(&object.name_any()));
+        }
+        if !self.stays.is_empty() {
+            text.push_str("To stay:\n");
+        }
+        for (what, why) in &self.stays {
+            let _ = writeln!(text, "  {what}  ({why})");
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+}
+
+/// Returns a number of apps in words.
+pub fn count(apps: usize) -> String {
+    if apps == 1 {
+        "1 app".to_owned()
+    } else {
+        format!("{apps} apps")
+    }
+}
+
+fn places(apps: &[DynamicObject]) -> String {
+    let namespaces: BTreeSet<String> = apps.iter().filter_map(|app| app.namespace()).collect();
+    let names: Vec<String> = apps
+        .iter()
+        .map(|app| format!("{}/{}", app.namespace().unwrap_or_default(), app.name_any()))
+        .collect();
+    let scope = if namespaces.len() == 1 {
+        "1 namespace".to_owned()
+    } else {
+        format!("{} namespaces", namespaces.len())
+    };
+    format!("{} in {scope}: {}", count(apps.len()), some(&names))
+}
+
+/// Names the first few of many.
+fn some(names: &[String]) -> String {
+    const NAMED: usize = 5;
+    let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(NAMED) {
+        Some(rest @ 1..) => format!("{shown} and {rest} more"),
+        _ => shown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifests::{self, Options};
+    use serde_json::json;
+
+    fn installed() -> Found {
+        let mut found = Found::default();
+        for object in manifests::objects(&Options::default()).unwrap() {
+            let kind = Kind::of(&object);
+            match kind.resource.kind.as_str() {
+                "Namespace" => found.namespace = Some(object),
+                "Deployment" => found.operator.push((kind, object)),
+                "CustomResourceDefinition" => found.definitions.push((kind, object)),
+                _ => found.rights.push((kind, object)),
+            }
+        }
+        found
+    }
+
+    fn app(namespace: &str, name: &str) -> DynamicObject {
+        serde_json::from_value(json!({"metadata": {"namespace": namespace, "name": name}})).unwrap()
+    }
+
+    #[test]
+    fn apps_and_their_definition_stay_unless_told() {
+        let found = Found {
+            apps: vec![app("a", "shop"), app("b", "blog")],
+            ..installed()
+        };
+        insta::assert_snapshot!(plan(&found, Choice::default()).text(), @"");
+    }
+
+    #[test]
+    fn apps_go_first_and_the_namespace_last() {
+        let found = Found {
+            apps: vec![app("a", "shop")],
+            ..installed()
+        };
+        insta::assert_snapshot!(plan(&found, Choice { apps: true, crds: true }).text(), @"");
+    }
+
+    #[test]
+    fn a_definition_takes_its_apps_along() {
+        let found = Found {
+            apps: vec![app("a", "shop")],
+            ..installed()
+        };
+        assert_eq!(
+            plan(
+                &found,
+                Choice {
+                    apps: false,
+                    crds: true
+                }
+            )
+            .apps
+            .len(),
+            1
+        );
+    }
+
+    #[test]
+    fn a_namespace_that_others_use_stays() {
+        let mut found = Found {
+            foreign: vec!["configmap/notes".to_owned()],
+            ..installed()
+        };
+        let stays = |found: &Found| {
+            plan(found, Choice::default())
+                .stays
+                .iter()
+                .find(|(what, _)| what.starts_with("namespace/"))
+                .cloned()
+        };
+        assert_eq!(stays(&found).unwrap().1, "it also holds configmap/notes");
+        found.foreign.clear();
+        assert_eq!(stays(&found), None);
+        found.apps = vec![app(crd::OPERATOR_NAMESPACE, "inside")];
+        assert_eq!(stays(&found).unwrap().1, "it also holds appdeploy.appdeploy.dev/inside");
+        found.apps.clear();
+        found.unseen = Some("secrets is forbidden".to_owned());
+        assert!(stays(&found).is_some());
+        found.unseen = None;
+        found.namespace.as_mut().unwrap().metadata.labels = None;
+        assert_eq!(stays(&found).unwrap().1, "it is not part of AppDeploy");
+    }
+}

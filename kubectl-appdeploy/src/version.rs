@@ -1,0 +1,130 @@
+//! `kubectl appdeploy version`.
+
+use serde_json::{Value, json};
+
+use crate::connection::KubeArgs;
+use crate::error::Result;
+use crate::operator::{self, Operator};
+use crate::output::{self, Format};
+use crate::ui::Ui;
+use crate::yaml;
+
+/// The version of this plugin, as an image tag and a release have it.
+pub const PLUGIN: &str = concat!("v", env!("CARGO_PKG_VERSION"));
+
+const EXAMPLES: &str = "\
+Examples:
+  # What runs here and in the cluster
+  kubectl appdeploy version
+
+  # The plugin alone; asks no cluster
+  kubectl appdeploy version --client";
+
+/// The flags of `version`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The version of the plugin alone, without asking a cluster
+    #[arg(long)]
+    client: bool,
+    /// Print it as json or yaml
+    #[arg(short, long, value_name = "FORMAT", value_parser = format, hide_possible_values = true)]
+    output: Option<Format>,
+}
+
+fn format(text: &str) -> std::result::Result<Format, String> {
+    match text {
+        "json" => Ok(Format::Json),
+        "yaml" => Ok(Format::Yaml),
+        _ => Err("take json or yaml".to_owned()),
+    }
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    if args.client {
+        return tell(&args, None, ui);
+    }
+    // Without a cluster the half that is known is still told, as kubectl does.
+    let cluster = match kube.connect().await {
+        Ok(cluster) => cluster,
+        Err(error) => {
+            tell(&args, None, ui)?;
+            return Err(error);
+        }
+    };
+    let operator = operator::look(&cluster).await;
+    tell(&args, Some(&operator), ui)?;
+    match &operator {
+        Operator::Absent => ui.next("kubectl appdeploy install"),
+        Operator::Unknown(error) => return Err(error.clone()),
+        Operator::Installed(deployment) => {
+            if let Some(warning) = skew(operator::image(deployment).map_or("", operator::tag)) {
+                ui.warn(&warning);
+                ui.next("kubectl appdeploy install");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tell(args: &Args, operator: Option<&Operator>, ui: &mut Ui) -> Result<()> {
+    match args.output {
+        None | Some(Format::Name) => ui.print(&text(operator)),
+        Some(Format::Json) => ui.print(&output::json(&value(operator))?),
+        Some(Format::Yaml) => ui.print(&yaml::write(&value(operator))?),
+    }
+}
+
+fn text(operator: Option<&Operator>) -> String {
+    let plugin = format!("Plugin Version: {PLUGIN}");
+    match operator {
+        None => plugin,
+        Some(Operator::Absent) => format!("{plugin}\nOperator Version: not installed"),
+        Some(Operator::Unknown(_)) => format!("{plugin}\nOperator Version: <unknown>"),
+        Some(Operator::Installed(deployment)) => {
+            let image = operator::image(deployment).unwrap_or("<unknown>");
+            format!(
+                "{plugin}\nOperator Version: {}\nOperator Image: {image}",
+                operator::tag(image)
+            )
+        }
+    }
+}
+
+fn value(operator: Option<&Operator>) -> Value {
+    let mut value = json!({"pluginVersion": PLUGIN});
+    if let Some(operator) = operator {
+        value["operator"] = match operator {
+            Operator::Installed(deployment) => {
+                let image = operator::image(deployment).unwrap_or_default();
+                json!({"version": operator::tag(image), "image": image})
+            }
+            Operator::Absent | Operator::Unknown(_) => Value::Null,
+        };
+    }
+    value
+}
+
+/// Returns what to say when plugin and operator are not of the same release.
+fn skew(operator: &str) -> Option<String> {
+    // A digest or a word such as `latest` or `dev` can't be compared.
+    let is_release = operator
+        .strip_prefix('v')
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    (is_release && operator != PLUGIN)
+        .then(|| format!("the operator is {operator}, this plugin is {PLUGIN}: they are made to be of one version"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_release_can_be_of_another_version() {
+        assert_eq!(skew(PLUGIN), None);
+        assert_eq!(skew("latest"), None);
+        assert_eq!(skew("sha256:abc"), None);
+        assert!(skew("v9.9.9").unwrap().contains("v9.9.9"));
+    }
+}

@@ -1,0 +1,262 @@
+//! Waiting: until when, for what, and what to say meanwhile. The cluster tells; nothing is polled.
+
+use std::time::Duration;
+
+use crd::AppDeploy;
+use crd::status::condition;
+use futures::{Stream, StreamExt as _};
+use kube::Api;
+use kube::runtime::watcher;
+use kube::runtime::{WatchStreamExt as _, watcher::watch_object};
+use tokio::time::Instant;
+
+use crate::app;
+use crate::connection::Cluster;
+use crate::error::{Error, Kind, Result};
+use crate::ui::Ui;
+use crate::{duration, operator};
+
+/// A time by which something has to be done.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline {
+    end: Instant,
+    patience: Duration,
+}
+
+impl Deadline {
+    /// Returns the deadline that starts to run now.
+    pub fn after(patience: Duration) -> Self {
+        Self {
+            end: Instant::now() + patience,
+            patience,
+        }
+    }
+
+    /// Returns how long it was, as a person says it.
+    pub fn text(self) -> String {
+        duration::text(self.patience)
+    }
+
+    /// Waits for something; `None` when the time is over.
+    pub async fn bound<T>(self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::time::timeout_at(self.end, work).await.ok()
+    }
+}
+
+/// What a status means for somebody who waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It serves.
+    Ready,
+    /// It will not serve unless somebody changes something.
+    Stalled,
+    /// It may still come; this is what it is busy with.
+    Waiting(String),
+}
+
+/// Returns what the status of an app means for somebody who waits.
+pub fn verdict(app: &AppDeploy) -> Verdict {
+    if !app::is_observed(app) {
+        return Verdict::Waiting("waiting for the operator".to_owned());
+    }
+    if app::is_true(app, condition::STALLED) {
+        return Verdict::Stalled;
+    }
+    if app::is_true(app, condition::READY) {
+        return Verdict::Ready;
+    }
+    let busy = app::explanation(app).map_or_else(|| "not ready yet".to_owned(), |(text, _)| text);
+    Verdict::Waiting(busy)
+}
+
+/// Waits until an app is ready, and says on the way what it is busy with.
+pub async fn ready(
+    cluster: &Cluster,
+    namespace: &str,
+    name: &str,
+    deadline: Deadline,
+    ui: &mut Ui,
+) -> Result<AppDeploy> {
+    let mut changes = std::pin::pin!(changes(cluster, app::api(&cluster.client, Some(namespace)), name));
+    let mut last = None;
+    let mut existed = false;
+    loop {
+        let Some(next) = deadline.bound(changes.next()).await else {
+            return Err(timed_out(cluster, name, last.as_ref(), deadline).await);
+        };
+        let Some(object) = next.transpose()?.flatten() else {
+            if existed {
+                return Err(Error::failed(format!(
+                    "{} was deleted while waiting for it",
+                    app::title(name)
+                )));
+            }
+            continue;
+        };
+        existed = true;
+        let app = app::read(&object);
+        match verdict(&app) {
+            Verdict::Ready => {
+                ui.clear_progress();
+                return Ok(app);
+            }
+            Verdict::Stalled => return Err(stalled(name, &app)),
+            Verdict::Waiting(busy) => ui.progress(&format!("{name}: {} ready, {busy}", app::ready(&app))),
+        }
+        last = Some(app);
+    }
+}
+
+fn stalled(name: &str, app: &AppDeploy) -> Error {
+    let error = Error::new(
+        Kind::Stalled,
+        format!("{} will not become ready by itself", app::title(name)),
+    );
+    match app::explanation(app) {
+        Some((why, Some(next))) => error.why(why).next(next),
+        Some((why, None)) => error.why(why).next(format!("kubectl appdeploy describe {name}")),
+        None => error.next(format!("kubectl appdeploy describe {name}")),
+    }
+}
+
+async fn timed_out(cluster: &Cluster, name: &str, last: Option<&AppDeploy>, deadline: Deadline) -> Error {
+    let error = Error::new(
+        Kind::TimedOut,
+        format!(
+            "{} is not ready after {}; it may still become so",
+            app::title(name),
+            deadline.text()
+        ),
+    );
+    let Some(app) = last else {
+        return error.next(format!("kubectl appdeploy status {name}"));
+    };
+    if !app::is_observed(app)
+        && let Some((why, next)) = operator::look(cluster).await.absence(app.metadata.namespace.as_deref())
+    {
+        return error.why(why).next(next);
+    }
+    match app::explanation(app) {
+        Some((why, Some(next))) => error.why(why).next(next),
+        Some((why, None)) => error.why(why).next(format!("kubectl appdeploy status {name} -w")),
+        None => error.next(format!("kubectl appdeploy status {name} -w")),
+    }
+}
+
+/// Waits until an object is gone. Returns it as it was last seen when the time is over.
+pub async fn gone<K>(
+    cluster: &Cluster,
+    api: Api<K>,
+    name: &str,
+    uid: Option<&str>,
+    deadline: Deadline,
+) -> Result<Option<K>>
+where
+    K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+{
+    let mut changes = std::pin::pin!(changes(cluster, api, name));
+    let mut last = None;
+    loop {
+        let Some(next) = deadline.bound(changes.next()).await else {
+            return Ok(last);
+        };
+        match next.transpose()?.flatten() {
+            // Somebody made another of the same name in between: ours is gone.
+            Some(object) if uid.is_none() || object.meta().uid.as_deref() == uid => last = Some(object),
+            _ => return Ok(None),
+        }
+    }
+}
+
+/// Follows one object: `None` while it does not exist. Only an answer that will not change ends it.
+pub fn changes<K>(cluster: &Cluster, api: Api<K>, name: &str) -> impl Stream<Item = Result<Option<K>>> + use<K>
+where
+    K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+{
+    let cluster = cluster.clone();
+    watch_object(api, name)
+        .default_backoff()
+        .filter_map(move |next| std::future::ready(settle(&cluster, next)))
+}
+
+/// Drops what a watch recovers from by itself (a lost connection, an expired version), keeps what it does not.
+fn settle<T>(cluster: &Cluster, next: std::result::Result<T, watcher::Error>) -> Option<Result<T>> {
+    let source = match next {
+        Ok(value) => return Some(Ok(value)),
+        Err(watcher::Error::InitialListFailed(source) | watcher::Error::WatchStartFailed(source)) => source,
+        Err(_) => return None,
+    };
+    match &source {
+        kube::Error::Api(status) if matches!(status.code, 400..=407 | 409 | 422) => Some(Err(cluster.explain(source))),
+        _ => None,
+    }
+}
+
+/// Follows all objects of a selection.
+pub fn watch<K>(
+    cluster: &Cluster,
+    api: Api<K>,
+    config: watcher::Config,
+) -> impl Stream<Item = Result<watcher::Event<K>>> + use<K>
+where
+    K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+{
+    let cluster = cluster.clone();
+    watcher(api, config)
+        .default_backoff()
+        .filter_map(move |next| std::future::ready(settle(&cluster, next)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn app(status: &Value) -> AppDeploy {
+        serde_json::from_value(json!({
+            "apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
+            "metadata": {"name": "shop", "namespace": "default", "generation": 2},
+            "spec": {"image": "nginx", "replicas": 2}, "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn conditions(list: &[(&str, &str)]) -> Value {
+        list.iter()
+            .map(|(kind, status)| json!({"type": kind, "status": status, "reason": "X", "message": "0 of 2 pods are ready", "lastTransitionTime": "2026-01-01T00:00:00Z"}))
+            .collect()
+    }
+
+    #[test]
+    fn a_status_of_an_older_spec_is_no_verdict() {
+        let old = app(&json!({"observedGeneration": 1, "conditions": conditions(&[("Ready", "True")])}));
+        assert_eq!(verdict(&old), Verdict::Waiting("waiting for the operator".to_owned()));
+    }
+
+    #[test]
+    fn a_status_is_ready_stalled_or_on_its_way() {
+        let with =
+            |list: &[(&str, &str)]| verdict(&app(&json!({"observedGeneration": 2, "conditions": conditions(list)})));
+        assert_eq!(with(&[("Ready", "True")]), Verdict::Ready);
+        assert_eq!(with(&[("Ready", "False"), ("Stalled", "True")]), Verdict::Stalled);
+        assert_eq!(
+            with(&[("Ready", "False"), ("Reconciling", "True")]),
+            Verdict::Waiting("0 of 2 pods are ready".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_stalled_app_ends_in_its_own_exit_code_with_cause_and_next_command() {
+        let app = app(
+            &json!({"observedGeneration": 2, "conditions": conditions(&[("Ready", "False"), ("Stalled", "True")]),
+            "cause": {"reason": "ImageNotFound", "message": "image nginx:1.99 does not exist", "next": "kubectl edit appdeploy shop"}}),
+        );
+        let error = stalled("shop", &app);
+        assert_eq!(error.kind(), Kind::Stalled);
+        insta::assert_snapshot!(error.text(), @r"
+        error: appdeploy.appdeploy.dev/shop will not become ready by itself
+          why:  image nginx:1.99 does not exist
+          next: kubectl edit appdeploy shop
+        ");
+    }
+}
