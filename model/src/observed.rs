@@ -67,6 +67,8 @@ pub struct Child {
     pub resource_version: String,
     /// The UID in its controller reference.
     pub controller: Option<String>,
+    /// "Kind name" of its controller, where that is no AppDeploy.
+    pub foreign_owner: Option<String>,
     /// It is being deleted.
     pub deleting: bool,
     /// The hash that was written with it.
@@ -176,6 +178,9 @@ impl Child {
             uid: meta.uid.clone().unwrap_or_default(),
             resource_version: meta.resource_version.clone().unwrap_or_default(),
             controller: controller(meta).map(|(_, uid)| uid.to_owned()),
+            foreign_owner: controller(meta)
+                .map(|(owner, _)| owner)
+                .filter(|owner| !owner.starts_with("AppDeploy ")),
             deleting: meta.deletion_timestamp.is_some(),
             desired_hash: annotation(crd::annotation::DESIRED_HASH),
             managers: managers(meta),

@@ -92,7 +92,7 @@ pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
                 plan.failures.push(Failure::NameConflict {
                     kind,
                     name: app.name.clone(),
-                    owner: None,
+                    owner: child.foreign_owner.clone(),
                 });
             }
             // It has to be gone before the name is free again; its end wakes us.

@@ -1,2 +1,35 @@
-//! Placeholder.
-fn main() {}
+//! The operator's command.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use operator::settings::Settings;
+use operator::{client, run, telemetry};
+
+fn main() -> ExitCode {
+    let settings = Settings::parse();
+    let started = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    let result = started
+        .map_err(anyhow::Error::from)
+        .and_then(|runtime| runtime.block_on(operate(settings)));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The log may not be there yet, and the last words should be readable in any case.
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn operate(settings: Settings) -> anyhow::Result<()> {
+    let level = telemetry::start(settings.log_format, settings.log_level.as_deref())?;
+    // Several libraries could bring one; the process has one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = client::connect(settings.kubeconfig.as_deref()).await?;
+    run::run(settings, client, level).await
+}

@@ -1,0 +1,277 @@
+//! What the watches have told, kept small, and able to say which applications a list has changed.
+//!
+//! kube's reflector keeps whole objects, and when it replaces its store after a new list it does not say what
+//! has vanished. A child that was deleted while a watch was cut would then never wake its owner. This cache
+//! compares (docs/adr/0002).
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::key::Key;
+
+/// One object as it comes in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item<T> {
+    /// Its own name.
+    pub key: Key,
+    /// The application it concerns.
+    pub app: Key,
+    /// Its `resourceVersion`.
+    pub version: String,
+    /// What is kept of it.
+    pub value: T,
+}
+
+/// All objects of one kind.
+#[derive(Debug)]
+pub struct Cache<T> {
+    inner: RwLock<Inner<T>>,
+}
+
+#[derive(Debug)]
+struct Inner<T> {
+    items: HashMap<Key, Entry<T>>,
+    /// The objects of each application, for kinds of which an application has many.
+    members: HashMap<Key, BTreeSet<Key>>,
+    /// The versions at which objects were deleted since the last list, so that the late answer to a write
+    /// does not bring one back.
+    deleted: HashMap<Key, u64>,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    app: Option<Key>,
+    version: u64,
+    value: T,
+}
+
+impl<T> Default for Cache<T> {
+    fn default() -> Self {
+        Self {
+            inner: RwLock::new(Inner {
+                items: HashMap::new(),
+                members: HashMap::new(),
+                deleted: HashMap::new(),
+            }),
+        }
+    }
+}
+
+impl<T: Clone> Cache<T> {
+    /// Takes in what a watch, a list or the answer to a write says. Returns the applications that this
+    /// concerns: none if it is older than, or the same as, what is known.
+    pub fn upsert(&self, item: Item<T>) -> Vec<Key> {
+        let version = number(&item.version);
+        let mut inner = self.write();
+        if inner.deleted.get(&item.key).is_some_and(|deleted| *deleted >= version) {
+            return Vec::new();
+        }
+        inner.deleted.remove(&item.key);
+        let mut touched = Vec::new();
+        if let Some(known) = inner.items.get(&item.key) {
+            if known.version >= version && version != 0 {
+                return Vec::new();
+            }
+            let before = known.app.as_ref().unwrap_or(&item.key).clone();
+            if before != item.app {
+                inner.leave(&before, &item.key);
+                touched.push(before);
+            }
+        }
+        inner.join(&item.app, &item.key);
+        let own = item.app == item.key;
+        touched.push(item.app.clone());
+        inner.items.insert(
+            item.key,
+            Entry {
+                app: (!own).then_some(item.app),
+                version,
+                value: item.value,
+            },
+        );
+        touched
+    }
+
+    /// Takes in that an object was deleted. Returns the application that this concerns.
+    pub fn remove(&self, key: &Key, version: &str) -> Vec<Key> {
+        let mut inner = self.write();
+        let known = inner.items.get(key).map_or(0, |entry| entry.version);
+        inner.deleted.insert(key.clone(), number(version).max(known));
+        inner.evict(key).into_iter().collect()
+    }
+
+    /// Forgets an object that a write has found to be gone or to be another one.
+    pub fn forget(&self, key: &Key) {
+        self.write().evict(key);
+    }
+
+    /// Ends a list: what is known of its scope (a namespace, or all) and was not in it has vanished. Returns
+    /// the applications that this concerns.
+    pub fn retain(&self, scope: Option<&str>, listed: &HashSet<Key>) -> Vec<Key> {
+        let mut inner = self.write();
+        let in_scope = |key: &Key| scope.is_none_or(|namespace| &*key.namespace == namespace);
+        let gone: Vec<Key> = inner
+            .items
+            .keys()
+            .filter(|key| in_scope(key) && !listed.contains(key))
+            .cloned()
+            .collect();
+        inner.deleted.retain(|key, _| !in_scope(key));
+        gone.iter().filter_map(|key| inner.evict(key)).collect()
+    }
+
+    /// Returns what is known of one object.
+    #[must_use]
+    pub fn get(&self, key: &Key) -> Option<T> {
+        self.read().items.get(key).map(|entry| entry.value.clone())
+    }
+
+    /// Returns all objects of an application, by name.
+    #[must_use]
+    pub fn members(&self, app: &Key) -> Vec<T> {
+        let inner = self.read();
+        let keys = inner.members.get(app).into_iter().flatten();
+        keys.filter_map(|key| inner.items.get(key))
+            .map(|entry| entry.value.clone())
+            .collect()
+    }
+
+    /// Returns all objects.
+    #[must_use]
+    pub fn all(&self) -> Vec<(Key, T)> {
+        self.read()
+            .items
+            .iter()
+            .map(|(key, entry)| (key.clone(), entry.value.clone()))
+            .collect()
+    }
+
+    /// Returns the keys of all objects.
+    #[must_use]
+    pub fn keys(&self) -> Vec<Key> {
+        self.read().items.keys().cloned().collect()
+    }
+
+    /// Returns how many objects are known.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.read().items.len()
+    }
+
+    /// Whether nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    // Nothing that can panic runs under the lock, so what it guards is whole even if it is poisoned.
+    fn read(&self) -> RwLockReadGuard<'_, Inner<T>> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Inner<T>> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Inner<T> {
+    fn evict(&mut self, key: &Key) -> Option<Key> {
+        let entry = self.items.remove(key)?;
+        let app = entry.app.unwrap_or_else(|| key.clone());
+        self.leave(&app, key);
+        Some(app)
+    }
+
+    /// An object of the application's own name needs no index.
+    fn join(&mut self, app: &Key, key: &Key) {
+        if app != key {
+            self.members.entry(app.clone()).or_default().insert(key.clone());
+        }
+    }
+
+    fn leave(&mut self, app: &Key, key: &Key) {
+        if let Some(members) = self.members.get_mut(app) {
+            members.remove(key);
+            if members.is_empty() {
+                self.members.remove(app);
+            }
+        }
+    }
+}
+
+/// Versions of one kind are numbers that grow (KEP-5504, part of the API since 1.35). Of a server that writes
+/// them otherwise, every word is taken as new.
+fn number(version: &str) -> u64 {
+    version.parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        Key::new("default", name)
+    }
+
+    fn item(name: &str, app: &str, version: u64) -> Item<u64> {
+        Item {
+            key: key(name),
+            app: key(app),
+            version: version.to_string(),
+            value: version,
+        }
+    }
+
+    #[test]
+    fn an_echo_of_our_own_write_wakes_nobody() {
+        let cache = Cache::default();
+        assert_eq!(cache.upsert(item("web", "web", 7)), [key("web")]);
+        assert_eq!(cache.upsert(item("web", "web", 7)), []);
+        assert_eq!(cache.upsert(item("web", "web", 6)), []);
+        assert_eq!(cache.get(&key("web")), Some(7));
+    }
+
+    #[test]
+    fn the_late_answer_to_a_write_does_not_bring_back_what_was_deleted() {
+        let cache = Cache::default();
+        cache.upsert(item("web", "web", 7));
+        assert_eq!(cache.remove(&key("web"), "9"), [key("web")]);
+        assert_eq!(cache.upsert(item("web", "web", 8)), []);
+        assert_eq!(cache.get(&key("web")), None);
+        assert_eq!(cache.upsert(item("web", "web", 10)), [key("web")]);
+    }
+
+    #[test]
+    fn what_a_list_lacks_has_vanished() {
+        let cache = Cache::default();
+        for name in ["a", "b", "c"] {
+            cache.upsert(item(name, name, 1));
+        }
+        let listed = [key("a"), key("c")].into();
+        assert_eq!(cache.retain(None, &listed), [key("b")]);
+        assert_eq!(cache.len(), 2);
+    }
+
+    #[test]
+    fn a_list_of_one_namespace_says_nothing_of_others() {
+        let cache = Cache::default();
+        cache.upsert(item("a", "a", 1));
+        assert_eq!(cache.retain(Some("other"), &HashSet::new()), []);
+        assert_eq!(cache.retain(Some("default"), &HashSet::new()), [key("a")]);
+    }
+
+    #[test]
+    fn a_member_that_moves_wakes_both() {
+        let cache = Cache::default();
+        cache.upsert(item("pod-1", "web", 1));
+        cache.upsert(item("pod-2", "web", 2));
+        assert_eq!(cache.members(&key("web")), [1, 2]);
+        assert_eq!(cache.upsert(item("pod-1", "shop", 3)), [key("web"), key("shop")]);
+        assert_eq!(
+            (cache.members(&key("web")), cache.members(&key("shop"))),
+            (vec![2], vec![3])
+        );
+        assert_eq!(cache.remove(&key("pod-2"), "4"), [key("web")]);
+        assert_eq!(cache.members(&key("web")), [0; 0]);
+    }
+}

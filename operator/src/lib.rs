@@ -1,0 +1,25 @@
+//! The operator: it brings what people want (`AppDeploy`) and what is there together, again and again.
+//!
+//! ```text
+//! watch -> cache -> queue -> reconcile: observe -> validate -> desired -> plan -> perform -> status
+//! ```
+//!
+//! What to do is decided in the crate `model`; here is everything that touches the world. Each effect has one
+//! place: [`watch`] reads, [`perform`] writes children, [`reconcile`] writes the status, [`event`] writes
+//! Events, [`server`] answers probes and scrapes.
+
+pub mod cache;
+pub mod client;
+pub mod dispatch;
+pub mod event;
+pub mod key;
+pub mod metrics;
+pub mod perform;
+pub mod queue;
+pub mod reconcile;
+pub mod run;
+pub mod server;
+pub mod settings;
+pub mod telemetry;
+pub mod watch;
+pub mod world;

@@ -1,0 +1,311 @@
+//! The work queue: which applications are to be looked at, in which order, and not before when.
+//!
+//! First in, first out; a key is in it once and is worked on by one at a time; what arrives meanwhile is done
+//! once more afterwards. kube's own scheduler picks in no particular order, shares one backoff among all and
+//! runs without bound (docs/adr/0002).
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// How soon a key is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// Something has changed.
+    Change,
+    /// A list was read, at the start or to be sure. It yields to changes, but is never starved.
+    Sweep,
+}
+
+/// Every so many takes, a sweep goes before a change.
+const SWEEP_SHARE: u32 = 8;
+
+/// A queue of keys.
+#[derive(Debug)]
+pub struct Queue<K> {
+    state: Mutex<State<K>>,
+    wake: Notify,
+}
+
+#[derive(Debug)]
+struct State<K> {
+    changes: VecDeque<K>,
+    sweeps: VecDeque<K>,
+    /// In `changes` or `sweeps`.
+    queued: HashMap<K, Urgency>,
+    running: HashSet<K>,
+    /// Asked for while running.
+    again: HashSet<K>,
+    /// Later, by time; the number tells apart those of the same time.
+    later: BTreeMap<(Instant, u64), K>,
+    due: HashMap<K, (Instant, u64)>,
+    count: u64,
+    taken: u32,
+    closed: bool,
+}
+
+impl<K> Default for Queue<K> {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(State {
+                changes: VecDeque::new(),
+                sweeps: VecDeque::new(),
+                queued: HashMap::new(),
+                running: HashSet::new(),
+                again: HashSet::new(),
+                later: BTreeMap::new(),
+                due: HashMap::new(),
+                count: 0,
+                taken: 0,
+                closed: false,
+            }),
+            wake: Notify::new(),
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Queue<K> {
+    /// Asks for a key to be worked on as soon as possible.
+    pub fn add(&self, key: K, urgency: Urgency) {
+        self.lock().add(key, urgency);
+        self.wake.notify_one();
+    }
+
+    /// Asks for a key to be worked on after a while. What is asked for sooner wins.
+    pub fn add_after(&self, key: K, wait: Duration) {
+        self.lock().add_at(key, Instant::now() + wait);
+        self.wake.notify_one();
+    }
+
+    /// Returns the next key, when there is one; `None` once the queue is closed. The key is then being worked
+    /// on until [`Queue::done`]. Meant for one caller.
+    pub async fn next(&self) -> Option<K> {
+        loop {
+            let wake = self.wake.notified();
+            let due = {
+                let mut state = self.lock();
+                if state.closed {
+                    return None;
+                }
+                if let Some(key) = state.take(Instant::now()) {
+                    return Some(key);
+                }
+                state.later.first_key_value().map(|((due, _), _)| *due)
+            };
+            match due {
+                Some(due) => {
+                    tokio::select! {
+                        () = wake => {}
+                        () = tokio::time::sleep_until(due) => {}
+                    }
+                }
+                None => wake.await,
+            }
+        }
+    }
+
+    /// Says that the work on a key has ended.
+    pub fn done(&self, key: &K) {
+        let mut state = self.lock();
+        state.running.remove(key);
+        if state.again.remove(key) {
+            state.add(key.clone(), Urgency::Change);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Lets [`Queue::next`] end.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.wake.notify_one();
+    }
+
+    /// Returns how many keys wait to be taken now.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.lock().queued.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        // No code that can panic runs under this lock, so its state is whole even if it is poisoned.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    fn add(&mut self, key: K, urgency: Urgency) {
+        if let Some(due) = self.due.remove(&key) {
+            self.later.remove(&due);
+        }
+        if self.running.contains(&key) {
+            self.again.insert(key);
+            return;
+        }
+        match (self.queued.get(&key), urgency) {
+            (Some(Urgency::Change), _) | (Some(Urgency::Sweep), Urgency::Sweep) => return,
+            // A change overtakes; the entry among the sweeps is passed over when its turn comes.
+            (Some(Urgency::Sweep), Urgency::Change) | (None, _) => {}
+        }
+        self.queued.insert(key.clone(), urgency);
+        match urgency {
+            Urgency::Change => self.changes.push_back(key),
+            Urgency::Sweep => self.sweeps.push_back(key),
+        }
+    }
+
+    fn add_at(&mut self, key: K, at: Instant) {
+        if self.queued.contains_key(&key) || self.again.contains(&key) {
+            return;
+        }
+        if let Some(due) = self.due.get(&key).copied() {
+            if due.0 <= at {
+                return;
+            }
+            self.later.remove(&due);
+        }
+        self.count += 1;
+        self.later.insert((at, self.count), key.clone());
+        self.due.insert(key, (at, self.count));
+    }
+
+    fn take(&mut self, now: Instant) -> Option<K> {
+        while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= now) {
+            let key = entry.remove();
+            self.due.remove(&key);
+            self.add(key, Urgency::Change);
+        }
+        self.taken = self.taken.wrapping_add(1);
+        let order = if self.taken.is_multiple_of(SWEEP_SHARE) {
+            [Urgency::Sweep, Urgency::Change]
+        } else {
+            [Urgency::Change, Urgency::Sweep]
+        };
+        let key = order.into_iter().find_map(|urgency| self.pop(urgency))?;
+        self.running.insert(key.clone());
+        Some(key)
+    }
+
+    fn pop(&mut self, urgency: Urgency) -> Option<K> {
+        loop {
+            let key = match urgency {
+                Urgency::Change => self.changes.pop_front(),
+                Urgency::Sweep => self.sweeps.pop_front(),
+            }?;
+            if self.queued.get(&key) == Some(&urgency) {
+                self.queued.remove(&key);
+                return Some(key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    fn now(queue: &Queue<&'static str>) -> Option<&'static str> {
+        queue.next().now_or_never().flatten()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn first_in_first_out_and_each_once() {
+        let queue = Queue::default();
+        for key in ["a", "b", "a", "c"] {
+            queue.add(key, Urgency::Change);
+        }
+        assert_eq!(queue.depth(), 3);
+        assert_eq!(
+            [now(&queue), now(&queue), now(&queue), now(&queue)],
+            [Some("a"), Some("b"), Some("c"), None]
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_is_never_worked_on_twice_at_once() {
+        let queue = Queue::default();
+        queue.add("a", Urgency::Change);
+        assert_eq!(now(&queue), Some("a"));
+        queue.add("a", Urgency::Change);
+        assert_eq!(now(&queue), None);
+        queue.done(&"a");
+        assert_eq!(now(&queue), Some("a"));
+        queue.done(&"a");
+        assert_eq!(now(&queue), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_sooner_time_wins() {
+        let queue = Queue::default();
+        let start = Instant::now();
+        queue.add_after("a", Duration::from_secs(60));
+        queue.add_after("a", Duration::from_secs(5));
+        queue.add_after("a", Duration::from_secs(30));
+        assert_eq!(queue.next().await, Some("a"));
+        assert_eq!(start.elapsed().as_secs(), 5);
+        queue.done(&"a");
+        assert_eq!(now(&queue), None, "the later time is forgotten");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_does_not_wait_for_a_backoff() {
+        let queue = Queue::default();
+        queue.add_after("a", Duration::from_secs(60));
+        queue.add("a", Urgency::Change);
+        assert_eq!(now(&queue), Some("a"));
+        queue.done(&"a");
+        assert_eq!(now(&queue), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_later_time_asked_for_while_running_is_kept() {
+        let queue = Queue::default();
+        queue.add("a", Urgency::Change);
+        assert_eq!(now(&queue), Some("a"));
+        queue.add_after("a", Duration::from_secs(1));
+        queue.done(&"a");
+        assert_eq!(now(&queue), None);
+        assert_eq!(queue.next().await, Some("a"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_overtake_a_sweep_without_starving_it() {
+        let queue = Queue::default();
+        let names: Vec<String> = (0..20).map(|n| format!("sweep-{n}")).collect();
+        for name in &names {
+            queue.add(name.as_str(), Urgency::Sweep);
+        }
+        queue.add("change", Urgency::Change);
+        queue.add("sweep-19", Urgency::Change);
+        assert_eq!(queue.next().await, Some("change"));
+        assert_eq!(queue.next().await, Some("sweep-19"));
+        let changes: Vec<String> = (0..20).map(|n| format!("change-{n}")).collect();
+        for name in &changes {
+            queue.add(name.as_str(), Urgency::Change);
+        }
+        let mut taken = Vec::new();
+        while let Some(key) = queue.next().now_or_never().flatten() {
+            taken.push(key);
+        }
+        assert_eq!(taken.len(), 39, "each once");
+        let first_sweep = taken.iter().position(|key| key.starts_with("sweep"));
+        assert!(first_sweep.is_some_and(|at| at < 8), "{taken:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn closing_ends_the_wait() {
+        let queue = std::sync::Arc::new(Queue::<&str>::default());
+        let waiting = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.next().await }
+        });
+        tokio::task::yield_now().await;
+        queue.close();
+        assert_eq!(waiting.await.unwrap(), None);
+    }
+}

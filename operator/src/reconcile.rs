@@ -1,0 +1,283 @@
+//! One look at one application, as a sentence: observe, validate, desired, plan, perform, status.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crd::{AppDeploy, AppDeployStatus};
+use jiff::Timestamp;
+use kube::Client;
+use kube::api::{Patch, PatchParams};
+use kube::core::{DeserializeGuard, Request};
+use model::status::StatusOptions;
+use model::{Failure, Plan, desired, plan, status, validate};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use tracing::{debug, info, instrument, warn};
+
+use crate::dispatch::Verdict;
+use crate::event;
+use crate::key::Key;
+use crate::metrics::Metrics;
+use crate::perform::{CallError, Outcome, Performer, call};
+use crate::queue::Queue;
+use crate::world::{Root, World, root};
+
+/// The shortest time between two writes of one status. Pods come and go in bursts; who reads the status
+/// reads the last one.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What reconciling needs.
+pub struct Reconciler {
+    /// The connection.
+    pub client: Client,
+    /// What is known.
+    pub world: Arc<World>,
+    /// Where to come back later.
+    pub queue: Arc<Queue<Key>>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// How strict the status is.
+    pub options: StatusOptions,
+    /// What was last told of each application.
+    pub told: Mutex<HashMap<Key, Told>>,
+}
+
+/// What was last told of an application.
+#[derive(Debug)]
+pub struct Told {
+    at: Instant,
+    /// Of an application whose stored status can't be read, what was written there.
+    unreadable: Option<AppDeployStatus>,
+}
+
+impl Reconciler {
+    /// Brings one application to where its spec wants it, as far as it can be, and says how it is.
+    #[instrument(skip_all, fields(app = %key))]
+    pub async fn reconcile(&self, key: Key) -> Verdict {
+        let Some(root) = self.world.apps.cache.get(&key) else {
+            // It is gone. Its children go with it: they carry its owner reference.
+            self.told().remove(&key);
+            return Verdict::Settled;
+        };
+        match root {
+            Root::Readable(app) => self.reconcile_app(&key, &app).await,
+            Root::Unreadable { meta, error } => {
+                let status = self.told().get(&key).and_then(|told| told.unreadable.clone());
+                let app = AppDeploy {
+                    metadata: (*meta).clone(),
+                    spec: crd::AppDeploySpec::default(),
+                    status,
+                };
+                self.conclude(&key, &app, &[Failure::Unreadable(error.to_string())], true)
+                    .await
+            }
+        }
+    }
+
+    async fn reconcile_app(&self, key: &Key, app: &AppDeploy) -> Verdict {
+        let failures = match validate(app) {
+            Err(invalid) => vec![invalid.into()],
+            Ok(_) if app.metadata.deletion_timestamp.is_some() => Vec::new(),
+            Ok(valid) => {
+                let Plan {
+                    actions,
+                    mut failures,
+                    rival_scaler,
+                } = plan(&valid, &desired(&valid), &self.world.observe(key));
+                let performer = Performer {
+                    client: &self.client,
+                    world: &self.world,
+                    metrics: &self.metrics,
+                    app: key,
+                    uid: &valid.uid,
+                };
+                for action in actions {
+                    match performer.perform(action).await {
+                        Ok(Outcome::Done) => {}
+                        Ok(Outcome::Again) => return Verdict::Again,
+                        Err(failure) => failures.push(failure),
+                    }
+                }
+                if let Some(rival) = rival_scaler {
+                    self.warn_of_rival(app, &rival).await;
+                }
+                failures
+            }
+        };
+        self.conclude(key, app, &failures, false).await
+    }
+
+    /// Writes the status, whatever happened.
+    async fn conclude(&self, key: &Key, app: &AppDeploy, failures: &[Failure], unreadable: bool) -> Verdict {
+        for failure in failures {
+            self.metrics.failed(failure.class());
+            warn!(%failure, "not as wanted");
+        }
+        let valid = validate(app).ok().filter(|_| !unreadable);
+        // The answers to our writes have been taken in, so that one status tells of them.
+        let observed = self.world.observe(key);
+        let wanted = status(app, valid.as_ref(), &observed, failures, self.options, Timestamp::now());
+        let told = self.write_status(key, app, &wanted, unreadable).await;
+        match (failures.iter().any(Failure::is_worth_a_retry), told) {
+            (_, Err(())) | (true, _) => Verdict::Failed,
+            (false, Ok(())) if failures.is_empty() => Verdict::Settled,
+            (false, Ok(())) => Verdict::GaveUp,
+        }
+    }
+
+    async fn write_status(
+        &self,
+        key: &Key,
+        app: &AppDeploy,
+        wanted: &AppDeployStatus,
+        unreadable: bool,
+    ) -> Result<(), ()> {
+        if app.status.as_ref() == Some(wanted) {
+            return Ok(());
+        }
+        let last = self.told().get(key).map(|told| told.at.elapsed());
+        if let Some(wait) = last.and_then(|elapsed| STATUS_INTERVAL.checked_sub(elapsed)) {
+            self.queue.add_after(key.clone(), wait);
+            return Ok(());
+        }
+        let patch = status_patch(app, wanted);
+        let url = format!(
+            "/apis/{}/{}/namespaces/{}/appdeploys",
+            crd::GROUP,
+            crd::VERSION,
+            key.namespace
+        );
+        let params = PatchParams {
+            field_manager: Some(crd::FIELD_MANAGER.into()),
+            ..PatchParams::default()
+        };
+        let request = Request::new(url)
+            .patch_subresource("status", &key.name, &params, &Patch::Merge(&patch))
+            .map_err(|error| warn!(%error, "the status can't be sent"))?;
+        self.metrics.request("patch", "appdeploys/status");
+        match call(self.client.request::<DeserializeGuard<AppDeploy>>(request)).await {
+            Ok(answer) => {
+                self.world.apps.cache.upsert(root(answer));
+                let unreadable = unreadable.then(|| wanted.clone());
+                self.told().insert(
+                    key.clone(),
+                    Told {
+                        at: Instant::now(),
+                        unreadable,
+                    },
+                );
+                self.tell_of_a_change(app, wanted).await;
+                Ok(())
+            }
+            // It was deleted meanwhile; the watch says so soon.
+            Err(CallError::Refused(status)) if status.is_not_found() => Ok(()),
+            Err(CallError::Refused(status)) => {
+                warn!(code = status.code, message = status.message, "the status was refused");
+                Err(())
+            }
+            Err(CallError::Lost(why)) => {
+                warn!(why, "the status could not be written");
+                Err(())
+            }
+        }
+    }
+
+    /// An Event when the cause changes: not for what is normal, and not again for what was said.
+    async fn tell_of_a_change(&self, app: &AppDeploy, wanted: &AppDeployStatus) {
+        let before = app.status.as_ref().and_then(|status| status.cause.as_ref());
+        match &wanted.cause {
+            Some(cause) if before.map(|before| &before.reason) != Some(&cause.reason) => {
+                info!(reason = cause.reason, message = cause.message, "not ready");
+                self.metrics.request("create", "events");
+                event::publish(
+                    &self.client,
+                    event::warning(&app.metadata, &cause.reason, &cause.message, Timestamp::now()),
+                )
+                .await;
+            }
+            Some(_) => {}
+            None => debug!(ready = wanted.ready_replicas, "told"),
+        }
+    }
+
+    async fn warn_of_rival(&self, app: &AppDeploy, rival: &str) {
+        let name = app.metadata.name.as_deref().unwrap_or_default();
+        let message = format!(
+            "{rival} has scaled Deployment {name}, and was overruled: the number of pods is spec.replicas of AppDeploy \
+             {name}. A HorizontalPodAutoscaler works if its scaleTargetRef is AppDeploy {name}"
+        );
+        self.metrics.request("create", "events");
+        event::publish(
+            &self.client,
+            event::warning(&app.metadata, "ScaledByAnother", &message, Timestamp::now()),
+        )
+        .await;
+    }
+
+    fn told(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Told>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes the merge patch (RFC 7386) that turns the stored status into the wanted one. The UID makes it fail on
+/// an application of the same name that was made anew.
+fn status_patch(app: &AppDeploy, wanted: &AppDeployStatus) -> Value {
+    let fields = |status: &AppDeployStatus| match serde_json::to_value(status) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    let mut patch = fields(wanted);
+    for field in app.status.as_ref().map(fields).unwrap_or_default().keys() {
+        patch.entry(field).or_insert(Value::Null);
+    }
+    // Below the list level a merge patch replaces; below an object it merges, and would keep an old `next`.
+    if let Some(Value::Object(cause)) = patch.get_mut("cause") {
+        cause.entry("next").or_insert(Value::Null);
+    }
+    json!({"metadata": {"uid": app.metadata.uid}, "status": patch})
+}
+
+#[cfg(test)]
+mod tests {
+    use crd::Cause;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_longer_true_is_removed() {
+        let before = AppDeployStatus {
+            url: Some("http://web.default/".into()),
+            cause: Some(Cause {
+                reason: "CrashLoop".into(),
+                message: "it ends".into(),
+                next: Some("kubectl logs".into()),
+            }),
+            ..AppDeployStatus::default()
+        };
+        let app = AppDeploy {
+            status: Some(before),
+            ..AppDeploy::default()
+        };
+        let after = AppDeployStatus {
+            url: Some("http://web.default/".into()),
+            ..AppDeployStatus::default()
+        };
+        assert_eq!(
+            status_patch(&app, &after)["status"],
+            json!({"url": "http://web.default/", "cause": null})
+        );
+        let after = AppDeployStatus {
+            cause: Some(Cause {
+                reason: "Evicted".into(),
+                message: "no room".into(),
+                next: None,
+            }),
+            ..AppDeployStatus::default()
+        };
+        assert_eq!(
+            status_patch(&app, &after)["status"],
+            json!({"url": null, "cause": {"reason": "Evicted", "message": "no room", "next": null}})
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! Answers probes and scrapes, and, on loopback alone, changes the log.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+
+use crate::key::Key;
+use crate::metrics::Metrics;
+use crate::queue::Queue;
+use crate::telemetry::LogLevel;
+use crate::world::World;
+
+/// What the answers are made of.
+#[derive(Clone)]
+pub struct Facts {
+    /// What is known of the cluster.
+    pub world: Arc<World>,
+    /// What waits.
+    pub queue: Arc<Queue<Key>>,
+    /// What was counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// Opens the port for probes and scrapes.
+///
+/// # Errors
+/// Says which address can't be used.
+pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("can't listen on {address}; set --bind to a free address"))
+}
+
+/// Serves `/healthz`, `/readyz` and `/metrics`. Nothing here changes anything.
+///
+/// # Errors
+/// Only if the listener is broken.
+pub async fn serve(listener: TcpListener, facts: Facts) -> std::io::Result<()> {
+    let routes = Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .with_state(facts);
+    axum::serve(listener, routes).await
+}
+
+/// Serves `/log-level`.
+///
+/// # Errors
+/// Only if the listener is broken.
+pub async fn serve_debug(listener: TcpListener, level: LogLevel) -> std::io::Result<()> {
+    let routes = Router::new()
+        .route("/log-level", get(get_level).put(put_level))
+        .with_state(level);
+    axum::serve(listener, routes).await
+}
+
+/// Ready once every kind that matters was listed. What is missing is named.
+async fn readyz(State(facts): State<Facts>) -> Response {
+    let mut waiting = Vec::new();
+    for (resource, health) in facts.world.watches() {
+        // Pods and IngressClasses make the status better, but nothing waits for them.
+        let optional = matches!(resource, "pods" | "ingressclasses");
+        if !health.is_synced() && !optional {
+            waiting.push(format!(
+                "{resource}: {}\n",
+                health.error().unwrap_or_else(|| "not listed yet".to_owned())
+            ));
+        }
+    }
+    if waiting.is_empty() {
+        return "ok\n".into_response();
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, waiting.concat()).into_response()
+}
+
+async fn metrics(State(facts): State<Facts>) -> Response {
+    let text = facts.metrics.render(&facts.world, facts.queue.depth());
+    (
+        [(
+            CONTENT_TYPE,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        )],
+        text,
+    )
+        .into_response()
+}
+
+async fn get_level(State(level): State<LogLevel>) -> String {
+    format!("{}\n", level.get())
+}
+
+async fn put_level(State(level): State<LogLevel>, filter: String) -> Response {
+    match level.set(filter.trim()) {
+        Ok(()) => format!("{}\n", level.get()).into_response(),
+        Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+    }
+}

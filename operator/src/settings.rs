@@ -1,0 +1,118 @@
+//! What the operator can be told: flags, each with an environment variable.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+
+/// Keeps a Deployment, a Service and an Ingress for each AppDeploy of a cluster.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "appdeploy-operator", version, after_help = EXAMPLES)]
+pub struct Settings {
+    /// Kubeconfig to use. Default: the pod's own ServiceAccount, or KUBECONFIG, or ~/.kube/config.
+    #[arg(long, env = "APPDEPLOY_KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// How many applications are worked on at a time. Each takes at most one connection to the API server.
+    #[arg(long, env = "APPDEPLOY_CONCURRENCY", default_value = "64", value_parser = clap::value_parser!(u16).range(1..=1024), value_name = "N")]
+    pub concurrency: u16,
+
+    /// Namespaces to look after, separated by commas. Default: all.
+    #[arg(
+        long,
+        env = "APPDEPLOY_WATCH_NAMESPACE",
+        value_delimiter = ',',
+        value_name = "NAMESPACES"
+    )]
+    pub watch_namespace: Vec<String>,
+
+    /// How often everything is listed again, to heal what a watch may have missed. Up to a tenth is taken off
+    /// at random, so that kinds don't list at the same time.
+    #[arg(long, env = "APPDEPLOY_RESYNC_PERIOD", default_value = "1h", value_parser = duration, value_name = "TIME")]
+    pub resync_period: Duration,
+
+    /// Address for /healthz, /readyz and /metrics.
+    #[arg(long, env = "APPDEPLOY_BIND", default_value = "0.0.0.0:8080", value_name = "ADDRESS")]
+    pub bind: SocketAddr,
+
+    /// Address for GET and PUT /log-level. Anyone who reaches it may change the log, so it is loopback: in a
+    /// cluster, `kubectl port-forward` leads to it.
+    #[arg(
+        long,
+        env = "APPDEPLOY_DEBUG_BIND",
+        default_value = "127.0.0.1:8089",
+        value_name = "ADDRESS"
+    )]
+    pub debug_bind: SocketAddr,
+
+    /// Whether an application counts as ready only when its Ingress has an address. `ignore` is for ingress
+    /// controllers that publish none.
+    #[arg(long, env = "APPDEPLOY_INGRESS_ADDRESS", value_enum, default_value_t = IngressAddress::Require)]
+    pub ingress_address: IngressAddress,
+
+    /// How log lines look. `json` is one object a line.
+    #[arg(long, env = "APPDEPLOY_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+
+    /// What is logged: a level, or filters such as `info,operator=debug`. `RUST_LOG` has the same effect.
+    #[arg(long, env = "APPDEPLOY_LOG_LEVEL", value_name = "FILTER")]
+    pub log_level: Option<String>,
+}
+
+const EXAMPLES: &str = "Examples:
+  # Outside a cluster, with your own rights, more talkative
+  appdeploy-operator --bind 127.0.0.1:8081 --log-level debug
+
+  # Two namespaces only
+  appdeploy-operator --watch-namespace shop,blog";
+
+/// Whether the address of an Ingress matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum IngressAddress {
+    /// Wait for it where an IngressClass applies.
+    Require,
+    /// Don't wait.
+    Ignore,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
+/// Reads times as Kubernetes' tools write them: `90s`, `15m`, `1h30m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let span: jiff::SignedDuration = text
+        .parse()
+        .map_err(|_| format!("{text:?} is no time; write it like 90s, 15m or 1h"))?;
+    let duration = Duration::try_from(span).map_err(|_| format!("{text:?} is negative"))?;
+    if duration < Duration::from_secs(1) {
+        return Err(format!("{text:?} is less than a second"));
+    }
+    Ok(duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        use clap::CommandFactory as _;
+        Settings::command().debug_assert();
+    }
+
+    #[test]
+    fn times_are_read_as_kubectl_reads_them() {
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        for bad in ["", "5", "-1m", "10ms", "soon"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! One watch of one kind, for ever: it lists, follows, and feeds a cache.
+//!
+//! kube's watcher does the protocol. Around it stands what an operator needs to live with a real API server: a
+//! deadline for lists, a backoff of its own for each kind, so that one kind that may not be read does not hold
+//! up the others, a new list when the server has forgotten our place, and a new list from time to time, to
+//! heal what was never told.
+
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch as channel;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tracing::{debug, info, warn};
+
+use crate::cache::Item;
+use crate::key::Key;
+use crate::queue::Urgency;
+use crate::world::Kind;
+
+/// The longest wait for a page of a list.
+const LIST_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Objects in a page. Small, because a page is held as whole objects before it is reduced.
+pub const PAGE: u32 = 100;
+
+const FIRST_BACKOFF: Duration = Duration::from_millis(500);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
+
+/// An error counts as over when nothing was heard of it for longer than the longest wait between two tries.
+const ERROR_LASTS: Duration = Duration::from_secs(60);
+
+/// How a watch, or several of one kind, is doing.
+#[derive(Debug)]
+pub struct Health(channel::Sender<Condition>);
+
+#[derive(Clone, Debug)]
+struct Condition {
+    /// Watches that have not completed their first list.
+    pending: usize,
+    error: Option<(Instant, String)>,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self(channel::Sender::new(Condition {
+            pending: 1,
+            error: None,
+        }))
+    }
+}
+
+impl Health {
+    /// Says how many watches feed the cache, before the first begins.
+    pub fn expect(&self, watches: usize) {
+        self.0.send_modify(|condition| condition.pending = watches);
+    }
+
+    /// Whether everything was listed once.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.0.borrow().pending == 0
+    }
+
+    /// Returns the error that the watch is stuck at.
+    #[must_use]
+    pub fn error(&self) -> Option<String> {
+        let condition = self.0.borrow();
+        condition
+            .error
+            .as_ref()
+            .filter(|(at, _)| at.elapsed() < ERROR_LASTS)
+            .map(|(_, error)| error.clone())
+    }
+
+    /// Waits until everything was listed, or can't be.
+    pub async fn settled(&self) {
+        let mut changes = self.0.subscribe();
+        // The sender lives as long as `self`.
+        let _ = changes
+            .wait_for(|condition| condition.pending == 0 || condition.error.is_some())
+            .await;
+    }
+
+    /// Waits until everything was listed.
+    pub async fn synced(&self) {
+        let mut changes = self.0.subscribe();
+        let _ = changes.wait_for(|condition| condition.pending == 0).await;
+    }
+
+    fn listed(&self, first: bool) {
+        self.0.send_modify(|condition| {
+            condition.pending = condition.pending.saturating_sub(usize::from(first));
+            condition.error = None;
+        });
+    }
+
+    /// Returns whether this is news.
+    fn failed(&self, error: String) -> bool {
+        let mut news = true;
+        self.0.send_modify(|condition| {
+            news = condition.error.as_ref().is_none_or(|(_, known)| *known != error);
+            condition.error = Some((Instant::now(), error));
+        });
+        news
+    }
+}
+
+/// What a watch is to do.
+pub struct Watch<'a, K, T> {
+    /// The plural name of the kind.
+    pub resource: &'static str,
+    /// What to ask.
+    pub api: Api<K>,
+    /// The namespace, or all.
+    pub scope: Option<&'a str>,
+    /// Selectors.
+    pub config: watcher::Config,
+    /// The time between two lists.
+    pub resync: Duration,
+    /// What to feed.
+    pub kind: &'a Kind<T>,
+    /// What to keep of an object.
+    pub reduce: fn(K) -> Option<Item<T>>,
+    /// Whom to tell which applications are concerned.
+    pub wake: &'a (dyn Fn(Vec<Key>, Urgency) + Sync),
+}
+
+impl<K, T> Watch<'_, K, T>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    T: Clone,
+{
+    /// Runs the watch. Never ends; drop it to end it.
+    pub async fn run(self) {
+        let mut first = true;
+        loop {
+            self.list_and_follow(&mut first).await;
+        }
+    }
+
+    /// Lists and follows until it is time for a new list.
+    async fn list_and_follow(&self, first: &mut bool) {
+        let mut stream = pin!(watcher(self.api.clone(), self.config.clone()));
+        let mut listed = HashSet::new();
+        let mut relist_at = None;
+        let mut failures = 0_u32;
+        loop {
+            let event = match relist_at {
+                None => {
+                    let Ok(event) = timeout(LIST_DEADLINE, stream.next()).await else {
+                        self.report(&format!("no answer to a list within {} s", LIST_DEADLINE.as_secs()));
+                        return;
+                    };
+                    event
+                }
+                Some(at) => tokio::select! {
+                    event = stream.next() => event,
+                    () = sleep_until(at) => {
+                        debug!(resource = self.resource, "listing again");
+                        return;
+                    }
+                },
+            };
+            match event {
+                Some(Ok(event)) => {
+                    failures = 0;
+                    match event {
+                        Event::Init => {
+                            listed.clear();
+                            relist_at = None;
+                        }
+                        Event::InitApply(object) => {
+                            if let Some(item) = (self.reduce)(object) {
+                                listed.insert(item.key.clone());
+                                (self.wake)(self.kind.cache.upsert(item), Urgency::Sweep);
+                            }
+                        }
+                        Event::InitDone => {
+                            // What has vanished was a change that nobody told.
+                            (self.wake)(self.kind.cache.retain(self.scope, &listed), Urgency::Change);
+                            info!(resource = self.resource, objects = listed.len(), "listed");
+                            listed = HashSet::new();
+                            relist_at = Some(Instant::now() + self.resync.mul_f64(1.0 - 0.1 * fastrand::f64()));
+                            self.kind.health.listed(std::mem::take(first));
+                        }
+                        Event::Apply(object) => {
+                            if let Some(item) = (self.reduce)(object) {
+                                (self.wake)(self.kind.cache.upsert(item), Urgency::Change);
+                            }
+                        }
+                        Event::Delete(object) => {
+                            let meta = object.meta();
+                            let version = meta.resource_version.as_deref().unwrap_or_default();
+                            (self.wake)(self.kind.cache.remove(&Key::of(meta), version), Urgency::Change);
+                        }
+                    }
+                }
+                Some(Err(error)) => {
+                    self.report(&self.explain(&error));
+                    if has_lost_its_place(&error) {
+                        return;
+                    }
+                    failures += 1;
+                    sleep(backoff(failures)).await;
+                }
+                None => return,
+            }
+        }
+    }
+
+    fn report(&self, error: &str) {
+        let resource = self.resource;
+        // Once for each error, not once for each try.
+        if self.kind.health.failed(error.to_owned()) {
+            warn!(resource, error, "the watch failed, and is tried again");
+        } else {
+            debug!(resource, error, "the watch failed again");
+        }
+    }
+
+    fn explain(&self, error: &watcher::Error) -> String {
+        match status_code(error) {
+            Some((404, _)) if self.resource == "appdeploys" => {
+                "the AppDeploy API is not installed in this cluster; run: kubectl appdeploy install (or make install)"
+                    .to_owned()
+            }
+            Some((_, message)) => message,
+            None => chain(error),
+        }
+    }
+}
+
+/// Whether the server answers that our place in the stream of events is gone. Told as an event, kube lists
+/// again by itself; told as the answer to a watch, as proxies and aggregated servers do, it would ask for the
+/// same place for ever.
+fn has_lost_its_place(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(_)) && matches!(status_code(error), Some((410, _)))
+}
+
+fn status_code(error: &watcher::Error) -> Option<(u16, String)> {
+    let (watcher::Error::WatchError(status)
+    | watcher::Error::InitialListFailed(kube::Error::Api(status))
+    | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+    | watcher::Error::WatchFailed(kube::Error::Api(status))) = error
+    else {
+        return None;
+    };
+    Some((status.code, status.message.clone()))
+}
+
+/// Returns an error with all its causes, in one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+fn backoff(failures: u32) -> Duration {
+    let doubled = FIRST_BACKOFF.saturating_mul(1 << failures.saturating_sub(1).min(10));
+    doubled.min(MAX_BACKOFF).mul_f64(1.0 - 0.2 * fastrand::f64())
+}

@@ -1,0 +1,214 @@
+//! All that is known of the cluster, from watches and from the answers to our own writes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crd::AppDeploy;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::networking::v1::IngressClass;
+use kube::core::{DeserializeGuard, DynamicObject, ObjectMeta};
+use model::pod::PodState;
+use model::{Child, ChildKind, IngressClasses, Observed, Sight};
+
+use crate::cache::{Cache, Item};
+use crate::key::Key;
+use crate::watch::Health;
+
+/// The annotation that marks the default IngressClass.
+const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
+
+/// An AppDeploy as it is stored.
+#[derive(Clone, Debug)]
+pub enum Root {
+    /// As it should be.
+    Readable(Arc<AppDeploy>),
+    /// It does not fit the schema: it is older than a rule, or was written past it.
+    Unreadable {
+        /// What can be read.
+        meta: Arc<ObjectMeta>,
+        /// Why the rest can't.
+        error: Arc<str>,
+    },
+}
+
+impl Root {
+    /// Returns the object's metadata.
+    #[must_use]
+    pub fn meta(&self) -> &ObjectMeta {
+        match self {
+            Self::Readable(app) => &app.metadata,
+            Self::Unreadable { meta, .. } => meta,
+        }
+    }
+}
+
+/// A kind, with what is known of its objects and of its watch.
+#[derive(Debug)]
+pub struct Kind<T> {
+    /// The objects.
+    pub cache: Cache<T>,
+    /// How the watch is doing.
+    pub health: Health,
+}
+
+impl<T: Clone> Default for Kind<T> {
+    fn default() -> Self {
+        Self {
+            cache: Cache::default(),
+            health: Health::default(),
+        }
+    }
+}
+
+/// The caches of all kinds.
+#[derive(Debug, Default)]
+pub struct World {
+    /// The applications.
+    pub apps: Kind<Root>,
+    /// Their Deployments.
+    pub deployments: Kind<Arc<Child>>,
+    /// Their Services.
+    pub services: Kind<Arc<Child>>,
+    /// Their Ingresses.
+    pub ingresses: Kind<Arc<Child>>,
+    /// Their pods.
+    pub pods: Kind<Arc<PodState>>,
+    /// The cluster's IngressClasses; the value says whether one is the default.
+    pub ingress_classes: Kind<bool>,
+}
+
+impl World {
+    /// Returns the cache of a kind of child.
+    #[must_use]
+    pub const fn children(&self, kind: ChildKind) -> &Kind<Arc<Child>> {
+        match kind {
+            ChildKind::Deployment => &self.deployments,
+            ChildKind::Service => &self.services,
+            ChildKind::Ingress => &self.ingresses,
+        }
+    }
+
+    /// Returns what is known of an application's children and surroundings.
+    #[must_use]
+    pub fn observe(&self, app: &Key) -> Observed {
+        Observed {
+            deployment: self.sight(ChildKind::Deployment, app),
+            service: self.sight(ChildKind::Service, app),
+            ingress: self.sight(ChildKind::Ingress, app),
+            pods: self.pods.cache.members(app).iter().map(|pod| (**pod).clone()).collect(),
+            ingress_classes: self.classes(),
+        }
+    }
+
+    fn sight(&self, kind: ChildKind, app: &Key) -> Sight<Child> {
+        let Kind { cache, health } = self.children(kind);
+        match cache.get(app) {
+            Some(child) => Sight::Seen((*child).clone()),
+            None if health.is_synced() => Sight::Absent,
+            None => Sight::Blind(health.error().unwrap_or_else(|| "not listed yet".to_owned())),
+        }
+    }
+
+    fn classes(&self) -> IngressClasses {
+        if !self.ingress_classes.health.is_synced() {
+            return IngressClasses::Unreadable;
+        }
+        let all = self.ingress_classes.cache.all();
+        IngressClasses::Known {
+            has_default: all.iter().any(|(_, is_default)| *is_default),
+            names: all
+                .into_iter()
+                .map(|(key, _)| key.name.into())
+                .collect::<BTreeSet<String>>(),
+        }
+    }
+
+    /// Returns the watches with their names, in the order in which they matter.
+    #[must_use]
+    pub const fn watches(&self) -> [(&'static str, &Health); 6] {
+        [
+            ("appdeploys", &self.apps.health),
+            ("deployments", &self.deployments.health),
+            ("services", &self.services.health),
+            ("ingresses", &self.ingresses.health),
+            ("pods", &self.pods.health),
+            ("ingressclasses", &self.ingress_classes.health),
+        ]
+    }
+}
+
+/// Reduces an AppDeploy to what is kept of it.
+#[must_use]
+pub fn root(object: DeserializeGuard<AppDeploy>) -> Item<Root> {
+    let (meta, value) = match object.0 {
+        Ok(mut app) => {
+            app.metadata.managed_fields = None;
+            let app = Arc::new(app);
+            (app.metadata.clone(), Root::Readable(app))
+        }
+        Err(invalid) => {
+            let mut meta = invalid.metadata;
+            meta.managed_fields = None;
+            (
+                meta.clone(),
+                Root::Unreadable {
+                    meta: Arc::new(meta),
+                    error: invalid.error.into(),
+                },
+            )
+        }
+    };
+    let key = Key::of(&meta);
+    Item {
+        app: key.clone(),
+        key,
+        version: meta.resource_version.unwrap_or_default(),
+        value,
+    }
+}
+
+/// Reduces a child to what is kept of it. A child has its application's name: so the application is found
+/// whoever the child belongs to, and learns when a name becomes free.
+#[must_use]
+pub fn child(kind: ChildKind, object: &DynamicObject) -> Item<Arc<Child>> {
+    let key = Key::of(&object.metadata);
+    Item {
+        app: key.clone(),
+        key,
+        version: object.metadata.resource_version.clone().unwrap_or_default(),
+        value: Arc::new(Child::read(kind, &object.metadata, &object.data)),
+    }
+}
+
+/// Reduces a pod to what is kept of it. Its application is named by its label.
+#[must_use]
+pub fn pod(object: DeserializeGuard<Pod>) -> Option<Item<Arc<PodState>>> {
+    let pod = object.0.ok()?;
+    let key = Key::of(&pod.metadata);
+    let app = Key::new(&key.namespace, pod.metadata.labels.as_ref()?.get(crd::label::APP)?);
+    let value = Arc::new(PodState::read(&pod));
+    Some(Item {
+        key,
+        app,
+        version: pod.metadata.resource_version.unwrap_or_default(),
+        value,
+    })
+}
+
+/// Reduces an IngressClass to whether it is the default.
+#[must_use]
+pub fn ingress_class(class: &IngressClass) -> Item<bool> {
+    let key = Key::of(&class.metadata);
+    let is_default = class
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|all| all.get(DEFAULT_CLASS))
+        .is_some_and(|v| v == "true");
+    Item {
+        app: key.clone(),
+        key,
+        version: class.metadata.resource_version.clone().unwrap_or_default(),
+        value: is_default,
+    }
+}
