@@ -21,6 +21,7 @@ mod registry;
 mod tool;
 mod ui;
 
+use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -158,7 +159,9 @@ fn real(layout: &Layout, programs: &Binaries, daemons: &mut Daemons, ui: &Ui) ->
     let config = registry::configure(layout)?;
     let registry = ["serve".into(), config.display().to_string()];
     ui.step("registry", || {
-        daemons.ensure("registry", &programs.path(Program::Registry), &registry, &[])?;
+        // By default it looks for a collector of traces, and complains every few seconds.
+        let quiet = [("OTEL_TRACES_EXPORTER", OsStr::new("none"))];
+        daemons.ensure("registry", &programs.path(Program::Registry), &registry, &quiet)?;
         daemons.wait("registry", 20, || daemons::answers(registry::ADDRESS))
     })?;
     if !filled {
@@ -183,14 +186,15 @@ fn real(layout: &Layout, programs: &Binaries, daemons: &mut Daemons, ui: &Ui) ->
         daemons.ensure("coredns", &programs.path(Program::CoreDns), &corefile, &[])?;
         let config = layout.at("traefik.kubeconfig");
         let settings = [format!("--configfile={}", ingress::configure(layout)?.display())];
-        daemons.ensure("traefik", &traefik, &settings, &[("KUBECONFIG", &config)])?;
+        daemons.ensure("traefik", &traefik, &settings, &[("KUBECONFIG", config.as_os_str())])?;
         daemons.wait("coredns", 20, || daemons::answers(dns::ADDRESS))?;
         daemons.wait("traefik", 30, || {
             daemons::answers(ingress::PING) && daemons::answers(ingress::ADDRESS)
         })
     })?;
     ui.step("node is ready", || {
-        daemons.wait("kubelet", 90, || node::ready(kubectl()).unwrap_or(false))?;
+        // The kubelet itself first: after a kill the API server still has its last word, "ready".
+        daemons.wait("kubelet", 90, || daemons::answers(kubelet::HEALTH) && node::ready(kubectl()).unwrap_or(false))?;
         // Pods of a namespace wait for it; a person's first command should not.
         daemons.wait("kube-controller-manager", 30, || {
             kubectl()

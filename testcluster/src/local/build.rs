@@ -62,13 +62,16 @@ fn with_buildah(layout: &Layout, image: &str, context: &std::path::Path, ui: &Ui
         std::fs::read_to_string(&dockerfile).with_context(|| format!("failed to read {}", dockerfile.display()))?;
     let volumes = base::ensure(layout, &text)?;
     let log = layout.dir("logs")?.join("build-image.log");
-    images::buildah(layout)?
-        // Layers make a rebuild of unchanged sources a matter of a second.
-        .args(["build", "--layers", "--pull-never", "--tag", image])
+    let built = images::buildah(layout)?
+        // No cache of layers: Cargo knows better what a change touches, and its folder outlives the build.
+        .args(["build", "--pull-never", "--no-cache", "--force-rm", "--tag", image])
         .args(volumes)
         .arg(".")
         .dir(context)
-        .run_logged(&log)
+        .run_logged(&log);
+    // What the last build was, and is not any more. A failure costs only room.
+    let _ = images::buildah(layout)?.args(["rmi", "--prune"]).run();
+    built
 }
 
 /// Tells whether there is a docker whose engine answers; the program alone says nothing.

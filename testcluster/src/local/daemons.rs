@@ -1,6 +1,7 @@
 //! The cluster's processes: started so that they stay, written down so that exactly they can be ended.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -63,7 +64,7 @@ impl Daemons {
     }
 
     /// Sees to it that exactly this command runs under `name`.
-    pub(crate) fn ensure(&mut self, name: &str, program: &Path, args: &[String], env: &[(&str, &Path)]) -> Result<()> {
+    pub(crate) fn ensure(&mut self, name: &str, program: &Path, args: &[String], env: &[(&str, &OsStr)]) -> Result<()> {
         let mut words = vec![program.display().to_string()];
         words.extend(args.iter().cloned());
         if self

@@ -65,13 +65,14 @@ entryPoints:
   ping: {{ address: \"{PING}\" }}
 ping: {{ entryPoint: ping }}
 providers:
+  # A person looks at once; by default changes are gathered for two seconds.
+  providersThrottleDuration: 100ms
   kubernetesIngress:
     # Fills the address of each Ingress's status.
     ingressEndpoint: {{ ip: 127.0.0.1 }}
     # A Service without a ready pod answers 503 and not 404, which would read as \"no such app\".
     allowEmptyServices: true
-    # A person looks at once.
-    throttleDuration: 200ms
+    throttleDuration: 100ms
 "
     );
     layout.write("traefik.yaml", &text)

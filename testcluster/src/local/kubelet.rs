@@ -11,6 +11,8 @@ use super::{containerd, machine};
 
 /// The node's name.
 pub(crate) const NODE: &str = "local";
+/// Where the kubelet says that it is well.
+pub(crate) const HEALTH: &str = "10.213.0.1:10248";
 
 /// Writes the kubelet's configuration and returns its path. JSON is YAML.
 pub(crate) fn configure(layout: &Layout) -> Result<PathBuf> {

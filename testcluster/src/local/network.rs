@@ -1,5 +1,7 @@
 //! The node's network: an address that is not loopback, routes for pods, and one nft table of our own.
 
+mod forward;
+
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -45,7 +47,7 @@ pub(crate) fn up(layout: &Layout) -> Result<()> {
     Tool::new("ip").args(["link", "set", LINK, "up"]).run()?;
     std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("failed to let the kernel forward between pods")?;
     Tool::new("nft").args(["-f", "-"]).stdin(table()).run()?;
-    Ok(())
+    forward::accept()
 }
 
 /// Removes the link, the nft tables and the pods' links, and puts the kernel's settings back.
@@ -72,6 +74,7 @@ pub(crate) fn down(layout: &Layout) -> Result<()> {
             .stdin(format!("add table {table}\ndelete table {table}\n"))
             .run()?;
     }
+    forward::forget()?;
     restore_sysctls(layout)
 }
 

@@ -123,7 +123,12 @@ impl Tool {
             .chain(self.command.get_args())
             .map(OsStr::to_string_lossy)
             .collect();
-        words.join(" ")
+        let line = words.join(" ");
+        // Enough to know it by; a build's mounts and settings would hide the complaint that follows.
+        match line.char_indices().nth(160) {
+            Some((end, _)) => format!("{} …", &line[..end]),
+            None => line,
+        }
     }
 }
 
