@@ -67,6 +67,11 @@ impl Table {
         self.rows.push(row);
     }
 
+    /// Whether there is no row.
+    pub const fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Leaves the header out, for scripts.
     #[must_use]
     pub fn without_header(mut self) -> Self {
@@ -196,7 +201,11 @@ mod tests {
 
     #[test]
     fn one_column_gives_way_on_a_narrow_terminal() {
-        insta::assert_snapshot!(sample().fit("URL", Some(40)).text(false), @"");
+        insta::assert_snapshot!(sample().fit("URL", Some(40)).text(false), @r"
+        NAME        READY   URL              AGE
+        shop        3/3     http://shop.d…   5d
+        long-name   0/2     <none>           2m
+        ");
     }
 
     #[test]

@@ -1,6 +1,5 @@
-//! An app and what belongs to it, in the order in which a request passes through.
+//! What belongs to an app, in the order in which a request passes through.
 
-use crd::AppDeploy;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Pod, Service};
@@ -8,7 +7,6 @@ use k8s_openapi::api::networking::v1::Ingress;
 use kube::{Resource, ResourceExt as _};
 
 use crate::age::age;
-use crate::app;
 use crate::children::{Children, Section};
 use crate::pod;
 use crate::table::{Cell, Table};
@@ -33,24 +31,19 @@ impl Node {
     }
 }
 
-/// Returns the tree of an app as a table.
-pub fn table(app: &AppDeploy, children: &Children, now: Timestamp) -> Table {
-    let mut root = Node::new(
-        format!("AppDeploy/{}", app.name_any()),
-        Cell::styled(app::ready(app), app::mood(app)),
-        Cell::styled(app::reason(app), app::mood(app)),
-        age(app.metadata.creation_timestamp.as_ref(), now),
-    );
-    root.below
-        .extend(nodes("Ingress", &children.ingresses, |one| ingress(one, now)));
-    root.below.extend(nodes("Service", &children.services, |one| {
+/// Returns what belongs to an app as a table, the lower under the higher.
+pub fn table(children: &Children, now: Timestamp) -> Table {
+    let mut roots = nodes("Ingress", &children.ingresses, |one| ingress(one, now));
+    roots.extend(nodes("Service", &children.services, |one| {
         service(one, &children.pods, now)
     }));
-    root.below.extend(nodes("Deployment", &children.deployments, |one| {
+    roots.extend(nodes("Deployment", &children.deployments, |one| {
         deployment(one, children, now)
     }));
     let mut table = Table::new(vec!["NAME", "READY", "STATUS", "AGE"]);
-    draw(&mut table, root, "", "");
+    for root in roots {
+        draw(&mut table, root, "", "");
+    }
     table
 }
 

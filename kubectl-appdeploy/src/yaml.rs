@@ -41,7 +41,22 @@ mod tests {
             "on", "yes", "NO", "y", "12:30", "1_000", "0644", "null", "~", "1e3", "", " x", "a: b", "#c",
         ];
         let text = write(&words).unwrap();
-        insta::assert_snapshot!(text.trim_end(), @"");
+        insta::assert_snapshot!(text.trim_end(), @r##"
+        - "on"
+        - "yes"
+        - "NO"
+        - "y"
+        - "12:30"
+        - "1_000"
+        - "0644"
+        - "null"
+        - "~"
+        - "1e3"
+        - ""
+        - " x"
+        - "a: b"
+        - "#c"
+        "##);
         assert_eq!(read(&text).unwrap(), vec![json!(words)]);
     }
 

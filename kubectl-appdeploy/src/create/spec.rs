@@ -272,14 +272,27 @@ mod tests {
             host: Some("http://shop".to_owned()),
             ..SpecArgs::default()
         };
-        insta::assert_snapshot!(check("shop", args), @"");
-        insta::assert_snapshot!(check("My_Shop", SpecArgs::default()), @"");
+        insta::assert_snapshot!(check("shop", args), @r"
+        error: appdeploy.appdeploy.dev/shop would not be valid; nothing was sent
+          why:  spec.host: a host is lower-case letters, digits, '-' and '.', without scheme, port or path; write it like shop.example.com
+        ");
+        insta::assert_snapshot!(check("My_Shop", SpecArgs::default()), @r"
+        error: appdeploy.appdeploy.dev/My_Shop would not be valid; nothing was sent
+          why:  metadata.name: the name becomes a host and a Service: use lower-case letters, digits and '-', start with a letter and end with a letter or digit, like my-shop
+        ");
         let worker = SpecArgs {
             host: Some("shop.example.com".to_owned()),
             ..SpecArgs::default()
         };
-        insta::assert_snapshot!(check("shop", worker), @"");
-        insta::assert_snapshot!(check("shop", SpecArgs { port: Some(0), image: Some("Nginx latest".to_owned()), ..SpecArgs::default() }), @"");
+        insta::assert_snapshot!(check("shop", worker), @r"
+        error: appdeploy.appdeploy.dev/shop would not be valid; nothing was sent
+          why:  spec: host, path, ingressClassName and tls need a port to lead to: set spec.port, or remove them
+        ");
+        insta::assert_snapshot!(check("shop", SpecArgs { port: Some(0), image: Some("Nginx latest".to_owned()), ..SpecArgs::default() }), @r"
+        error: appdeploy.appdeploy.dev/shop would not be valid; nothing was sent
+          why:  spec.port: a port is a number from 1 to 65535
+          why:  spec.image: an image is [REGISTRY/]NAME[:TAG], its name in lower case and without spaces; write it like nginx or ghcr.io/acme/shop:1.4
+        ");
     }
 
     #[test]

@@ -68,7 +68,12 @@ pub fn text(
     spec(&mut page, app);
     state(&mut page, app, absence);
     conditions(&mut page, app, now);
-    page.section("Children", &tree::table(app, children, now).text(color));
+    let tree = tree::table(children, now);
+    if tree.is_empty() {
+        page.line("Children", "<none>");
+    } else {
+        page.section("Children", &tree.text(color));
+    }
     match events {
         Ok(events) if events.is_empty() => page.line("Events", "<none>"),
         Ok(events) => page.section("Events", &events::table(events, now).text(color)),
@@ -265,6 +270,30 @@ mod tests {
             "involvedObject": {"kind": "Pod", "name": "shop-1"}, "lastTimestamp": "2026-06-01T11:59:30Z"}),
         )
         .unwrap();
-        insta::assert_snapshot!(text(&app, &none, &Ok(vec![event]), None, noon(), false), @"");
+        insta::assert_snapshot!(text(&app, &none, &Ok(vec![event]), None, noon(), false), @r#"
+        Name:         shop
+        Namespace:    default
+        Age:          12h
+        Created:      2026-06-01T00:00:00Z
+        Image:        shop:1
+        Port:         80
+        Args:         --greeting "hello world"
+        Requests:     cpu=100m, memory=64Mi
+        Health Check: GET /healthz on port 80
+        Environment:  A=1
+                      DB from Secret db, key url
+        Replicas:     2 wanted, 2 exist, 2 up to date, 1 ready
+        URL:          http://shop.default
+        Ready:        no (CrashLoop)
+          why:        shop-1: exit code 1: no such table
+          next:       kubectl logs shop-1 -p
+        Conditions:
+          TYPE    STATUS   REASON      SINCE   MESSAGE
+          Ready   False    CrashLoop   2m      1 of 2 pods keeps crashing
+        Children:     <none>
+        Events:
+          LAST       TYPE      REASON    OBJECT       MESSAGE
+          30s (x4)   Warning   BackOff   Pod/shop-1   restarting
+        "#);
     }
 }

@@ -220,7 +220,11 @@ mod tests {
         .verdict() else {
             panic!()
         };
-        insta::assert_snapshot!(error.text(), @"");
+        insta::assert_snapshot!(error.text(), @r#"
+        error: the operator cannot start
+          why:  pod op-1: ImagePullBackOff: Back-off pulling image "op:v1": not found
+          next: kubectl appdeploy install --image=IMAGE, with one that the nodes can pull
+        "#);
         assert_eq!(error.kind(), Kind::Stalled);
     }
 
@@ -231,6 +235,10 @@ mod tests {
             seen.verdict(),
             Verdict::Waiting("ErrImagePull (dial tcp: i/o timeout)".to_owned())
         );
-        insta::assert_snapshot!(seen.timed_out(Deadline::after(Duration::from_secs(180))).text(), @"");
+        insta::assert_snapshot!(seen.timed_out(Deadline::after(Duration::from_secs(180))).text(), @r"
+        error: the operator is not running after 3m
+          why:  pod op-1: ErrImagePull: dial tcp: i/o timeout
+          next: kubectl appdeploy install --image=IMAGE, with one that the nodes can pull
+        ");
     }
 }

@@ -196,7 +196,16 @@ pub mod tests {
     #[test]
     fn a_list_shows_each_app_and_explains_what_is_not_ready() {
         let apps = [worker(), healthy(), broken()];
-        insta::assert_snapshot!(text(&apps, PLAIN, None, noon(), false, None), @"");
+        insta::assert_snapshot!(text(&apps, PLAIN, None, noon(), false, None), @r"
+        NAME     READY   REASON          URL                   AGE
+        blog     0/2     ImageNotFound   http://blog.default   12h
+        shop     3/3     Ready           http://shop.default   12h
+        worker   0/1     Progressing     <none>                12h
+
+        blog: image nginx:1.99 does not exist
+          next: kubectl edit appdeploy blog
+        worker: 0 of 1 pods are ready
+        ");
     }
 
     #[test]
@@ -206,7 +215,14 @@ pub mod tests {
             wide: true,
             headers: true,
         };
-        insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), false, Some(80)), @"");
+        insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), false, Some(80)), @r"
+        NAMESPACE   NAME   READY   REASON          URL                   ADDRESS    IMAGE                   AGE
+        default     blog   0/2     ImageNotFound   http://blog.default   <none>     nginx:1.99              12h
+        default     shop   3/3     Ready           http://shop.default   10.0.0.7   ghcr.io/acme/shop:1.4   12h
+
+        default/blog: image nginx:1.99 does not exist
+          next: kubectl edit appdeploy blog
+        ");
     }
 
     #[test]
@@ -215,7 +231,10 @@ pub mod tests {
             headers: false,
             ..PLAIN
         };
-        insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), false, None), @"");
+        insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), false, None), @r"
+        blog   0/2   ImageNotFound   http://blog.default   12h
+        shop   3/3   Ready           http://shop.default   12h
+        ");
     }
 
     #[test]
@@ -228,7 +247,14 @@ pub mod tests {
             app("a", &json!({"image": "nginx", "port": 80}), &json!({})),
             app("b", &json!({"image": "nginx"}), &json!({})),
         ];
-        insta::assert_snapshot!(text(&apps, PLAIN, absence, noon(), false, None), @"");
+        insta::assert_snapshot!(text(&apps, PLAIN, absence, noon(), false, None), @r"
+        NAME   READY   REASON    URL         AGE
+        a      0/1     Pending   <pending>   12h
+        b      0/1     Pending   <none>      12h
+
+        why:  no operator is installed in this cluster
+        next: kubectl appdeploy install
+        ");
     }
 
     #[test]

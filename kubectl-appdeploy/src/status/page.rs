@@ -44,7 +44,10 @@ pub fn text(
     {
         let _ = write!(text, "\n\n{} {}", label("note:"), clean(&exposed.message));
     }
-    let _ = write!(text, "\n\n{}", tree::table(app, children, now).text(color));
+    let tree = tree::table(children, now);
+    if !tree.is_empty() {
+        let _ = write!(text, "\n\n{}", tree.text(color));
+    }
     text
 }
 
@@ -89,7 +92,21 @@ mod tests {
             pod("blog-5d4-a", Some("ImagePullBackOff")),
             pod("blog-5d4-b", Some("ErrImagePull")),
         ]);
-        insta::assert_snapshot!(text(&broken(), &children, None, noon(), false, Some(80)), @"");
+        insta::assert_snapshot!(text(&broken(), &children, None, noon(), false, Some(80)), @r"
+        NAME   READY   REASON          URL                   AGE
+        blog   0/2     ImageNotFound   http://blog.default   12h
+
+        why:  image nginx:1.99 does not exist
+        next: kubectl edit appdeploy blog
+
+        NAME                    READY   STATUS                           AGE
+        Ingress/blog            -       no address yet (class traefik)   2m
+        Service/blog            0/2     10.96.0.12:80                    2m
+        Deployment/blog-uid     0/2     not ready                        2m
+        └─ReplicaSet/blog-5d4   0/2     revision 2                       2m
+          ├─Pod/blog-5d4-a      0/1     ImagePullBackOff                 2m
+          └─Pod/blog-5d4-b      0/1     ErrImagePull                     2m
+        ");
     }
 
     #[test]
@@ -97,7 +114,20 @@ mod tests {
         let mut children = children(vec![]);
         let no = || "n/a (forbidden)".to_owned();
         (children.ingresses, children.replica_sets, children.pods) = (Err(no()), Err(no()), Err(no()));
-        insta::assert_snapshot!(text(&broken(), &children, None, noon(), false, Some(80)), @"");
+        insta::assert_snapshot!(text(&broken(), &children, None, noon(), false, Some(80)), @r"
+        NAME   READY   REASON          URL                   AGE
+        blog   0/2     ImageNotFound   http://blog.default   12h
+
+        why:  image nginx:1.99 does not exist
+        next: kubectl edit appdeploy blog
+
+        NAME                  READY   STATUS            AGE
+        Ingress               -       n/a (forbidden)   -
+        Service/blog          -       10.96.0.12:80     2m
+        Deployment/blog-uid   0/2     not ready         2m
+        ├─ReplicaSet          -       n/a (forbidden)   -
+        └─Pod                 -       n/a (forbidden)   -
+        ");
     }
 
     #[test]

@@ -46,7 +46,15 @@ pub fn plan(found: &Found, choice: Choice) -> Plan {
         ));
     }
     plan.steps.extend(found.operator.iter().cloned());
-    plan.steps.extend(found.rights.iter().cloned());
+    let mut rights = found.rights.clone();
+    // What refers to another before the other.
+    rights.sort_by_key(|(kind, _)| {
+        [Kind::cluster_role_binding(), Kind::cluster_role()]
+            .iter()
+            .position(|first| first == kind)
+            .unwrap_or(2)
+    });
+    plan.steps.extend(rights);
     if choice.crds {
         plan.steps.extend(found.definitions.iter().cloned());
     } else {
@@ -176,7 +184,19 @@ mod tests {
             apps: vec![app("a", "shop"), app("b", "blog")],
             ..installed()
         };
-        insta::assert_snapshot!(plan(&found, Choice::default()).text(), @"");
+        insta::assert_snapshot!(plan(&found, Choice::default()).text(), @r"
+        To be removed, in this order:
+          deployment.apps/appdeploy-operator
+          clusterrolebinding.rbac.authorization.k8s.io/appdeploy-operator
+          clusterrole.rbac.authorization.k8s.io/appdeploy-operator
+          clusterrole.rbac.authorization.k8s.io/appdeploy-editor
+          clusterrole.rbac.authorization.k8s.io/appdeploy-viewer
+          serviceaccount/appdeploy-operator
+          namespace/appdeploy-system
+        To stay:
+          2 apps in 2 namespaces: a/shop, b/blog  (they serve on; --delete-apps deletes them)
+          customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev  (--delete-crds deletes it)
+        ");
     }
 
     #[test]
@@ -185,7 +205,18 @@ mod tests {
             apps: vec![app("a", "shop")],
             ..installed()
         };
-        insta::assert_snapshot!(plan(&found, Choice { apps: true, crds: true }).text(), @"");
+        insta::assert_snapshot!(plan(&found, Choice { apps: true, crds: true }).text(), @r"
+        To be removed, in this order:
+          1 app in 1 namespace: a/shop, with everything that belongs to them
+          deployment.apps/appdeploy-operator
+          clusterrolebinding.rbac.authorization.k8s.io/appdeploy-operator
+          clusterrole.rbac.authorization.k8s.io/appdeploy-operator
+          clusterrole.rbac.authorization.k8s.io/appdeploy-editor
+          clusterrole.rbac.authorization.k8s.io/appdeploy-viewer
+          serviceaccount/appdeploy-operator
+          customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev
+          namespace/appdeploy-system
+        ");
     }
 
     #[test]

@@ -51,7 +51,6 @@ pub async fn look(cluster: &Cluster) -> Result<Found> {
     found
         .definitions
         .retain(|(_, object)| object.data["spec"]["group"] == crd::GROUP);
-    // A binding before the role that it refers to.
     for kind in [
         Kind::cluster_role_binding(),
         Kind::cluster_role(),
