@@ -28,22 +28,15 @@ pub(crate) fn up(layout: &Layout, programs: &Binaries, daemons: &mut Daemons) ->
         ])
         .stdin(nodes.to_string())
         .run()?;
-    // Without a class no Ingress would be expected to answer, and the demo's table would differ from the real one.
-    kubectl()
-        .args([
-            "apply",
-            "--server-side",
-            "--force-conflicts",
-            "--field-manager=local-cluster",
-            "-f",
-            "-",
-        ])
-        .stdin(include_str!("manifests.yaml"))
-        .run()?;
+    // No ingress class: nobody would fill an Ingress's address, and an app would wait for it for ever.
+    let stages = layout.write("stages.yaml", include_str!("stages.yaml"))?;
     let args = [
+        format!("--config={}", stages.display()),
         format!("--kubeconfig={}", layout.at("kwok.kubeconfig").display()),
         format!("--manage-nodes-with-annotation-selector={ANNOTATION}=fake"),
         format!("--server-address={ADDRESS}"),
+        // Their Lease says that nodes are alive; kwok keeps it by itself.
+        "--node-lease-duration-seconds=40".into(),
     ];
     daemons.ensure("kwok", &programs.path(Program::Kwok), &args, &[])?;
     daemons.wait("kwok", 30, || daemons::answers(ADDRESS))?;
