@@ -25,6 +25,7 @@ use crate::kubeconfig::{Credential, Kubeconfig};
 use crate::kubectl::{self, Kubectl};
 use crate::pki::{self, Authority, Identity};
 use crate::process::{self, Process};
+use crate::proxy::{self, Proxy};
 use crate::{binaries, kubeconfig};
 
 use apiserver::ApiServer;
@@ -163,6 +164,21 @@ impl ControlPlane {
     #[must_use]
     pub fn audit(&self) -> AuditLog {
         AuditLog::new(self.apiserver.audit_log(), self.kubectl.clone())
+    }
+
+    /// Starts a proxy that forwards the requests of one user, and lies when it is told to.
+    ///
+    /// # Errors
+    /// When it gets no port or certificate.
+    pub fn proxy(&self, user: &str, groups: &[&str]) -> Result<Proxy, proxy::Error> {
+        let identity = self.authority.client(user, groups)?;
+        Proxy::start(
+            self.apiserver.address(),
+            &self.authority,
+            user,
+            &identity,
+            self.folder.fresh(user, "kubeconfig"),
+        )
     }
 
     /// Stops the API server; etcd keeps what it was told.

@@ -81,7 +81,9 @@ impl Kubectl {
         })
     }
 
-    fn command(&self) -> Command {
+    /// Returns the command that runs kubectl, for what is to go on meanwhile, such as a watch.
+    #[must_use]
+    pub fn command(&self) -> Command {
         let mut kubectl = Command::new(&self.program);
         // What kubectl remembers of a server it files under host and port, and ports are used again.
         let memory = self.kubeconfig.parent().unwrap_or(Path::new(".")).join("kubectl-cache");

@@ -1,0 +1,220 @@
+//! An API server that lies: it stands before the real one, and does what a [`Rule`] says.
+//!
+//! A program that keeps a cluster in order meets refusals, answers that never come, writes that
+//! were done although it was told otherwise, and watches that break, stall or miss an event. All
+//! of that is rare with a healthy API server on loopback, so a test makes it happen:
+//!
+//! ```no_run
+//! # use testcluster::proxy::{Action, Answer, Requests, Rule, Verb};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let control_plane = testcluster::ControlPlane::start()?;
+//! let proxy = control_plane.proxy("operator", &[])?;
+//! let creates = Requests::with(&[Verb::Create]).on("deployments");
+//! let timeout = Answer::refusal(504, "Timeout", "request did not complete within the allotted timeout");
+//! proxy.add(Rule::new(creates, Action::ForwardThenAnswer(timeout)).first(1));
+//! // … start the operator with proxy.kubeconfig(), and count what it made.
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! It speaks HTTP/1.1, and no upgrades: `exec` and `port-forward` do not come through. It runs on
+//! a thread of its own, so that a test that waits does not keep it from answering.
+
+mod events;
+mod forward;
+mod request;
+mod rule;
+mod script;
+mod server;
+mod tls;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+pub use request::{Request, Verb};
+pub use rule::{Action, Answer, Edit, Events, Requests, Rule};
+
+use crate::kubeconfig::{Credential, Kubeconfig, TEST_CLUSTER};
+use crate::pki::{self, Authority, Identity};
+use script::Script;
+use server::{Upstream, serve};
+
+/// Why there is no proxy, or not what was waited for.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A certificate or the kubeconfig could not be made.
+    #[error(transparent)]
+    Pki(#[from] pki::Error),
+    /// TLS could not be set up.
+    #[error("failed to set up TLS for the proxy")]
+    Tls(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// It could not listen.
+    #[error("failed to listen on 127.0.0.1 for the proxy")]
+    Listen(#[from] io::Error),
+    /// What was waited for did not come.
+    #[error("what the test waits for did not come through the proxy within {after:?}; the last that did: {last}")]
+    Missing {
+        /// How long it was waited for.
+        after: Duration,
+        /// What came last.
+        last: String,
+    },
+}
+
+/// A rule that was added, for its removal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RuleId(usize);
+
+/// One request that came to a proxy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The request.
+    pub request: Request,
+    /// When it came.
+    pub at: Instant,
+    /// The HTTP status that the API server answered with; nothing if it was not asked, or has not
+    /// answered yet.
+    pub status: Option<u16>,
+    /// The HTTP status that the client was told; nothing if it was told none, or not yet.
+    pub told: Option<u16>,
+}
+
+/// A proxy before one control plane, for one user. It ends when it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    kubeconfig: PathBuf,
+    script: Arc<Script>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    /// Starts a proxy before the API server at `upstream`, to which it is the user of `identity`,
+    /// and writes a kubeconfig for it. Who uses that is the same user.
+    pub(crate) fn start(
+        upstream: SocketAddr,
+        authority: &Authority,
+        user: &str,
+        identity: &Identity,
+        kubeconfig: PathBuf,
+    ) -> Result<Self, Error> {
+        let acceptor = TlsAcceptor::from(Arc::new(tls::server(authority)?));
+        let connector = TlsConnector::from(Arc::new(tls::client(authority, identity)?));
+        let upstream = Upstream {
+            address: upstream,
+            connector,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = runtime.block_on(tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
+        let address = listener.local_addr()?;
+        Kubeconfig {
+            cluster: TEST_CLUSTER,
+            server: &format!("https://{address}"),
+            authority: authority.certificate(),
+            user,
+            credential: Credential::Certificate(identity),
+        }
+        .write(&kubeconfig)?;
+
+        let script = Arc::new(Script::new());
+        let (stop, stopped) = oneshot::channel();
+        let serving = serve(listener, acceptor, upstream, Arc::clone(&script));
+        let thread = thread::Builder::new().name("lying-proxy".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = serving => {}
+                    _ = stopped => {}
+                }
+            });
+        })?;
+        Ok(Self {
+            address,
+            kubeconfig,
+            script,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Returns the kubeconfig that leads to the proxy.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Returns the proxy's URL.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// Adds a rule. Where several match a request, the one that was added first decides, until its
+    /// turn is over.
+    #[expect(
+        clippy::must_use_candidate,
+        reason = "most rules stand until the test ends, and are never removed"
+    )]
+    pub fn add(&self, rule: Rule) -> RuleId {
+        self.script.add(rule)
+    }
+
+    /// Removes a rule, and lets go what it holds back.
+    pub fn remove(&self, rule: RuleId) {
+        self.script.remove(Some(rule));
+    }
+
+    /// Removes all rules: from now on, the proxy tells the truth.
+    pub fn clear(&self) {
+        self.script.remove(None);
+    }
+
+    /// Breaks the connections of the open watches among `requests`, and returns how many they were.
+    #[expect(clippy::must_use_candidate, reason = "it is called for what it does")]
+    pub fn cut_watches(&self, requests: &Requests) -> usize {
+        self.script.cut(requests)
+    }
+
+    /// Returns all requests that came, in their order.
+    #[must_use]
+    pub fn records(&self) -> Vec<Record> {
+        self.script.records()
+    }
+
+    /// Waits until the requests that came satisfy `wanted`, and returns them.
+    ///
+    /// # Errors
+    /// When they don't within `patience`.
+    pub fn wait_for(&self, patience: Duration, wanted: impl Fn(&[Record]) -> bool) -> Result<Vec<Record>, Error> {
+        match self.script.wait_for(patience, wanted) {
+            (true, records) => Ok(records),
+            (false, records) => {
+                let last = records.iter().rev().take(5).map(|record| {
+                    let Request { method, path, .. } = &record.request;
+                    format!("{method} {path} {:?}", record.told)
+                });
+                Err(Error::Missing {
+                    after: patience,
+                    last: last.collect::<Vec<_>>().join(", "),
+                })
+            }
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It ends at once, and with it every connection.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The body of a watch, event by event: a line of JSON each.
+
+use std::sync::Arc;
+
+use http_body_util::BodyExt;
+use http_body_util::channel::{Channel, Sender};
+use hyper::body::{Bytes, Incoming};
+
+use super::forward::{Body, Problem, lie};
+use super::request::Request;
+use super::script::{Script, Verdict, Watch};
+
+/// Returns the events of `upstream` that the rules let through.
+pub(super) fn filter(
+    upstream: Incoming,
+    request: Request,
+    watch: Watch,
+    cut_after: Option<usize>,
+    script: Arc<Script>,
+) -> Body {
+    let (sender, body) = Channel::new(1);
+    let mut stream = Stream {
+        request,
+        script,
+        sender,
+        left: cut_after,
+    };
+    tokio::spawn(async move {
+        let end = tokio::select! {
+            end = stream.run(upstream) => end,
+            () = watch.cut.notified() => End::Broken,
+        };
+        if matches!(end, End::Broken) {
+            // An error takes what is not yet written with it, and the client is to have that.
+            tokio::task::yield_now().await;
+            tokio::task::yield_now().await;
+            stream.sender.abort(lie("cut a watch"));
+        }
+    });
+    body.boxed_unsync()
+}
+
+/// How a watch ends for its client.
+enum End {
+    /// As if the API server had said all.
+    Said,
+    /// As if the connection had broken.
+    Broken,
+}
+
+struct Stream {
+    request: Request,
+    script: Arc<Script>,
+    sender: Sender<Bytes, Problem>,
+    left: Option<usize>,
+}
+
+impl Stream {
+    async fn run(&mut self, mut upstream: Incoming) -> End {
+        let mut pending = Vec::new();
+        while self.left != Some(0) {
+            let Some(frame) = upstream.frame().await else {
+                return End::Said;
+            };
+            let Ok(frame) = frame else { return End::Broken };
+            pending.extend_from_slice(&frame.into_data().unwrap_or_default());
+            while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
+                let event: Vec<u8> = pending.drain(..=end).collect();
+                if let Some(end) = self.pass(event).await {
+                    return end;
+                }
+            }
+        }
+        End::Broken
+    }
+
+    /// Lets one event through, or not; returns how the watch ends, if it does.
+    async fn pass(&mut self, event: Vec<u8>) -> Option<End> {
+        let read = serde_json::from_slice(&event).unwrap_or_default();
+        // Subscribed before the rules are asked, so that no change is missed in between.
+        let mut rules = self.script.rules();
+        loop {
+            match self.script.judge(&self.request, &read) {
+                Verdict::Hide => return None,
+                Verdict::Freeze => rules.changed().await.ok()?,
+                Verdict::Pass => break,
+            }
+        }
+        if self.sender.send_data(event.into()).await.is_err() {
+            return Some(End::Said);
+        }
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        (self.left == Some(0)).then_some(End::Broken)
+    }
+}

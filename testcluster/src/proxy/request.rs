@@ -1,0 +1,171 @@
+//! What a request means to Kubernetes, read from its method and its path.
+
+use http::Method;
+
+/// Kubernetes' verbs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+    /// A method that Kubernetes has no verb for, such as `OPTIONS`.
+    Other,
+}
+
+/// One request to the API server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The verb.
+    pub verb: Verb,
+    /// The HTTP method.
+    pub method: Method,
+    /// The path, without the query.
+    pub path: String,
+    /// The query, empty for none.
+    pub query: String,
+    /// The resource with its subresource, such as `deployments` or `appdeploys/status`; empty for
+    /// a path that is no object's.
+    pub resource: String,
+    /// The namespace; empty for none or all.
+    pub namespace: String,
+    /// The object's name; empty for a list or a create.
+    pub name: String,
+}
+
+impl Request {
+    /// Reads a request.
+    pub(super) fn read(method: &Method, uri: &http::Uri) -> Self {
+        let (path, query) = (uri.path(), uri.query().unwrap_or_default());
+        let Object {
+            resource,
+            namespace,
+            name,
+        } = Object::read(path);
+        let watches = query
+            .split('&')
+            .any(|pair| matches!(pair, "watch=true" | "watch=1" | "watch"));
+        let one = !name.is_empty() || resource.is_empty();
+        let verb = match method.as_str() {
+            "GET" | "HEAD" if watches => Verb::Watch,
+            "GET" | "HEAD" if one => Verb::Get,
+            "GET" | "HEAD" => Verb::List,
+            "POST" => Verb::Create,
+            "PUT" => Verb::Update,
+            "PATCH" => Verb::Patch,
+            "DELETE" if one => Verb::Delete,
+            "DELETE" => Verb::DeleteCollection,
+            _ => Verb::Other,
+        };
+        Self {
+            verb,
+            method: method.clone(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+            resource,
+            namespace,
+            name,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Object {
+    resource: String,
+    namespace: String,
+    name: String,
+}
+
+impl Object {
+    /// Reads `/api/<version>/…` and `/apis/<group>/<version>/…`.
+    fn read(path: &str) -> Self {
+        let mut parts = path.split('/').filter(|part| !part.is_empty());
+        let version = match parts.next() {
+            Some("api") => parts.next(),
+            Some("apis") => parts.next().and_then(|_| parts.next()),
+            _ => None,
+        };
+        if version.is_none() {
+            return Self::default();
+        }
+        let rest: Vec<&str> = parts.collect();
+        let (namespace, rest) = match rest.as_slice() {
+            // A namespace is an object too, and so are its own two subresources.
+            ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => ("", rest.as_slice()),
+            ["namespaces", namespace, rest @ ..] => (*namespace, rest),
+            rest => ("", rest),
+        };
+        let (resource, name) = match rest {
+            [] => (String::new(), ""),
+            [resource] => ((*resource).to_owned(), ""),
+            [resource, name] => ((*resource).to_owned(), *name),
+            [resource, name, subresource, ..] => (format!("{resource}/{subresource}"), *name),
+        };
+        Self {
+            resource,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_read_as_the_api_server_does() {
+        let cases = [
+            ("GET", "/api/v1/namespaces/a/pods?limit=5", Verb::List, "pods", "a", ""),
+            ("GET", "/api/v1/pods?watch=true", Verb::Watch, "pods", "", ""),
+            ("GET", "/api/v1/pods?x=watch=true", Verb::List, "pods", "", ""),
+            ("GET", "/api/v1/namespaces/a/pods/b", Verb::Get, "pods", "a", "b"),
+            ("GET", "/api/v1/namespaces/a", Verb::Get, "namespaces", "", "a"),
+            (
+                "PUT",
+                "/api/v1/namespaces/a/finalize",
+                Verb::Update,
+                "namespaces/finalize",
+                "",
+                "a",
+            ),
+            (
+                "POST",
+                "/apis/apps/v1/namespaces/a/deployments",
+                Verb::Create,
+                "deployments",
+                "a",
+                "",
+            ),
+            (
+                "PATCH",
+                "/apis/g/v1/namespaces/a/apps/b/status",
+                Verb::Patch,
+                "apps/status",
+                "a",
+                "b",
+            ),
+            ("DELETE", "/api/v1/namespaces/a/pods/b", Verb::Delete, "pods", "a", "b"),
+            (
+                "DELETE",
+                "/api/v1/namespaces/a/pods",
+                Verb::DeleteCollection,
+                "pods",
+                "a",
+                "",
+            ),
+            ("GET", "/version", Verb::Get, "", "", ""),
+            ("GET", "/apis/apps/v1", Verb::Get, "", "", ""),
+        ];
+        for (method, uri, verb, resource, namespace, name) in cases {
+            let request = Request::read(&method.parse().unwrap(), &uri.parse().unwrap());
+            let read = (request.verb, &*request.resource, &*request.namespace, &*request.name);
+            assert_eq!(read, (verb, resource, namespace, name), "{method} {uri}");
+        }
+    }
+}
