@@ -194,7 +194,9 @@ fn real(layout: &Layout, programs: &Binaries, daemons: &mut Daemons, ui: &Ui) ->
     })?;
     ui.step("node is ready", || {
         // The kubelet itself first: after a kill the API server still has its last word, "ready".
-        daemons.wait("kubelet", 90, || daemons::answers(kubelet::HEALTH) && node::ready(kubectl()).unwrap_or(false))?;
+        daemons.wait("kubelet", 90, || {
+            daemons::answers(kubelet::HEALTH) && node::ready(kubectl()).unwrap_or(false)
+        })?;
         // Pods of a namespace wait for it; a person's first command should not.
         daemons.wait("kube-controller-manager", 30, || {
             kubectl()

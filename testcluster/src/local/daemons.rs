@@ -59,7 +59,11 @@ impl Daemons {
 
     /// Ends what runs of this cluster without being written down, as after `rm -rf target`.
     pub(crate) fn end_strays(&self, layout: &Layout, names: &[&str]) {
-        let known = |id: &i32| self.entries.values().any(|entry| i64::from(entry.record.pid) == i64::from(*id));
+        let known = |id: &i32| {
+            self.entries
+                .values()
+                .any(|entry| i64::from(entry.record.pid) == i64::from(*id))
+        };
         leftovers::end(leftovers::processes(layout, names).into_iter().filter(|id| !known(id)));
     }
 

@@ -1,6 +1,6 @@
 //! What a killed cluster leaves on the machine: processes, mounts and files, found without anything written down.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Result, bail};
 use nix::mount::{MntFlags, umount2};
@@ -42,7 +42,10 @@ pub(crate) fn end(ids: impl IntoIterator<Item = i32>) {
 
 /// Removes what the node's programs write outside our folders, and folders there that are empty now.
 pub(crate) fn remove_files() {
-    let results = std::fs::read_dir(containerd::CNI_RESULTS).into_iter().flatten().flatten();
+    let results = std::fs::read_dir(containerd::CNI_RESULTS)
+        .into_iter()
+        .flatten()
+        .flatten();
     let ours = format!("{}-", containerd::NETWORK);
     for entry in results.filter(|entry| entry.file_name().to_string_lossy().starts_with(&ours)) {
         let _ = std::fs::remove_file(entry.path());

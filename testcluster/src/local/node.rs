@@ -37,9 +37,15 @@ pub(crate) fn claim(layout: &Layout) -> Result<()> {
         return Ok(());
     }
     let text = std::fs::read_to_string(owner()).unwrap_or_default();
-    let other = Layout { state: PathBuf::from(text.trim()), ..layout.clone() };
+    let other = Layout {
+        state: PathBuf::from(text.trim()),
+        ..layout.clone()
+    };
     if other.state != layout.state && Daemons::load(&other).states().any(|(_, _, alive)| alive) {
-        bail!("a cluster runs from {} already: end that one first (`make cluster-down` there)", other.state.display());
+        bail!(
+            "a cluster runs from {} already: end that one first (`make cluster-down` there)",
+            other.state.display()
+        );
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The control plane: etcd, the API server, the controller manager and the scheduler.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::Result;
 use testcluster::binaries::{Binaries, Program};
@@ -145,7 +145,7 @@ fn scheduler(layout: &Layout) -> Vec<String> {
 }
 
 /// What the controller manager and the scheduler have in common.
-fn component(kubeconfig: &PathBuf, port: u16) -> Vec<String> {
+fn component(kubeconfig: &Path, port: u16) -> Vec<String> {
     let config = kubeconfig.display();
     vec![
         format!("--kubeconfig={config}"),

@@ -1,6 +1,6 @@
 //! External programs (ip, nft, ctr, buildah, kubectl): one way to call them, one kind of error.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -134,7 +134,7 @@ impl Tool {
 
 /// Finds a program on PATH or in the folders of system programs, which an ordinary PATH leaves out.
 pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_else(OsString::new);
+    let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin", "/bin"].map(Into::into))
         .map(|dir| dir.join(program))

@@ -16,7 +16,11 @@ pub(super) fn accept() -> Result<()> {
         return Ok(());
     }
     for rule in RULES {
-        if !iptables(&["-C", "FORWARD"]).args(rule).args(["-j", "ACCEPT"]).succeeds() {
+        if !iptables(&["-C", "FORWARD"])
+            .args(rule)
+            .args(["-j", "ACCEPT"])
+            .succeeds()
+        {
             iptables(&["-I", "FORWARD"]).args(rule).args(["-j", "ACCEPT"]).run()?;
         }
     }
@@ -26,7 +30,11 @@ pub(super) fn accept() -> Result<()> {
 /// Takes the exception back.
 pub(super) fn forget() -> Result<()> {
     for rule in RULES.iter().filter(|_| in_use()) {
-        if iptables(&["-C", "FORWARD"]).args(rule).args(["-j", "ACCEPT"]).succeeds() {
+        if iptables(&["-C", "FORWARD"])
+            .args(rule)
+            .args(["-j", "ACCEPT"])
+            .succeeds()
+        {
             iptables(&["-D", "FORWARD"]).args(rule).args(["-j", "ACCEPT"]).run()?;
         }
     }
