@@ -2,7 +2,7 @@
 //!
 //! A [`ControlPlane`] is up within seconds, alone in its folder and on its ports, and gone when
 //! it is dropped. Its [audit log](audit) tells what a program cost it, and
-//! its [proxy](proxy) lies to a program as a network and a loaded server do.
+//! its [proxy] lies to a program as a network and a loaded server do.
 //!
 //! ```no_run
 //! let control_plane = testcluster::ControlPlane::start()?;

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 pub use request::{Request, Verb};
@@ -177,9 +177,14 @@ impl Proxy {
     }
 
     /// Breaks the connections of the open watches among `requests`, and returns how many they were.
-    #[expect(clippy::must_use_candidate, reason = "it is called for what it does")]
     pub fn cut_watches(&self, requests: &Requests) -> usize {
-        self.script.cut(requests)
+        self.script.watches(requests, Notify::notify_one)
+    }
+
+    /// Returns how many watches among `requests` are open.
+    #[must_use]
+    pub fn open_watches(&self, requests: &Requests) -> usize {
+        self.script.watches(requests, |_| {})
     }
 
     /// Returns all requests that came, in their order.

@@ -276,6 +276,16 @@ fn events_are_hidden_from_open_watches() {
 }
 
 #[test]
+fn a_watch_is_open_until_its_client_is_gone() {
+    let stage = Stage::new("open");
+    let watch = stage.watch();
+    assert_eq!(stage.proxy.open_watches(&watches()), 1);
+    assert_eq!(stage.proxy.open_watches(&Requests::all().on("secrets")), 0);
+    drop(watch);
+    eventually(|| stage.proxy.open_watches(&watches()) == 0);
+}
+
+#[test]
 fn an_api_server_that_is_gone_looks_gone_and_comes_back() {
     // On its own: the others would not like theirs to be stopped.
     let control_plane = ControlPlane::start().unwrap();
@@ -415,6 +425,14 @@ fn lines(stdout: ChildStdout) -> Receiver<String> {
         }
     });
     receive
+}
+
+fn eventually(condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < PATIENCE, "it did not happen within {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn count(records: &[testcluster::proxy::Record], verb: Verb) -> usize {

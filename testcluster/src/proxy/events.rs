@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http_body_util::BodyExt;
 use http_body_util::channel::{Channel, Sender};
 use hyper::body::{Bytes, Incoming};
+use tokio::sync::oneshot;
 
 use super::forward::{Body, Problem, lie};
 use super::request::Request;
@@ -19,6 +20,7 @@ pub(super) fn filter(
     script: Arc<Script>,
 ) -> Body {
     let (sender, body) = Channel::new(1);
+    let (held, let_go) = oneshot::channel::<()>();
     let mut stream = Stream {
         request,
         script,
@@ -29,6 +31,8 @@ pub(super) fn filter(
         let end = tokio::select! {
             end = stream.run(upstream) => end,
             () = watch.cut.notified() => End::Broken,
+            // Nobody listens any more, which nothing else would tell before the next event.
+            _ = let_go => End::Said,
         };
         if matches!(end, End::Broken) {
             // An error takes what is not yet written with it, and the client is to have that.
@@ -37,7 +41,11 @@ pub(super) fn filter(
             stream.sender.abort(lie("cut a watch"));
         }
     });
-    body.boxed_unsync()
+    body.map_frame(move |frame| {
+        let _held_as_long_as_the_body = &held;
+        frame
+    })
+    .boxed_unsync()
 }
 
 /// How a watch ends for its client.

@@ -181,11 +181,11 @@ impl Script {
         }
     }
 
-    /// Cuts the open watches among `requests`, and returns how many they were.
-    pub(super) fn cut(&self, requests: &Requests) -> usize {
+    /// Does something with each open watch among `requests`, and returns how many they are.
+    pub(super) fn watches(&self, requests: &Requests, mut each: impl FnMut(&Notify)) -> usize {
         let state = self.state();
-        let doomed = state.watches.values().filter(|watch| requests.contain(&watch.request));
-        doomed.inspect(|watch| watch.cut.notify_one()).count()
+        let open = state.watches.values().filter(|watch| requests.contain(&watch.request));
+        open.inspect(|watch| each(&watch.cut)).count()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -25,6 +25,7 @@ pub(super) async fn serve(listener: TcpListener, acceptor: TlsAcceptor, upstream
         let Ok((stream, _)) = listener.accept().await else {
             continue;
         };
+        let _ = stream.set_nodelay(true);
         let (acceptor, upstream, script) = (acceptor.clone(), upstream.clone(), Arc::clone(&script));
         tokio::spawn(async move {
             let Ok(stream) = acceptor.accept(stream).await else {
