@@ -1,7 +1,7 @@
 //! One look at one application, as a sentence: observe, validate, desired, plan, perform, status.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crd::{AppDeploy, AppDeployStatus};
@@ -27,6 +27,10 @@ use crate::world::{Root, World, root};
 /// reads the last one.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long the API server may fail at our writes before an application is said to suffer from it. A request
+/// that is tried again a moment later is nobody's business.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// What reconciling needs.
 pub struct Reconciler {
     /// The connection.
@@ -39,16 +43,19 @@ pub struct Reconciler {
     pub metrics: Arc<Metrics>,
     /// How strict the status is.
     pub options: StatusOptions,
-    /// What was last told of each application.
-    pub told: Mutex<HashMap<Key, Told>>,
+    /// What is remembered of each application from one look to the next.
+    pub memory: Mutex<HashMap<Key, Memory>>,
 }
 
-/// What was last told of an application.
-#[derive(Debug)]
-pub struct Told {
-    at: Instant,
+/// What is remembered of an application. Nothing is lost with it but a second of patience.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// When its status was last written.
+    told: Option<Instant>,
     /// Of an application whose stored status can't be read, what was written there.
     unreadable: Option<AppDeployStatus>,
+    /// Since when the API server has not answered as it should.
+    unavailable: Option<Instant>,
 }
 
 impl Reconciler {
@@ -57,13 +64,13 @@ impl Reconciler {
     pub async fn reconcile(&self, key: Key) -> Verdict {
         let Some(root) = self.world.apps.cache.get(&key) else {
             // It is gone. Its children go with it: they carry its owner reference.
-            self.told().remove(&key);
+            self.memory().remove(&key);
             return Verdict::Settled;
         };
         match root {
             Root::Readable(app) => self.reconcile_app(&key, &app).await,
             Root::Unreadable { meta, error } => {
-                let status = self.told().get(&key).and_then(|told| told.unreadable.clone());
+                let status = self.memory().get(&key).and_then(|memory| memory.unreadable.clone());
                 let app = AppDeploy {
                     metadata: (*meta).clone(),
                     spec: crd::AppDeploySpec::default(),
@@ -96,7 +103,14 @@ impl Reconciler {
                     match performer.perform(action).await {
                         Ok(Outcome::Done) => {}
                         Ok(Outcome::Again) => return Verdict::Again,
-                        Err(failure) => failures.push(failure),
+                        Err(failure) => {
+                            // Of a server that does not answer, the next request would be as late.
+                            let lost = matches!(failure, Failure::Unavailable { .. });
+                            failures.push(failure);
+                            if lost {
+                                break;
+                            }
+                        }
                     }
                 }
                 if let Some(rival) = rival_scaler {
@@ -113,6 +127,9 @@ impl Reconciler {
         for failure in failures {
             self.metrics.failed(failure.class());
             warn!(%failure, "not as wanted");
+        }
+        if self.may_pass(key, failures) {
+            return Verdict::Failed;
         }
         let valid = validate(app).ok().filter(|_| !unreadable);
         // The answers to our writes have been taken in, so that one status tells of them.
@@ -136,7 +153,11 @@ impl Reconciler {
         if app.status.as_ref() == Some(wanted) {
             return Ok(());
         }
-        let last = self.told().get(key).map(|told| told.at.elapsed());
+        let last = self
+            .memory()
+            .get(key)
+            .and_then(|memory| memory.told)
+            .map(|told| told.elapsed());
         if let Some(wait) = last.and_then(|elapsed| STATUS_INTERVAL.checked_sub(elapsed)) {
             self.queue.add_after(key.clone(), wait);
             return Ok(());
@@ -159,14 +180,10 @@ impl Reconciler {
         match call(self.client.request::<DeserializeGuard<AppDeploy>>(request)).await {
             Ok(answer) => {
                 self.world.apps.cache.upsert(root(answer));
-                let unreadable = unreadable.then(|| wanted.clone());
-                self.told().insert(
-                    key.clone(),
-                    Told {
-                        at: Instant::now(),
-                        unreadable,
-                    },
-                );
+                if let Some(memory) = self.memory().get_mut(key) {
+                    memory.told = Some(Instant::now());
+                    memory.unreadable = unreadable.then(|| wanted.clone());
+                }
                 self.tell_of_a_change(app, wanted).await;
                 Ok(())
             }
@@ -215,8 +232,23 @@ impl Reconciler {
         .await;
     }
 
-    fn told(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Told>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether all that failed is the API server itself, and not for long.
+    fn may_pass(&self, key: &Key, failures: &[Failure]) -> bool {
+        let unavailable = !failures.is_empty()
+            && failures
+                .iter()
+                .all(|failure| matches!(failure, Failure::Unavailable { .. }));
+        let mut all = self.memory();
+        let memory = all.entry(key.clone()).or_default();
+        if !unavailable {
+            memory.unavailable = None;
+            return false;
+        }
+        memory.unavailable.get_or_insert_with(Instant::now).elapsed() < PATIENCE
+    }
+
+    fn memory(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -68,7 +68,7 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
         options: StatusOptions {
             needs_address: settings.ingress_address == IngressAddress::Require,
         },
-        told: std::sync::Mutex::default(),
+        memory: std::sync::Mutex::default(),
     });
     let work = tokio::spawn({
         let (world, queue) = (world.clone(), queue.clone());
@@ -80,6 +80,11 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
                 health.settled().await;
             }
             info!("reconciling");
+            for (index, (_, health)) in world.watches().iter().enumerate() {
+                if !health.is_synced() {
+                    tokio::spawn(sweep_when_synced(index, world.clone(), queue.clone()));
+                }
+            }
             dispatch(queue, settings.concurrency, metrics, move |key| {
                 let reconciler = reconciler.clone();
                 async move { reconciler.reconcile(key).await }
@@ -108,6 +113,16 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
         _ = interrupt.recv() => warn!("told twice, ending at once"),
     }
     Ok(())
+}
+
+/// Looks at every application again once a kind that could not be seen at the start can be seen.
+async fn sweep_when_synced(index: usize, world: Arc<World>, queue: Arc<Queue<Key>>) {
+    let (resource, health) = world.watches()[index];
+    health.synced().await;
+    info!(resource, "can be seen now");
+    for app in world.apps.cache.keys() {
+        queue.add(app, Urgency::Sweep);
+    }
 }
 
 /// Watches every kind, in every namespace that is ours to look after.
