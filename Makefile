@@ -1,2 +1,158 @@
-# The front door. `make help` lists what it opens.
+# The front door: `make help` lists what it opens.
+#
+# Every verb acts on the local cluster, whose state lies in target/cluster. CLUSTER=current takes the cluster of
+# your own kubeconfig instead, and puts nothing there but what the verb names.
+
 .DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+
+CLUSTER ?= local
+# The operator's image. Its default tag changes with the sources, so that a cluster never runs yesterday's.
+IMG ?= localhost/appdeploy-operator:$(SOURCES_HASH)
+# Further arguments for the operator of `make run`, such as ARGS='--log-level debug'.
+ARGS ?=
+
+DENY_VERSION := 0.20.2
+CACHE := $(or $(APPDEPLOY_CACHE),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/appdeploy),$(HOME)/.cache/appdeploy)
+DENY := $(CACHE)/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
+BUILT := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug
+TESTCLUSTER := $(BUILT)/testcluster
+# What a person puts on their PATH: links to what this checkout built, and to kubectl for the local cluster.
+BIN := $(CURDIR)/target/bin
+# What is built for the verbs. The tests want more, and their features for all of it.
+PARTS := --bins
+SOURCES_HASH = $(shell find crd model operator Cargo.toml Cargo.lock Dockerfile -type f | LC_ALL=C sort | xargs cat \
+	| git hash-object --stdin | cut -c1-12)
+
+ifeq ($(CLUSTER),local)
+  export KUBECONFIG := $(CURDIR)/target/cluster/kubeconfig
+  export PATH := $(BIN):$(PATH)
+  KUBECTL := $(BIN)/kubectl
+else ifeq ($(CLUSTER),current)
+  # The person's own kubectl, not ours.
+  export PATH := $(BUILT):$(PATH)
+  KUBECTL := kubectl
+else
+  $(error CLUSTER is "local" (the default) or "current", not "$(CLUSTER)")
+endif
+
+ifeq ($(shell command -v cargo),)
+  ifneq ($(filter-out help,$(or $(MAKECMDGOALS),help)),)
+    $(error cargo is missing: https://rustup.rs installs it)
+  endif
+endif
+
+##@ Try it
+
+.PHONY: demo demo-down
+demo: tools ## From nothing to a page: a cluster, the operator in it, an nginx, and what to try next
+	@$(BUILT)/demo --cluster $(CLUSTER) --image $(IMG)
+
+demo-down: tools ## End what `make demo` began
+ifeq ($(CLUSTER),local)
+	@$(TESTCLUSTER) down
+else
+	@$(KUBECTL) delete appdeploy nginx --namespace default --ignore-not-found
+	@$(KUBECTL) appdeploy uninstall --delete-crds
+endif
+
+##@ The local cluster
+
+.PHONY: cluster cluster-down kube-bin
+cluster: tools ## Bring the local cluster up: a real node for root on Linux, fake nodes elsewhere
+	@$(TESTCLUSTER) up $(if $(filter current,$(CLUSTER)),--current)
+
+cluster-down: build ## End the local cluster and remove all of it but its downloads
+	@$(TESTCLUSTER) down
+
+kube-bin: build ## Build Kubernetes' programs if need be; the last line is their folder
+	@$(TESTCLUSTER) kube-bin
+
+##@ Develop
+
+.PHONY: build tools test test-e2e lint run manifests check-manifests check-deny
+build: ## Build the plugin, the operator and the commands of this checkout into target/bin
+	@echo 'Building what this checkout is made of; the first time takes minutes' >&2
+	@cargo build --quiet --workspace $(PARTS)
+	@mkdir -p $(BIN)
+	@ln -sf $(addprefix $(BUILT)/,kubectl-appdeploy appdeploy-operator testcluster demo) $(BIN)
+
+tools: build
+ifeq ($(CLUSTER),local)
+	@ln -sf "$$($(TESTCLUSTER) kube-bin | tail -n 1)/kubectl" $(BIN)/kubectl
+endif
+
+test: ## Unit tests, then tests on a private control plane, then the demo's story on the real node
+	cargo fmt --all --check
+	@$(MAKE) build PARTS=--all-targets
+	cargo test --quiet --workspace --lib --bins
+	cargo test --quiet --workspace --doc
+	cargo test --workspace --test '*'
+	@$(MAKE) test-e2e PARTS=--all-targets
+
+# The last part of `make test` alone; NAME= picks tests by a part of their name.
+test-e2e: tools
+	E2E=1 cargo test --quiet --workspace --test e2e -- $(NAME)
+
+lint: check-manifests check-deny ## Format, clippy, licences and advisories, generated files, crate dependencies
+	cargo fmt --all --check
+	cargo clippy --quiet --workspace --all-targets --all-features -- --deny warnings
+	cargo test --quiet --workspace --test crates
+
+run: tools reachable ## Run the operator outside the cluster, with your own rights (ARGS= for more of its flags)
+	@exec $(BUILT)/appdeploy-operator --bind 127.0.0.1:8081 $(ARGS)
+
+manifests: ## Generate the CRDs in config/crd from the types in crd/
+	@mkdir -p target
+	cargo run --quiet --package crd --example manifests > target/appdeploys.yaml
+	@mv target/appdeploys.yaml config/crd/appdeploys.yaml
+
+# What is generated is what `make manifests` would write.
+check-manifests:
+	@cargo run --quiet --package crd --example manifests | diff -u config/crd/appdeploys.yaml - \
+		|| { echo 'config/crd is not what its source says: `make manifests` writes it anew' >&2; exit 1; }
+
+# Licences, sources, bans and advisories of all dependencies.
+check-deny: $(DENY)
+	$(DENY) --log-level error check bans licenses sources
+	@if git ls-remote --quiet --exit-code https://github.com/rustsec/advisory-db HEAD >/dev/null 2>&1; \
+		then $(DENY) check advisories; \
+		else echo 'advisories: not checked, their database on github.com cannot be fetched from here'; fi
+
+$(DENY):
+	@echo 'Building cargo-deny $(DENY_VERSION), once, into $(CACHE)' >&2
+	@cargo install --quiet --locked --root $(CACHE)/cargo-deny-$(DENY_VERSION) cargo-deny@$(DENY_VERSION)
+
+##@ Into a cluster
+
+.PHONY: install uninstall deploy undeploy docker-build docker-push reachable
+install: tools reachable ## Install the CRDs
+	@# The field manager is the plugin's: the two may take turns.
+	@$(KUBECTL) apply --server-side --field-manager=kubectl-appdeploy --kustomize config/crd
+
+uninstall: tools reachable ## Remove the CRDs, and with them every AppDeploy
+	@$(KUBECTL) delete --kustomize config/crd --ignore-not-found
+
+deploy: tools reachable ## Install CRDs, rights and the operator (IMG= is its image)
+	@$(KUBECTL) appdeploy install --image $(IMG)
+
+undeploy: tools reachable ## Remove the operator and its rights; CRDs and apps stay
+	@$(KUBECTL) appdeploy uninstall
+
+docker-build: build ## Build the operator's image with docker, or without an engine where there is none (IMG=)
+	@if docker version >/dev/null 2>&1; then docker build --tag $(IMG) .; else $(TESTCLUSTER) build-image $(IMG); fi
+
+docker-push: build ## Push the operator's image to the local cluster's registry, or with CLUSTER=current to its own (IMG=)
+	@$(if $(filter local,$(CLUSTER)),$(TESTCLUSTER) push $(IMG),docker push $(IMG))
+
+reachable:
+ifeq ($(CLUSTER),local)
+	@test -f $(KUBECONFIG) || { echo 'There is no local cluster: `make cluster` brings one up.' >&2; exit 1; }
+endif
+
+.PHONY: help
+help: # Lists every target with a text behind `##`, under the headings `##@`.
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@printf '\nCLUSTER=current makes a verb act on the cluster of your own kubeconfig.\n'
