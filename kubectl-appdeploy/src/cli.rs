@@ -37,6 +37,10 @@ First steps:
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 will not become ready by itself, 4 timed out.";
 
 #[derive(Debug, Subcommand)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of it, for the life of the process"
+)]
 enum Verb {
     /// Install AppDeploy into the cluster, or bring it up to date
     Install(install::Args),
@@ -74,7 +78,7 @@ pub fn main() -> ExitCode {
             };
         }
     };
-    let mut ui = Ui::new(cli.kube.color);
+    let mut ui = Ui::new(cli.kube.color, &cli.kube.repeat());
     match run(cli, &mut ui) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use futures::future::LocalBoxFuture;
 use http::header::{HeaderValue, USER_AGENT};
 use kube::config::{Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedCluster, NamedContext};
 use kube::{Client, Config};
@@ -81,6 +82,24 @@ pub struct KubeArgs {
         hide_possible_values = true
     )]
     pub color: ui::Color,
+}
+
+impl KubeArgs {
+    /// Returns the flags that chose the cluster, for commands that are to reach the same one.
+    pub fn repeat(&self) -> String {
+        let file = self.kubeconfig.as_ref().map(|file| file.display().to_string());
+        let given = [
+            ("kubeconfig", &file),
+            ("context", &self.context),
+            ("cluster", &self.cluster),
+            ("user", &self.user),
+            ("server", &self.server),
+        ];
+        let given = given
+            .iter()
+            .filter_map(|(flag, value)| value.as_ref().map(|value| format!(" --{flag}={value}")));
+        given.collect()
+    }
 }
 
 /// A cluster that can be asked.
@@ -260,27 +279,45 @@ impl Cluster {
     }
 
     /// Waits for one call, not longer than a person should, and tells a failure in words.
-    pub async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T> {
-        self.attempt(call).await?.map_err(|source| self.explain(source))
+    pub fn call<'a, T: 'a>(
+        &'a self,
+        call: impl Future<Output = kube::Result<T>> + 'a,
+    ) -> LocalBoxFuture<'a, Result<T>> {
+        let attempt = self.attempt(call);
+        Box::pin(async move { attempt.await?.map_err(|source| self.explain(source)) })
     }
 
     /// Waits for one call and leaves the server's answer to the caller.
-    pub async fn attempt<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<kube::Result<T>> {
-        match self.patience {
-            None => Ok(call.await),
-            Some(patience) => tokio::time::timeout(patience, call).await.map_err(|_| {
+    ///
+    /// The future of a call is large and there are many of them: each lives on the heap.
+    pub fn attempt<'a, T: 'a>(
+        &'a self,
+        call: impl Future<Output = kube::Result<T>> + 'a,
+    ) -> LocalBoxFuture<'a, Result<kube::Result<T>>> {
+        let Some(patience) = self.patience else {
+            return Box::pin(async move { Ok(call.await) });
+        };
+        let call = tokio::time::timeout(patience, call);
+        Box::pin(async move {
+            call.await.map_err(|_| {
+                let patience = duration::text(patience);
                 Error::failed(format!(
-                    "the API server at {} did not answer within {}",
-                    self.url,
-                    duration::text(patience)
+                    "the API server at {} did not answer within {patience}",
+                    self.url
                 ))
                 .next("try again with more patience: --request-timeout=1m")
-            }),
-        }
+            })
+        })
     }
 
     /// Returns an error of the client in words.
     pub fn explain(&self, source: kube::Error) -> Error {
-        error::server(source, &self.url, self.context.as_deref())
+        let asked = error::Asked {
+            url: &self.url,
+            context: self.context.as_deref(),
+            namespace: &self.namespace,
+            flag: &self.flag(),
+        };
+        error::server(source, asked)
     }
 }

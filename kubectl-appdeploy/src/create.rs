@@ -55,7 +55,7 @@ pub struct Args {
 
 /// Runs the verb.
 pub async fn run(mut args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
-    let asked = args.spec.is_empty() && ui.can_ask();
+    let asked = args.spec.is_empty() && Ui::can_ask();
     // A dry run on this side needs no cluster, unless it is the only one to know the namespace.
     let cluster = match kube.connect().await {
         Ok(cluster) => Some(cluster),

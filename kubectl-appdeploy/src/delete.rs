@@ -219,6 +219,7 @@ fn blocking(children: &Children) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::Look;
     use serde_json::json;
 
     #[test]
@@ -239,7 +240,7 @@ mod tests {
             replica_sets: Ok(vec![]),
             pods: Err("n/a (forbidden)".to_owned()),
         };
-        insta::assert_snapshot!(held(&object, &children, Deadline::after(Duration::from_secs(90))).text(), @r"
+        insta::assert_snapshot!(held(&object, &children, Deadline::after(Duration::from_secs(90))).text(&Look::default()), @r"
         error: appdeploy.appdeploy.dev/shop is not gone after 1m30s
           why:  service/shop is still there, held by the finalizer lb.example.com/guard
           next: kubectl describe service/shop -n a

@@ -69,5 +69,5 @@ async fn describe(cluster: &Cluster, object: &DynamicObject, ui: &Ui) -> Result<
     } else {
         None
     };
-    Ok(page::text(&app, &children, &events, absence, now, ui.color()))
+    Ok(page::text(&app, &children, &events, absence, now, &ui.look()))
 }

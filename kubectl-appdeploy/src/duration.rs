@@ -1,5 +1,6 @@
 //! Durations as kubectl's flags take them: `30s`, `1m30s`, `2h`, or a number of seconds.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// A week: what kubectl makes of a negative timeout.
@@ -42,11 +43,14 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 pub fn text(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let parts: String = [(h, "h"), (m, "m"), (s, "s")]
-        .iter()
-        .filter(|(n, _)| *n > 0)
-        .map(|(n, unit)| format!("{n}{unit}"))
-        .collect();
+    let parts =
+        [(h, "h"), (m, "m"), (s, "s")]
+            .iter()
+            .filter(|(n, _)| *n > 0)
+            .fold(String::new(), |mut text, (n, unit)| {
+                let _ = write!(text, "{n}{unit}");
+                text
+            });
     if !parts.is_empty() {
         parts
     } else if duration.is_zero() {

@@ -6,8 +6,10 @@ mod server;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use crate::ui::{Look, Style, clean, paint};
+
 pub use connect::{kubeconfig, unreachable};
-pub use server::{is_missing_api, server};
+pub use server::{Asked, is_missing_api, server};
 
 /// How a command ended when it did not end well. The exit code follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,19 +104,18 @@ impl Error {
     }
 
     /// Returns the whole text: the sentence, then `why:` and `next:` lines.
-    pub fn text(&self) -> String {
+    pub fn text(&self, look: &Look) -> String {
         // kubectl says "Error from server (NotFound): …" and "error: …"; so do we.
-        let prefix = if self.message.starts_with("Error from server") {
-            ""
-        } else {
-            "error: "
+        let (label, rest) = match self.message.split_once(": ") {
+            Some((label, rest)) if label.starts_with("Error from server") => (format!("{label}:"), rest),
+            _ => ("error:".to_owned(), self.message.as_str()),
         };
-        let mut text = format!("{prefix}{}", self.message);
+        let mut text = format!("{} {}", paint(look.color, Style::Bad, &label), clean(rest));
         for why in &self.why {
-            let _ = write!(text, "\n  why:  {why}");
+            let _ = write!(text, "\n{}", look.sentence("  ", "why: ", why));
         }
         for next in &self.next {
-            let _ = write!(text, "\n  next: {next}");
+            let _ = write!(text, "\n  {} {}", look.label("next:"), look.command(next));
         }
         text
     }
@@ -129,7 +130,7 @@ mod tests {
         let error = Error::failed("the AppDeploy API is not installed in this cluster")
             .why("the server knows no appdeploys.appdeploy.dev")
             .next("kubectl appdeploy install");
-        insta::assert_snapshot!(error.text(), @r"
+        insta::assert_snapshot!(error.text(&Look::default()), @r"
         error: the AppDeploy API is not installed in this cluster
           why:  the server knows no appdeploys.appdeploy.dev
           next: kubectl appdeploy install

@@ -93,12 +93,20 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let deadline = Deadline::after(args.timeout);
     let before = survey(&cluster, &objects, deadline, ui).await?;
     let mut done = Vec::new();
+    // The namespace is the first of them.
+    let before_namespace = before.first().and_then(Option::as_ref);
     for (object, before) in objects.iter().zip(&before) {
         let kind = Kind::of(object);
-        let homeless = kind.namespaced && before.is_none() && done.iter().any(|(_, word)| *word == "created");
+        let homeless = kind.namespaced && before.is_none() && before_namespace.is_none();
         if args.dry_run == DryRun::Server && homeless {
             // The server refuses an object in a namespace that exists only in a dry run.
-            done.push((object.clone(), "created, unchecked: its namespace does not exist yet"));
+            if args.output.is_none() {
+                let title = kind.title(&object.name_any());
+                ui.print(&format!(
+                    "{title} created (not checked: its namespace does not exist yet)"
+                ))?;
+            }
+            done.push((object.clone(), "created"));
             continue;
         }
         let applied = apply(&args, &cluster, &kind, object).await?;
@@ -223,7 +231,7 @@ async fn apply(args: &Args, cluster: &Cluster, kind: &Kind, object: &DynamicObje
 async fn served(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     ui.progress("waiting for the AppDeploy API");
     let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
-    let mut changes = std::pin::pin!(wait::changes(cluster, api, name));
+    let mut changes = wait::changes(cluster, api, name);
     loop {
         let Some(next) = deadline.bound(futures::StreamExt::next(&mut changes)).await else {
             return Err(not_served(deadline));

@@ -114,7 +114,7 @@ async fn scale(args: &Args, cluster: &Cluster, object: Result<DynamicObject>) ->
     }
     object
         .types
-        .get_or_insert_with(|| kube::core::TypeMeta::resource::<crd::AppDeploy>());
+        .get_or_insert_with(kube::core::TypeMeta::resource::<crd::AppDeploy>);
     Ok(Done {
         title: app::title(&name),
         word: "scaled",

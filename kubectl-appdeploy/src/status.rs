@@ -91,7 +91,7 @@ pub async fn run(mut args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     }
     let apps: Vec<AppDeploy> = items.iter().map(app::read).collect();
     if apps.is_empty() {
-        nothing(&args, &cluster, ui).await;
+        nothing(&args, &cluster, ui);
         return Ok(());
     }
     let text = list(&args, &cluster, &apps, ui).await;
@@ -113,17 +113,22 @@ impl Args {
 }
 
 /// Says on stderr that there is nothing, and whether there could be.
-async fn nothing(args: &Args, cluster: &Cluster, ui: &mut Ui) {
-    match (&args.selector, args.scope(cluster)) {
-        (Some(selector), Some(namespace)) => {
-            ui.say(&format!("No apps with {selector} found in {namespace} namespace."))
-        }
-        (Some(selector), None) => ui.say(&format!("No apps with {selector} found.")),
-        (None, Some(namespace)) => ui.say(&format!("No apps found in {namespace} namespace.")),
-        (None, None) => ui.say("No apps found."),
-    }
+fn nothing(args: &Args, cluster: &Cluster, ui: &mut Ui) {
+    let selected = args
+        .selector
+        .as_ref()
+        .map_or_else(String::new, |selector| format!(" with {selector}"));
+    let place = args
+        .scope(cluster)
+        .map_or_else(String::new, |namespace| format!(" in {namespace} namespace"));
+    ui.say(&format!("No apps{selected} found{place}."));
     if args.selector.is_none() && !args.no_headers {
-        ui.next("kubectl appdeploy create  (or -A to look into all namespaces)");
+        let elsewhere = if args.all_namespaces {
+            ""
+        } else {
+            "  (-A looks into all namespaces)"
+        };
+        ui.next(&format!("kubectl appdeploy create{}{elsewhere}", cluster.flag()));
     }
 }
 
@@ -134,7 +139,7 @@ async fn page(cluster: &Cluster, object: &DynamicObject, ui: &Ui) -> Result<Stri
     let namespace = app.metadata.namespace.clone().unwrap_or_default();
     let children = children::fetch(cluster, &namespace, app.metadata.name.as_deref().unwrap_or_default()).await?;
     let absence = absence(cluster, &[&app], now).await;
-    Ok(page::text(&app, &children, absence, now, ui.color(), ui.width()))
+    Ok(page::text(&app, &children, absence, now, &ui.look()))
 }
 
 /// Returns the table of several apps with an explanation for each that is not ready.
@@ -146,7 +151,7 @@ async fn list(args: &Args, cluster: &Cluster, apps: &[AppDeploy], ui: &Ui) -> St
     } else {
         absence(cluster, &all, now).await
     };
-    list::text(apps, args.view(), absence, now, ui.color(), ui.width())
+    list::text(apps, args.view(), absence, now, &ui.look())
 }
 
 /// Asks for the operator only when an app looks as if there were none: the usual page costs one request less.

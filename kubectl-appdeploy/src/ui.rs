@@ -56,20 +56,75 @@ pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// How a page looks.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// Whether there is colour.
+    pub color: bool,
+    /// The columns there are; `None` where nothing limits a line.
+    pub width: Option<usize>,
+    /// The flags that chose the cluster, repeated in every command that is suggested.
+    pub flags: String,
+}
+
+impl Look {
+    /// Returns a sentence behind its label, broken between words where the terminal ends.
+    pub fn sentence(&self, indent: &str, label: &str, sentence: &str) -> String {
+        let (label_width, hang) = (label.chars().count() + 1, " ".repeat(indent.len() + 6));
+        let mut text = format!("{indent}{} ", self.label(label));
+        let mut column = indent.len() + label_width;
+        for (index, word) in clean(sentence).split(' ').enumerate() {
+            let length = word.chars().count();
+            if index > 0 && self.width.is_some_and(|width| column + 1 + length > width) {
+                text.push('\n');
+                text.push_str(&hang);
+                column = hang.len();
+            } else if index > 0 {
+                text.push(' ');
+                column += 1;
+            }
+            text.push_str(word);
+            column += length;
+        }
+        text
+    }
+
+    /// Returns a label, to be followed by a sentence.
+    pub fn label(&self, label: &str) -> String {
+        paint(self.color, Style::Label, label)
+    }
+
+    /// Returns a suggested command, so that it reaches the same cluster.
+    pub fn command(&self, command: &str) -> String {
+        let command = clean(command);
+        let reaches =
+            command.starts_with("kubectl ") && !command.starts_with("kubectl config") && !command.contains("--context");
+        if !reaches || self.flags.is_empty() {
+            return command;
+        }
+        match command.split_once("  (") {
+            Some((command, remark)) => format!("{command}{}  ({remark}", self.flags),
+            None => format!("{command}{}", self.flags),
+        }
+    }
+}
+
 /// The two streams of a command and what is known about them.
 pub struct Ui {
     out: Box<dyn Write>,
     err: Box<dyn Write>,
     screen: bool,
     talk_screen: bool,
-    color: bool,
-    talk_color: bool,
+    page: Look,
+    talk: Look,
     progress: Option<String>,
 }
 
 impl Ui {
     /// Returns the mouth for this process.
-    pub fn new(color: Color) -> Self {
+    ///
+    /// `flags` are those that chose the cluster: what is suggested must reach the same one.
+    pub fn new(color: Color, flags: &str) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let on = |terminal: bool| match color {
@@ -84,15 +139,26 @@ impl Ui {
             err: Box::new(io::stderr()),
             screen: screen && !dumb,
             talk_screen: talk_screen && !dumb,
-            color: on(screen),
-            talk_color: on(talk_screen),
+            page: Look {
+                color: on(screen),
+                flags: flags.to_owned(),
+                width: None,
+            },
+            talk: Look {
+                color: on(talk_screen),
+                flags: flags.to_owned(),
+                width: None,
+            },
             progress: None,
         }
     }
 
-    /// Whether stdout may be coloured.
-    pub const fn color(&self) -> bool {
-        self.color
+    /// Returns how a page on stdout looks.
+    pub fn look(&self) -> Look {
+        Look {
+            width: self.width(),
+            ..self.page.clone()
+        }
     }
 
     /// Whether stdout is a terminal on which a page can be redrawn.
@@ -101,7 +167,7 @@ impl Ui {
     }
 
     /// Whether somebody is there to answer a question.
-    pub fn can_ask(&self) -> bool {
+    pub fn can_ask() -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
@@ -113,7 +179,7 @@ impl Ui {
     }
 
     /// The number of lines of the terminal.
-    pub fn height(&self) -> usize {
+    pub fn height() -> usize {
         usize::from(Term::stdout().size().0)
     }
 
@@ -139,13 +205,13 @@ impl Ui {
 
     /// Says what to run next.
     pub fn next(&mut self, command: &str) {
-        let label = paint(self.talk_color, Style::Label, "next:");
-        self.say(&format!("{label} {command}"));
+        let line = format!("{} {}", self.talk.label("next:"), self.talk.command(command));
+        self.say(&line);
     }
 
     /// Says what may be a surprise.
     pub fn warn(&mut self, text: &str) {
-        let label = paint(self.talk_color, Style::Busy, "warning:");
+        let label = paint(self.talk.color, Style::Busy, "warning:");
         self.say(&format!("{label} {text}"));
     }
 
@@ -171,21 +237,14 @@ impl Ui {
         if error.kind() == Kind::Quiet {
             return;
         }
-        let mut text = String::new();
-        for (index, line) in error.text().lines().enumerate() {
-            let line = clean(line);
-            let painted = ["error:", "Error from server", "  why:", "  next:"]
-                .iter()
-                .find_map(|label| {
-                    let rest = line.strip_prefix(label)?;
-                    let style = if index == 0 { Style::Bad } else { Style::Label };
-                    Some(format!("{}{rest}", paint(self.talk_color, style, label)))
-                });
-            if index > 0 {
-                text.push('\n');
-            }
-            text.push_str(&painted.unwrap_or(line));
-        }
+        let width = self
+            .talk_screen
+            .then(|| usize::from(Term::stderr().size().1))
+            .filter(|width| *width > 0);
+        let text = error.text(&Look {
+            width,
+            ..self.talk.clone()
+        });
         self.say(&text);
     }
 

@@ -34,6 +34,7 @@ Examples:
 
 /// The flags of `uninstall`.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Also delete all apps, in all namespaces, with what belongs to them
@@ -87,7 +88,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     }
     ui.say(&plan.text());
     if args.dry_run.is_real() && !plan.apps.is_empty() && !args.yes {
-        consent(&args, &plan, ui)?;
+        consent(&args, &plan)?;
     }
     remove(&args, &cluster, &plan, ui).await?;
     if args.dry_run.is_real() && args.wait {
@@ -97,9 +98,9 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
 }
 
 /// Lets nobody lose apps by accident.
-fn consent(args: &Args, plan: &Plan, ui: &Ui) -> Result<()> {
+fn consent(args: &Args, plan: &Plan) -> Result<()> {
     let apps = plan::count(plan.apps.len());
-    if !ui.can_ask() {
+    if !Ui::can_ask() {
         let flags = [
             (args.delete_apps, " --delete-apps"),
             (args.delete_crds, " --delete-crds"),

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crd::AppDeploy;
 use crd::status::condition;
-use futures::{Stream, StreamExt as _};
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
 use kube::Api;
 use kube::runtime::watcher;
 use kube::runtime::{WatchStreamExt as _, watcher::watch_object};
@@ -77,7 +78,7 @@ pub async fn ready(
     deadline: Deadline,
     ui: &mut Ui,
 ) -> Result<AppDeploy> {
-    let mut changes = std::pin::pin!(changes(cluster, app::api(&cluster.client, Some(namespace)), name));
+    let mut changes = changes(cluster, app::api(&cluster.client, Some(namespace)), name);
     let mut last = None;
     let mut existed = false;
     loop {
@@ -100,22 +101,22 @@ pub async fn ready(
                 ui.clear_progress();
                 return Ok(app);
             }
-            Verdict::Stalled => return Err(stalled(name, &app)),
+            Verdict::Stalled => return Err(stalled(name, &cluster.flag(), &app)),
             Verdict::Waiting(busy) => ui.progress(&format!("{name}: {} ready, {busy}", app::ready(&app))),
         }
         last = Some(app);
     }
 }
 
-fn stalled(name: &str, app: &AppDeploy) -> Error {
+fn stalled(name: &str, flag: &str, app: &AppDeploy) -> Error {
     let error = Error::new(
         Kind::Stalled,
         format!("{} will not become ready by itself", app::title(name)),
     );
     match app::explanation(app) {
         Some((why, Some(next))) => error.why(why).next(next),
-        Some((why, None)) => error.why(why).next(format!("kubectl appdeploy describe {name}")),
-        None => error.next(format!("kubectl appdeploy describe {name}")),
+        Some((why, None)) => error.why(why).next(format!("kubectl appdeploy describe {name}{flag}")),
+        None => error.next(format!("kubectl appdeploy describe {name}{flag}")),
     }
 }
 
@@ -128,8 +129,9 @@ async fn timed_out(cluster: &Cluster, name: &str, last: Option<&AppDeploy>, dead
             deadline.text()
         ),
     );
+    let flag = cluster.flag();
     let Some(app) = last else {
-        return error.next(format!("kubectl appdeploy status {name}"));
+        return error.next(format!("kubectl appdeploy status {name}{flag}"));
     };
     if !app::is_observed(app)
         && let Some((why, next)) = operator::look(cluster).await.absence(app.metadata.namespace.as_deref())
@@ -138,8 +140,8 @@ async fn timed_out(cluster: &Cluster, name: &str, last: Option<&AppDeploy>, dead
     }
     match app::explanation(app) {
         Some((why, Some(next))) => error.why(why).next(next),
-        Some((why, None)) => error.why(why).next(format!("kubectl appdeploy status {name} -w")),
-        None => error.next(format!("kubectl appdeploy status {name} -w")),
+        Some((why, None)) => error.why(why).next(format!("kubectl appdeploy status {name} -w{flag}")),
+        None => error.next(format!("kubectl appdeploy status {name} -w{flag}")),
     }
 }
 
@@ -154,7 +156,7 @@ pub async fn gone<K>(
 where
     K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
 {
-    let mut changes = std::pin::pin!(changes(cluster, api, name));
+    let mut changes = changes(cluster, api, name);
     let mut last = None;
     loop {
         let Some(next) = deadline.bound(changes.next()).await else {
@@ -169,7 +171,7 @@ where
 }
 
 /// Follows one object: `None` while it does not exist. Only an answer that will not change ends it.
-pub fn changes<K>(cluster: &Cluster, api: Api<K>, name: &str) -> impl Stream<Item = Result<Option<K>>> + use<K>
+pub fn changes<K>(cluster: &Cluster, api: Api<K>, name: &str) -> BoxStream<'static, Result<Option<K>>>
 where
     K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
 {
@@ -177,6 +179,7 @@ where
     watch_object(api, name)
         .default_backoff()
         .filter_map(move |next| std::future::ready(settle(&cluster, next)))
+        .boxed()
 }
 
 /// Drops what a watch recovers from by itself (a lost connection, an expired version), keeps what it does not.
@@ -197,7 +200,7 @@ pub fn watch<K>(
     cluster: &Cluster,
     api: Api<K>,
     config: watcher::Config,
-) -> impl Stream<Item = Result<watcher::Event<K>>> + use<K>
+) -> BoxStream<'static, Result<watcher::Event<K>>>
 where
     K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
 {
@@ -205,11 +208,13 @@ where
     watcher(api, config)
         .default_backoff()
         .filter_map(move |next| std::future::ready(settle(&cluster, next)))
+        .boxed()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::Look;
     use serde_json::{Value, json};
 
     fn app(status: &Value) -> AppDeploy {
@@ -251,9 +256,9 @@ mod tests {
             &json!({"observedGeneration": 2, "conditions": conditions(&[("Ready", "False"), ("Stalled", "True")]),
             "cause": {"reason": "ImageNotFound", "message": "image nginx:1.99 does not exist", "next": "kubectl edit appdeploy shop"}}),
         );
-        let error = stalled("shop", &app);
+        let error = stalled("shop", "", &app);
         assert_eq!(error.kind(), Kind::Stalled);
-        insta::assert_snapshot!(error.text(), @r"
+        insta::assert_snapshot!(error.text(&Look::default()), @r"
         error: appdeploy.appdeploy.dev/shop will not become ready by itself
           why:  image nginx:1.99 does not exist
           next: kubectl edit appdeploy shop

@@ -58,7 +58,7 @@ pub fn spec(name: &str, namespace: &str, args: &mut SpecArgs) -> Result<()> {
                 .default(usual.clone())
                 .validate_with(|host: &String| {
                     acceptable(name, &image, |args| {
-                        (args.port, args.host) = (Some(80), Some(host.clone()))
+                        (args.port, args.host) = (Some(80), Some(host.clone()));
                     })
                 })
                 .interact_text_on(&Term::stderr()),

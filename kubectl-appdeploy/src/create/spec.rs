@@ -50,7 +50,7 @@ pub struct SpecArgs {
     /// HTTP path that answers with 200 when the app works
     #[arg(long, value_name = "PATH")]
     pub health_path: Option<String>,
-    /// When to pull the image: Always, IfNotPresent or Never
+    /// When to pull the image: `Always`, `IfNotPresent` or `Never`
     #[arg(long, value_name = "WHEN", value_parser = pull_policy)]
     pub image_pull_policy: Option<ImagePullPolicy>,
     /// Secret with the password of the image's registry; may be given more than once
@@ -256,12 +256,13 @@ fn ranges(spec: &AppDeploySpec) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::Look;
 
     fn check(name: &str, args: SpecArgs) -> String {
         let image = args.image.clone().unwrap_or_else(|| "nginx".to_owned());
         match args.app(name, &image, None).and_then(|app| validate(&app)) {
             Ok(()) => "valid".to_owned(),
-            Err(error) => error.text(),
+            Err(error) => error.text(&Look::default()),
         }
     }
 

@@ -11,26 +11,21 @@ use super::events;
 use crate::age::age;
 use crate::children::{Children, Section};
 use crate::table::{Cell, Table};
-use crate::ui::{Style, clean, paint};
+use crate::ui::{Look, Style, clean};
 use crate::{app, tree};
 
 /// The width of the labels.
 const LABEL: usize = 14;
 
-struct Page {
+struct Page<'a> {
     text: String,
-    color: bool,
+    look: &'a Look,
 }
 
-impl Page {
+impl Page<'_> {
     fn line(&mut self, label: &str, value: &str) {
         let padded = format!("{:LABEL$}", format!("{label}:"));
-        let _ = writeln!(
-            self.text,
-            "{}{}",
-            paint(self.color, Style::Label, &padded),
-            clean(value)
-        );
+        let _ = writeln!(self.text, "{}{}", self.look.label(&padded), clean(value));
     }
 
     fn list(&mut self, label: &str, values: &[String]) {
@@ -44,7 +39,7 @@ impl Page {
     }
 
     fn section(&mut self, title: &str, body: &str) {
-        let _ = writeln!(self.text, "{}", paint(self.color, Style::Label, &format!("{title}:")));
+        let _ = writeln!(self.text, "{}", self.look.label(&format!("{title}:")));
         for line in body.lines() {
             let _ = writeln!(self.text, "  {line}");
         }
@@ -58,11 +53,11 @@ pub fn text(
     events: &Section<Event>,
     absence: Option<(String, String)>,
     now: Timestamp,
-    color: bool,
+    look: &Look,
 ) -> String {
     let mut page = Page {
         text: String::new(),
-        color,
+        look,
     };
     head(&mut page, app, now);
     spec(&mut page, app);
@@ -72,18 +67,18 @@ pub fn text(
     if tree.is_empty() {
         page.line("Children", "<none>");
     } else {
-        page.section("Children", &tree.text(color));
+        page.section("Children", &tree.text(look.color));
     }
     match events {
         Ok(events) if events.is_empty() => page.line("Events", "<none>"),
-        Ok(events) => page.section("Events", &events::table(events, now).text(color)),
+        Ok(events) => page.section("Events", &events::table(events, now).text(look.color)),
         Err(why) => page.line("Events", why),
     }
     page.text.truncate(page.text.trim_end().len());
     page.text
 }
 
-fn head(page: &mut Page, app: &AppDeploy, now: Timestamp) {
+fn head(page: &mut Page<'_>, app: &AppDeploy, now: Timestamp) {
     page.line("Name", &app.name_any());
     page.line("Namespace", &app.namespace().unwrap_or_default());
     let labels: Vec<String> = app
@@ -101,7 +96,7 @@ fn head(page: &mut Page, app: &AppDeploy, now: Timestamp) {
     }
 }
 
-fn spec(page: &mut Page, app: &AppDeploy) {
+fn spec(page: &mut Page<'_>, app: &AppDeploy) {
     let spec = &app.spec;
     let pod = &spec.pod;
     page.line("Image", &pod.image);
@@ -182,7 +177,7 @@ fn variable(variable: &EnvVar) -> String {
     format!("{name} from {kind} {}, key {}", key.name, key.key)
 }
 
-fn state(page: &mut Page, app: &AppDeploy, absence: Option<(String, String)>) {
+fn state(page: &mut Page<'_>, app: &AppDeploy, absence: Option<(String, String)>) {
     let status = app.status.clone().unwrap_or_default();
     let count = |n: Option<i32>| n.unwrap_or(0);
     page.line(
@@ -213,12 +208,13 @@ fn state(page: &mut Page, app: &AppDeploy, absence: Option<(String, String)>) {
     if let Some((why, next)) = explanation {
         page.line("  why", &why);
         if let Some(next) = next {
+            let next = page.look.command(&next);
             page.line("  next", &next);
         }
     }
 }
 
-fn conditions(page: &mut Page, app: &AppDeploy, now: Timestamp) {
+fn conditions(page: &mut Page<'_>, app: &AppDeploy, now: Timestamp) {
     let conditions = app
         .status
         .as_ref()
@@ -238,7 +234,7 @@ fn conditions(page: &mut Page, app: &AppDeploy, now: Timestamp) {
             Cell::from(condition.message),
         ]);
     }
-    page.section("Conditions", &table.text(page.color));
+    page.section("Conditions", &table.text(page.look.color));
 }
 
 #[cfg(test)]
@@ -270,7 +266,7 @@ mod tests {
             "involvedObject": {"kind": "Pod", "name": "shop-1"}, "lastTimestamp": "2026-06-01T11:59:30Z"}),
         )
         .unwrap();
-        insta::assert_snapshot!(text(&app, &none, &Ok(vec![event]), None, noon(), false), @r#"
+        insta::assert_snapshot!(text(&app, &none, &Ok(vec![event]), None, noon(), &Look::default()), @r#"
         Name:         shop
         Namespace:    default
         Age:          12h

@@ -126,11 +126,12 @@ fn chain(error: &(dyn StdError + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::Look;
 
     #[test]
     fn a_refused_connection_names_the_address() {
         let refused = kube::Error::Service(Box::new(io::Error::from(io::ErrorKind::ConnectionRefused)));
-        insta::assert_snapshot!(unreachable(&refused, "https://127.0.0.1:6443", Some("dev")).text(), @r"
+        insta::assert_snapshot!(unreachable(&refused, "https://127.0.0.1:6443", Some("dev")).text(&Look::default()), @r"
         error: cannot reach the cluster at https://127.0.0.1:6443
           why:  connection refused: nothing listens there, is the cluster running?
           next: kubectl cluster-info --context=dev
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn a_missing_kubeconfig_says_where_it_was_looked_for() {
         let missing = KubeconfigError::ReadConfig(io::ErrorKind::NotFound.into(), "/home/jane/.kube/config".into());
-        insta::assert_snapshot!(kubeconfig(&missing, "~/.kube/config").text(), @r"
+        insta::assert_snapshot!(kubeconfig(&missing, "~/.kube/config").text(&Look::default()), @r"
         error: no cluster is configured: there is no kubeconfig at /home/jane/.kube/config
           next: point KUBECONFIG or --kubeconfig to the one of your cluster
         ");

@@ -4,29 +4,47 @@ use kube::core::Status;
 
 use super::{Error, Kind, unreachable};
 
+/// Which cluster was asked, and as whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The address of the API server.
+    pub url: &'a str,
+    /// The context of the kubeconfig.
+    pub context: Option<&'a str>,
+    /// The namespace in use.
+    pub namespace: &'a str,
+    /// ` -n NAMESPACE` where the next command needs it, too.
+    pub flag: &'a str,
+}
+
 /// Returns the sentence for an error of the client.
-///
-/// `url` and `context` say which cluster was asked.
-pub fn server(error: kube::Error, url: &str, context: Option<&str>) -> Error {
+pub fn server(error: kube::Error, asked: Asked<'_>) -> Error {
     match error {
-        kube::Error::Api(status) => answer(&status, context),
+        kube::Error::Api(status) => answer(&status, asked),
         kube::Error::SerdeError(source) => Error::failed("the API server's answer cannot be read")
             .why(source.to_string())
             .next("kubectl appdeploy version  (is the plugin older than what is installed?)"),
-        other => unreachable(&other, url, context),
+        other => unreachable(&other, asked.url, asked.context),
     }
 }
 
 /// Whether the server does not know the kind that was asked for, as opposed to one object.
 pub fn is_missing_api(status: &Status) -> bool {
-    status.is_not_found()
+    // An API server that never heard of the group answers in plain text, without a reason.
+    status.code == 404
         && status
             .details
             .as_ref()
             .is_none_or(|details| details.name.is_empty() || details.kind.is_empty())
 }
 
-fn answer(status: &Status, context: Option<&str>) -> Error {
+fn answer(status: &Status, asked: Asked<'_>) -> Error {
+    let Asked {
+        context,
+        namespace,
+        flag,
+        ..
+    } = asked;
     if is_missing_api(status) {
         return Error::failed("the AppDeploy API is not installed in this cluster").next("kubectl appdeploy install");
     }
@@ -47,13 +65,16 @@ fn answer(status: &Status, context: Option<&str>) -> Error {
         Kind::Failed,
         format!("Error from server ({reason}): {}", first_sentence(status)),
     );
+    let known = about == "appdeploys" && !name.is_empty();
     match reason {
         "NotFound" if about == "namespaces" => error.next(format!("kubectl create namespace {name}")),
-        "NotFound" if app => error.next("kubectl appdeploy status  (-A looks into all namespaces)"),
+        "NotFound" if known => error
+            .why(format!("namespace {namespace} has no app of that name"))
+            .next("kubectl appdeploy status -A"),
         "AlreadyExists" if app => error
             .why("nothing was changed")
-            .next(format!("kubectl appdeploy status {name}"))
-            .next(format!("kubectl edit appdeploy {name}")),
+            .next(format!("kubectl appdeploy status {name}{flag}"))
+            .next(format!("kubectl edit appdeploy {name}{flag}")),
         "Forbidden" if status.message.contains("is being terminated") => {
             error.next("wait until the namespace is gone, or take another with -n")
         }
@@ -143,11 +164,18 @@ fn forbidden(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::Look;
     use serde_json::{Value, json};
 
     fn text(status: Value) -> String {
         let status: Status = serde_json::from_value(status).unwrap();
-        answer(&status, Some("dev")).text()
+        let asked = Asked {
+            url: "https://127.0.0.1:6443",
+            context: Some("dev"),
+            namespace: "default",
+            flag: "",
+        };
+        answer(&status, asked).text(&Look::default())
     }
 
     #[test]
@@ -161,13 +189,20 @@ mod tests {
     }
 
     #[test]
+    fn plain_text_from_an_api_server_means_the_same() {
+        let text = text(json!({"message": "404 page not found", "reason": "Failed to parse error data", "code": 404}));
+        assert!(text.contains("is not installed"), "{text}");
+    }
+
+    #[test]
     fn an_object_that_is_not_there_is_named() {
         insta::assert_snapshot!(text(json!({
             "message": "appdeploys.appdeploy.dev \"shop\" not found", "reason": "NotFound", "code": 404,
             "details": {"name": "shop", "group": "appdeploy.dev", "kind": "appdeploys"},
         })), @r#"
         Error from server (NotFound): appdeploys.appdeploy.dev "shop" not found
-          next: kubectl appdeploy status  (-A looks into all namespaces)
+          why:  namespace default has no app of that name
+          next: kubectl appdeploy status -A
         "#);
     }
 

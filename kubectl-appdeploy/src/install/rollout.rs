@@ -64,6 +64,7 @@ pub async fn wait(cluster: &Cluster, deadline: Deadline, ui: &mut Ui) -> Result<
                 return Ok(());
             }
             Verdict::Failed(error) => return Err(error),
+            Verdict::Waiting(busy) if busy.is_empty() => {}
             Verdict::Waiting(busy) => ui.progress(&format!("waiting for the operator: {busy}")),
         }
     }
@@ -84,7 +85,7 @@ impl Seen {
 
     fn verdict(&self) -> Verdict {
         let Some(deployment) = &self.deployment else {
-            return Verdict::Waiting("its Deployment".to_owned());
+            return Verdict::Waiting(String::new());
         };
         let status = deployment.status.clone().unwrap_or_default();
         let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
@@ -184,6 +185,7 @@ fn told(error: Error, trouble: &Trouble) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::Look;
     use serde_json::json;
     use std::time::Duration;
 
@@ -220,7 +222,7 @@ mod tests {
         .verdict() else {
             panic!()
         };
-        insta::assert_snapshot!(error.text(), @r#"
+        insta::assert_snapshot!(error.text(&Look::default()), @r#"
         error: the operator cannot start
           why:  pod op-1: ImagePullBackOff: Back-off pulling image "op:v1": not found
           next: kubectl appdeploy install --image=IMAGE, with one that the nodes can pull
@@ -235,7 +237,7 @@ mod tests {
             seen.verdict(),
             Verdict::Waiting("ErrImagePull (dial tcp: i/o timeout)".to_owned())
         );
-        insta::assert_snapshot!(seen.timed_out(Deadline::after(Duration::from_secs(180))).text(), @r"
+        insta::assert_snapshot!(seen.timed_out(Deadline::after(Duration::from_secs(180))).text(&Look::default()), @r"
         error: the operator is not running after 3m
           why:  pod op-1: ErrImagePull: dial tcp: i/o timeout
           next: kubectl appdeploy install --image=IMAGE, with one that the nodes can pull

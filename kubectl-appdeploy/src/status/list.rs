@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 use crate::age::age;
 use crate::app;
 use crate::table::{Cell, Table};
-use crate::ui::{Style, clean, paint};
+use crate::ui::Look;
 
 /// What the table shows.
 #[derive(Clone, Copy, Debug)]
@@ -23,37 +23,28 @@ pub struct View {
 }
 
 /// Returns the table with its explanations.
-pub fn text(
-    apps: &[AppDeploy],
-    view: View,
-    absence: Option<(String, String)>,
-    now: Timestamp,
-    color: bool,
-    width: Option<usize>,
-) -> String {
+pub fn text(apps: &[AppDeploy], view: View, absence: Option<(String, String)>, now: Timestamp, look: &Look) -> String {
     let mut apps: Vec<&AppDeploy> = apps.iter().collect();
     apps.sort_by_key(|app| (app.namespace(), app.name_any()));
     let mut table = table(&apps, view, now);
     if !view.wide {
-        table = table.fit("URL", width);
+        table = table.fit("URL", look.width);
     }
     if !view.headers {
-        return table.without_header().text(color);
+        return table.without_header().text(look.color);
     }
-    let mut text = table.text(color);
-    let notes = notes(&apps, view, absence.is_some(), color);
+    let mut text = table.text(look.color);
+    let notes = notes(&apps, view, absence.is_some(), look);
     if !notes.is_empty() {
         let _ = write!(text, "\n\n{}", notes.join("\n"));
     }
     if let Some((why, next)) = absence {
-        let label = |label| paint(color, Style::Label, label);
         let _ = write!(
             text,
-            "\n\n{}  {}\n{} {}",
-            label("why:"),
-            clean(&why),
-            label("next:"),
-            clean(&next)
+            "\n\n{}\n{} {}",
+            look.sentence("", "why: ", &why),
+            look.label("next:"),
+            look.command(&next)
         );
     }
     text
@@ -98,7 +89,7 @@ fn row(app: &AppDeploy, view: View, now: Timestamp) -> Vec<Cell> {
 /// How many apps are explained one by one.
 const EXPLAINED: usize = 10;
 
-fn notes(apps: &[&AppDeploy], view: View, absence: bool, color: bool) -> Vec<String> {
+fn notes(apps: &[&AppDeploy], view: View, absence: bool, look: &Look) -> Vec<String> {
     let said = apps.iter().filter_map(|app| {
         // One sentence at the end says it for all of these.
         if absence
@@ -115,9 +106,9 @@ fn notes(apps: &[&AppDeploy], view: View, absence: bool, color: bool) -> Vec<Str
             Some(namespace) if view.namespaces => format!("{namespace}/{}", app.name_any()),
             _ => app.name_any(),
         };
-        let mut note = format!("{} {}", paint(color, Style::Label, &format!("{name}:")), clean(&why));
+        let mut note = look.sentence("", &format!("{name}:"), &why);
         if let Some(next) = next {
-            let _ = write!(note, "\n  {} {}", paint(color, Style::Label, "next:"), clean(&next));
+            let _ = write!(note, "\n  {} {}", look.label("next:"), look.command(&next));
         }
         Some(note)
     });
@@ -196,7 +187,7 @@ pub mod tests {
     #[test]
     fn a_list_shows_each_app_and_explains_what_is_not_ready() {
         let apps = [worker(), healthy(), broken()];
-        insta::assert_snapshot!(text(&apps, PLAIN, None, noon(), false, None), @r"
+        insta::assert_snapshot!(text(&apps, PLAIN, None, noon(), &Look::default()), @r"
         NAME     READY   REASON          URL                   AGE
         blog     0/2     ImageNotFound   http://blog.default   12h
         shop     3/3     Ready           http://shop.default   12h
@@ -215,7 +206,7 @@ pub mod tests {
             wide: true,
             headers: true,
         };
-        insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), false, Some(80)), @r"
+        insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), &Look { width: Some(80), ..Look::default() }), @r"
         NAMESPACE   NAME   READY   REASON          URL                   ADDRESS    IMAGE                   AGE
         default     blog   0/2     ImageNotFound   http://blog.default   <none>     nginx:1.99              12h
         default     shop   3/3     Ready           http://shop.default   10.0.0.7   ghcr.io/acme/shop:1.4   12h
@@ -231,7 +222,7 @@ pub mod tests {
             headers: false,
             ..PLAIN
         };
-        insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), false, None), @r"
+        insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), &Look::default()), @r"
         blog   0/2   ImageNotFound   http://blog.default   12h
         shop   3/3   Ready           http://shop.default   12h
         ");
@@ -247,7 +238,7 @@ pub mod tests {
             app("a", &json!({"image": "nginx", "port": 80}), &json!({})),
             app("b", &json!({"image": "nginx"}), &json!({})),
         ];
-        insta::assert_snapshot!(text(&apps, PLAIN, absence, noon(), false, None), @r"
+        insta::assert_snapshot!(text(&apps, PLAIN, absence, noon(), &Look::default()), @r"
         NAME   READY   REASON    URL         AGE
         a      0/1     Pending   <pending>   12h
         b      0/1     Pending   <none>      12h
@@ -267,7 +258,16 @@ pub mod tests {
                 "conditions": [condition("Ready", "True", "Ready", "")],
             }),
         );
-        let text = text(&[long], PLAIN, None, noon(), false, Some(80));
+        let text = text(
+            &[long],
+            PLAIN,
+            None,
+            noon(),
+            &Look {
+                width: Some(80),
+                ..Look::default()
+            },
+        );
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 }

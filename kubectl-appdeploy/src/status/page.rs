@@ -10,7 +10,7 @@ use super::list::{self, View};
 use crate::app;
 use crate::children::Children;
 use crate::tree;
-use crate::ui::{Style, clean, paint};
+use crate::ui::Look;
 
 /// Returns the page.
 pub fn text(
@@ -18,23 +18,21 @@ pub fn text(
     children: &Children,
     absence: Option<(String, String)>,
     now: Timestamp,
-    color: bool,
-    width: Option<usize>,
+    look: &Look,
 ) -> String {
     let view = View {
         namespaces: false,
         wide: false,
         headers: true,
     };
-    let mut text = list::table(&[app], view, now).fit("URL", width).text(color);
-    let label = |label| paint(color, Style::Label, label);
+    let mut text = list::table(&[app], view, now).fit("URL", look.width).text(look.color);
     let explanation = absence
         .map(|(why, next)| (why, Some(next)))
         .or_else(|| app::explanation(app));
     if let Some((why, next)) = explanation {
-        let _ = write!(text, "\n\n{}  {}", label("why:"), clean(&why));
+        let _ = write!(text, "\n\n{}", look.sentence("", "why: ", &why));
         if let Some(next) = next {
-            let _ = write!(text, "\n{} {}", label("next:"), clean(&next));
+            let _ = write!(text, "\n{} {}", look.label("next:"), look.command(&next));
         }
     }
     // Ready and yet not reachable from outside: told, although nothing is broken.
@@ -42,11 +40,11 @@ pub fn text(
         && exposed.status == "False"
         && app::is_true(app, condition::READY)
     {
-        let _ = write!(text, "\n\n{} {}", label("note:"), clean(&exposed.message));
+        let _ = write!(text, "\n\n{}", look.sentence("", "note:", &exposed.message));
     }
     let tree = tree::table(children, now);
     if !tree.is_empty() {
-        let _ = write!(text, "\n\n{}", tree.text(color));
+        let _ = write!(text, "\n\n{}", tree.text(look.color));
     }
     text
 }
@@ -92,7 +90,7 @@ mod tests {
             pod("blog-5d4-a", Some("ImagePullBackOff")),
             pod("blog-5d4-b", Some("ErrImagePull")),
         ]);
-        insta::assert_snapshot!(text(&broken(), &children, None, noon(), false, Some(80)), @r"
+        insta::assert_snapshot!(text(&broken(), &children, None, noon(), &Look { width: Some(80), ..Look::default() }), @r"
         NAME   READY   REASON          URL                   AGE
         blog   0/2     ImageNotFound   http://blog.default   12h
 
@@ -114,7 +112,7 @@ mod tests {
         let mut children = children(vec![]);
         let no = || "n/a (forbidden)".to_owned();
         (children.ingresses, children.replica_sets, children.pods) = (Err(no()), Err(no()), Err(no()));
-        insta::assert_snapshot!(text(&broken(), &children, None, noon(), false, Some(80)), @r"
+        insta::assert_snapshot!(text(&broken(), &children, None, noon(), &Look { width: Some(80), ..Look::default() }), @r"
         NAME   READY   REASON          URL                   AGE
         blog   0/2     ImageNotFound   http://blog.default   12h
 
@@ -134,7 +132,7 @@ mod tests {
     fn many_pods_are_counted_and_those_in_trouble_shown() {
         let mut pods: Vec<Value> = (0..30).map(|n| pod(&format!("blog-5d4-{n:02}"), None)).collect();
         pods.push(pod("blog-5d4-zz", Some("CrashLoopBackOff")));
-        let text = text(&broken(), &children(pods), None, noon(), false, None);
+        let text = text(&broken(), &children(pods), None, noon(), &Look::default());
         assert!(text.contains("blog-5d4-zz"), "{text}");
         assert!(text.contains("…and 21 more"), "{text}");
     }
@@ -148,8 +146,8 @@ mod tests {
             "conditions": [cond("Ready", "True", "Ready", ""), cond("Exposed", "False", "NoIngressClass", "no IngressClass applies: the app is reached inside the cluster only")]}),
         );
         app.metadata.uid = Some("blog".to_owned());
-        let text = text(&app, &children(vec![]), None, noon(), false, None);
+        let text = text(&app, &children(vec![]), None, noon(), &Look::default());
         assert!(text.contains("note: no IngressClass applies"), "{text}");
-        assert!(!super::text(&healthy(), &children(vec![]), None, noon(), false, None).contains("why:"));
+        assert!(!super::text(&healthy(), &children(vec![]), None, noon(), &Look::default()).contains("why:"));
     }
 }

@@ -1,6 +1,7 @@
 //! `status -w`: redrawn in place on a terminal, a line for each change in a pipe.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ const TICK: Duration = Duration::from_secs(10);
 
 /// What wakes the page.
 enum Wake {
-    App(Event<DynamicObject>),
+    App(Box<Event<DynamicObject>>),
     Pod,
     Clock,
 }
@@ -45,7 +46,7 @@ pub async fn run(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<()> {
         cluster.call(api.get(name)).await?;
         config = config.fields(&format!("metadata.name={name}"));
     }
-    let apps = wait::watch(cluster, api, config).map(|event| event.map(Wake::App));
+    let apps = wait::watch(cluster, api, config).map(|event| event.map(|event| Wake::App(Box::new(event))));
     if ui.screen() && !matches!(args.output, Some(Format::Json | Format::Yaml | Format::Name)) {
         let clock = stream::unfold((), |()| async {
             tokio::time::sleep(TICK).await;
@@ -83,7 +84,7 @@ async fn screen(args: &Args, cluster: &Cluster, wakes: impl Stream<Item = Result
         }
         for wake in pending {
             if let Wake::App(event) = wake {
-                known.take(event);
+                known.take(*event);
             }
         }
         if !known.complete {
@@ -106,7 +107,7 @@ async fn screen(args: &Args, cluster: &Cluster, wakes: impl Stream<Item = Result
 
 /// Draws over what was drawn before, and returns how many lines that takes away next time.
 fn redraw(text: &str, before: usize, ui: &mut Ui) -> Result<usize> {
-    let height = ui.height().max(4) - 1;
+    let height = Ui::height().max(4) - 1;
     let width = ui.width().unwrap_or(80);
     let mut lines: Vec<&str> = Vec::new();
     let mut rows = 0;
@@ -121,7 +122,7 @@ fn redraw(text: &str, before: usize, ui: &mut Ui) -> Result<usize> {
     }
     let mut page = lines.join("\n");
     if lines.len() < all {
-        page.push_str(&format!("\n…and {} more lines", all - lines.len()));
+        let _ = write!(page, "\n…and {} more lines", all - lines.len());
         rows += 1;
     }
     let up = if before > 0 {
@@ -139,8 +140,8 @@ async fn lines(args: &Args, cluster: &Cluster, wakes: impl Stream<Item = Result<
     let mut headed = args.no_headers;
     while let Some(wake) = wakes.next().await {
         let Wake::App(event) = wake? else { continue };
-        let done = matches!(event, Event::InitDone);
-        for (object, deleted) in known.take(event) {
+        let done = matches!(*event, Event::InitDone);
+        for (object, deleted) in known.take(*event) {
             match args.output {
                 None | Some(Format::Wide) => {
                     let text = row(args, &object, deleted, !headed);
@@ -151,7 +152,7 @@ async fn lines(args: &Args, cluster: &Cluster, wakes: impl Stream<Item = Result<
             }
         }
         if done && known.apps.is_empty() {
-            nothing(args, cluster, ui).await;
+            nothing(args, cluster, ui);
         }
     }
     Ok(())
@@ -165,7 +166,7 @@ fn row(args: &Args, object: &DynamicObject, deleted: bool, header: bool) -> Stri
     if deleted {
         text.push_str("   (deleted)");
     } else if let Some((why, _)) = app::explanation(&app) {
-        text.push_str(&format!("   {}", clean(&why)));
+        let _ = write!(text, "   {}", clean(&why));
     }
     text
 }
@@ -214,7 +215,7 @@ impl Known {
                     .filter(|(key, _)| !self.apps.contains_key(*key))
                     .map(|(_, object)| (object.clone(), true));
                 let new = self.apps.iter().filter(|(key, object)| {
-                    before.get(*key).map(|b| b.resource_version()) != Some(object.resource_version())
+                    before.get(*key).map(kube::ResourceExt::resource_version) != Some(object.resource_version())
                 });
                 gone.chain(new.map(|(_, object)| (object.clone(), false))).collect()
             }

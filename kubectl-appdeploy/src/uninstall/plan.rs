@@ -131,7 +131,7 @@ pub fn count(apps: usize) -> String {
 }
 
 fn places(apps: &[DynamicObject]) -> String {
-    let namespaces: BTreeSet<String> = apps.iter().filter_map(|app| app.namespace()).collect();
+    let namespaces: BTreeSet<String> = apps.iter().filter_map(kube::ResourceExt::namespace).collect();
     let names: Vec<String> = apps
         .iter()
         .map(|app| format!("{}/{}", app.namespace().unwrap_or_default(), app.name_any()))
