@@ -45,6 +45,9 @@ enum Command {
         /// The folder of the Dockerfile [default: the checkout].
         #[arg(long, value_name = "DIR")]
         context: Option<PathBuf>,
+        /// Cargo's profile: `quick` builds in seconds after a change.
+        #[arg(long, default_value = "release")]
+        profile: String,
     },
     /// Give an image that docker or `build-image` made to the cluster's registry.
     Push {
@@ -72,7 +75,11 @@ fn run(cli: Cli, ui: &Ui) -> Result<()> {
         Command::Down => local::down(&layout()?, ui),
         Command::Status => print(&local::status(&layout()?)?),
         Command::KubeBin => print(&local::kube_bin()?.display().to_string()),
-        Command::BuildImage { image, context } => local::build_image(&layout()?, &image, context, ui),
+        Command::BuildImage {
+            image,
+            context,
+            profile,
+        } => local::build_image(&layout()?, &image, context, &profile, ui),
         Command::Push { image } => local::push(&layout()?, &image, ui),
     }
 }

@@ -12,7 +12,13 @@ use super::ui::Ui;
 use super::{daemons, images, packages, registry};
 
 /// Builds the Dockerfile in `context` and gives the image to the cluster's registry.
-pub(crate) fn build_image(layout: &Layout, image: &str, context: Option<PathBuf>, ui: &Ui) -> Result<()> {
+pub(crate) fn build_image(
+    layout: &Layout,
+    image: &str,
+    context: Option<PathBuf>,
+    profile: &str,
+    ui: &Ui,
+) -> Result<()> {
     let context = context.map_or_else(layout::workspace, Ok)?;
     if !context.join("Dockerfile").exists() {
         bail!(
@@ -20,17 +26,18 @@ pub(crate) fn build_image(layout: &Layout, image: &str, context: Option<PathBuf>
             context.display()
         );
     }
+    let argument = format!("PROFILE={profile}");
     if docker() {
         ui.step(&format!("building {image} with docker"), || {
             let log = layout.dir("logs")?.join("build-image.log");
             Tool::new("docker")
-                .args(["build", "--tag", image, "."])
+                .args(["build", "--build-arg", &argument, "--tag", image, "."])
                 .dir(&context)
                 .run_logged(&log)
         })?;
     } else {
         ui.step(&format!("building {image} with buildah"), || {
-            with_buildah(layout, image, &context, ui)
+            with_buildah(layout, image, &context, &argument, ui)
         })?;
     }
     push(layout, image, ui)
@@ -54,7 +61,7 @@ pub(crate) fn push(layout: &Layout, image: &str, ui: &Ui) -> Result<()> {
     })
 }
 
-fn with_buildah(layout: &Layout, image: &str, context: &std::path::Path, ui: &Ui) -> Result<()> {
+fn with_buildah(layout: &Layout, image: &str, context: &std::path::Path, argument: &str, ui: &Ui) -> Result<()> {
     packages::ensure_buildah(ui)?;
     packages::ensure_compiler(ui)?;
     let dockerfile = context.join("Dockerfile");
@@ -64,7 +71,16 @@ fn with_buildah(layout: &Layout, image: &str, context: &std::path::Path, ui: &Ui
     let log = layout.dir("logs")?.join("build-image.log");
     let built = images::buildah(layout)?
         // No cache of layers: Cargo knows better what a change touches, and its folder outlives the build.
-        .args(["build", "--pull-never", "--no-cache", "--force-rm", "--tag", image])
+        .args([
+            "build",
+            "--pull-never",
+            "--no-cache",
+            "--force-rm",
+            "--build-arg",
+            argument,
+            "--tag",
+            image,
+        ])
         .args(volumes)
         .arg(".")
         .dir(context)
