@@ -1,6 +1,7 @@
 //! The folder of one control plane's state.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,18 +9,22 @@ use nix::sys::statvfs::statvfs;
 use tempfile::TempDir;
 
 use super::Error;
-use crate::process::Record;
 
 const PREFIX: &str = "appdeploy-control-plane-";
 const MEMORY: &str = "/dev/shm";
 /// etcd reserves 128 MB for its log at once, and a container's `/dev/shm` may hold only 64.
 const ENOUGH: u64 = 2 << 30;
 
+/// The file that an owner holds locked for as long as it lives. Unlike a process id, a lock means
+/// the same in every container that a folder is shared with.
+const LOCK: &str = "owner.lock";
+
 /// A folder that is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Folder {
-    folder: TempDir,
+    dir: TempDir,
     files: AtomicU32,
+    _lock: File,
 }
 
 impl Folder {
@@ -31,20 +36,25 @@ impl Folder {
             std::env::temp_dir()
         };
         sweep(&base);
-        // The owner's name stands in the folder's, so that whoever comes later can tell a live one.
-        let owner = Record::of(std::process::id());
-        tempfile::Builder::new()
-            .prefix(&format!("{PREFIX}{}-{}-", owner.pid, owner.started))
-            .tempdir_in(&base)
-            .map(|folder| Self {
-                folder,
-                files: AtomicU32::new(0),
-            })
-            .map_err(|source| Error::MakeFolder { path: base, source })
+        Self::new_in(&base).map_err(|source| Error::MakeFolder { path: base, source })
+    }
+
+    fn new_in(base: &Path) -> io::Result<Self> {
+        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(base)?;
+        let unnamed = dir.path().join("owner.new");
+        let lock = File::create(&unnamed)?;
+        lock.lock()?;
+        // Named when it is locked, so that nobody finds it and takes it first.
+        fs::rename(unnamed, dir.path().join(LOCK))?;
+        Ok(Self {
+            dir,
+            files: AtomicU32::new(0),
+            _lock: lock,
+        })
     }
 
     pub(super) fn path(&self) -> &Path {
-        self.folder.path()
+        self.dir.path()
     }
 
     /// Returns a path in this folder that nobody was given before.
@@ -68,25 +78,14 @@ fn has_room(folder: &Path) -> bool {
 /// Removes folders whose owners were killed before they could.
 fn sweep(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
-        if entry
-            .file_name()
-            .to_str()
-            .and_then(owner)
-            .is_some_and(|owner| !owner.is_alive())
-        {
-            // Another user's folder stays, and so does one that someone else is sweeping.
+        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        // Held until the folder is gone, so that only one of several sweeps it.
+        let lock = File::open(entry.path().join(LOCK));
+        if ours && lock.as_ref().is_ok_and(|lock| lock.try_lock().is_ok()) {
+            // What can't be removed is in nobody's way.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
-}
-
-/// Returns whom a folder belongs to, by its name.
-fn owner(name: &str) -> Option<Record> {
-    let mut parts = name.strip_prefix(PREFIX)?.split('-');
-    Some(Record {
-        pid: parts.next()?.parse().ok()?,
-        started: parts.next()?.parse().ok()?,
-    })
 }
 
 #[cfg(test)]
@@ -96,14 +95,16 @@ mod tests {
     #[test]
     fn a_folder_of_a_dead_owner_is_swept_and_others_are_not() {
         let base = tempfile::tempdir().unwrap();
-        let ours = Record::of(std::process::id());
-        let live = base.path().join(format!("{PREFIX}{}-{}-a", ours.pid, ours.started));
-        let dead = base.path().join(format!("{PREFIX}{}-{}-b", ours.pid, ours.started + 1));
-        let other = base.path().join("somebody-elses-1-2-c");
-        for folder in [&live, &dead, &other] {
-            fs::create_dir(folder).unwrap();
-        }
+        let live = Folder::new_in(base.path()).unwrap();
+        // The kernel unlocks what a dead owner had locked, and leaves its folder.
+        let dead = Folder::new_in(base.path()).unwrap().dir.keep();
+        let other = base.path().join("somebody-elses");
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join(LOCK), "").unwrap();
         sweep(base.path());
-        assert_eq!((live.exists(), dead.exists(), other.exists()), (true, false, true));
+        assert_eq!(
+            (live.path().exists(), dead.exists(), other.exists()),
+            (true, false, true)
+        );
     }
 }
