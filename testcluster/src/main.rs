@@ -84,6 +84,10 @@ fn run(cli: Cli, ui: &Ui) -> Result<()> {
     }
 }
 
-fn print(line: &str) -> Result<()> {
-    writeln!(std::io::stdout(), "{line}").context("failed to print")
+fn print(text: &str) -> Result<()> {
+    match writeln!(std::io::stdout(), "{text}") {
+        // A reader that has seen enough, as in `status | head -1`.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("failed to print"),
+    }
 }

@@ -23,6 +23,7 @@ struct Image {
     tags: &'static [&'static str],
 }
 
+/// The tags are those that people write and the samples use, not the versions that Debian happens to have.
 const IMAGES: [Image; 3] = [
     Image {
         name: "pause",
@@ -34,13 +35,21 @@ const IMAGES: [Image; 3] = [
         name: "busybox",
         dockerfile: include_str!("../../images/busybox/Dockerfile"),
         fill: content::busybox,
-        tags: &["busybox:latest", "busybox:stable"],
+        tags: &["busybox:latest", "busybox:stable", "busybox:1.36", "busybox:1.37"],
     },
     Image {
         name: "nginx",
         dockerfile: include_str!("../../images/nginx/Dockerfile"),
         fill: content::nginx,
-        tags: &["nginx:latest", "nginx:stable"],
+        tags: &[
+            "nginx:latest",
+            "nginx:stable",
+            "nginx:alpine",
+            "nginx:1.28",
+            "nginx:1.28-alpine",
+            "nginx:1.29",
+            "nginx:1.29-alpine",
+        ],
     },
 ];
 
