@@ -1,0 +1,226 @@
+//! What the operator costs a cluster, counted where it is paid: in the API server's audit log.
+//!
+//! There is no controller but the operator, so every request is one that it chose to make.
+
+#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
+
+#[path = "harness/harness.rs"]
+mod harness;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testcluster::ControlPlane;
+
+use harness::{APP, Cluster, DEPLOYMENT, INGRESS, Namespace, QUIET, SERVICE, Shared, told, web};
+
+const APPS: usize = 200;
+
+type Tally = BTreeMap<String, usize>;
+
+/// Everything that was asked while 200 applications went through their life.
+struct Costs {
+    create: Tally,
+    steady: Tally,
+    restart: Tally,
+    image: Tally,
+}
+
+/// Measured once, because the steps build on each other, and told by four tests.
+static COSTS: LazyLock<Costs> = LazyLock::new(|| {
+    let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
+    let many = cluster.namespace("many");
+    let operator = cluster.operator(&[]);
+    let names: Vec<String> = (0..APPS).map(|n| format!("app-{n}")).collect();
+    let until_all_told = || {
+        for name in &names {
+            many.until_told(name);
+        }
+        std::thread::sleep(QUIET);
+    };
+
+    let mark = many.mark();
+    for name in &names {
+        many.app(name, web());
+    }
+    until_all_told();
+    let create = tally(&many, mark);
+
+    let mark = many.mark();
+    std::thread::sleep(steady_time());
+    let steady = tally(&many, mark);
+
+    operator.terminate();
+    let mark = many.mark();
+    let _operator = cluster.operator(&[]);
+    std::thread::sleep(QUIET);
+    let restart = tally(&many, mark);
+
+    let mark = many.mark();
+    for name in &names {
+        many.set(name, json!({"image": "nginx:1.28"}));
+    }
+    until_all_told();
+    let image = tally(&many, mark);
+    Costs {
+        create,
+        steady,
+        restart,
+        image,
+    }
+});
+
+/// Two minutes when there is time; else long enough for a loop of any kind to show.
+fn steady_time() -> Duration {
+    Duration::from_secs(if std::env::var_os("APPDEPLOY_TEST_LONG").is_some() {
+        120
+    } else {
+        20
+    })
+}
+
+/// Counts what the operator asked since, in all namespaces, watches aside.
+fn tally(namespace: &Namespace, mark: testcluster::audit::Mark) -> Tally {
+    let requests = namespace.cluster.control_plane.audit().since(mark).unwrap();
+    requests
+        .by_user_agent_prefix("appdeploy-operator/")
+        .that(|request| request.verb != "watch")
+        .tally()
+}
+
+fn counts(expected: &[(&str, usize)]) -> Tally {
+    expected
+        .iter()
+        .map(|(what, count)| ((*what).to_owned(), *count))
+        .collect()
+}
+
+#[test]
+fn an_app_is_created_with_four_writes_and_no_read() {
+    let expected = counts(&[
+        ("create deployments", APPS),
+        ("create services", APPS),
+        ("create ingresses", APPS),
+        ("patch appdeploys/status", APPS),
+    ]);
+    assert_eq!(COSTS.create, expected);
+}
+
+/// Guards P13 too: a status that differs from itself would be written for ever.
+#[test]
+fn a_steady_cluster_costs_no_request() {
+    assert_eq!(COSTS.steady, Tally::new());
+}
+
+#[test]
+fn a_restart_costs_lists_and_no_write() {
+    let expected = [
+        "appdeploys",
+        "deployments",
+        "services",
+        "ingresses",
+        "pods",
+        "ingressclasses",
+    ];
+    let lists: Vec<&str> = COSTS.restart.keys().map(String::as_str).collect();
+    let mut expected = expected.map(|resource| format!("list {resource}"));
+    expected.sort();
+    assert_eq!(lists, expected, "{:?}", COSTS.restart);
+}
+
+#[test]
+fn a_new_image_costs_two_writes() {
+    let expected = counts(&[("patch deployments", APPS), ("patch appdeploys/status", APPS)]);
+    assert_eq!(COSTS.image, expected);
+}
+
+/// One control plane for what follows, with an operator for all of it.
+fn namespace(name: &str) -> Namespace {
+    static SHARED: Shared<Cluster> = Shared::new();
+    SHARED
+        .get(|| Cluster::start(ControlPlane::builder()).with_operator(&[]))
+        .namespace(name)
+}
+
+/// Does something to an application, and returns what that cost.
+fn cost(namespace: &Namespace, name: &str, change: Value) -> Tally {
+    let before = namespace.get(APP, name);
+    let mark = namespace.mark();
+    namespace.set(name, change);
+    namespace.until(APP, name, "the change is seen", |app| {
+        told(app) && app["metadata"]["generation"] != before["metadata"]["generation"]
+    });
+    std::thread::sleep(QUIET);
+    namespace.asked_since(mark).tally()
+}
+
+/// Without the fold of managedFields the field would stay: the POST owns it as another manager than the apply
+/// (P6). The fold is the third write.
+#[test]
+fn dropping_a_field_costs_three_writes_and_drops_it() {
+    let shop = namespace("drop");
+    let mut spec = web();
+    spec["env"] = json!([{"name": "MODE", "value": "live"}, {"name": "COLOUR", "value": "red"}]);
+    spec["command"] = json!(["/shop"]);
+    shop.settled_app("shop", spec);
+
+    let asked = cost(
+        &shop,
+        "shop",
+        json!({"env": [{"name": "MODE", "value": "live"}], "command": null}),
+    );
+    assert_eq!(
+        asked,
+        counts(&[("patch deployments", 2), ("patch appdeploys/status", 1)])
+    );
+    let container = shop.get(DEPLOYMENT, "shop")["spec"]["template"]["spec"]["containers"][0].clone();
+    assert_eq!(container["env"], json!([{"name": "MODE", "value": "live"}]));
+    assert_eq!(container.get("command"), None);
+
+    // From now on everything is an apply, and a drop costs what any change does.
+    let asked = cost(&shop, "shop", json!({"env": null}));
+    assert_eq!(
+        asked,
+        counts(&[("patch deployments", 1), ("patch appdeploys/status", 1)])
+    );
+    assert_eq!(
+        shop.get(DEPLOYMENT, "shop")
+            .pointer("/spec/template/spec/containers/0/env"),
+        None
+    );
+}
+
+/// Ports are merged by number: the old one would stay beside the new one.
+#[test]
+fn a_new_port_takes_the_place_of_the_old_one() {
+    let shop = namespace("port");
+    shop.settled_app("shop", web());
+    shop.set("shop", json!({"port": 8080}));
+    shop.until(SERVICE, "shop", "the Service has the new port", |service| {
+        service["spec"]["ports"][0]["port"] == 8080 || service["spec"]["ports"][1]["port"] == 8080
+    });
+    shop.until_told("shop");
+    let ports = |object: &Value, pointer: &str, field: &str| -> Vec<Value> {
+        let ports = object.pointer(pointer).unwrap().as_array().unwrap();
+        ports.iter().map(|port| port[field].clone()).collect()
+    };
+    let service = shop.get(SERVICE, "shop");
+    assert_eq!(ports(&service, "/spec/ports", "port"), [8080]);
+    let deployment = shop.get(DEPLOYMENT, "shop");
+    let container = "/spec/template/spec/containers/0/ports";
+    assert_eq!(ports(&deployment, container, "containerPort"), [8080]);
+}
+
+#[test]
+fn tls_that_is_no_longer_wanted_leaves_the_ingress() {
+    let shop = namespace("tls");
+    let mut spec = web();
+    spec["tls"] = json!({"secretName": "shop-tls"});
+    shop.settled_app("shop", spec);
+    assert_eq!(shop.get(INGRESS, "shop")["spec"]["tls"][0]["secretName"], "shop-tls");
+    let asked = cost(&shop, "shop", json!({"tls": null}));
+    assert_eq!(shop.get(INGRESS, "shop")["spec"].get("tls"), None);
+    assert_eq!(asked, counts(&[("patch ingresses", 2), ("patch appdeploys/status", 1)]));
+}

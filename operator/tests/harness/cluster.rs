@@ -1,0 +1,116 @@
+//! A control plane with what `install` would give it.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use testcluster::control_plane::Builder;
+use testcluster::{ControlPlane, Proxy};
+use tokio::runtime::Runtime;
+
+use super::namespace::Namespace;
+use super::operator::Operator;
+
+/// The operator's user: the name of the ServiceAccount that config/rbac gives its rights to, so that they are
+/// tested with everything else.
+pub const OPERATOR: &str = "system:serviceaccount:appdeploy-system:appdeploy-operator";
+
+/// A control plane, a connection to it as its administrator, and perhaps an operator that looks after all of it.
+pub struct Cluster {
+    // Dropped first, while there is somebody to say goodbye to.
+    pub operator: Option<Operator>,
+    pub control_plane: ControlPlane,
+    pub client: Client,
+    runtime: Runtime,
+}
+
+impl Cluster {
+    /// Starts a control plane with the CRD and the operator's rights.
+    pub fn start(builder: Builder) -> Self {
+        let cluster = Self::without_crd(builder);
+        cluster.install_crd();
+        cluster
+    }
+
+    /// Starts a control plane that has the operator's rights, and has never heard of an AppDeploy.
+    pub fn without_crd(builder: Builder) -> Self {
+        let control_plane = builder.start().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = runtime.block_on(connect(&control_plane.kubeconfig()));
+        control_plane.apply(&config("manager/namespace.yaml")).unwrap();
+        for file in ["service_account", "operator_role", "operator_role_binding"] {
+            control_plane.apply(&config(&format!("rbac/{file}.yaml"))).unwrap();
+        }
+        Self {
+            operator: None,
+            control_plane,
+            client,
+            runtime,
+        }
+    }
+
+    /// Installs the CRD, and waits until the API server serves it.
+    pub fn install_crd(&self) {
+        self.apply_crd(&config("crd/appdeploys.yaml"));
+    }
+
+    /// Installs a CRD, and waits until the API server serves it.
+    pub fn apply_crd(&self, manifest: &str) {
+        self.control_plane.apply(manifest).unwrap();
+        let established = ["wait", "--for=condition=Established", "crd/appdeploys.appdeploy.dev"];
+        self.control_plane.kubectl(&established).unwrap();
+    }
+
+    /// Starts an operator that looks after the whole cluster.
+    pub fn with_operator(mut self, flags: &[&str]) -> Self {
+        self.operator = Some(self.operator(flags));
+        self
+    }
+
+    /// Starts an operator, and waits until it is ready.
+    pub fn operator(&self, flags: &[&str]) -> Operator {
+        let operator = self.spawn_operator(flags);
+        operator.until_ready();
+        operator
+    }
+
+    /// Starts an operator, ready or not.
+    pub fn spawn_operator(&self, flags: &[&str]) -> Operator {
+        let kubeconfig = self.control_plane.kubeconfig_for(OPERATOR, &[]).unwrap();
+        Operator::spawn(self.control_plane.folder(), &kubeconfig, flags)
+    }
+
+    /// Starts an operator behind a proxy, ready or not.
+    pub fn spawn_operator_behind(&self, proxy: &Proxy, flags: &[&str]) -> Operator {
+        Operator::spawn(self.control_plane.folder(), proxy.kubeconfig(), flags)
+    }
+
+    /// Makes a namespace for one test.
+    pub fn namespace(self: &Arc<Self>, name: &str) -> Namespace {
+        self.control_plane.kubectl(&["create", "namespace", name]).unwrap();
+        Namespace::new(self.clone(), name)
+    }
+
+    pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+}
+
+/// Reads a file of config/, as a person would apply it.
+pub fn config(path: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../config").join(path);
+    std::fs::read_to_string(path).unwrap()
+}
+
+async fn connect(kubeconfig: &Path) -> Client {
+    let file = Kubeconfig::read_from(kubeconfig).unwrap();
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+    Client::try_from(config.unwrap()).unwrap()
+}

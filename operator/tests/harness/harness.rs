@@ -1,0 +1,99 @@
+//! What the tests share: a real API server, the operator as its own process, and conditions to await.
+//!
+//! A test is a sequence of steps, so everything here is synchronous. Nothing waits for a time where it can
+//! wait for an event.
+
+#![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "clippy takes what tests share for code"
+)]
+
+mod cluster;
+mod kind;
+mod namespace;
+mod operator;
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+pub use cluster::{Cluster, OPERATOR};
+pub use kind::{APP, CLASS, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, POD, REPLICA_SET, SERVICE};
+pub use namespace::Namespace;
+pub use operator::Operator;
+
+/// How long a test waits for what has to happen. Long, because a machine may be busy.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long nothing has to happen until a test believes that nothing does: longer than the second for which
+/// a status may be held back.
+pub const QUIET: Duration = Duration::from_secs(3);
+
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// What the tests of one binary share while they run, gone with the last of them: a plain static would never
+/// be dropped, and would leave its processes behind.
+pub struct Shared<T>(Mutex<Weak<T>>);
+
+impl<T> Shared<T> {
+    pub const fn new() -> Self {
+        Self(Mutex::new(Weak::new()))
+    }
+
+    /// Returns what is shared; the first one makes it.
+    pub fn get(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let made = Arc::new(make());
+            *shared = Arc::downgrade(&made);
+            made
+        })
+    }
+}
+
+/// Waits for what nobody announces.
+pub fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(
+            started.elapsed() < PATIENCE,
+            "it did not happen within {PATIENCE:?}: {what}"
+        );
+        std::thread::sleep(GLANCE);
+    }
+}
+
+/// Returns the spec of an application with all three children.
+pub fn web() -> Value {
+    json!({"image": "nginx:1.27", "port": 80})
+}
+
+/// Returns the status of the Ready condition and its reason, empty if there is none.
+pub fn ready(app: &Value) -> (&str, &str) {
+    condition(app, "Ready").map_or(("", ""), |ready| (text(ready, "/status"), text(ready, "/reason")))
+}
+
+/// Returns a condition.
+pub fn condition<'a>(app: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = app.pointer("/status/conditions")?.as_array()?;
+    conditions.iter().find(|condition| condition["type"] == kind)
+}
+
+/// Returns the text that a JSON pointer leads to, empty if there is none.
+pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns an object's UID.
+pub fn uid(object: &Value) -> &str {
+    text(object, "/metadata/uid")
+}
+
+/// Whether the operator has said all there is to say of the current spec.
+pub fn told(app: &Value) -> bool {
+    app.pointer("/status/observedGeneration").is_some()
+        && app.pointer("/status/observedGeneration") == app.pointer("/metadata/generation")
+}

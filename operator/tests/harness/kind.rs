@@ -1,0 +1,63 @@
+//! The kinds of object that tests look at.
+
+use kube::discovery::ApiResource;
+
+/// A kind, as the API server spells it.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+}
+
+pub const APP: Kind = Kind::new(crd::GROUP, crd::VERSION, "AppDeploy", "appdeploys");
+pub const DEPLOYMENT: Kind = Kind::new("apps", "v1", "Deployment", "deployments");
+pub const REPLICA_SET: Kind = Kind::new("apps", "v1", "ReplicaSet", "replicasets");
+pub const SERVICE: Kind = Kind::new("", "v1", "Service", "services");
+pub const POD: Kind = Kind::new("", "v1", "Pod", "pods");
+pub const EVENT: Kind = Kind::new("", "v1", "Event", "events");
+pub const INGRESS: Kind = Kind::new("networking.k8s.io", "v1", "Ingress", "ingresses");
+pub const CLASS: Kind = Kind::new("networking.k8s.io", "v1", "IngressClass", "ingressclasses");
+pub const HPA: Kind = Kind::new(
+    "autoscaling",
+    "v2",
+    "HorizontalPodAutoscaler",
+    "horizontalpodautoscalers",
+);
+
+impl Kind {
+    const fn new(group: &'static str, version: &'static str, kind: &'static str, plural: &'static str) -> Self {
+        Self {
+            group,
+            version,
+            kind,
+            plural,
+        }
+    }
+
+    pub fn api_version(self) -> String {
+        match self.group {
+            "" => self.version.to_owned(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        self.kind
+    }
+
+    pub fn plural(self) -> &'static str {
+        self.plural
+    }
+
+    pub fn resource(self) -> ApiResource {
+        ApiResource {
+            group: self.group.to_owned(),
+            version: self.version.to_owned(),
+            api_version: self.api_version(),
+            kind: self.kind.to_owned(),
+            plural: self.plural.to_owned(),
+        }
+    }
+}

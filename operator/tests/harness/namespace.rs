@@ -1,0 +1,225 @@
+//! One test's namespace: what is in it, what a person does to it, and what they wait for.
+
+use std::fmt::Debug;
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::DynamicObject;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::watch_object;
+use kube::{Api, Error};
+use serde_json::{Value, json};
+use testcluster::audit::Mark;
+use tokio::time::timeout;
+
+use super::kind::{APP, CLASS, Kind};
+use super::{Cluster, PATIENCE, told};
+
+/// Who the tests are to the API server, as far as fields have managers.
+const PERSON: &str = "kubectl-edit";
+
+/// A namespace of a cluster.
+pub struct Namespace {
+    pub cluster: Arc<Cluster>,
+    pub name: String,
+}
+
+impl Namespace {
+    pub fn new(cluster: Arc<Cluster>, name: &str) -> Self {
+        Self {
+            cluster,
+            name: name.to_owned(),
+        }
+    }
+
+    /// Creates an application.
+    pub fn app(&self, name: &str, spec: Value) -> Value {
+        self.create(APP, json!({"metadata": {"name": name}, "spec": spec}))
+    }
+
+    /// Creates an application, and waits until the operator has said how it is.
+    pub fn settled_app(&self, name: &str, spec: Value) -> Value {
+        self.app(name, spec);
+        self.until_told(name)
+    }
+
+    /// Waits until the status is about the current spec.
+    pub fn until_told(&self, name: &str) -> Value {
+        self.until(APP, name, "the status is about the current spec", told)
+    }
+
+    /// Changes fields of an application's spec.
+    pub fn set(&self, name: &str, spec: Value) {
+        self.patch(APP, name, Patch::Merge(json!({"spec": spec})));
+    }
+
+    pub fn create(&self, kind: Kind, object: Value) -> Value {
+        self.try_create(kind, object).unwrap()
+    }
+
+    /// Creates an object, or returns what the API server has against it.
+    pub fn try_create(&self, kind: Kind, mut object: Value) -> Result<Value, Error> {
+        object["apiVersion"] = json!(kind.api_version());
+        object["kind"] = json!(kind.name());
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        let params = PostParams {
+            field_manager: Some(PERSON.to_owned()),
+            ..PostParams::default()
+        };
+        self.cluster
+            .block_on(self.api(kind).create(&params, &object))
+            .map(|created| serde_json::to_value(created).unwrap())
+    }
+
+    /// Returns an object, or null.
+    pub fn get(&self, kind: Kind, name: &str) -> Value {
+        let object = self.cluster.block_on(self.api(kind).get_opt(name)).unwrap();
+        serde_json::to_value(object).unwrap()
+    }
+
+    pub fn list(&self, kind: Kind) -> Vec<Value> {
+        let list = self
+            .cluster
+            .block_on(self.api(kind).list(&ListParams::default()))
+            .unwrap();
+        list.items
+            .into_iter()
+            .map(|item| serde_json::to_value(item).unwrap())
+            .collect()
+    }
+
+    /// Returns the reasons of the Events about an object, sorted.
+    pub fn events_about(&self, name: &str) -> Vec<String> {
+        let mut reasons: Vec<String> = self
+            .list(super::EVENT)
+            .into_iter()
+            .filter(|event| event["involvedObject"]["name"] == name && event["involvedObject"]["kind"] == "AppDeploy")
+            .map(|event| super::text(&event, "/reason").to_owned())
+            .collect();
+        reasons.sort();
+        reasons
+    }
+
+    pub fn patch<P: serde::Serialize + Debug>(&self, kind: Kind, name: &str, patch: Patch<P>) -> Value {
+        let params = PatchParams {
+            field_manager: Some(PERSON.to_owned()),
+            ..PatchParams::default()
+        };
+        let patched = self
+            .cluster
+            .block_on(self.api(kind).patch(name, &params, &patch))
+            .unwrap();
+        serde_json::to_value(patched).unwrap()
+    }
+
+    /// Changes a status, as the controller would that is not there.
+    pub fn patch_status(&self, kind: Kind, name: &str, status: Value) {
+        let patch = Patch::Merge(json!({"status": status}));
+        let params = PatchParams::default();
+        let api = self.api(kind);
+        let patched = api.patch_subresource("status", name, &params, &patch);
+        self.cluster.block_on(patched).unwrap();
+    }
+
+    /// Says of a Deployment what the Deployment controller says when all pods are ready.
+    pub fn pods_become_ready(&self, name: &str) {
+        let deployment = self.get(super::DEPLOYMENT, name);
+        let replicas = &deployment["spec"]["replicas"];
+        let status = json!({
+            "observedGeneration": deployment["metadata"]["generation"], "replicas": replicas,
+            "updatedReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas,
+        });
+        self.patch_status(super::DEPLOYMENT, name, status);
+    }
+
+    /// Deletes an object; what it owns follows in the background.
+    pub fn delete(&self, kind: Kind, name: &str) {
+        self.delete_with(kind, name, &DeleteParams::background());
+    }
+
+    pub fn delete_with(&self, kind: Kind, name: &str, params: &DeleteParams) {
+        self.cluster.block_on(self.api(kind).delete(name, params)).unwrap();
+    }
+
+    /// Waits until an object is as wanted, and returns it. Null is one that is not there.
+    pub fn until(&self, kind: Kind, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        let api = self.api(kind);
+        let seen = async {
+            let mut sights = pin!(watch_object(api, name).default_backoff());
+            while let Some(sight) = sights.next().await {
+                if let Ok(object) = sight {
+                    last = serde_json::to_value(object).unwrap();
+                    if wanted(&last) {
+                        break;
+                    }
+                }
+            }
+        };
+        // A timeout is made inside of the runtime.
+        let seen = self.cluster.block_on(async { timeout(PATIENCE, seen).await });
+        if seen.is_err() {
+            let log = self.cluster.operator.as_ref().map(|operator| operator.log_tail(40));
+            if let Some(meta) = last.get_mut("metadata").and_then(Value::as_object_mut) {
+                meta.remove("managedFields");
+            }
+            panic!(
+                "not within {PATIENCE:?}: {what}\n{} {name} in {} is:\n{last:#}\n{}",
+                kind.name(),
+                self.name,
+                log.unwrap_or_default()
+            );
+        }
+        last
+    }
+
+    /// Waits until an object is there, and returns it.
+    pub fn until_there(&self, kind: Kind, name: &str) -> Value {
+        self.until(kind, name, "it is there", |object| !object.is_null())
+    }
+
+    /// Waits until an object is gone.
+    pub fn until_gone(&self, kind: Kind, name: &str) {
+        self.until(kind, name, "it is gone", Value::is_null);
+    }
+
+    /// Waits until there is an object of this name and another UID.
+    pub fn until_back(&self, kind: Kind, before: &Value) -> Value {
+        let name = super::text(before, "/metadata/name");
+        self.until(kind, name, "it is made anew", |object| {
+            !object.is_null() && super::uid(object) != super::uid(before)
+        })
+    }
+
+    /// Marks a place in the audit log.
+    pub fn mark(&self) -> Mark {
+        self.cluster.control_plane.audit().mark().unwrap()
+    }
+
+    /// Returns what operators have asked about this namespace since, watches aside.
+    pub fn asked_since(&self, mark: Mark) -> testcluster::audit::Requests {
+        let requests = self.cluster.control_plane.audit().since(mark).unwrap();
+        requests
+            .by_user_agent_prefix("appdeploy-operator/")
+            .in_namespace(&self.name)
+            .that(|request| request.verb != "watch")
+    }
+
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        let all: Vec<&str> = ["-n", &self.name]
+            .into_iter()
+            .chain(arguments.iter().copied())
+            .collect();
+        self.cluster.control_plane.kubectl(&all).unwrap()
+    }
+
+    pub fn api(&self, kind: Kind) -> Api<DynamicObject> {
+        let client = self.cluster.client.clone();
+        if kind.plural() == CLASS.plural() {
+            return Api::all_with(client, &kind.resource());
+        }
+        Api::namespaced_with(client, &self.name, &kind.resource())
+    }
+}
