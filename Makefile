@@ -7,8 +7,6 @@
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 
 CLUSTER ?= local
-# The operator's image. Its default tag changes with the sources, so that a cluster never runs yesterday's.
-IMG ?= localhost/appdeploy-operator:$(SOURCES_HASH)
 # Further arguments for the operator of `make run`, such as ARGS='--log-level debug'.
 ARGS ?=
 
@@ -28,13 +26,17 @@ ifeq ($(CLUSTER),local)
   export KUBECONFIG := $(CURDIR)/target/cluster/kubeconfig
   export PATH := $(BIN):$(PATH)
   KUBECTL := $(BIN)/kubectl
+  # The operator's image. Its tag changes with the sources, so that the cluster never runs yesterday's.
+  IMG ?= localhost/appdeploy-operator:$(SOURCES_HASH)
 else ifeq ($(CLUSTER),current)
-  # The person's own kubectl, not ours.
+  # The person's own kubectl, not ours; and without IMG= the image of this version's release.
   export PATH := $(BUILT):$(PATH)
   KUBECTL := kubectl
 else
   $(error CLUSTER is "local" (the default) or "current", not "$(CLUSTER)")
 endif
+
+IMAGE = $(if $(IMG),--image $(IMG))
 
 ifeq ($(shell command -v cargo),)
   ifneq ($(filter-out help,$(or $(MAKECMDGOALS),help)),)
@@ -46,7 +48,7 @@ endif
 
 .PHONY: demo demo-down
 demo: tools ## From nothing to a page: a cluster, the operator in it, an nginx, and what to try next
-	@$(BUILT)/demo --cluster $(CLUSTER) --image $(IMG)
+	@$(BUILT)/demo --cluster $(CLUSTER) $(IMAGE)
 
 demo-down: tools ## End what `make demo` began
 ifeq ($(CLUSTER),local)
@@ -92,7 +94,7 @@ test: ## Unit tests, then tests on a private control plane, then the demo's stor
 
 # The last part of `make test` alone; NAME= picks tests by a part of their name.
 test-e2e: tools
-	E2E=1 cargo test --quiet --workspace --test e2e -- $(NAME)
+	E2E_IMAGE=$(IMG) cargo test --quiet --workspace --test e2e -- $(NAME)
 
 lint: check-manifests check-deny ## Format, clippy, licences and advisories, generated files, crate dependencies
 	cargo fmt --all --check
@@ -125,7 +127,7 @@ $(DENY):
 
 ##@ Into a cluster
 
-.PHONY: install uninstall deploy undeploy docker-build docker-push reachable
+.PHONY: install uninstall deploy undeploy docker-build docker-push reachable image-named
 install: tools reachable ## Install the CRDs
 	@# The field manager is the plugin's: the two may take turns.
 	@$(KUBECTL) apply --server-side --field-manager=kubectl-appdeploy --kustomize config/crd
@@ -134,21 +136,24 @@ uninstall: tools reachable ## Remove the CRDs, and with them every AppDeploy
 	@$(KUBECTL) delete --kustomize config/crd --ignore-not-found
 
 deploy: tools reachable ## Install CRDs, rights and the operator (IMG= is its image)
-	@$(KUBECTL) appdeploy install --image $(IMG)
+	@$(KUBECTL) appdeploy install $(IMAGE)
 
 undeploy: tools reachable ## Remove the operator and its rights; CRDs and apps stay
 	@$(KUBECTL) appdeploy uninstall
 
-docker-build: build ## Build the operator's image with docker, or without an engine where there is none (IMG=)
+docker-build: build image-named ## Build the operator's image with docker, or without an engine where there is none (IMG=)
 	@if docker version >/dev/null 2>&1; then docker build --tag $(IMG) .; else $(TESTCLUSTER) build-image $(IMG); fi
 
-docker-push: build ## Push the operator's image to the local cluster's registry, or with CLUSTER=current to its own (IMG=)
+docker-push: build image-named ## Push the operator's image to the local cluster's registry, or with CLUSTER=current to its own (IMG=)
 	@$(if $(filter local,$(CLUSTER)),$(TESTCLUSTER) push $(IMG),docker push $(IMG))
 
 reachable:
 ifeq ($(CLUSTER),local)
 	@test -f $(KUBECONFIG) || { echo 'There is no local cluster: `make cluster` brings one up.' >&2; exit 1; }
 endif
+
+image-named:
+	@test -n '$(IMG)' || { echo 'Which image? IMG=registry.example.com/appdeploy-operator:v1 names it.' >&2; exit 1; }
 
 .PHONY: help
 help: # Lists every target with a text behind `##`, under the headings `##@`.

@@ -1,1 +1,11 @@
-//! Placeholder.
+//! What the demo and the end-to-end tests share: this checkout, a cluster for it, and a shell like a person's.
+
+pub mod checkout;
+pub mod cluster;
+pub mod guide;
+pub mod page;
+pub mod shell;
+
+pub use checkout::Checkout;
+pub use cluster::Cluster;
+pub use shell::Shell;

@@ -1,0 +1,115 @@
+//! The architecture is the graph of the crates; this holds it.
+//!
+//! ```text
+//! crd  <-  model  <-  operator
+//!                 <-  kubectl-appdeploy
+//! testcluster     <-  tests, and the tests of the others
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+/// What each crate may use of this workspace in the program that ships.
+const ARROWS: [(&str, &[&str]); 6] = [
+    ("crd", &[]),
+    ("model", &["crd"]),
+    ("operator", &["crd", "model"]),
+    ("kubectl-appdeploy", &["crd", "model"]),
+    ("testcluster", &[]),
+    ("tests", &["testcluster"]),
+];
+
+/// What a crate that only computes may not depend on by itself.
+const EFFECTS: [&str; 9] = [
+    "tokio",
+    "hyper",
+    "hyper-util",
+    "axum",
+    "reqwest",
+    "http",
+    "futures",
+    "tower",
+    "tracing",
+];
+
+/// What such a crate may not name, although a dependency that it needs for types has it.
+const WORDS: [&str; 7] = [
+    "kube::Client",
+    "kube::Api",
+    "kube::client",
+    "kube::runtime",
+    "SystemTime::now",
+    "Instant::now",
+    "Timestamp::now",
+];
+
+/// Returns what each crate of the workspace depends on by itself, its tests aside.
+fn dependencies() -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
+        .output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let name = |value: &Value| value["name"].as_str().unwrap_or_default().to_owned();
+    let packages = metadata["packages"].as_array().context("there are no packages")?;
+    let found = packages.iter().map(|package| {
+        let all = package["dependencies"].as_array().into_iter().flatten();
+        let shipped = all.filter(|dependency| dependency["kind"] != "dev");
+        (name(package), shipped.map(name).collect())
+    });
+    Ok(found.collect())
+}
+
+/// Returns the Rust files of a crate, examples and tests aside.
+fn sources(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).with_context(|| format!("failed to read {}", dir.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files.extend(sources(&path)?);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+#[test]
+fn crates_depend_on_each_other_only_along_the_arrows() -> Result<()> {
+    let found = dependencies()?;
+    let members: BTreeSet<&str> = found.keys().map(String::as_str).collect();
+    let drawn: BTreeSet<&str> = ARROWS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(members, drawn, "a new crate wants its place in the architecture");
+    for (name, allowed) in ARROWS {
+        let used = found[name].iter().map(String::as_str);
+        let beyond: Vec<&str> = used
+            .filter(|used| members.contains(used) && !allowed.contains(used))
+            .collect();
+        assert!(
+            beyond.is_empty(),
+            "{name} may use {allowed:?}, and also uses {beyond:?}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn what_only_computes_knows_no_client_no_runtime_and_no_clock() -> Result<()> {
+    let found = dependencies()?;
+    for name in ["crd", "model"] {
+        let effects: Vec<_> = EFFECTS.iter().filter(|effect| found[name].contains(**effect)).collect();
+        assert!(effects.is_empty(), "{name} depends on {effects:?}");
+        let files = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src"))?;
+        assert!(!files.is_empty(), "{name} has no source");
+        for file in files {
+            let text = std::fs::read_to_string(&file)?;
+            let word = WORDS.iter().find(|word| text.contains(**word));
+            assert_eq!(word, None, "in {}", file.display());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! The demo's story on the real node, as tests.
+//!
+//! They share the local cluster and one operator, so they run one after the other, each in a namespace of its own;
+//! what was there before is there afterwards. `make test-e2e` runs them; `make test-e2e NAME=causes` some of them.
+
+mod causes;
+mod guides;
+mod placement;
+mod story;
+mod world;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use world::{Found, Space, World};
+
+type Test = fn(&World, &Space) -> Result<()>;
+
+const TESTS: [(&str, Test); 8] = [
+    ("demo", story::the_demo_ends_with_a_page_and_can_be_repeated),
+    ("children", story::an_app_is_five_kinds_of_objects_and_a_page),
+    ("restricted", story::the_operator_runs_in_a_restricted_namespace),
+    ("causes", causes::what_is_wrong_is_told_three_ways),
+    ("guide-first-app", guides::first_app),
+    ("guide-debugging", guides::debugging),
+    ("guide-run-outside", guides::run_outside),
+    ("placement", placement::outside_and_inside_make_the_same),
+];
+
+fn main() -> ExitCode {
+    let Some(image) = std::env::var("E2E_IMAGE").ok().filter(|image| !image.is_empty()) else {
+        say("e2e: left out, since it takes this machine for a cluster; `make test-e2e` runs it\n");
+        return ExitCode::SUCCESS;
+    };
+    match run(image) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            say(&format!("error: {error:#}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(image: String) -> Result<bool> {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let chosen = TESTS
+        .iter()
+        .filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str())));
+    let mut found = Found::look()?;
+    let world = World::open(image, &mut found)?;
+    let mut failed = Vec::new();
+    for (name, test) in chosen {
+        say(&format!("test {name} ... "));
+        if let Some(reason) = world.cannot(name) {
+            say(&format!("left out: {reason}\n"));
+            continue;
+        }
+        let start = Instant::now();
+        let outcome = world.space(name).and_then(|space| {
+            let outcome = test(&world, &space);
+            outcome.map_err(|error| error.context(space.scene()))
+        });
+        let seconds = start.elapsed().as_secs_f64();
+        match outcome {
+            Ok(()) => say(&format!("ok ({seconds:.1} s)\n")),
+            Err(error) => {
+                say(&format!("FAILED ({seconds:.1} s)\n{error:?}\n"));
+                failed.push(*name);
+            }
+        }
+    }
+    found.restore(&world)?;
+    if !failed.is_empty() {
+        say(&format!("failed: {}\n", failed.join(", ")));
+    }
+    Ok(failed.is_empty())
+}
+
+/// Tells the person at once; a closed standard output ends no test.
+fn say(text: &str) {
+    let mut out = std::io::stdout();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,150 @@
+//! The cluster of the tests, a namespace for each, and the way back to how everything was.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use tests::cluster::{operator_image, testcluster};
+use tests::{Checkout, Cluster, Shell};
+
+/// What there was before the tests.
+pub struct Found {
+    checkout: Checkout,
+    cluster: bool,
+    operator: Option<String>,
+    definitions: bool,
+}
+
+impl Found {
+    /// Looks, and changes nothing.
+    pub fn look() -> Result<Self> {
+        let checkout = Checkout::find()?;
+        Ok(Self {
+            cluster: Cluster::is_up(&checkout),
+            checkout,
+            operator: None,
+            definitions: false,
+        })
+    }
+
+    /// Brings it back.
+    pub fn restore(&self, world: &World) -> Result<()> {
+        if !self.cluster {
+            return testcluster(&self.checkout, &["down"]);
+        }
+        match &self.operator {
+            Some(image) => world.shell.run(&format!("kubectl appdeploy install --image {image}")),
+            None if self.definitions => world.shell.run("kubectl appdeploy uninstall"),
+            None => world.shell.run("kubectl appdeploy uninstall --delete-crds --yes"),
+        }
+        .map(drop)
+    }
+}
+
+/// The cluster with the operator in it.
+pub struct World {
+    /// This checkout.
+    pub checkout: Checkout,
+    /// A person's shell.
+    pub shell: Shell,
+    /// The operator's image.
+    pub image: String,
+    cluster: Cluster,
+}
+
+impl World {
+    /// Brings the cluster up and installs the operator.
+    pub fn open(image: String, found: &mut Found) -> Result<Self> {
+        let checkout = Checkout::find()?;
+        let cluster = Cluster::up(&checkout, false)?;
+        let shell = Shell::new(&checkout, cluster)?;
+        let world = Self {
+            checkout,
+            shell,
+            image,
+            cluster,
+        };
+        found.operator = operator_image(&world.shell);
+        found.definitions = world
+            .shell
+            .run("kubectl get crd appdeploys.appdeploy.dev --output name")
+            .is_ok();
+        if cluster == Cluster::Real {
+            if found.operator.as_ref() != Some(&world.image) {
+                testcluster(&world.checkout, &["build-image", &world.image])?;
+            }
+            world.install()?;
+        }
+        Ok(world)
+    }
+
+    /// Returns why a test can't run here: on fake nodes only the demo says anything.
+    pub fn cannot(&self, test: &str) -> Option<&'static str> {
+        (self.cluster == Cluster::Fake && test != "demo").then_some("it needs a real node, which needs root on Linux")
+    }
+
+    /// Whether pages answer.
+    pub fn is_real(&self) -> bool {
+        self.cluster == Cluster::Real
+    }
+
+    /// Installs the operator, and returns when it runs.
+    pub fn install(&self) -> Result<()> {
+        self.shell
+            .run(&format!("kubectl appdeploy install --image {}", self.image))
+            .map(drop)
+    }
+
+    /// Returns a new namespace and a shell that works in it.
+    pub fn space(&self, test: &str) -> Result<Space> {
+        let namespace = format!("e2e-{test}");
+        // One of an earlier run that was killed goes first.
+        self.shell.run(&format!(
+            "kubectl delete namespace {namespace} --ignore-not-found --timeout=2m && kubectl create namespace {namespace}"
+        ))?;
+        let folder = tempfile::tempdir().context("failed to create a folder")?;
+        let kubeconfig = folder.path().join("kubeconfig");
+        std::fs::copy(self.checkout.kubeconfig(), &kubeconfig).context("failed to copy the kubeconfig")?;
+        let shell = self.shell.clone().with_kubeconfig(&kubeconfig);
+        shell.run(&format!("kubectl config set-context --current --namespace {namespace}"))?;
+        Ok(Space {
+            namespace,
+            shell,
+            kubeconfig,
+            outside: self.shell.clone(),
+            _folder: folder,
+        })
+    }
+}
+
+/// A namespace for one test.
+pub struct Space {
+    /// Its name.
+    pub namespace: String,
+    /// A shell whose kubeconfig names it.
+    pub shell: Shell,
+    /// That kubeconfig.
+    pub kubeconfig: PathBuf,
+    outside: Shell,
+    _folder: tempfile::TempDir,
+}
+
+impl Space {
+    /// Returns what somebody wants to see after a failure.
+    pub fn scene(&self) -> String {
+        let look = "kubectl get appdeploy,deploy,rs,pod,svc,ing --output wide 2>&1; \
+                    kubectl get events --sort-by=.lastTimestamp 2>&1 | tail -n 15; \
+                    kubectl logs --namespace appdeploy-system deployment/appdeploy-operator --tail 15 2>&1 || true";
+        let seen = self.shell.run(look).unwrap_or_else(|error| format!("{error:#}"));
+        format!("this is how {} looked:\n{seen}", self.namespace)
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        // A namespace that stays is deleted by the next run.
+        let _ = self.outside.run(&format!(
+            "kubectl delete namespace {} --ignore-not-found --timeout=2m",
+            self.namespace
+        ));
+    }
+}

@@ -1,0 +1,77 @@
+//! The cluster: brought up by `testcluster`, with the operator in it.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{Checkout, Shell};
+
+/// What there is to work on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cluster {
+    /// The local one, with a real node: pages answer.
+    Real,
+    /// The local one, with fake nodes: pods only say that they run, the operator's own included.
+    Fake,
+    /// The one of the person's kubeconfig.
+    Current,
+}
+
+impl Cluster {
+    /// Brings the local cluster up, or looks whether the person's own answers.
+    ///
+    /// # Errors
+    /// When `testcluster` fails; it has said why.
+    pub fn up(checkout: &Checkout, current: bool) -> Result<Self> {
+        let mut arguments = vec!["up"];
+        if current {
+            arguments.push("--current");
+        }
+        testcluster(checkout, &arguments)?;
+        Ok(match (current, mode(checkout).as_deref()) {
+            (true, _) => Self::Current,
+            (false, Some("real")) => Self::Real,
+            (false, _) => Self::Fake,
+        })
+    }
+
+    /// Whether the local cluster is there.
+    #[must_use]
+    pub fn is_up(checkout: &Checkout) -> bool {
+        mode(checkout).is_some()
+    }
+}
+
+/// Runs a verb of `testcluster` in the person's sight.
+///
+/// # Errors
+/// When it fails; it has said why.
+pub fn testcluster(checkout: &Checkout, arguments: &[&str]) -> Result<()> {
+    let status = Command::new(checkout.program("testcluster"))
+        .args(arguments)
+        .current_dir(checkout.root())
+        .status()
+        .context("failed to start testcluster")?;
+    if !status.success() {
+        bail!("`testcluster {}` ended with {status}", arguments.join(" "));
+    }
+    Ok(())
+}
+
+/// Returns the image of the operator that is installed, if one is.
+#[must_use]
+pub fn operator_image(shell: &Shell) -> Option<String> {
+    let image = shell
+        .run(
+            "kubectl get deployment appdeploy-operator --namespace appdeploy-system --ignore-not-found \
+             --output jsonpath='{.spec.template.spec.containers[0].image}'",
+        )
+        .ok()?;
+    Some(image).filter(|image| !image.is_empty())
+}
+
+/// What `testcluster` wrote down about its nodes.
+fn mode(checkout: &Checkout) -> Option<String> {
+    let text = std::fs::read_to_string(checkout.state().join("mode")).ok()?;
+    Some(text.trim().to_owned())
+}

@@ -1,0 +1,87 @@
+//! A shell like a person's, in the checkout, with what this checkout built on the PATH.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{Checkout, Cluster};
+
+/// bash with the environment of somebody who followed the guide.
+#[derive(Clone, Debug)]
+pub struct Shell {
+    root: PathBuf,
+    path: OsString,
+    kubeconfig: Option<PathBuf>,
+}
+
+impl Shell {
+    /// Opens a shell for a cluster.
+    ///
+    /// # Errors
+    /// When a folder's name can't be part of a PATH.
+    pub fn new(checkout: &Checkout, cluster: Cluster) -> Result<Self> {
+        let folder = match cluster {
+            Cluster::Current => checkout.built().to_path_buf(),
+            Cluster::Real | Cluster::Fake => checkout.bin(),
+        };
+        let inherited = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths(std::iter::once(folder).chain(std::env::split_paths(&inherited)))
+            .context("failed to set the PATH")?;
+        Ok(Self {
+            root: checkout.root().to_path_buf(),
+            path,
+            kubeconfig: (cluster != Cluster::Current).then(|| checkout.kubeconfig()),
+        })
+    }
+
+    /// Returns the same shell with another kubeconfig.
+    #[must_use]
+    pub fn with_kubeconfig(mut self, file: &Path) -> Self {
+        self.kubeconfig = Some(file.to_path_buf());
+        self
+    }
+
+    /// Returns the command that runs a script, which ends at its first failure.
+    #[must_use]
+    pub fn command(&self, script: &str) -> Command {
+        let mut bash = Command::new("bash");
+        bash.args(["-eu", "-o", "pipefail", "-c", script])
+            .current_dir(&self.root)
+            .env("PATH", &self.path)
+            .stdin(Stdio::null());
+        if let Some(file) = &self.kubeconfig {
+            bash.env("KUBECONFIG", file);
+        }
+        bash
+    }
+
+    /// Runs a script and returns what it printed.
+    ///
+    /// # Errors
+    /// When it fails: with all that it said.
+    pub fn run(&self, script: &str) -> Result<String> {
+        let output = self.command(script).output().context("failed to start bash")?;
+        let out = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !output.status.success() {
+            let err = String::from_utf8_lossy(&output.stderr);
+            bail!("`{script}` ended with {}:\n{out}{err}", output.status);
+        }
+        Ok(out)
+    }
+
+    /// Runs a script in the person's sight, as if typed.
+    ///
+    /// # Errors
+    /// When it fails; it has said why.
+    pub fn show(&self, script: &str) -> Result<()> {
+        writeln!(std::io::stdout(), "\n$ {script}").context("failed to print")?;
+        let status = self.command(script).status().context("failed to start bash")?;
+        if !status.success() {
+            bail!("`{script}` ended with {status}");
+        }
+        Ok(())
+    }
+}
