@@ -125,3 +125,13 @@ pub fn presentable(object: &impl serde::Serialize) -> Value {
     }
     value
 }
+
+/// Names the first few of many.
+pub fn some(names: &[String]) -> String {
+    const NAMED: usize = 5;
+    let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(NAMED) {
+        Some(rest @ 1..) => format!("{shown} and {rest} more"),
+        _ => shown,
+    }
+}

@@ -77,7 +77,7 @@ pub async fn run(mut args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         if args.output.is_some_and(|format| format != Format::Wide) {
             return raw(&args, vec![object], ui);
         }
-        let text = page(&cluster, &object, ui).await?;
+        let text = page(&args, &cluster, &object, ui).await?;
         return ui.print(&text);
     }
     let params = ListParams {
@@ -133,13 +133,20 @@ fn nothing(args: &Args, cluster: &Cluster, ui: &mut Ui) {
 }
 
 /// Returns the page of one app.
-async fn page(cluster: &Cluster, object: &DynamicObject, ui: &Ui) -> Result<String> {
+async fn page(args: &Args, cluster: &Cluster, object: &DynamicObject, ui: &Ui) -> Result<String> {
     let app = app::read(object);
     let now = Timestamp::now();
     let namespace = app.metadata.namespace.clone().unwrap_or_default();
     let children = children::fetch(cluster, &namespace, app.metadata.name.as_deref().unwrap_or_default()).await?;
     let absence = absence(cluster, &[&app], now).await;
-    Ok(page::text(&app, &children, absence, now, &ui.look()))
+    Ok(page::text(
+        &app,
+        args.output == Some(Format::Wide),
+        &children,
+        absence,
+        now,
+        &ui.look(),
+    ))
 }
 
 /// Returns the table of several apps with an explanation for each that is not ready.

@@ -78,33 +78,36 @@ pub async fn ready(
     deadline: Deadline,
     ui: &mut Ui,
 ) -> Result<AppDeploy> {
-    let mut changes = changes(cluster, app::api(&cluster.client, Some(namespace)), name);
+    let api = app::api(&cluster.client, Some(namespace));
+    let mut changes = changes(cluster, api.clone(), name);
     let mut last = None;
-    let mut existed = false;
     loop {
-        let Some(next) = deadline.bound(changes.next()).await else {
-            return Err(timed_out(cluster, name, last.as_ref(), deadline).await);
+        let (object, over) = match deadline.bound(changes.next()).await {
+            Some(next) => (next.transpose()?.flatten(), false),
+            // Nobody is told that something is not ready without a look at it, however short the time was.
+            None if last.is_none() => (cluster.call(api.get_opt(name)).await?, true),
+            None => (None, true),
         };
-        let Some(object) = next.transpose()?.flatten() else {
-            if existed {
-                return Err(Error::failed(format!(
-                    "{} was deleted while waiting for it",
-                    app::title(name)
-                )));
+        if let Some(object) = object {
+            let app = app::read(&object);
+            match verdict(&app) {
+                Verdict::Ready => {
+                    ui.clear_progress();
+                    return Ok(app);
+                }
+                Verdict::Stalled => return Err(stalled(name, &cluster.flag(), &app)),
+                Verdict::Waiting(busy) => ui.progress(&format!("{name}: {busy}")),
             }
-            continue;
-        };
-        existed = true;
-        let app = app::read(&object);
-        match verdict(&app) {
-            Verdict::Ready => {
-                ui.clear_progress();
-                return Ok(app);
-            }
-            Verdict::Stalled => return Err(stalled(name, &cluster.flag(), &app)),
-            Verdict::Waiting(busy) => ui.progress(&format!("{name}: {} ready, {busy}", app::ready(&app))),
+            last = Some(app);
+        } else if last.is_some() && !over {
+            return Err(Error::failed(format!(
+                "{} was deleted while waiting for it",
+                app::title(name)
+            )));
         }
-        last = Some(app);
+        if over {
+            return Err(timed_out(cluster, name, last.as_ref(), deadline).await);
+        }
     }
 }
 
@@ -156,11 +159,16 @@ pub async fn gone<K>(
 where
     K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
 {
-    let mut changes = changes(cluster, api, name);
+    let mut changes = changes(cluster, api.clone(), name);
     let mut last = None;
     loop {
         let Some(next) = deadline.bound(changes.next()).await else {
-            return Ok(last);
+            // The time can be too short for even one answer of the watch.
+            let seen = match last {
+                Some(last) => Some(last),
+                None => cluster.call(api.get_opt(name)).await?,
+            };
+            return Ok(seen.filter(|object| uid.is_none() || object.meta().uid.as_deref() == uid));
         };
         match next.transpose()?.flatten() {
             // Somebody made another of the same name in between: ours is gone.

@@ -240,7 +240,7 @@ fn conditions(page: &mut Page<'_>, app: &AppDeploy, now: Timestamp) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::list::tests::{app, condition, noon};
+    use crate::status::list::tests::{app, cond, noon};
     use serde_json::json;
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
                 "env": [{"name": "A", "value": "1"}, {"name": "DB", "valueFrom": {"secretKeyRef": {"name": "db", "key": "url"}}}],
                 "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}, "healthCheck": {"path": "/healthz"}}),
             &json!({"observedGeneration": 1, "replicas": 2, "readyReplicas": 1, "updatedReplicas": 2, "url": "http://shop.default",
-                "conditions": [condition("Ready", "False", "CrashLoop", "1 of 2 pods keeps crashing")],
+                "conditions": [cond("Ready", "False", "CrashLoop", "1 of 2 pods keeps crashing")],
                 "cause": {"reason": "CrashLoop", "message": "shop-1: exit code 1: no such table", "next": "kubectl logs shop-1 -p"}}),
         );
         let none = Children {

@@ -1,13 +1,16 @@
 //! The table of apps: one row each, and below it a line for each app that is not ready.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crd::AppDeploy;
+use crd::status::condition;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
 use crate::age::age;
 use crate::app;
+use crate::output::some;
 use crate::table::{Cell, Table};
 use crate::ui::Look;
 
@@ -37,6 +40,10 @@ pub fn text(apps: &[AppDeploy], view: View, absence: Option<(String, String)>, n
     let notes = notes(&apps, view, absence.is_some(), look);
     if !notes.is_empty() {
         let _ = write!(text, "\n\n{}", notes.join("\n"));
+    }
+    for (why, names) in hidden(&apps, view) {
+        let note = format!("{}: {why}", some(&names));
+        let _ = write!(text, "\n\n{}", look.sentence("", "note:", &note));
     }
     if let Some((why, next)) = absence {
         let _ = write!(
@@ -102,10 +109,7 @@ fn notes(apps: &[&AppDeploy], view: View, absence: bool, look: &Look) -> Vec<Str
             return None;
         }
         let (why, next) = app::explanation(app)?;
-        let name = match app.namespace() {
-            Some(namespace) if view.namespaces => format!("{namespace}/{}", app.name_any()),
-            _ => app.name_any(),
-        };
+        let name = name(app, view);
         let mut note = look.sentence("", &format!("{name}:"), &why);
         if let Some(next) = next {
             let _ = write!(note, "\n  {} {}", look.label("next:"), look.command(&next));
@@ -119,6 +123,26 @@ fn notes(apps: &[&AppDeploy], view: View, absence: bool, look: &Look) -> Vec<Str
         notes.push(format!("…and {rest} more that are not ready"));
     }
     notes
+}
+
+/// Returns the apps that serve, but are reached by nobody from outside, by the reason for it.
+fn hidden(apps: &[&AppDeploy], view: View) -> BTreeMap<String, Vec<String>> {
+    let mut hidden: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for app in apps {
+        let exposed = app::condition(app, condition::EXPOSED).filter(|exposed| exposed.status == "False");
+        if let Some(exposed) = exposed.filter(|_| app::is_true(app, condition::READY)) {
+            hidden.entry(exposed.message.clone()).or_default().push(name(app, view));
+        }
+    }
+    hidden
+}
+
+/// Returns the name of an app, with its namespace where there are several.
+fn name(app: &AppDeploy, view: View) -> String {
+    match app.namespace() {
+        Some(namespace) if view.namespaces => format!("{namespace}/{}", app.name_any()),
+        _ => app.name_any(),
+    }
 }
 
 #[cfg(test)]
@@ -140,7 +164,7 @@ pub mod tests {
         .unwrap()
     }
 
-    pub fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
+    pub fn cond(kind: &str, status: &str, reason: &str, message: &str) -> Value {
         json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-06-01T11:58:00Z"})
     }
 
@@ -150,7 +174,7 @@ pub mod tests {
             &json!({"image": "ghcr.io/acme/shop:1.4", "port": 8080, "replicas": 3}),
             &json!({
                 "observedGeneration": 1, "replicas": 3, "readyReplicas": 3, "updatedReplicas": 3,
-                "url": "http://shop.default", "address": "10.0.0.7", "conditions": [condition("Ready", "True", "Ready", "")],
+                "url": "http://shop.default", "address": "10.0.0.7", "conditions": [cond("Ready", "True", "Ready", "")],
             }),
         )
     }
@@ -161,7 +185,7 @@ pub mod tests {
             &json!({"image": "nginx:1.99", "port": 80, "replicas": 2}),
             &json!({
                 "observedGeneration": 1, "replicas": 2, "readyReplicas": 0, "updatedReplicas": 2, "url": "http://blog.default",
-                "conditions": [condition("Ready", "False", "ImageNotFound", "image nginx:1.99 does not exist"), condition("Stalled", "True", "ImageNotFound", "")],
+                "conditions": [cond("Ready", "False", "ImageNotFound", "image nginx:1.99 does not exist"), cond("Stalled", "True", "ImageNotFound", "")],
                 "cause": {"reason": "ImageNotFound", "message": "image nginx:1.99 does not exist", "next": "kubectl edit appdeploy blog"},
             }),
         )
@@ -173,7 +197,7 @@ pub mod tests {
             &json!({"image": "busybox"}),
             &json!({
                 "observedGeneration": 1, "replicas": 1, "readyReplicas": 0,
-                "conditions": [condition("Ready", "False", "Progressing", "0 of 1 pods are ready"), condition("Reconciling", "True", "Progressing", "")],
+                "conditions": [cond("Ready", "False", "Progressing", "0 of 1 pods are ready"), cond("Reconciling", "True", "Progressing", "")],
             }),
         )
     }
@@ -255,7 +279,7 @@ pub mod tests {
             &json!({"image": "nginx", "port": 80}),
             &json!({
                 "observedGeneration": 1, "readyReplicas": 1, "url": format!("https://{}.example.com", "x".repeat(50)),
-                "conditions": [condition("Ready", "True", "Ready", "")],
+                "conditions": [cond("Ready", "True", "Ready", "")],
             }),
         );
         let text = text(

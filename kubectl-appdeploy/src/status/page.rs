@@ -15,6 +15,7 @@ use crate::ui::Look;
 /// Returns the page.
 pub fn text(
     app: &AppDeploy,
+    wide: bool,
     children: &Children,
     absence: Option<(String, String)>,
     now: Timestamp,
@@ -22,10 +23,12 @@ pub fn text(
 ) -> String {
     let view = View {
         namespaces: false,
-        wide: false,
+        wide,
         headers: true,
     };
-    let mut text = list::table(&[app], view, now).fit("URL", look.width).text(look.color);
+    let table = list::table(&[app], view, now);
+    let table = if wide { table } else { table.fit("URL", look.width) };
+    let mut text = table.text(look.color);
     let explanation = absence
         .map(|(why, next)| (why, Some(next)))
         .or_else(|| app::explanation(app));
@@ -52,7 +55,7 @@ pub fn text(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::list::tests::{app, broken, condition as cond, healthy, noon};
+    use crate::status::list::tests::{app, broken, cond, healthy, noon};
     use serde_json::{Value, json};
 
     fn meta(name: &str, owner: &str) -> Value {
@@ -90,7 +93,7 @@ mod tests {
             pod("blog-5d4-a", Some("ImagePullBackOff")),
             pod("blog-5d4-b", Some("ErrImagePull")),
         ]);
-        insta::assert_snapshot!(text(&broken(), &children, None, noon(), &Look { width: Some(80), ..Look::default() }), @r"
+        insta::assert_snapshot!(text(&broken(), false, &children, None, noon(), &Look { width: Some(80), ..Look::default() }), @r"
         NAME   READY   REASON          URL                   AGE
         blog   0/2     ImageNotFound   http://blog.default   12h
 
@@ -112,7 +115,7 @@ mod tests {
         let mut children = children(vec![]);
         let no = || "n/a (forbidden)".to_owned();
         (children.ingresses, children.replica_sets, children.pods) = (Err(no()), Err(no()), Err(no()));
-        insta::assert_snapshot!(text(&broken(), &children, None, noon(), &Look { width: Some(80), ..Look::default() }), @r"
+        insta::assert_snapshot!(text(&broken(), false, &children, None, noon(), &Look { width: Some(80), ..Look::default() }), @r"
         NAME   READY   REASON          URL                   AGE
         blog   0/2     ImageNotFound   http://blog.default   12h
 
@@ -132,7 +135,7 @@ mod tests {
     fn many_pods_are_counted_and_those_in_trouble_shown() {
         let mut pods: Vec<Value> = (0..30).map(|n| pod(&format!("blog-5d4-{n:02}"), None)).collect();
         pods.push(pod("blog-5d4-zz", Some("CrashLoopBackOff")));
-        let text = text(&broken(), &children(pods), None, noon(), &Look::default());
+        let text = text(&broken(), false, &children(pods), None, noon(), &Look::default());
         assert!(text.contains("blog-5d4-zz"), "{text}");
         assert!(text.contains("…and 21 more"), "{text}");
     }
@@ -146,8 +149,8 @@ mod tests {
             "conditions": [cond("Ready", "True", "Ready", ""), cond("Exposed", "False", "NoIngressClass", "no IngressClass applies: the app is reached inside the cluster only")]}),
         );
         app.metadata.uid = Some("blog".to_owned());
-        let text = text(&app, &children(vec![]), None, noon(), &Look::default());
+        let text = text(&app, false, &children(vec![]), None, noon(), &Look::default());
         assert!(text.contains("note: no IngressClass applies"), "{text}");
-        assert!(!super::text(&healthy(), &children(vec![]), None, noon(), &Look::default()).contains("why:"));
+        assert!(!super::text(&healthy(), false, &children(vec![]), None, noon(), &Look::default()).contains("why:"));
     }
 }

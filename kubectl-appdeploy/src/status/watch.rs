@@ -93,7 +93,7 @@ async fn screen(args: &Args, cluster: &Cluster, wakes: impl Stream<Item = Result
         let apps: Vec<AppDeploy> = known.apps.values().map(app::read).collect();
         let text = match (&args.name, known.apps.values().next()) {
             (Some(name), None) => format!("{} is gone", app::title(name)),
-            (Some(_), Some(object)) => super::page(cluster, object, ui).await?,
+            (Some(_), Some(object)) => super::page(args, cluster, object, ui).await?,
             (None, None) => "No apps found.".to_owned(),
             (None, Some(_)) => super::list(args, cluster, &apps, ui).await,
         };

@@ -8,6 +8,7 @@ use kube::api::DynamicObject;
 
 use super::survey::Found;
 use crate::manifests::Kind;
+use crate::output::some;
 
 /// What the person said about what holds data.
 #[derive(Clone, Copy, Debug, Default)]
@@ -142,16 +143,6 @@ fn places(apps: &[DynamicObject]) -> String {
         format!("{} namespaces", namespaces.len())
     };
     format!("{} in {scope}: {}", count(apps.len()), some(&names))
-}
-
-/// Names the first few of many.
-fn some(names: &[String]) -> String {
-    const NAMED: usize = 5;
-    let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    match names.len().checked_sub(NAMED) {
-        Some(rest @ 1..) => format!("{shown} and {rest} more"),
-        _ => shown,
-    }
 }
 
 #[cfg(test)]
