@@ -13,6 +13,7 @@ mod kubelet;
 mod layout;
 mod leftovers;
 mod machine;
+mod mode;
 mod network;
 mod node;
 mod packages;
@@ -35,69 +36,15 @@ pub(crate) use layout::Layout;
 pub(crate) use ui::Ui;
 
 use daemons::Daemons;
+use mode::Mode;
 
-/// Which kind of nodes the cluster has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// A kubelet with containers: pages answer.
-    Real,
-    /// kwok's: pods say that they run, and nothing does.
-    Fake,
-}
-
-impl Mode {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Real => "real",
-            Self::Fake => "fake",
-        }
-    }
-
-    const fn components(self) -> &'static [Component] {
-        match self {
-            Self::Real => &[
-                Component::ControlPlane,
-                Component::Node,
-                Component::Containerd,
-                Component::Registry,
-                Component::CoreDns,
-            ],
-            Self::Fake => &[Component::ControlPlane, Component::Kwok],
-        }
-    }
-
-    /// The programs that run, in the order in which they end.
-    const fn daemons(self) -> &'static [&'static str] {
-        match self {
-            Self::Real => &[
-                "traefik",
-                "coredns",
-                "kubelet",
-                "kube-proxy",
-                "containerd",
-                "registry",
-                "kube-scheduler",
-                "kube-controller-manager",
-                "kube-apiserver",
-                "etcd",
-            ],
-            Self::Fake => &[
-                "kwok",
-                "kube-scheduler",
-                "kube-controller-manager",
-                "kube-apiserver",
-                "etcd",
-            ],
-        }
-    }
-
-    /// Reads what an earlier command wrote down.
-    fn of(layout: &Layout) -> Option<Self> {
-        let text = fs::read_to_string(layout.at("mode")).ok()?;
-        [Self::Real, Self::Fake]
-            .into_iter()
-            .find(|mode| text.trim() == mode.name())
-    }
+/// What a person asks of a cluster.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wish {
+    /// Fake nodes even where a real one is possible.
+    pub(crate) fake: bool,
+    /// Images that the cluster's registry does not have come from the public ones.
+    pub(crate) public_registries: bool,
 }
 
 /// Builds Kubernetes' programs if need be, and returns their folder.
@@ -106,10 +53,10 @@ pub(crate) fn kube_bin() -> Result<PathBuf> {
 }
 
 /// Brings the cluster up. One that is up stays as it is; of one that is half up, the other half follows.
-pub(crate) fn up(layout: &Layout, fake: bool, ui: &Ui) -> Result<()> {
+pub(crate) fn up(layout: &Layout, wish: Wish, ui: &Ui) -> Result<()> {
     layout::create(&layout.state)?;
     let _lock = lock(layout, ui)?;
-    let reason = if fake {
+    let reason = if wish.fake {
         Some("asked for with --fake")
     } else {
         machine::why_no_node()
@@ -127,6 +74,9 @@ pub(crate) fn up(layout: &Layout, fake: bool, ui: &Ui) -> Result<()> {
     let mut daemons = Daemons::load(layout);
     daemons.end_strays(layout, mode.daemons());
     if healthy(layout, mode, &daemons) {
+        if mode == Mode::Real {
+            containerd::mirrors(layout, wish.public_registries)?;
+        }
         ui.say(&greeting(layout, mode, reason, "is up already"));
         return Ok(());
     }
@@ -138,7 +88,7 @@ pub(crate) fn up(layout: &Layout, fake: bool, ui: &Ui) -> Result<()> {
     layout.write("mode", mode.name())?;
     credentials::ensure(layout)?;
     match mode {
-        Mode::Real => real(layout, &programs, &mut daemons, ui)?,
+        Mode::Real => real(layout, wish, &programs, &mut daemons, ui)?,
         Mode::Fake => {
             ui.step("control plane", || plane::up(layout, mode, &programs, &mut daemons))?;
             ui.step("fake nodes", || fake::up(layout, &programs, &mut daemons))?;
@@ -148,7 +98,7 @@ pub(crate) fn up(layout: &Layout, fake: bool, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-fn real(layout: &Layout, programs: &Binaries, daemons: &mut Daemons, ui: &Ui) -> Result<()> {
+fn real(layout: &Layout, wish: Wish, programs: &Binaries, daemons: &mut Daemons, ui: &Ui) -> Result<()> {
     let traefik = ingress::ensure(&layout.cache, ui)?;
     // Before the control plane: it advertises the address that this puts on a link of its own.
     ui.step("network, and cleaning up after an earlier node", || {
@@ -167,6 +117,7 @@ fn real(layout: &Layout, programs: &Binaries, daemons: &mut Daemons, ui: &Ui) ->
     if !filled {
         images::build(layout, ui)?;
     }
+    containerd::mirrors(layout, wish.public_registries)?;
     ui.step("node", || node::up(layout, programs, daemons))?;
     let kubectl = || plane::kubectl(layout, programs);
     ui.step("cluster DNS and ingress", || {

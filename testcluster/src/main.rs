@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::local::{Layout, Ui};
+use crate::local::{Layout, Ui, Wish};
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
@@ -31,6 +31,9 @@ enum Command {
         /// Fake nodes even where a real one is possible.
         #[arg(long, conflicts_with = "current")]
         fake: bool,
+        /// Let the node ask the public registries too for images that the cluster's own does not have.
+        #[arg(long, conflicts_with = "current")]
+        public_registries: bool,
     },
     /// End the cluster, and leave nothing of it but its downloads.
     Down,
@@ -71,7 +74,18 @@ fn run(cli: Cli, ui: &Ui) -> Result<()> {
     let layout = || Layout::find(cli.state_dir.clone());
     match cli.command {
         Command::Up { current: true, .. } => print(&local::check_current()?),
-        Command::Up { fake, .. } => local::up(&layout()?, fake, ui),
+        Command::Up {
+            fake,
+            public_registries,
+            ..
+        } => local::up(
+            &layout()?,
+            Wish {
+                fake,
+                public_registries,
+            },
+            ui,
+        ),
         Command::Down => local::down(&layout()?, ui),
         Command::Status => print(&local::status(&layout()?)?),
         Command::KubeBin => print(&local::kube_bin()?.display().to_string()),

@@ -14,7 +14,6 @@ pub(crate) const CNI_RESULTS: &str = "/var/lib/cni/results";
 
 /// Writes the configuration and returns its path.
 pub(crate) fn configure(layout: &Layout) -> Result<std::path::PathBuf> {
-    mirrors(layout)?;
     network(layout)?;
     let runc = tool::find("runc").context("runc is missing: `apt-get install runc`")?;
     let text = format!(
@@ -76,13 +75,17 @@ pub(crate) fn socket() -> std::path::PathBuf {
     layout::run("containerd.sock")
 }
 
-/// Every public registry is answered by the cluster's own. `server` is what containerd asks when no mirror has the
-/// image: the same one again, so that a missing image is "not found" at once instead of a wait for the internet.
-fn mirrors(layout: &Layout) -> Result<()> {
+/// Lets the cluster's own registry answer for every public one; containerd reads this at each pull. `server` is what it
+/// asks when no mirror has the image: without `public` the same one again, so that a missing image is "not found" at
+/// once instead of a wait for the internet.
+pub(crate) fn mirrors(layout: &Layout, public: bool) -> Result<()> {
     let address = registry::ADDRESS;
-    let text = format!(
-        "server = \"http://{address}\"\n\n[host.\"http://{address}\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
-    );
+    let server = if public {
+        String::new()
+    } else {
+        format!("server = \"http://{address}\"\n\n")
+    };
+    let text = format!("{server}[host.\"http://{address}\"]\n  capabilities = [\"pull\", \"resolve\"]\n");
     for host in ["_default", "docker.io"] {
         layout.write(&format!("containerd/mirrors/{host}/hosts.toml"), &text)?;
     }

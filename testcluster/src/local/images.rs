@@ -73,6 +73,7 @@ pub(crate) fn seed(layout: &Layout) -> Result<bool> {
 
 /// Builds the images, pushes them to the running registry, and keeps its folder for the next cluster.
 pub(crate) fn build(layout: &Layout, ui: &Ui) -> Result<()> {
+    packages::ensure_buildah(ui)?;
     packages::ensure_compiler(ui)?;
     for image in &IMAGES {
         ui.step(&format!("making the image {}", image.name), || build_one(layout, image))

@@ -12,7 +12,7 @@ struct Needed {
 }
 
 /// What the node itself needs.
-const NODE: [Needed; 6] = [
+const NODE: [Needed; 4] = [
     Needed {
         sign: "ip",
         package: "iproute2",
@@ -28,14 +28,6 @@ const NODE: [Needed; 6] = [
     Needed {
         sign: "/usr/lib/cni/ptp",
         package: "containernetworking-plugins",
-    },
-    Needed {
-        sign: "/bin/busybox",
-        package: "busybox-static",
-    },
-    Needed {
-        sign: "buildah",
-        package: "buildah",
     },
 ];
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use anyhow::Result;
 use testcluster::binaries::{Binaries, Program};
 
-use super::Mode;
 use super::daemons::{self, Daemons};
 use super::layout::Layout;
+use super::mode::Mode;
 use super::network::{API_PORT, NODE_IP, SERVICE_CIDR};
 use super::tool::Tool;
 

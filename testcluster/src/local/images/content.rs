@@ -37,48 +37,36 @@ pub(super) fn pause(root: &Path, scratch: &Path) -> Result<()> {
 }
 
 /// The busybox image: Debian's static busybox, a link for each applet, and the folders that programs expect.
-pub(super) fn busybox(root: &Path, _scratch: &Path) -> Result<()> {
-    shell(root)?;
+/// (Debian 12's `wget` crashes with `-T`; `timeout 5 wget …` does the same.)
+pub(super) fn busybox(root: &Path, scratch: &Path) -> Result<()> {
+    shell(root, scratch)?;
     users(root)
 }
 
 /// The nginx image: Debian's nginx with the libraries that it links to, laid out as the public image is.
 pub(super) fn nginx(root: &Path, scratch: &Path) -> Result<()> {
-    let debs = layout_debs(scratch)?;
-    let fetch = |names: &[String]| {
-        Tool::new("apt-get")
-            .arg("download")
-            .args(names)
-            .dir(&debs)
-            .run()
-            .map(drop)
-    };
-    fetch(&["nginx".into(), "nginx-common".into()])
-        // The lists of a fresh machine are empty.
-        .or_else(|_| {
-            Tool::new("apt-get").arg("update").run()?;
-            fetch(&["nginx".into(), "nginx-common".into()])
-        })?;
-    let deb = files(&debs)?
-        .into_iter()
-        .find(|file| file.to_string_lossy().contains("/nginx_"));
+    let unpacked = scratch.join("nginx");
+    let debs = unpack(&["nginx", "nginx-common"], &unpacked)?;
+    let deb = debs.iter().find(|file| file.to_string_lossy().contains("/nginx_"));
     let deb = deb.context("apt-get downloaded no nginx package")?;
-    fetch(&libraries(
-        &Tool::new("dpkg-deb").arg("-f").arg(deb).arg("Depends").run()?,
-    ))?;
-    // Unpacked beside the root: only what runs goes into the image, no documentation.
-    let unpacked = scratch.join("unpacked");
-    for deb in files(&debs)? {
-        Tool::new("dpkg-deb").arg("-x").arg(deb).arg(&unpacked).run()?;
-    }
-    for dir in ["lib", "lib64", "usr/lib", "usr/sbin/nginx", "etc/nginx/mime.types"] {
-        if unpacked.join(dir).exists() {
-            let target = root.join(dir);
+    let depends = Tool::new("dpkg-deb").arg("-f").arg(deb).arg("Depends").run()?;
+    unpack(&libraries(&depends), &unpacked)?;
+    // Only what runs goes into the image, no documentation.
+    for path in [
+        "lib",
+        "lib64",
+        "usr/lib",
+        "usr/lib64",
+        "usr/sbin/nginx",
+        "etc/nginx/mime.types",
+    ] {
+        if unpacked.join(path).exists() {
+            let target = root.join(path);
             layout::create(target.parent().unwrap_or(root))?;
-            Tool::new("cp").arg("-a").arg(unpacked.join(dir)).arg(target).run()?;
+            Tool::new("cp").arg("-a").arg(unpacked.join(path)).arg(target).run()?;
         }
     }
-    shell(root)?;
+    shell(root, scratch)?;
     users(root)?;
     for path in [
         "etc/nginx/nginx.conf",
@@ -94,10 +82,19 @@ pub(super) fn nginx(root: &Path, scratch: &Path) -> Result<()> {
     link("/dev/stderr", &root.join("var/log/nginx/error.log"))
 }
 
-fn layout_debs(scratch: &Path) -> Result<PathBuf> {
-    let debs = scratch.join("debs");
+/// Downloads Debian packages and unpacks them into `dir`; nothing is installed. Returns their files.
+fn unpack(names: &[impl AsRef<str>], dir: &Path) -> Result<Vec<PathBuf>> {
+    let debs = dir.join("debs");
     layout::create(&debs)?;
-    Ok(debs)
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    let fetch = || Tool::new("apt-get").arg("download").args(&names).dir(&debs).run();
+    // The lists of a fresh machine are empty, and of an old one name packages that are gone.
+    fetch().or_else(|_| Tool::new("apt-get").arg("update").run().and_then(|_| fetch()))?;
+    let files = files(&debs)?;
+    for deb in &files {
+        Tool::new("dpkg-deb").arg("-x").arg(deb).arg(dir).run()?;
+    }
+    Ok(files)
 }
 
 /// Returns the library packages of a `Depends` line; the first of alternatives.
@@ -112,11 +109,19 @@ fn libraries(depends: &str) -> Vec<String> {
     names
 }
 
-fn shell(root: &Path) -> Result<()> {
+fn shell(root: &Path, scratch: &Path) -> Result<()> {
+    // Not this machine's own: that may be the package with libraries.
+    let unpacked = scratch.join("busybox");
+    unpack(&["busybox-static"], &unpacked)?;
     let bin = root.join("bin");
     layout::create(&bin)?;
     let busybox = bin.join("busybox");
-    fs::copy("/bin/busybox", &busybox).context("failed to copy /bin/busybox")?;
+    let from = ["bin/busybox", "usr/bin/busybox"].map(|path| unpacked.join(path));
+    let from = from
+        .iter()
+        .find(|file| file.exists())
+        .context("busybox-static holds no busybox")?;
+    fs::copy(from, &busybox).with_context(|| format!("failed to copy {}", from.display()))?;
     for applet in Tool::new(&busybox)
         .arg("--list")
         .run()?
