@@ -79,6 +79,8 @@ pub struct Record {
     pub request: Request,
     /// When it came.
     pub at: Instant,
+    /// The rule that decided about it.
+    pub rule: Option<RuleId>,
     /// The HTTP status that the API server answered with; nothing if it was not asked, or has not
     /// answered yet.
     pub status: Option<u16>,
@@ -156,8 +158,8 @@ impl Proxy {
         format!("https://{}", self.address)
     }
 
-    /// Adds a rule. Where several match a request, the one that was added first decides, until its
-    /// turn is over.
+    /// Adds a rule. Where several match a request, the one that was added first, of those whose
+    /// turn it is, decides.
     #[expect(
         clippy::must_use_candidate,
         reason = "most rules stand until the test ends, and are never removed"
@@ -190,7 +192,23 @@ impl Proxy {
     /// Returns all requests that came, in their order.
     #[must_use]
     pub fn records(&self) -> Vec<Record> {
-        self.script.records()
+        self.script.state().records().to_vec()
+    }
+
+    /// Returns how often a rule did something: with requests, or with events if it is about events.
+    /// So a test can tell a lie that was survived from one that was never told.
+    #[must_use]
+    pub fn hits(&self, rule: RuleId) -> usize {
+        self.script.state().hits(rule)
+    }
+
+    /// Waits until a rule did something at least `times` times.
+    ///
+    /// # Errors
+    /// When it does not within `patience`.
+    pub fn wait_for_hits(&self, patience: Duration, rule: RuleId, times: usize) -> Result<(), Error> {
+        let hit = self.script.wait_for(patience, |state| state.hits(rule) >= times);
+        if hit { Ok(()) } else { Err(self.missing(patience)) }
     }
 
     /// Waits until the requests that came satisfy `wanted`, and returns them.
@@ -198,18 +216,23 @@ impl Proxy {
     /// # Errors
     /// When they don't within `patience`.
     pub fn wait_for(&self, patience: Duration, wanted: impl Fn(&[Record]) -> bool) -> Result<Vec<Record>, Error> {
-        match self.script.wait_for(patience, wanted) {
-            (true, records) => Ok(records),
-            (false, records) => {
-                let last = records.iter().rev().take(5).map(|record| {
-                    let Request { method, path, .. } = &record.request;
-                    format!("{method} {path} {:?}", record.told)
-                });
-                Err(Error::Missing {
-                    after: patience,
-                    last: last.collect::<Vec<_>>().join(", "),
-                })
-            }
+        let came = self.script.wait_for(patience, |state| wanted(state.records()));
+        if came {
+            Ok(self.records())
+        } else {
+            Err(self.missing(patience))
+        }
+    }
+
+    fn missing(&self, after: Duration) -> Error {
+        let records = self.records();
+        let last = records.iter().rev().take(5).map(|record| {
+            let Request { method, path, .. } = &record.request;
+            format!("{method} {path} {:?}", record.told)
+        });
+        Error::Missing {
+            after,
+            last: last.collect::<Vec<_>>().join(", "),
         }
     }
 }

@@ -204,10 +204,20 @@ fn an_answer_is_edited() {
     assert_eq!(names(&list()), ["one", "three"]);
     stage.proxy.remove(rename);
 
-    stage
-        .proxy
-        .add(Rule::new(lists, Action::Edit(vec![Edit::Body("no JSON".into())])));
+    let garble = stage.proxy.add(Rule::new(
+        lists.clone(),
+        Action::Edit(vec![Edit::Body("no JSON".into())]),
+    ));
     assert_eq!(list(), "no JSON");
+    stage.proxy.remove(garble);
+
+    let nothing = Edit::Replace("/items/7/metadata/name".into(), json!("seven"));
+    stage.proxy.add(Rule::new(lists, Action::Edit(vec![nothing])));
+    let refused = stage
+        .kubectl
+        .run(&["get", "--raw", "/api/v1/namespaces/edit/configmaps"])
+        .unwrap_err();
+    assert!(refused.to_string().contains("has no /items/7"), "{refused}");
 }
 
 #[test]
@@ -246,6 +256,7 @@ fn a_frozen_watch_stays_open_and_hears_everything_later() {
     let freeze = stage.proxy.add(Rule::new(watches(), Action::FreezeWatches));
     stage.create("two").unwrap();
     stage.create("three").unwrap();
+    stage.proxy.wait_for_hits(PATIENCE, freeze, 1).unwrap();
     watch.hears_nothing();
     // One that opens meanwhile is frozen from the start.
     let mut late = stage.watch();
@@ -263,16 +274,18 @@ fn events_are_hidden_from_open_watches() {
     stage.create("one").unwrap();
     assert_eq!(watch.next(), ["ADDED", "one"]);
     let deleted = Events::of_type("DELETED").named("one");
-    stage
+    let hide = stage
         .proxy
         .add(Rule::new(watches(), Action::HideEvents(deleted)).first(1));
     stage.delete("one");
+    stage.proxy.wait_for_hits(PATIENCE, hide, 1).unwrap();
     stage.create("two").unwrap();
     assert_eq!(watch.next(), ["ADDED", "two"]);
     stage.create("one").unwrap();
     assert_eq!(watch.next(), ["ADDED", "one"]);
     stage.delete("one");
     assert_eq!(watch.next(), ["DELETED", "one"], "only the first was to be hidden");
+    assert_eq!(stage.proxy.hits(hide), 1);
 }
 
 #[test]

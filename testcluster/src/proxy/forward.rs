@@ -3,11 +3,12 @@
 use std::io;
 use std::sync::Arc;
 
-use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue};
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
+use serde_json::Value;
 
 use super::RuleId;
 use super::events::filter;
@@ -46,10 +47,10 @@ pub(super) async fn forward(
             pass(send().await?, None)
         }
         Some((_, Action::Edit(edits))) => edit(send().await?, &edits).await?,
-        Some((_, Action::Answer(answer))) => write(&answer)?,
+        Some((_, Action::Answer(answer))) => write(&answer),
         Some((_, Action::ForwardThenAnswer(answer))) => {
             send().await?.into_body().collect().await?;
-            write(&answer)?
+            write(&answer)
         }
         Some((_, Action::Disconnect)) => return Err(lie("disconnected")),
         Some((_, Action::ForwardThenDisconnect)) => {
@@ -90,43 +91,56 @@ async fn hang(script: &Script, id: RuleId) {
     while script.stands(id) && rules.changed().await.is_ok() {}
 }
 
-fn write(answer: &Answer) -> Result<Response<Body>, Problem> {
-    let mut response = Response::new(full(answer.body.clone().into()));
-    *response.status_mut() = StatusCode::from_u16(answer.status)?;
+/// Returns the answer of a rule that can't be followed: a test whose lie was not told must not pass.
+fn wrong(problem: &str) -> Response<Body> {
+    let message = format!("a rule of the lying proxy can't be followed: {problem}");
+    let mut response = Response::new(full(Answer::refusal(500, "InternalError", &message).body.into()));
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response
+}
+
+fn write(answer: &Answer) -> Response<Body> {
+    let mut response = Response::builder().status(answer.status);
     for (name, value) in &answer.headers {
-        response
-            .headers_mut()
-            .append(HeaderName::try_from(name)?, HeaderValue::try_from(value)?);
+        response = response.header(name, value);
     }
-    Ok(response)
+    let response = response.body(full(answer.body.clone().into()));
+    response.unwrap_or_else(|error| wrong(&error.to_string()))
 }
 
 async fn edit(response: Response<Incoming>, edits: &[Edit]) -> Result<Response<Body>, Problem> {
     let (mut parts, body) = response.into_parts();
-    let mut body = body.collect().await?.to_bytes();
-    for edit in edits {
-        body = match edit {
-            Edit::Body(text) => text.clone().into(),
-            Edit::Replace(pointer, value) => {
-                let mut json: serde_json::Value = serde_json::from_slice(&body)?;
-                if let Some(place) = json.pointer_mut(pointer) {
-                    *place = value.clone();
-                }
-                json.to_string().into()
-            }
-            Edit::HideItem(name) => {
-                let mut json: serde_json::Value = serde_json::from_slice(&body)?;
-                if let Some(items) = json.pointer_mut("/items").and_then(serde_json::Value::as_array_mut) {
-                    items.retain(|item| {
-                        item.pointer("/metadata/name").and_then(serde_json::Value::as_str) != Some(name)
-                    });
-                }
-                json.to_string().into()
-            }
-        };
-    }
+    let body = body.collect().await?.to_bytes();
     parts.headers.remove(CONTENT_LENGTH);
-    Ok(Response::from_parts(parts, full(body)))
+    Ok(match edits.iter().try_fold(body, |body, edit| apply(&body, edit)) {
+        Ok(body) => Response::from_parts(parts, full(body)),
+        Err(problem) => wrong(&problem),
+    })
+}
+
+/// Returns `body` with one edit made.
+fn apply(body: &[u8], edit: &Edit) -> Result<Bytes, String> {
+    let parse = || serde_json::from_slice::<Value>(body).map_err(|error| format!("the answer is no JSON: {error}"));
+    match edit {
+        Edit::Body(text) => Ok(text.clone().into()),
+        Edit::Replace(pointer, value) => {
+            let mut json = parse()?;
+            let place = json
+                .pointer_mut(pointer)
+                .ok_or_else(|| format!("the answer has no {pointer}"))?;
+            *place = value.clone();
+            Ok(json.to_string().into())
+        }
+        Edit::HideItem(name) => {
+            let mut json = parse()?;
+            let items = json
+                .get_mut("items")
+                .and_then(Value::as_array_mut)
+                .ok_or("the answer is no list")?;
+            items.retain(|item| item.pointer("/metadata/name").and_then(Value::as_str) != Some(name));
+            Ok(json.to_string().into())
+        }
+    }
 }
 
 fn full(bytes: Bytes) -> Body {

@@ -215,7 +215,8 @@ impl Answer {
     }
 }
 
-/// A change to an answer.
+/// A change to an answer. One that can't be made, because there is nothing to change, turns the
+/// answer into a 500 that says so: a mistake in a test is not to look like a healthy API server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Edit {
     /// Puts a value in the place of what a JSON pointer points to, such as `/items/0/spec/replicas`.

@@ -14,22 +14,50 @@ use super::{Record, RuleId};
 #[derive(Debug)]
 pub(super) struct Script {
     state: Mutex<State>,
-    recorded: Condvar,
+    written: Condvar,
     rules_changed: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     rules: BTreeMap<RuleId, Counted>,
     records: Vec<Record>,
     watches: BTreeMap<usize, OpenWatch>,
     next: usize,
 }
 
+impl State {
+    /// Returns the rules about `request` that stand, the oldest first.
+    fn standing<'a>(&'a mut self, request: &'a Request) -> impl Iterator<Item = (&'a RuleId, &'a mut Counted)> {
+        let rules = self.rules.iter_mut();
+        rules.filter(|(_, counted)| counted.stands && counted.rule.requests.contain(request))
+    }
+
+    pub(super) fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// Returns how often a rule did something.
+    pub(super) fn hits(&self, id: RuleId) -> usize {
+        self.rules.get(&id).map_or(0, |counted| counted.hits)
+    }
+}
+
 #[derive(Debug)]
 struct Counted {
     rule: Rule,
+    /// A rule that was removed is kept for what it did.
+    stands: bool,
     matched: usize,
+    hits: usize,
+}
+
+impl Counted {
+    /// Counts one that matches, and returns whether it is its turn.
+    fn count(&mut self) -> bool {
+        self.matched += 1;
+        self.rule.turn.is(self.matched)
+    }
 }
 
 #[derive(Debug)]
@@ -50,7 +78,7 @@ impl Script {
     pub(super) fn new() -> Self {
         Self {
             state: Mutex::default(),
-            recorded: Condvar::new(),
+            written: Condvar::new(),
             rules_changed: watch::Sender::new(()),
         }
     }
@@ -60,17 +88,30 @@ impl Script {
             let mut state = self.state();
             state.next += 1;
             let id = RuleId(state.next);
-            state.rules.insert(id, Counted { rule, matched: 0 });
+            state.rules.insert(
+                id,
+                Counted {
+                    rule,
+                    stands: true,
+                    matched: 0,
+                    hits: 0,
+                },
+            );
             id
         };
         self.rules_changed.send_replace(());
         id
     }
 
+    /// Removes one rule, or all.
     pub(super) fn remove(&self, id: Option<RuleId>) {
-        match id {
-            Some(id) => drop(self.state().rules.remove(&id)),
-            None => self.state().rules.clear(),
+        for (_, counted) in self
+            .state()
+            .rules
+            .iter_mut()
+            .filter(|(is, _)| id.is_none_or(|id| **is == id))
+        {
+            counted.stands = false;
         }
         self.rules_changed.send_replace(());
     }
@@ -81,59 +122,50 @@ impl Script {
     }
 
     pub(super) fn stands(&self, id: RuleId) -> bool {
-        self.state().rules.contains_key(&id)
+        self.state().rules.get(&id).is_some_and(|counted| counted.stands)
     }
 
     /// Writes a request down, and returns its place in the record with what is to be done with it:
     /// the oldest rule whose turn it is decides.
     pub(super) fn decide(&self, request: &Request) -> (usize, Option<(RuleId, Action)>) {
         let mut state = self.state();
-        state.records.push(Record {
-            request: request.clone(),
-            at: Instant::now(),
-            status: None,
-            told: None,
-        });
-        let place = state.records.len() - 1;
         let mut decided = None;
-        for (id, counted) in &mut state.rules {
+        for (id, counted) in state.standing(request) {
             let of_events = matches!(counted.rule.action, Action::FreezeWatches | Action::HideEvents(_));
-            if of_events || !counted.rule.requests.contain(request) {
-                continue;
-            }
-            counted.matched += 1;
-            if decided.is_none() && counted.rule.turn.is(counted.matched) {
+            // The others count it too: "the second create" is that, whatever became of the first.
+            if !of_events && counted.count() && decided.is_none() {
+                counted.hits += 1;
                 decided = Some((*id, counted.rule.action.clone()));
             }
         }
-        self.recorded.notify_all();
-        (place, decided)
+        let rule = decided.as_ref().map(|(id, _)| *id);
+        state.records.push(Record {
+            request: request.clone(),
+            at: Instant::now(),
+            rule,
+            status: None,
+            told: None,
+        });
+        self.written.notify_all();
+        (state.records.len() - 1, decided)
     }
 
     /// Decides about an event of a watch. Asked again about the same event only after `Freeze`.
     pub(super) fn judge(&self, request: &Request, event: &serde_json::Value) -> Verdict {
         let mut state = self.state();
-        let mut rules = state
-            .rules
-            .values_mut()
-            .filter(|counted| counted.rule.requests.contain(request));
-        if rules.any(|counted| counted.rule.action == Action::FreezeWatches) {
+        self.written.notify_all();
+        let mut rules = state.standing(request);
+        if let Some((_, frozen)) = rules.find(|(_, counted)| counted.rule.action == Action::FreezeWatches) {
+            frozen.hits += 1;
             return Verdict::Freeze;
         }
+        drop(rules);
         let mut verdict = Verdict::Pass;
-        for counted in state
-            .rules
-            .values_mut()
-            .filter(|counted| counted.rule.requests.contain(request))
-        {
-            let Action::HideEvents(events) = &counted.rule.action else {
-                continue;
-            };
-            if events.contain(event) {
-                counted.matched += 1;
-                if counted.rule.turn.is(counted.matched) {
-                    verdict = Verdict::Hide;
-                }
+        for (_, counted) in state.standing(request) {
+            let matches = matches!(&counted.rule.action, Action::HideEvents(events) if events.contain(event));
+            if matches && counted.count() && verdict == Verdict::Pass {
+                counted.hits += 1;
+                verdict = Verdict::Hide;
             }
         }
         verdict
@@ -145,20 +177,16 @@ impl Script {
             record.status = status.or(record.status);
             record.told = told.or(record.told);
         }
-        self.recorded.notify_all();
+        self.written.notify_all();
     }
 
-    pub(super) fn records(&self) -> Vec<Record> {
-        self.state().records.clone()
-    }
-
-    /// Waits until the record satisfies `wanted`; returns whether it did, and the record.
-    pub(super) fn wait_for(&self, patience: Duration, wanted: impl Fn(&[Record]) -> bool) -> (bool, Vec<Record>) {
+    /// Waits until `wanted`, which is asked whenever something was written down; returns whether it came true.
+    pub(super) fn wait_for(&self, patience: Duration, wanted: impl Fn(&State) -> bool) -> bool {
         let outcome = self
-            .recorded
-            .wait_timeout_while(self.state(), patience, |state| !wanted(&state.records));
-        let (state, timeout) = outcome.unwrap_or_else(PoisonError::into_inner);
-        (!timeout.timed_out(), state.records.clone())
+            .written
+            .wait_timeout_while(self.state(), patience, |state| !wanted(state));
+        let (_state, timeout) = outcome.unwrap_or_else(PoisonError::into_inner);
+        !timeout.timed_out()
     }
 
     /// Notes an open watch, and returns what tells it that it is to be cut.
@@ -188,7 +216,7 @@ impl Script {
         open.inspect(|watch| each(&watch.cut)).count()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
