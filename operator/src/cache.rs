@@ -63,7 +63,9 @@ impl<T: Clone> Cache<T> {
     pub fn upsert(&self, item: Item<T>) -> Vec<Key> {
         let version = number(&item.version);
         let mut inner = self.write();
-        if inner.deleted.get(&item.key).is_some_and(|deleted| *deleted >= version) {
+        // A deletion has a version of its own. The same version means that the object is there, and has only
+        // lost the label by which the watch selects.
+        if inner.deleted.get(&item.key).is_some_and(|deleted| *deleted > version) {
             return Vec::new();
         }
         inner.deleted.remove(&item.key);
@@ -239,6 +241,15 @@ mod tests {
         assert_eq!(cache.upsert(item("web", "web", 8)), []);
         assert_eq!(cache.get(&key("web")), None);
         assert_eq!(cache.upsert(item("web", "web", 10)), [key("web")]);
+    }
+
+    #[test]
+    fn what_only_left_the_view_of_the_watch_is_taken_in_again() {
+        let cache = Cache::default();
+        cache.upsert(item("web", "web", 7));
+        assert_eq!(cache.remove(&key("web"), "9"), [key("web")]);
+        assert_eq!(cache.upsert(item("web", "web", 9)), [key("web")]);
+        assert_eq!(cache.get(&key("web")), Some(9));
     }
 
     #[test]
