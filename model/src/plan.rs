@@ -123,6 +123,29 @@ pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
     plan
 }
 
+/// Returns the strategic merge patch that leaves no ports but ours, for a kind that has ports.
+///
+/// Ports are merged by number. One that was given another number by hand is not ours any more, and an apply
+/// puts ours beside it, under the same name, which the API server refuses.
+#[must_use]
+pub fn our_ports_alone(kind: ChildKind, object: &Value) -> Option<Value> {
+    let alone = |ports: &Value| {
+        let mut list = vec![json!({"$patch": "replace"})];
+        list.extend(ports.as_array()?.iter().cloned());
+        Some(json!(list))
+    };
+    let spec = match kind {
+        ChildKind::Deployment => {
+            let container = object.pointer("/spec/template/spec/containers/0")?;
+            let ours = json!({"name": container["name"], "ports": alone(&container["ports"])?});
+            json!({"template": {"spec": {"containers": [ours]}}})
+        }
+        ChildKind::Service => json!({"ports": alone(&object["spec"]["ports"])?}),
+        ChildKind::Ingress => return None,
+    };
+    Some(json!({"metadata": {"uid": object["metadata"]["uid"]}, "spec": spec}))
+}
+
 fn with_uid(object: &Value, uid: &str) -> Value {
     let mut object = object.clone();
     object["metadata"]["uid"] = json!(uid);

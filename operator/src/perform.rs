@@ -6,6 +6,7 @@ use http::Request as HttpRequest;
 use kube::Client;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{DynamicObject, Request, Status, response::reason};
+use model::plan::our_ports_alone;
 use model::{Action, ChildKind, Failure, observed};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -125,24 +126,30 @@ impl Performer<'_> {
         if let Some(patch) = fold {
             debug!(app = %self.app, kind = kind.as_str(), "folding the fields of the create into those of the apply");
             let patch = serde_json::from_value(patch).map_err(|error| self.lost("fold", kind, &error.to_string()))?;
-            let params = PatchParams {
-                field_manager: Some(crd::FIELD_MANAGER.into()),
-                ..PatchParams::default()
-            };
             let request = self
                 .collection(kind)
-                .patch(&self.app.name, &params, &Patch::Json::<()>(patch));
+                .patch(&self.app.name, &by_us(), &Patch::Json::<()>(patch));
             match self.write("patch", kind, request).await {
                 Ok(_) => {}
                 Err(CallError::Refused(status)) if status.is_not_found() => return Ok(self.gone(kind)),
                 Err(error) => return Err(self.failure("patch", kind, error)),
             }
         }
-        let params = PatchParams::apply(crd::FIELD_MANAGER).force().validation_strict();
-        let request = self
-            .collection(kind)
-            .patch(&self.app.name, &params, &Patch::Apply(object));
-        match self.write("patch", kind, request).await {
+        let mut answer = self.send_apply(kind, object).await;
+        if let Err(CallError::Refused(status)) = &answer
+            && is_duplicate_port(status)
+            && let Some(patch) = our_ports_alone(kind, object)
+        {
+            info!(app = %self.app, kind = kind.as_str(), "a port was given another number; taking it away");
+            let request = self
+                .collection(kind)
+                .patch(&self.app.name, &by_us(), &Patch::Strategic(&patch));
+            answer = match self.write("patch", kind, request).await {
+                Ok(_) => self.send_apply(kind, object).await,
+                Err(error) => Err(error),
+            };
+        }
+        match answer {
             Ok(applied) => {
                 self.take_in(kind, &applied);
                 Ok(Outcome::Done)
@@ -151,6 +158,14 @@ impl Performer<'_> {
             Err(CallError::Refused(status)) if status.is_not_found() || is_another_uid(&status) => Ok(self.gone(kind)),
             Err(error) => Err(self.failure("patch", kind, error)),
         }
+    }
+
+    async fn send_apply(&self, kind: ChildKind, object: &Value) -> Result<DynamicObject, CallError> {
+        let params = PatchParams::apply(crd::FIELD_MANAGER).force().validation_strict();
+        let request = self
+            .collection(kind)
+            .patch(&self.app.name, &params, &Patch::Apply(object));
+        self.write("patch", kind, request).await
     }
 
     async fn delete(&self, kind: ChildKind, uid: &str) -> Result<Outcome, Failure> {
@@ -219,6 +234,19 @@ impl Performer<'_> {
             why: why.to_owned(),
         }
     }
+}
+
+fn by_us() -> PatchParams {
+    PatchParams {
+        field_manager: Some(crd::FIELD_MANAGER.into()),
+        ..PatchParams::default()
+    }
+}
+
+/// Whether an apply was refused because a port of ours would stand beside the one that somebody made of it.
+fn is_duplicate_port(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    status.is_invalid() && causes.any(|cause| cause.reason == "FieldValueDuplicate" && cause.field.contains("ports["))
 }
 
 /// Tells an answer about the object from an answer about our rights and from one about the server.
