@@ -89,6 +89,15 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli, ui: &mut Ui) -> Result<()> {
+    // Ctrl-C is how one leaves a watch; elsewhere something may be under way.
+    let interrupted = Error::new(
+        Kind::Interrupted,
+        if matches!(cli.verb, Verb::Status(_)) {
+            ""
+        } else {
+            "interrupted: what has been asked for goes on in the cluster"
+        },
+    );
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -97,7 +106,7 @@ fn run(cli: Cli, ui: &mut Ui) -> Result<()> {
             tokio::select! {
                 // First, so that Ctrl-C is ours before a question blocks the thread.
                 biased;
-                _ = tokio::signal::ctrl_c() => Err(Error::new(Kind::Interrupted, "interrupted")),
+                _ = tokio::signal::ctrl_c() => Err(interrupted),
                 outcome = dispatch(cli, ui) => outcome,
             }
         })

@@ -62,6 +62,16 @@ impl Error {
         Self::new(Kind::Usage, message)
     }
 
+    /// Names the object that the sentence is about, where the server left it out.
+    #[must_use]
+    pub fn about(mut self, object: &str) -> Self {
+        self.message = match self.message.split_once("): ") {
+            Some((head, rest)) if head.starts_with("Error from server") => format!("{head}): {object}: {rest}"),
+            _ => self.message,
+        };
+        self
+    }
+
     /// Adds one reason below the sentence.
     #[must_use]
     pub fn why(mut self, why: impl Into<String>) -> Self {
@@ -84,6 +94,11 @@ impl Error {
     /// Returns the sentence alone, for a line of a list.
     pub fn sentence(&self) -> &str {
         &self.message
+    }
+
+    /// Whether a right is missing.
+    pub fn is_forbidden(&self) -> bool {
+        self.message.starts_with("Error from server (Forbidden)")
     }
 
     /// Returns the reasons in one line, for a prompt.

@@ -16,7 +16,7 @@ use crate::manifests::{self, Kind};
 use crate::output::{self, DryRun, Format};
 use crate::ui::Ui;
 use crate::wait::{self, Deadline};
-use crate::{app, duration, version, yaml};
+use crate::{app, duration, yaml};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -112,7 +112,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         let applied = apply(&args, &cluster, &kind, object).await?;
         let word = match before {
             None => "created",
-            Some(before) if before.resource_version() == applied.resource_version() => "unchanged",
+            Some(before) if is_same(before, &applied, args.dry_run) => "unchanged",
             Some(_) => "configured",
         };
         if args.output.is_none() {
@@ -135,7 +135,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     }
     if args.wait {
         rollout::wait(&cluster, deadline, ui).await?;
-        ui.say(&format!("AppDeploy {} is ready.", version::PLUGIN));
+        ui.say("AppDeploy is ready.");
     }
     ui.next("kubectl appdeploy create");
     Ok(())
@@ -225,6 +225,15 @@ async fn apply(args: &Args, cluster: &Cluster, kind: &Kind, object: &DynamicObje
     cluster
         .call(kind.api(&cluster.client).patch(&name, &params, &Patch::Apply(object)))
         .await
+        .map_err(|error| error.about(&kind.title(&name)))
+}
+
+/// Whether an apply changed nothing. A dry run leaves the version as it was, so it is told by the content.
+fn is_same(before: &DynamicObject, after: &DynamicObject, dry_run: DryRun) -> bool {
+    if dry_run.is_real() {
+        return before.resource_version() == after.resource_version();
+    }
+    before.data == after.data && before.labels() == after.labels() && before.annotations() == after.annotations()
 }
 
 /// Waits until the API answers: a definition can be accepted and its objects still be unknown.

@@ -234,7 +234,8 @@ impl Ui {
 
     /// Tells an error, label in colour.
     pub fn error(&mut self, error: &Error) {
-        if error.kind() == Kind::Quiet {
+        self.clear_progress();
+        if error.kind() == Kind::Quiet || error.sentence().is_empty() {
             return;
         }
         let width = self

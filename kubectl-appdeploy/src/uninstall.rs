@@ -118,7 +118,8 @@ fn consent(args: &Args, plan: &Plan) -> Result<()> {
         Ok(true) => Ok(()),
         Ok(false) => Err(Error::failed("nothing was removed")),
         Err(_) => {
-            let _ = Term::stderr().show_cursor();
+            let term = Term::stderr();
+            let _ = term.show_cursor().and_then(|()| term.write_line(""));
             Err(Error::new(ErrorKind::Interrupted, "interrupted: nothing was removed"))
         }
     }
@@ -140,7 +141,7 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, ui: &mut Ui) -> Res
             delete::until_gone(cluster, object, deadline).await?;
         }
         ui.print(&format!(
-            "{title} deleted from {}{suffix}",
+            "{title} deleted from {} namespace{suffix}",
             object.namespace().unwrap_or_default()
         ))?;
     }
@@ -149,7 +150,10 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, ui: &mut Ui) -> Res
         let api = kind.api(&cluster.client);
         ask(args, cluster, &api, object).await?;
         if args.wait && args.dry_run.is_real() {
-            ui.progress(&format!("waiting until {title} is gone"));
+            // Of these there is something to wait for; the others go at once.
+            if [Kind::deployment(), Kind::crd(), Kind::namespace()].contains(kind) {
+                ui.progress(&format!("waiting until {title} is gone"));
+            }
             let last = wait::gone(cluster, api, &name, object.metadata.uid.as_deref(), deadline).await?;
             if let Some(last) = last {
                 return Err(held(kind, &last, deadline));

@@ -57,7 +57,8 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     tell(&args, Some(&operator), ui)?;
     match &operator {
         Operator::Absent => ui.next("kubectl appdeploy install"),
-        Operator::Unknown(error) => return Err(error.clone()),
+        Operator::Unknown(error) if !error.is_forbidden() => return Err(error.clone()),
+        Operator::Unknown(_) => {}
         Operator::Installed(deployment) => {
             if let Some(warning) = skew(operator::image(deployment).map_or("", operator::tag)) {
                 ui.warn(&warning);
@@ -81,6 +82,9 @@ fn text(operator: Option<&Operator>) -> String {
     match operator {
         None => plugin,
         Some(Operator::Absent) => format!("{plugin}\nOperator Version: not installed"),
+        Some(Operator::Unknown(error)) if error.is_forbidden() => {
+            format!("{plugin}\nOperator Version: n/a (forbidden)")
+        }
         Some(Operator::Unknown(_)) => format!("{plugin}\nOperator Version: <unknown>"),
         Some(Operator::Installed(deployment)) => {
             let image = operator::image(deployment).unwrap_or("<unknown>");

@@ -10,6 +10,7 @@ use dialoguer::{Confirm, Input};
 use super::spec::{SpecArgs, validate};
 use crate::error::{Error, Kind, Result};
 use crate::output::DryRun;
+use crate::ui::Look;
 use crate::yaml;
 
 /// Asks for the name, unless it is known.
@@ -107,7 +108,22 @@ fn acceptable(name: &str, image: &str, change: impl FnOnce(&mut SpecArgs)) -> st
     change(&mut args);
     args.app(name, image, None)
         .and_then(|app| validate(&app))
-        .map_err(|error| error.reasons())
+        .map_err(|error| {
+            let reasons = error.reasons();
+            // The question says which field it is.
+            let rule = reasons.split_once(": ").map_or(reasons.as_str(), |(_, rule)| rule);
+            broken_up(rule)
+        })
+}
+
+/// Breaks a sentence where the terminal ends: dialoguer takes away as many lines as it wrote.
+fn broken_up(sentence: &str) -> String {
+    let look = Look {
+        width: Some(usize::from(Term::stderr().size().1)),
+        ..Look::default()
+    };
+    let text = look.sentence("", "error:", sentence);
+    text.trim_start_matches("error:").trim_start().to_owned()
 }
 
 fn answer<T>(given: dialoguer::Result<T>) -> Result<T> {
@@ -116,7 +132,8 @@ fn answer<T>(given: dialoguer::Result<T>) -> Result<T> {
 
 fn stopped(source: io::Error) -> Error {
     // A question hides the cursor and Ctrl-C leaves it hidden.
-    let _ = Term::stderr().show_cursor();
+    let term = Term::stderr();
+    let _ = term.show_cursor().and_then(|()| term.write_line(""));
     match source.kind() {
         io::ErrorKind::Interrupted | io::ErrorKind::UnexpectedEof => {
             Error::new(Kind::Interrupted, "interrupted: nothing was created")

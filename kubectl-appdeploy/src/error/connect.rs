@@ -32,7 +32,15 @@ pub fn kubeconfig(error: &KubeconfigError, path: &str) -> Error {
                 .next("kubectl config view")
         }
         KubeconfigError::Parse(source) => Error::failed(format!("{path} is no valid kubeconfig"))
-            .why(source.to_string().lines().next().unwrap_or_default().to_owned())
+            .why(
+                source
+                    .to_string()
+                    .lines()
+                    .next()
+                    .unwrap_or_default()
+                    .trim_start_matches("error: ")
+                    .to_owned(),
+            )
             .next("kubectl config view"),
         other => {
             Error::failed(format!("cannot use the kubeconfig {path}: {}", chain(other))).next("kubectl config view")

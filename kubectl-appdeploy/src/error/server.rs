@@ -4,6 +4,9 @@ use kube::core::Status;
 
 use super::{Error, Kind, unreachable};
 
+/// The client's reason for an answer that is no Status of Kubernetes.
+const NO_STATUS: &str = "Failed to parse error data";
+
 /// Which cluster was asked, and as whom.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
@@ -31,7 +34,9 @@ pub fn server(error: kube::Error, asked: Asked<'_>) -> Error {
 /// Whether the server does not know the kind that was asked for, as opposed to one object.
 pub fn is_missing_api(status: &Status) -> bool {
     // An API server that never heard of the group answers in plain text, without a reason.
+    let plain = status.reason != NO_STATUS || status.message.contains("404 page not found");
     status.code == 404
+        && plain
         && status
             .details
             .as_ref()
@@ -47,6 +52,18 @@ fn answer(status: &Status, asked: Asked<'_>) -> Error {
     } = asked;
     if is_missing_api(status) {
         return Error::failed("the AppDeploy API is not installed in this cluster").next("kubectl appdeploy install");
+    }
+    if status.reason == NO_STATUS {
+        return Error::failed(format!("what answers at {} is no Kubernetes API server", asked.url))
+            .why(format!(
+                "it said {}: {}",
+                status.code,
+                status.message.lines().next().unwrap_or_default()
+            ))
+            .next("kubectl config view --minify");
+    }
+    if status.message.contains("User \"system:anonymous\"") {
+        return unauthorized(context);
     }
     if status.code == 401 || status.reason == "Unauthorized" {
         return unauthorized(context);
@@ -111,7 +128,7 @@ fn first_sentence(status: &Status) -> String {
     match message.split_once(" is invalid:") {
         Some((object, _)) if invalid => format!("{object} is invalid"),
         _ if status.reason == "Conflict" => match message.split_once(':') {
-            Some((head, _)) if head.contains("conflict") => head.to_owned(),
+            Some((head, _)) if head.contains("conflict") => head.replace("Apply failed", "apply failed"),
             _ => message.to_owned(),
         },
         _ => message.to_owned(),
@@ -156,9 +173,7 @@ fn forbidden(message: &str) -> String {
         None if message.contains("at the cluster scope") => " -A".to_owned(),
         None => String::new(),
     };
-    format!(
-        "ask an administrator for this right; it is there when this says yes: kubectl auth can-i {verb} {resource}{scope}"
-    )
+    format!("kubectl auth can-i {verb} {resource}{scope}  (an administrator can grant it)")
 }
 
 #[cfg(test)]
@@ -213,7 +228,7 @@ mod tests {
             "reason": "Forbidden", "code": 403, "details": {"group": "appdeploy.dev", "kind": "appdeploys"},
         })), @r#"
         Error from server (Forbidden): appdeploys.appdeploy.dev is forbidden: User "jane" cannot list resource "appdeploys" in API group "appdeploy.dev" in the namespace "team-a"
-          next: ask an administrator for this right; it is there when this says yes: kubectl auth can-i list appdeploys.appdeploy.dev -n team-a
+          next: kubectl auth can-i list appdeploys.appdeploy.dev -n team-a  (an administrator can grant it)
         "#);
     }
 

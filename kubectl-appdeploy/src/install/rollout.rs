@@ -173,7 +173,7 @@ fn told(error: Error, trouble: &Trouble) -> Error {
     let next = match trouble.reason.as_str() {
         "CrashLoopBackOff" => format!("kubectl -n {namespace} logs {} --previous", trouble.pod),
         reason if reason.contains("Image") => {
-            "kubectl appdeploy install --image=IMAGE, with one that the nodes can pull".to_owned()
+            "kubectl appdeploy install --image=IMAGE  (one that the nodes can pull)".to_owned()
         }
         _ => format!("kubectl -n {namespace} describe pod {}", trouble.pod),
     };
@@ -225,7 +225,7 @@ mod tests {
         insta::assert_snapshot!(error.text(&Look::default()), @r#"
         error: the operator cannot start
           why:  pod op-1: ImagePullBackOff: Back-off pulling image "op:v1": not found
-          next: kubectl appdeploy install --image=IMAGE, with one that the nodes can pull
+          next: kubectl appdeploy install --image=IMAGE  (one that the nodes can pull)
         "#);
         assert_eq!(error.kind(), Kind::Stalled);
     }
@@ -240,7 +240,7 @@ mod tests {
         insta::assert_snapshot!(seen.timed_out(Deadline::after(Duration::from_secs(180))).text(&Look::default()), @r"
         error: the operator is not running after 3m
           why:  pod op-1: ErrImagePull: dial tcp: i/o timeout
-          next: kubectl appdeploy install --image=IMAGE, with one that the nodes can pull
+          next: kubectl appdeploy install --image=IMAGE  (one that the nodes can pull)
         ");
     }
 }
