@@ -72,10 +72,11 @@ fn kubelet(layout: &Layout) -> Value {
         "makeIPTablesUtilChains": false,
         // Lowering it needs CAP_SYS_RESOURCE.
         "oomScoreAdj": if machine::may_lower_oom_score() { -999 } else { 0 },
-        // A demo changes things and looks at once.
+        // A person looks at once: a node that has become ready says so within a second.
         "syncFrequency": "10s",
         "fileCheckFrequency": "0s",
-        "nodeStatusUpdateFrequency": "5s",
+        "nodeStatusUpdateFrequency": "1s",
+        "nodeStatusReportFrequency": "1m",
         "shutdownGracePeriod": "0s",
     })
 }
