@@ -79,7 +79,18 @@ pub(crate) fn ensure(layout: &Layout) -> Result<()> {
         &node,
         &ca.client(&node, &["system:nodes"])?,
     )?;
+    hand_over(&layout.kubeconfig())?;
     std::fs::write(&done, "").with_context(|| format!("failed to write {}", done.display()))
+}
+
+/// Gives the person's kubeconfig to who called `sudo`, and who will use it without.
+fn hand_over(file: &Path) -> Result<()> {
+    let id = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    if let (Some(user), Some(group)) = (id("SUDO_UID"), id("SUDO_GID")) {
+        std::os::unix::fs::chown(file, Some(user), Some(group))
+            .with_context(|| format!("failed to hand {} over to the user {user}", file.display()))?;
+    }
+    Ok(())
 }
 
 fn kubeconfig(ca: &Authority, file: &Path, user: &str, identity: &Identity) -> Result<()> {

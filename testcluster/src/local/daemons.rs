@@ -85,6 +85,19 @@ impl Daemons {
         let _ = std::fs::rename(&log, log.with_extension("log.old"));
         let mut command = Command::new(program);
         command.args(args).envs(env.iter().copied()).current_dir("/");
+        if name != "containerd" {
+            // Only images come from outside; a proxy that is asked for a pod or the node's address knows neither.
+            for variable in [
+                "HTTP_PROXY",
+                "HTTPS_PROXY",
+                "ALL_PROXY",
+                "http_proxy",
+                "https_proxy",
+                "all_proxy",
+            ] {
+                command.env_remove(variable);
+            }
+        }
         let record = detach(command, &log)?;
         self.entries.insert(name.into(), Entry { record, command: words });
         self.save()

@@ -135,6 +135,9 @@ fn controller_manager(layout: &Layout) -> Vec<String> {
         format!("--cluster-signing-cert-file={}", pki("ca.crt")),
         format!("--cluster-signing-key-file={}", pki("ca.key")),
         "--use-service-account-credentials=true".into(),
+        // Its start asks for a token for each controller; at the default rate that alone takes four seconds.
+        "--kube-api-qps=500".into(),
+        "--kube-api-burst=500".into(),
     ];
     args.extend(component(&layout.at("kube-controller-manager.kubeconfig"), 17257));
     args
