@@ -237,10 +237,11 @@ where
 }
 
 /// Whether the server answers that our place in the stream of events is gone. Told as an event, kube lists
-/// again by itself; told as the answer to a watch, as proxies and aggregated servers do, it would ask for the
-/// same place for ever.
+/// again by itself; told as the answer to a watch, or in its body without the envelope of an event, as proxies
+/// and aggregated servers do, it would ask for the same place for ever.
 fn has_lost_its_place(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::WatchStartFailed(_)) && matches!(status_code(error), Some((410, _)))
+    use watcher::Error::{WatchFailed, WatchStartFailed};
+    matches!(error, WatchStartFailed(_) | WatchFailed(_)) && matches!(status_code(error), Some((410, _)))
 }
 
 fn status_code(error: &watcher::Error) -> Option<(u16, String)> {
