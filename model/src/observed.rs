@@ -67,7 +67,7 @@ pub struct Child {
     pub resource_version: String,
     /// The UID in its controller reference.
     pub controller: Option<String>,
-    /// "Kind name" of its controller, where that is no AppDeploy.
+    /// Its controller, in words for the case that this is somebody else.
     pub foreign_owner: Option<String>,
     /// It is being deleted.
     pub deleting: bool,
@@ -178,9 +178,7 @@ impl Child {
             uid: meta.uid.clone().unwrap_or_default(),
             resource_version: meta.resource_version.clone().unwrap_or_default(),
             controller: controller(meta).map(|(_, uid)| uid.to_owned()),
-            foreign_owner: controller(meta)
-                .map(|(owner, _)| owner)
-                .filter(|owner| !owner.starts_with("AppDeploy ")),
+            foreign_owner: foreign_owner(meta),
             deleting: meta.deletion_timestamp.is_some(),
             desired_hash: annotation(crd::annotation::DESIRED_HASH),
             managers: managers(meta),
@@ -234,6 +232,16 @@ pub fn controller(meta: &ObjectMeta) -> Option<(String, &str)> {
         .iter()
         .find(|owner| owner.controller == Some(true))?;
     Some((format!("{} {}", owner.kind, owner.name), &owner.uid))
+}
+
+/// Names the controller of an object that is not ours. An AppDeploy is then another one, perhaps of the same
+/// name: one that was deleted, and whose children the garbage collector is about to take.
+#[must_use]
+pub fn foreign_owner(meta: &ObjectMeta) -> Option<String> {
+    controller(meta).map(|(owner, _)| match owner.starts_with("AppDeploy ") {
+        true => format!("another {owner}"),
+        false => owner,
+    })
 }
 
 fn managers(meta: &ObjectMeta) -> Managers {

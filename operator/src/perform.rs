@@ -110,11 +110,10 @@ impl Performer<'_> {
                     self.take_in(kind, &found);
                     Ok(Outcome::Again)
                 }
-                // Of an application of this name that was deleted: the garbage collector is about to take it.
-                owner => Err(Failure::NameConflict {
+                _ => Err(Failure::NameConflict {
                     kind,
                     name: self.app.name.to_string(),
-                    owner: owner.map(|(owner, _)| owner),
+                    owner: observed::foreign_owner(&found.metadata),
                 }),
             },
             Err(CallError::Refused(status)) if status.is_not_found() => Ok(Outcome::Again),
