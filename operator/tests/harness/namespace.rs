@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::core::DynamicObject;
+use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{DynamicObject, Request};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Error};
@@ -77,6 +77,15 @@ impl Namespace {
     pub fn get(&self, kind: Kind, name: &str) -> Value {
         let object = self.cluster.block_on(self.api(kind).get_opt(name)).unwrap();
         serde_json::to_value(object).unwrap()
+    }
+
+    /// Returns an object as the bytes that the API server sends.
+    pub fn bytes(&self, kind: Kind, name: &str) -> String {
+        let url = self.api(kind).resource_url().to_owned();
+        let request = Request::new(url).get(name, &GetParams::default()).unwrap();
+        self.cluster
+            .block_on(self.cluster.client.request_text(request))
+            .unwrap()
     }
 
     pub fn list(&self, kind: Kind) -> Vec<Value> {

@@ -1,0 +1,200 @@
+//! What is not the operator's stays byte for byte as it is, and the application says who is in its way.
+//!
+//! All of this guards P6: a server-side apply would create, or silently take over, whatever has the name. The
+//! remedies are the create by POST, the look at the controller's UID before every other write, and the UID in
+//! each apply.
+
+#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
+
+#[path = "harness/harness.rs"]
+mod harness;
+
+use kube::api::Patch;
+use serde_json::{Value, json};
+use testcluster::ControlPlane;
+
+use harness::{
+    APP, Cluster, DEPLOYMENT, INGRESS, Kind, Namespace, QUIET, SERVICE, Shared, ready, text, told, uid, web,
+};
+
+/// Each kind of child, with the name of the application whose child it would be.
+const CHILDREN: [(Kind, &str); 3] = [(DEPLOYMENT, "deployment"), (SERVICE, "service"), (INGRESS, "ingress")];
+
+fn namespace(name: &str) -> Namespace {
+    static SHARED: Shared<Cluster> = Shared::new();
+    SHARED
+        .get(|| Cluster::start(ControlPlane::builder()).with_operator(&[]))
+        .namespace(name)
+}
+
+/// Returns an object as somebody else would make it.
+fn foreign(kind: Kind, name: &str) -> Value {
+    let labels = json!({"app": "legacy"});
+    let spec = match kind.name() {
+        "Deployment" => json!({
+            "replicas": 2, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "legacy", "image": "legacy:1"}]}},
+        }),
+        "Service" => json!({"selector": labels, "ports": [{"port": 9000, "name": "legacy"}]}),
+        _ => json!({"defaultBackend": {"service": {"name": "legacy", "port": {"number": 9000}}}}),
+    };
+    json!({"metadata": {"name": name}, "spec": spec})
+}
+
+/// Returns what the operator itself would make of an application of this name, without the owner.
+fn twin(namespace: &Namespace, kind: Kind, name: &str) -> Value {
+    namespace.settled_app(name, web());
+    let child = namespace.get(kind, name);
+    let mut spec = child["spec"].clone();
+    for given in ["clusterIP", "clusterIPs"] {
+        spec.as_object_mut().unwrap().remove(given);
+    }
+    let meta = &child["metadata"];
+    json!({"metadata": {"name": name, "labels": meta["labels"], "annotations": meta["annotations"]}, "spec": spec})
+}
+
+/// Puts the object that `make` returns in the way of one child of each kind, and looks at what becomes of it.
+fn stays_as_it_is(namespace: &Namespace, owner: &str, make: impl Fn(Kind, &str) -> Value) {
+    for (kind, name) in CHILDREN {
+        namespace.create(kind, make(kind, name));
+    }
+    let before = CHILDREN.map(|(kind, name)| namespace.bytes(kind, name));
+    for (_, name) in CHILDREN {
+        namespace.app(name, web());
+    }
+    for (kind, name) in CHILDREN {
+        let conflict = |app: &Value| ready(app) == ("False", "NameConflict");
+        let app = namespace.until(APP, name, "it tells of the conflict", conflict);
+        let cause = &app["status"]["cause"];
+        assert_eq!(
+            text(cause, "/message"),
+            format!("{} {name} exists and {owner}", kind.name())
+        );
+        let next = format!("kubectl get {name} {name} -n {} -o yaml", namespace.name);
+        assert_eq!(text(cause, "/next"), next);
+        // What is not in anybody's way is made all the same.
+        for (other, _) in CHILDREN.iter().filter(|(other, _)| other.name() != kind.name()) {
+            assert_eq!(
+                controller(&namespace.until_there(*other, name)),
+                uid(&app),
+                "{other:?} {name}"
+            );
+        }
+    }
+    // Neither a change of the wish nor trying again makes a difference.
+    for (_, name) in CHILDREN {
+        namespace.set(
+            name,
+            json!({"image": "nginx:1.28", "port": 8080, "host": "shop.example.com"}),
+        );
+        namespace.until(APP, name, "the change is seen", |app| {
+            told(app) && app["metadata"]["generation"] == 2
+        });
+    }
+    std::thread::sleep(QUIET);
+    for ((kind, name), before) in CHILDREN.into_iter().zip(before) {
+        assert_eq!(namespace.bytes(kind, name), before, "{kind:?}");
+        let events = namespace.events_about(name);
+        assert_eq!(events, ["NameConflict"], "told once, however often it was tried");
+    }
+
+    for (kind, name) in CHILDREN {
+        namespace.delete(kind, name);
+    }
+    for (kind, name) in CHILDREN {
+        let app = namespace.until(APP, name, "the conflict is over", |app| {
+            ready(app) == ("False", "Progressing")
+        });
+        assert_eq!(controller(&namespace.get(kind, name)), uid(&app));
+    }
+}
+
+fn controller(object: &Value) -> &str {
+    text(object, "/metadata/ownerReferences/0/uid")
+}
+
+/// An object with a controller that is not `ours`.
+fn owned_by(owner: Value) -> impl Fn(Kind, &str) -> Value {
+    move |kind, name| {
+        let mut object = foreign(kind, name);
+        object["metadata"]["ownerReferences"] = json!([owner]);
+        object
+    }
+}
+
+#[test]
+fn what_nobody_owns_stays_as_it_is() {
+    stays_as_it_is(&namespace("nobodys"), "is not managed by appdeploy", foreign);
+}
+
+#[test]
+fn what_another_controller_owns_stays_as_it_is() {
+    let owner =
+        json!({"apiVersion": "example.com/v1", "kind": "Shop", "name": "legacy", "uid": "u-1", "controller": true});
+    stays_as_it_is(&namespace("others"), "belongs to Shop legacy", owned_by(owner));
+}
+
+/// F3: by UID. The owner may well have the same name, as an application has that was deleted and made anew.
+#[test]
+fn what_another_app_owns_stays_as_it_is() {
+    let owner = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": "shop", "uid": "u-1",
+        "controller": true});
+    stays_as_it_is(
+        &namespace("earlier"),
+        "belongs to another AppDeploy shop",
+        owned_by(owner),
+    );
+}
+
+/// An apply that is not forced takes such an object over without a word: no field conflicts.
+#[test]
+fn what_looks_like_ours_and_is_not_stays_as_it_is() {
+    let (original, copy) = (namespace("original"), namespace("copy"));
+    stays_as_it_is(&copy, "is not managed by appdeploy", |kind, name| {
+        twin(&original, kind, name)
+    });
+}
+
+/// F6: to be mentioned among the owners is not to be the controller.
+#[test]
+fn a_child_that_lost_its_controller_is_not_ours_any_more() {
+    let shop = namespace("lost");
+    shop.settled_app("shop", web());
+    for (kind, _) in CHILDREN {
+        let owner = json!([{"op": "replace", "path": "/metadata/ownerReferences/0/controller", "value": false}]);
+        let patch: Patch<()> = Patch::Json(serde_json::from_value(owner).unwrap());
+        shop.patch(kind, "shop", patch);
+    }
+    shop.until(APP, "shop", "it tells of the conflict", |app| {
+        ready(app) == ("False", "NameConflict")
+    });
+    let before = CHILDREN.map(|(kind, _)| shop.bytes(kind, "shop"));
+    shop.set(
+        "shop",
+        json!({"image": "nginx:1.28", "port": 8080, "host": "shop.example.com"}),
+    );
+    shop.until(APP, "shop", "the change is seen", |app| {
+        told(app) && app["metadata"]["generation"] == 2
+    });
+    std::thread::sleep(QUIET);
+    for ((kind, _), before) in CHILDREN.into_iter().zip(before) {
+        assert_eq!(shop.bytes(kind, "shop"), before, "{kind:?}");
+    }
+}
+
+/// What is not wanted is deleted only if it is ours.
+#[test]
+fn a_worker_does_not_mind_a_foreign_service_of_its_name() {
+    let shop = namespace("worker");
+    for kind in [SERVICE, INGRESS] {
+        let mut object = foreign(kind, "shop");
+        // So that the operator sees it.
+        object["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "appdeploy"});
+        shop.create(kind, object);
+    }
+    let before = [SERVICE, INGRESS].map(|kind| shop.bytes(kind, "shop"));
+    let app = shop.settled_app("shop", json!({"image": "busybox"}));
+    assert_eq!(ready(&app), ("False", "Progressing"));
+    std::thread::sleep(QUIET);
+    assert_eq!([SERVICE, INGRESS].map(|kind| shop.bytes(kind, "shop")), before);
+}
