@@ -119,7 +119,9 @@ pub fn cause(app: &AppDeploy) -> Option<&Cause> {
 /// Returns one sentence on an app that is not as its author wants it, and the command to run next.
 pub fn explanation(app: &AppDeploy) -> Option<(String, Option<String>)> {
     if app.metadata.deletion_timestamp.is_some() {
-        let guards = app.finalizers();
+        // Those of the garbage collector are how a deletion works, not what holds it up.
+        let own = |guard: &&String| !["foregroundDeletion", "orphan"].contains(&guard.as_str());
+        let guards: Vec<&str> = app.finalizers().iter().filter(own).map(String::as_str).collect();
         return Some(if guards.is_empty() {
             ("it is being deleted".to_owned(), None)
         } else {

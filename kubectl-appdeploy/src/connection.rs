@@ -127,7 +127,7 @@ impl KubeArgs {
         };
         // A call that failed is told at once: whoever waits at a prompt can run it again.
         config.default_retry = false;
-        config.connect_timeout = Some(patience.unwrap_or(PATIENCE).min(Duration::from_secs(5)));
+        config.connect_timeout = Some(Duration::from_secs(5));
         config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
         let namespace = self
             .namespace

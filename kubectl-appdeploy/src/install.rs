@@ -112,7 +112,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         let applied = apply(&args, &cluster, &kind, object).await?;
         let word = match before {
             None => "created",
-            Some(before) if is_same(before, &applied, args.dry_run) => "unchanged",
+            Some(before) if is_same(object, before, &applied) => "unchanged",
             Some(_) => "configured",
         };
         if args.output.is_none() {
@@ -228,12 +228,20 @@ async fn apply(args: &Args, cluster: &Cluster, kind: &Kind, object: &DynamicObje
         .map_err(|error| error.about(&kind.title(&name)))
 }
 
-/// Whether an apply changed nothing. A dry run leaves the version as it was, so it is told by the content.
-fn is_same(before: &DynamicObject, after: &DynamicObject, dry_run: DryRun) -> bool {
-    if dry_run.is_real() {
-        return before.resource_version() == after.resource_version();
-    }
-    before.data == after.data && before.labels() == after.labels() && before.annotations() == after.annotations()
+/// Whether an apply changed nothing of what is wanted. Versions do not tell: a controller writes meanwhile.
+fn is_same(wanted: &DynamicObject, before: &DynamicObject, after: &DynamicObject) -> bool {
+    let content = |object: &DynamicObject| {
+        let mut data = object.data.clone();
+        data.as_object_mut().and_then(|fields| fields.remove("status"));
+        data
+    };
+    let noted = |object: &DynamicObject, key: &String| object.annotations().get(key).cloned();
+    content(before) == content(after)
+        && before.labels() == after.labels()
+        && wanted
+            .annotations()
+            .keys()
+            .all(|key| noted(before, key) == noted(after, key))
 }
 
 /// Waits until the API answers: a definition can be accepted and its objects still be unknown.

@@ -85,8 +85,9 @@ async fn scale(args: &Args, cluster: &Cluster, object: Result<DynamicObject>) ->
     if args.current_replicas.is_some_and(|expected| expected != now) {
         let expected = args.current_replicas.unwrap_or_default();
         return Err(Error::failed(format!(
-            "{} has {now} replicas, not {expected}: nothing was changed",
-            app::title(&name)
+            "{} has {now} replica{}, not {expected}: nothing was changed",
+            app::title(&name),
+            if now == 1 { "" } else { "s" }
         )));
     }
     if args.change.dry_run == DryRun::Client {

@@ -51,6 +51,7 @@ impl From<&str> for Cell {
 pub struct Table {
     header: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
+    floor: Vec<usize>,
 }
 
 impl Table {
@@ -59,6 +60,7 @@ impl Table {
         Self {
             header,
             rows: Vec::new(),
+            floor: Vec::new(),
         }
     }
 
@@ -96,6 +98,18 @@ impl Table {
         self
     }
 
+    /// Makes the columns as wide as those of the lines before, so that the lines of a watch stand below each other.
+    #[must_use]
+    pub fn below(mut self, widths: &mut Vec<usize>) -> Self {
+        let own = self.widths();
+        widths.resize(widths.len().max(own.len()), 0);
+        for (width, own) in widths.iter_mut().zip(own) {
+            *width = own.max(*width);
+        }
+        self.floor.clone_from(widths);
+        self
+    }
+
     fn widths(&self) -> Vec<usize> {
         let rows = self
             .rows
@@ -118,10 +132,16 @@ impl Table {
         let mut layout = Layout::new();
         layout.load_style(presets::NOTHING);
         if !self.header.is_empty() {
-            layout.set_header(self.header.clone());
+            layout.set_header(
+                self.header
+                    .iter()
+                    .enumerate()
+                    .map(|(index, name)| self.padded(name, index)),
+            );
         }
         for row in &self.rows {
-            layout.add_row(row.iter().map(|cell| cell.text.as_str()));
+            let cells = row.iter().enumerate();
+            layout.add_row(cells.map(|(index, cell)| self.padded(&cell.text, index)));
         }
         layout.column_iter_mut().for_each(|column| {
             column.set_padding((0, 3));
@@ -130,9 +150,17 @@ impl Table {
         if color { self.painted(&text) } else { text }
     }
 
+    fn padded(&self, text: &str, column: usize) -> String {
+        let width = self.floor.get(column).copied().unwrap_or(0);
+        format!("{text:width$}")
+    }
+
     /// Colours the laid out lines: a layout that counts columns must not see escape sequences.
     fn painted(&self, text: &str) -> String {
-        let widths = self.widths();
+        let mut widths = self.widths();
+        for (width, floor) in widths.iter_mut().zip(&self.floor) {
+            *width = (*width).max(*floor);
+        }
         let skip = usize::from(!self.header.is_empty());
         let lines = text.lines().enumerate().map(|(number, line)| {
             let Some(row) = number.checked_sub(skip).and_then(|index| self.rows.get(index)) else {

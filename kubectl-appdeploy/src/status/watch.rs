@@ -138,17 +138,21 @@ async fn lines(args: &Args, cluster: &Cluster, wakes: impl Stream<Item = Result<
     let mut wakes = pin!(wakes);
     let mut known = Known::default();
     let mut headed = args.no_headers;
+    let mut widths = Vec::new();
     while let Some(wake) = wakes.next().await {
         let Wake::App(event) = wake? else { continue };
         let done = matches!(*event, Event::InitDone);
-        for (object, deleted) in known.take(*event) {
-            match args.output {
-                None | Some(Format::Wide) => {
-                    let text = row(args, &object, deleted, !headed);
-                    headed = true;
-                    ui.print(&text)?;
+        let changes = known.take(*event);
+        match args.output {
+            None | Some(Format::Wide) if !changes.is_empty() => {
+                ui.print(&rows(args, &changes, !headed, &mut widths))?;
+                headed = true;
+            }
+            None | Some(Format::Wide) => {}
+            Some(format) => {
+                for (object, _) in changes {
+                    ui.print(&one(format, object)?)?;
                 }
-                Some(format) => ui.print(&one(format, object)?)?,
             }
         }
         if done && known.apps.is_empty() {
@@ -158,17 +162,25 @@ async fn lines(args: &Args, cluster: &Cluster, wakes: impl Stream<Item = Result<
     Ok(())
 }
 
-fn row(args: &Args, object: &DynamicObject, deleted: bool, header: bool) -> String {
-    let app = app::read(object);
-    let table = list::table(&[&app], args.view(), Timestamp::now());
+/// Returns a line for each app that changed, with why it is not ready.
+fn rows(args: &Args, changes: &[(DynamicObject, bool)], header: bool, widths: &mut Vec<usize>) -> String {
+    let apps: Vec<AppDeploy> = changes.iter().map(|(object, _)| app::read(object)).collect();
+    let table = list::table(&apps.iter().collect::<Vec<_>>(), args.view(), Timestamp::now()).below(widths);
     let table = if header { table } else { table.without_header() };
-    let mut text = table.text(false);
-    if deleted {
-        text.push_str("   (deleted)");
-    } else if let Some((why, _)) = app::explanation(&app) {
-        let _ = write!(text, "   {}", clean(&why));
-    }
-    text
+    let text = table.text(false);
+    let notes = apps
+        .iter()
+        .zip(changes)
+        .map(|(app, (_, deleted))| match app::explanation(app) {
+            _ if *deleted => Some("deleted".to_owned()),
+            Some((why, _)) => Some(clean(&why)),
+            None => None,
+        });
+    let lines = text
+        .lines()
+        .zip(std::iter::repeat_n(None, usize::from(header)).chain(notes));
+    let lines = lines.map(|(line, note)| note.map_or_else(|| line.to_owned(), |note| format!("{line}   {note}")));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// One object for each change: a line of JSON, or a document of YAML.

@@ -1,0 +1,99 @@
+//! No cluster, the wrong one, or too few rights.
+
+use std::path::Path;
+
+use testcluster::ControlPlane;
+
+use crate::plugin::Plugin;
+
+#[test]
+fn every_way_to_miss_a_cluster_has_its_own_sentence() {
+    let cluster = ControlPlane::start().unwrap();
+    let plugin = Plugin::admin(&cluster);
+    let url = cluster.url();
+    let nowhere = Plugin::of(Path::new("/nonexistent/config"));
+    assert!(
+        nowhere
+            .run("status")
+            .fails(1)
+            .contains("no cluster is configured: there is no kubeconfig at /nonexistent/config")
+    );
+    for (line, sentence) in [
+        ("status --context=nope".to_owned(), "there is no context \"nope\""),
+        ("status --user=nope".to_owned(), "there is no user \"nope\""),
+        ("status -s http://127.0.0.1:1".to_owned(), "connection refused"),
+        (
+            "status -s https://cluster.invalid".to_owned(),
+            "cannot reach the cluster at https://cluster.invalid",
+        ),
+    ] {
+        let said = plugin.run(&line).fails(1);
+        assert!(said.contains(sentence) && said.contains("  next: "), "{line}: {said}");
+    }
+    let stranger = nowhere.run(&format!("status -s {url}")).fails(1);
+    assert!(stranger.contains("its certificate is not to be trusted"), "{stranger}");
+    for login in ["", " --token=wrong"] {
+        let said = nowhere
+            .run(&format!("status -s {url} --insecure-skip-tls-verify{login}"))
+            .fails(1);
+        assert!(said.contains("does not accept your credentials"), "{said}");
+    }
+    let version = nowhere.run("version");
+    assert!(version.out.starts_with("Plugin Version: v"), "{version:?}");
+    nowhere.run("version --client").ok();
+    nowhere.run("create shop --image=nginx --dry-run=client -o yaml").ok();
+}
+
+#[test]
+fn a_frozen_api_server_is_not_waited_for_for_ever() {
+    let cluster = ControlPlane::start().unwrap();
+    let plugin = Plugin::admin(&cluster);
+    cluster.pause_apiserver().unwrap();
+    let said = plugin.run("status --request-timeout=1s").fails(1);
+    cluster.resume_apiserver().unwrap();
+    assert!(said.contains("did not answer within 1s\n  next: "), "{said}");
+}
+
+#[test]
+fn a_page_without_a_right_is_still_a_page() {
+    let cluster = ControlPlane::start().unwrap();
+    Plugin::admin(&cluster).run("install --wait=false").ok();
+    Plugin::admin(&cluster).run("create shop --image=nginx --port=80").ok();
+    cluster
+        .kubectl(&[
+            "create",
+            "rolebinding",
+            "jane",
+            "--clusterrole=appdeploy-viewer",
+            "--user=jane",
+            "-n",
+            "default",
+        ])
+        .unwrap();
+    let jane = Plugin::of(&cluster.kubeconfig_for("jane", &[]).unwrap());
+    // A right needs a moment until it counts.
+    cluster
+        .kubectl(&["auth", "can-i", "list", "appdeploys.appdeploy.dev", "--as=jane"])
+        .unwrap();
+
+    let page = jane.run("status shop").ok();
+    for line in [
+        "Ingress      -       n/a (forbidden)   -",
+        "Deployment   -       n/a (forbidden)   -",
+    ] {
+        assert!(page.contains(line), "{page}");
+    }
+    assert!(jane.run("describe shop").ok().contains("Events:       n/a (forbidden)"));
+    assert!(jane.run("version").ok().contains("Operator Version: n/a (forbidden)"));
+    let said = jane.run("create web --image=nginx").fails(1);
+    assert!(
+        said.starts_with("Error from server (Forbidden): ")
+            && said.contains("  next: kubectl auth can-i create appdeploys.appdeploy.dev -n default"),
+        "{said}"
+    );
+    let said = jane.run("delete shop").fails(1);
+    assert!(
+        said.contains("kubectl auth can-i delete appdeploys.appdeploy.dev -n default"),
+        "{said}"
+    );
+}

@@ -1,0 +1,188 @@
+//! Creating, showing, scaling and deleting apps.
+
+use serde_json::{Value, json};
+use testcluster::ControlPlane;
+
+use crate::plugin::{Plugin, conditions, status};
+
+/// An API server with the API and no operator.
+fn installed() -> (ControlPlane, Plugin) {
+    let cluster = ControlPlane::start().unwrap();
+    let plugin = Plugin::admin(&cluster);
+    plugin.run("install --wait=false").ok();
+    (cluster, plugin)
+}
+
+#[test]
+fn an_app_is_created_once_and_shown() {
+    let (cluster, plugin) = installed();
+    let created = plugin.run("create shop --image=nginx --port=80 --replicas=2");
+    assert_eq!(
+        (created.out.as_str(), created.err.as_str()),
+        (
+            "appdeploy.appdeploy.dev/shop created\n",
+            "next: kubectl appdeploy status shop\n"
+        )
+    );
+
+    let before = cluster.kubectl(&["get", "appdeploy", "shop", "-o", "json"]).unwrap();
+    let again = plugin.run("create shop --image=other").fails(1);
+    assert!(again.starts_with("Error from server (AlreadyExists): appdeploys.appdeploy.dev \"shop\" already exists\n  why:  nothing was changed\n  next: "), "{again}");
+    assert_eq!(
+        cluster.kubectl(&["get", "appdeploy", "shop", "-o", "json"]).unwrap(),
+        before
+    );
+
+    status(
+        &cluster,
+        "shop",
+        &conditions("False", "Progressing", "0 of 2 pods are ready", Some("Reconciling")),
+    );
+    let shown = plugin.run("status").ok();
+    let mut lines = shown.lines();
+    assert_eq!(
+        lines.next(),
+        Some("NAME   READY   REASON        URL                   AGE")
+    );
+    assert!(
+        lines
+            .next()
+            .unwrap()
+            .starts_with("shop   0/2     Progressing   http://shop.default   "),
+        "{shown}"
+    );
+    assert_eq!(lines.collect::<Vec<_>>(), ["", "shop: 0 of 2 pods are ready"]);
+
+    assert_eq!(plugin.run("status -o name").ok(), "appdeploy.appdeploy.dev/shop\n");
+    let json: Value = serde_json::from_str(&plugin.run("status shop -o json").ok()).unwrap();
+    assert_eq!(
+        (&json["spec"]["image"], &json["metadata"]["managedFields"]),
+        (&json!("nginx"), &Value::Null)
+    );
+    let list: Value = serde_json::from_str(&plugin.run("status -A -o json").ok()).unwrap();
+    assert_eq!(list["items"][0], json);
+
+    // What is printed as YAML is what kubectl reads.
+    let yaml = plugin
+        .run("create odd --image=nginx --env=A=on --env=B=12:30 --env=C=0644 --dry-run=client -o yaml")
+        .ok();
+    let admin = cluster.kubectl_as(&cluster.kubeconfig());
+    admin
+        .run_with_input(&["create", "--validate=strict", "-f", "-"], &yaml)
+        .unwrap();
+    let values = cluster
+        .kubectl(&["get", "appdeploy", "odd", "-o", "jsonpath={.spec.env[*].value}"])
+        .unwrap();
+    assert_eq!(values, "on 12:30 0644");
+}
+
+#[test]
+fn an_invalid_app_is_refused_before_anything_is_sent() {
+    let (cluster, plugin) = installed();
+    cluster.audit();
+    for (line, field) in [
+        ("create shop --image=nginx --port=80 --host=http://x", "spec.host: "),
+        ("create Shop --image=nginx", "metadata.name: "),
+        ("create shop --image=nginx --port=0", "spec.port: "),
+    ] {
+        let said = plugin.run(line).fails(2);
+        assert!(said.contains(&format!("  why:  {field}")), "{said}");
+    }
+    assert!(plugin.run("status -o name").ok().is_empty());
+    // Without a terminal there is nobody to ask.
+    assert!(
+        plugin
+            .run("create")
+            .fails(2)
+            .contains("create needs a name and an image")
+    );
+}
+
+#[test]
+fn dry_runs_change_nothing() {
+    let (_cluster, plugin) = installed();
+    assert_eq!(
+        plugin.run("create shop --image=nginx --dry-run=client").ok(),
+        "appdeploy.appdeploy.dev/shop created (dry run)\n"
+    );
+    assert_eq!(
+        plugin.run("create shop --image=nginx --dry-run=server").ok(),
+        "appdeploy.appdeploy.dev/shop created (server dry run)\n"
+    );
+    assert!(plugin.run("status -o name").ok().is_empty());
+    plugin.run("create shop --image=nginx").ok();
+    assert_eq!(
+        plugin.run("scale shop --replicas=3 --dry-run=server").ok(),
+        "appdeploy.appdeploy.dev/shop scaled (server dry run)\n"
+    );
+    assert_eq!(
+        plugin.run("delete shop --dry-run=server").ok(),
+        "appdeploy.appdeploy.dev/shop deleted (server dry run)\n"
+    );
+    assert_eq!(
+        plugin.run("delete shop --dry-run=client").ok(),
+        "appdeploy.appdeploy.dev/shop deleted (dry run)\n"
+    );
+    let json: Value = serde_json::from_str(&plugin.run("status shop -o json").ok()).unwrap();
+    assert_eq!(
+        (&json["spec"]["replicas"], &json["metadata"]["generation"]),
+        (&json!(1), &json!(1))
+    );
+}
+
+#[test]
+fn apps_are_scaled_and_deleted_by_name_and_by_label() {
+    let (_cluster, plugin) = installed();
+    for line in [
+        "create a --image=nginx -l team=x",
+        "create b --image=nginx -l team=x",
+        "create c --image=nginx",
+    ] {
+        plugin.run(line).ok();
+    }
+    assert_eq!(plugin.run("scale -l team=x --replicas=2").ok().lines().count(), 2);
+    let said = plugin.run("scale a --replicas=5 --current-replicas=1").fails(1);
+    assert!(said.contains("has 2 replicas, not 1: nothing was changed"), "{said}");
+
+    // One that is missing does not stop the others.
+    let run = plugin.run("delete c nope --cascade=background");
+    assert_eq!((run.code, run.out.as_str()), (1, "appdeploy.appdeploy.dev/c deleted\n"));
+    assert!(run.err.contains("\"nope\" not found"), "{}", run.err);
+    plugin.run("delete nope --ignore-not-found").ok();
+    assert!(plugin.run("delete").fails(2).contains("no app is named"));
+    assert_eq!(plugin.run("delete --all --cascade=background").ok().lines().count(), 2);
+    let empty = plugin.run("status");
+    assert_eq!((empty.code, empty.out.as_str()), (0, ""));
+    assert!(
+        empty.err.starts_with("No apps found in default namespace."),
+        "{}",
+        empty.err
+    );
+}
+
+#[test]
+fn the_api_server_is_told_who_asks() {
+    let (cluster, plugin) = installed();
+    plugin.run("create shop --image=nginx").ok();
+    plugin.run("scale shop --replicas=2").ok();
+    let managers = cluster
+        .kubectl(&[
+            "get",
+            "appdeploy",
+            "shop",
+            "--show-managed-fields",
+            "-o",
+            "jsonpath={.metadata.managedFields[*].manager}",
+        ])
+        .unwrap();
+    assert_eq!(managers, "kubectl-appdeploy kubectl-appdeploy");
+    let log = std::fs::read_dir(cluster.folder())
+        .unwrap()
+        .filter_map(Result::ok)
+        .map(|entry| entry.path());
+    let agent = format!("kubectl-appdeploy/{}", env!("CARGO_PKG_VERSION"));
+    let told = log
+        .filter(|path| path.is_file())
+        .any(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains(&agent)));
+    assert!(told, "no audit log names {agent}");
+}

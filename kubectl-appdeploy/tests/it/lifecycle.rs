@@ -1,0 +1,190 @@
+//! Installing and uninstalling, again and again.
+
+use testcluster::ControlPlane;
+
+use crate::plugin::Plugin;
+
+#[test]
+fn install_and_uninstall_can_be_repeated() {
+    let cluster = ControlPlane::builder().controller_manager(&["*"]).start().unwrap();
+    let plugin = Plugin::admin(&cluster);
+    assert!(
+        plugin
+            .run("status")
+            .fails(1)
+            .contains("the AppDeploy API is not installed in this cluster\n  next: kubectl appdeploy install")
+    );
+    assert!(
+        plugin
+            .run("uninstall")
+            .err
+            .contains("AppDeploy is not installed in this cluster")
+    );
+
+    for round in 0..2 {
+        let installed = plugin.run("install --wait=false").ok();
+        assert_eq!(
+            installed.lines().filter(|line| line.ends_with(" created")).count(),
+            if round == 0 { 8 } else { 7 },
+            "{installed}"
+        );
+        let again = plugin.run("install --wait=false").ok();
+        assert!(again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
+        // Nothing can run the pod here.
+        let late = plugin.run("install --timeout=1s").fails(4);
+        assert!(late.contains("the operator is not running after 1s"), "{late}");
+        plugin.run(&format!("create app{round} --image=nginx --port=80")).ok();
+        // Apps and their definition stay.
+        let gone = plugin.run("uninstall --timeout=60s");
+        assert!(gone.err.contains("default/app0"), "{}", gone.err);
+        assert!(gone.ok().contains("namespace/appdeploy-system deleted"));
+        assert_eq!(
+            cluster
+                .kubectl(&[
+                    "get",
+                    "namespace",
+                    "appdeploy-system",
+                    "--ignore-not-found",
+                    "-o",
+                    "name"
+                ])
+                .unwrap(),
+            ""
+        );
+    }
+    assert_eq!(
+        plugin.run("status -o name").ok(),
+        "appdeploy.appdeploy.dev/app0\nappdeploy.appdeploy.dev/app1\n"
+    );
+
+    // Losing apps takes a word.
+    plugin.run("install --wait=false").ok();
+    for line in ["uninstall --delete-apps", "uninstall --delete-crds"] {
+        let refused = plugin.run(line).fails(2);
+        assert!(
+            refused.contains("this deletes 2 apps with everything that belongs to them: nothing was removed"),
+            "{refused}"
+        );
+    }
+    let plan = plugin.run("uninstall --delete-crds --dry-run=client").ok();
+    assert!(
+        plan.starts_with("To be removed, in this order:\n  2 apps in 1 namespace: default/app0, default/app1, "),
+        "{plan}"
+    );
+    plugin
+        .run("uninstall --delete-apps --delete-crds --yes --timeout=60s")
+        .ok();
+    assert!(plugin.run("status").fails(1).contains("not installed"));
+    let left = cluster
+        .kubectl(&[
+            "get",
+            "crd,clusterrole,clusterrolebinding,namespace",
+            "-l",
+            "app.kubernetes.io/part-of=appdeploy",
+            "-o",
+            "name",
+        ])
+        .unwrap();
+    assert_eq!(left, "");
+}
+
+#[test]
+fn what_belongs_to_others_is_left_alone() {
+    let cluster = ControlPlane::builder().controller_manager(&["*"]).start().unwrap();
+    let plugin = Plugin::admin(&cluster);
+    cluster.kubectl(&["create", "namespace", "appdeploy-system"]).unwrap();
+    let refused = plugin.run("install --wait=false").fails(1);
+    assert!(
+        refused.contains("namespace/appdeploy-system exists and is not part of AppDeploy: nothing was changed"),
+        "{refused}"
+    );
+    assert_eq!(cluster.kubectl(&["get", "crd", "-o", "name"]).unwrap(), "");
+    cluster
+        .kubectl(&[
+            "label",
+            "namespace",
+            "appdeploy-system",
+            "app.kubernetes.io/part-of=appdeploy",
+        ])
+        .unwrap();
+    plugin.run("install --wait=false").ok();
+
+    cluster
+        .kubectl(&["-n", "appdeploy-system", "create", "configmap", "notes"])
+        .unwrap();
+    let gone = plugin.run("uninstall --timeout=60s");
+    assert!(
+        gone.err
+            .contains("namespace/appdeploy-system  (it also holds configmap/notes)"),
+        "{}",
+        gone.err
+    );
+    gone.ok();
+    cluster
+        .kubectl(&["-n", "appdeploy-system", "get", "configmap", "notes"])
+        .unwrap();
+    plugin.run("install --wait=false").ok();
+
+    // Somebody else's change is not overwritten without a word.
+    cluster
+        .kubectl(&[
+            "-n",
+            "appdeploy-system",
+            "scale",
+            "deployment",
+            "appdeploy-operator",
+            "--replicas=3",
+        ])
+        .unwrap();
+    let conflict = plugin.run("install --wait=false").fails(1);
+    assert!(
+        conflict.contains("deployment.apps/appdeploy-operator: apply failed with 1 conflict\n  why:  .spec.replicas: "),
+        "{conflict}"
+    );
+    plugin.run("install --wait=false --force-conflicts").ok();
+}
+
+#[test]
+fn settings_reach_the_operator() {
+    let cluster = ControlPlane::start().unwrap();
+    let plugin = Plugin::admin(&cluster);
+    plugin
+        .run("install --wait=false --image=localhost:5000/op:v9.9.9 --watch-namespace=a,b --concurrency=8")
+        .ok();
+    let container = "jsonpath={.spec.template.spec.containers[0].image} {.spec.template.spec.containers[0].args[*]}";
+    let deployed = || {
+        cluster
+            .kubectl(&[
+                "-n",
+                "appdeploy-system",
+                "get",
+                "deployment",
+                "appdeploy-operator",
+                "-o",
+                container,
+            ])
+            .unwrap()
+    };
+    assert_eq!(
+        deployed(),
+        "localhost:5000/op:v9.9.9 --watch-namespace=a,b --concurrency=8"
+    );
+    let version = plugin.run("version");
+    assert!(version.out.contains("Operator Version: v9.9.9\n"), "{}", version.out);
+    assert!(
+        version.err.starts_with("warning: the operator is v9.9.9"),
+        "{}",
+        version.err
+    );
+    plugin.run("install --wait=false").ok();
+    assert_eq!(
+        deployed(),
+        format!("ghcr.io/appdeploy/appdeploy-operator:v{} ", env!("CARGO_PKG_VERSION"))
+    );
+    assert!(
+        plugin
+            .run("install -n other")
+            .fails(2)
+            .contains("leave out --namespace")
+    );
+}

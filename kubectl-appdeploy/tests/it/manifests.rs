@@ -1,0 +1,67 @@
+//! What is built into the plugin is what lies in `config/`.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use testcluster::ControlPlane;
+
+use crate::plugin::Plugin;
+
+/// Reads documents as kubectl does, by kind and name.
+fn objects(cluster: &ControlPlane, yaml: &str) -> BTreeMap<String, Value> {
+    let admin = cluster.kubectl_as(&cluster.kubeconfig());
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    std::fs::write(file.path(), yaml).unwrap();
+    let read = admin
+        .run(&[
+            "create",
+            "--dry-run=client",
+            "--validate=false",
+            "-o",
+            "json",
+            "-f",
+            file.path().to_str().unwrap(),
+        ])
+        .unwrap();
+    let documents = serde_json::Deserializer::from_str(&read)
+        .into_iter::<Value>()
+        .map(Result::unwrap);
+    let items = documents.flat_map(|document| match document.get("items") {
+        Some(items) => items.as_array().unwrap().clone(),
+        None => vec![document],
+    });
+    items
+        .map(|object| (format!("{} {}", object["kind"], object["metadata"]["name"]), object))
+        .collect()
+}
+
+#[test]
+fn a_dry_run_prints_what_kustomize_builds() {
+    let cluster = ControlPlane::start().unwrap();
+    let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/default");
+    let kustomize = cluster.kubectl(&["kustomize", config]).unwrap();
+    let printed = Plugin::admin(&cluster).run("install --dry-run=client -o yaml").ok();
+    let (printed, built) = (objects(&cluster, &printed), objects(&cluster, &kustomize));
+    assert_eq!(printed.keys().collect::<Vec<_>>(), built.keys().collect::<Vec<_>>());
+    for (name, object) in &built {
+        assert_eq!(&printed[name], object, "{name}");
+    }
+    assert_eq!(built.len(), 8);
+}
+
+#[test]
+fn the_sample_is_accepted() {
+    let cluster = ControlPlane::start().unwrap();
+    Plugin::admin(&cluster).run("install --wait=false").ok();
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/samples");
+    cluster
+        .kubectl(&[
+            "apply",
+            "--server-side",
+            "--dry-run=server",
+            "--validate=strict",
+            "-k",
+            sample,
+        ])
+        .unwrap();
+}

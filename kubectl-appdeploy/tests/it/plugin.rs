@@ -1,0 +1,103 @@
+//! Runs the plugin's binary and keeps all that it wrote.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use testcluster::ControlPlane;
+
+/// The plugin as one user of one cluster.
+pub struct Plugin {
+    kubeconfig: PathBuf,
+}
+
+/// What one run left behind.
+#[derive(Debug)]
+pub struct Run {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Plugin {
+    pub fn admin(cluster: &ControlPlane) -> Self {
+        Self::of(&cluster.kubeconfig())
+    }
+
+    pub fn of(kubeconfig: &Path) -> Self {
+        Self {
+            kubeconfig: kubeconfig.to_owned(),
+        }
+    }
+
+    /// Runs a command line without quotes in it.
+    pub fn run(&self, line: &str) -> Run {
+        Run::from(self.start(line).wait_with_output().expect("the plugin ends"))
+    }
+
+    pub fn start(&self, line: &str) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_kubectl-appdeploy"))
+            .args(line.split_whitespace())
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env_remove("NO_COLOR")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the plugin starts")
+    }
+}
+
+impl Run {
+    pub fn of(child: Child) -> Self {
+        Self::from(child.wait_with_output().expect("the plugin ends"))
+    }
+
+    /// Returns stdout of a run that must have gone well.
+    #[track_caller]
+    pub fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{self:?}");
+        self.out
+    }
+
+    /// Returns stderr of a run that must have ended in a code.
+    #[track_caller]
+    pub fn fails(self, code: i32) -> String {
+        assert_eq!(self.code, code, "{self:?}");
+        self.err
+    }
+}
+
+impl From<Output> for Run {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+/// Writes a status as the operator would.
+pub fn status(cluster: &ControlPlane, app: &str, status: &serde_json::Value) {
+    let patch = serde_json::json!({ "status": status }).to_string();
+    cluster
+        .kubectl(&[
+            "patch",
+            "appdeploy",
+            app,
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            &patch,
+        ])
+        .expect("the status is accepted");
+}
+
+/// Returns the status of an app of the first generation, with one condition beside Ready.
+pub fn conditions(ready: &str, reason: &str, message: &str, other: Option<&str>) -> serde_json::Value {
+    let one = |kind: &str, status: &str| serde_json::json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let all: Vec<_> = std::iter::once(one("Ready", ready))
+        .chain(other.map(|kind| one(kind, "True")))
+        .collect();
+    serde_json::json!({"observedGeneration": 1, "conditions": all, "url": "http://shop.default"})
+}
