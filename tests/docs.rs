@@ -1,0 +1,110 @@
+//! The documentation says what the code says: every reason, every flag, every link.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn read(name: &str) -> Result<String> {
+    std::fs::read_to_string(root().join(name)).with_context(|| format!("failed to read {name}"))
+}
+
+/// Returns the first words of the rows of the Markdown tables in `text`, without backticks.
+fn rows(text: &str) -> Vec<&str> {
+    text.lines()
+        .filter_map(|line| line.strip_prefix("| `"))
+        .filter_map(|row| row.split('`').next())
+        .collect()
+}
+
+#[test]
+fn every_reason_is_explained() -> Result<()> {
+    let code = read("model/src/diagnose.rs")?;
+    let guide = read("docs/operations.md")?;
+    let reasons: Vec<&str> = code
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Self::")?.split_once(" => \""))
+        .map(|(_, word)| word.trim_end_matches("\","))
+        .collect();
+    assert!(reasons.contains(&"ImageNotFound"), "{reasons:?}");
+    for reason in reasons {
+        assert!(
+            rows(&guide).contains(&reason),
+            "docs/operations.md does not explain {reason}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn every_flag_of_the_operator_is_listed() -> Result<()> {
+    let code = read("operator/src/settings.rs")?;
+    let guide = read("docs/operations.md")?;
+    let settings = code
+        .split("pub struct Settings {")
+        .nth(1)
+        .context("there are no settings")?;
+    let settings = settings.split("\n}").next().unwrap_or_default();
+    let fields = settings.lines().filter_map(|line| line.trim().strip_prefix("pub "));
+    let mut count = 0;
+    for field in fields.filter_map(|line| line.split(':').next()) {
+        count += 1;
+        let flag = format!("--{}", field.replace('_', "-"));
+        assert!(rows(&guide).contains(&flag.as_str()), "docs/operations.md lacks {flag}");
+        let variable = format!("`APPDEPLOY_{}`", field.to_uppercase());
+        assert!(guide.contains(&variable), "docs/operations.md lacks {variable}");
+    }
+    assert!(count > 5, "only {count} settings were found");
+    Ok(())
+}
+
+#[test]
+fn links_lead_somewhere() -> Result<()> {
+    let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+        .iter()
+        .map(|name| root().join(name))
+        .collect();
+    for folder in ["docs", "docs/adr", "docs/guide"] {
+        for entry in std::fs::read_dir(root().join(folder))? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|end| end == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    for page in pages {
+        let text = std::fs::read_to_string(&page)?;
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for target in targets.filter(|target| !target.starts_with("http")) {
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let file = if file.is_empty() {
+                page.clone()
+            } else {
+                page.parent().unwrap_or(Path::new("")).join(file)
+            };
+            assert!(file.exists(), "{target} in {}", page.display());
+            if !anchor.is_empty() {
+                let headings = std::fs::read_to_string(&file)?;
+                let found = headings
+                    .lines()
+                    .filter_map(|line| line.strip_prefix('#'))
+                    .any(|line| slug(line) == anchor);
+                assert!(found, "{target} in {}", page.display());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the anchor that a heading gets.
+fn slug(heading: &str) -> String {
+    let heading = heading.trim_start_matches('#').trim().to_lowercase();
+    heading
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-'))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
