@@ -50,10 +50,10 @@ endif
 demo: tools ## From nothing to a page: a cluster, the operator in it, an nginx, and what to try next
 	@$(BUILT)/demo --cluster $(CLUSTER) $(IMAGE)
 
-demo-down: tools ## End what `make demo` began
 ifeq ($(CLUSTER),local)
-	@$(TESTCLUSTER) down
+demo-down: cluster-down ## End what `make demo` began
 else
+demo-down: tools
 	@$(KUBECTL) delete appdeploy nginx --namespace default --ignore-not-found
 	@$(KUBECTL) appdeploy uninstall --delete-crds
 endif
@@ -64,7 +64,8 @@ endif
 cluster: tools ## Bring the local cluster up: a real node for root on Linux, fake nodes elsewhere
 	@$(TESTCLUSTER) up $(if $(filter current,$(CLUSTER)),--current)
 
-cluster-down: build ## End the local cluster and remove all of it but its downloads
+cluster-down: ## End the local cluster and remove all of it but its downloads
+	@test -x $(TESTCLUSTER) || $(MAKE) build
 	@$(TESTCLUSTER) down
 
 kube-bin: build ## Build Kubernetes' programs if need be; the last line is their folder
@@ -74,7 +75,7 @@ kube-bin: build ## Build Kubernetes' programs if need be; the last line is their
 
 .PHONY: build tools test test-e2e lint run manifests check-manifests check-deny
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
-	@echo 'Building what this checkout is made of; the first time takes minutes' >&2
+	@test -x $(TESTCLUSTER) || echo 'Building the plugin, the operator and the commands around them, for some minutes' >&2
 	@cargo build --quiet --workspace $(PARTS)
 	@mkdir -p $(BIN)
 	@ln -sf $(addprefix $(BUILT)/,kubectl-appdeploy appdeploy-operator testcluster demo) $(BIN)
