@@ -1,18 +1,19 @@
 //! The way to a cluster: kubectl's own flags, and one deadline for every call.
 
+mod flags;
 mod proxy;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
 use futures::future::LocalBoxFuture;
 use http::header::{HeaderValue, USER_AGENT};
 use kube::config::{Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedCluster, NamedContext};
 use kube::{Client, Config};
 
+use crate::duration;
 use crate::error::{self, Error, Result};
-use crate::{duration, ui};
+
+pub use flags::KubeArgs;
 
 /// The field manager of what the plugin writes.
 pub const MANAGER: &str = "kubectl-appdeploy";
@@ -20,87 +21,6 @@ pub const MANAGER: &str = "kubectl-appdeploy";
 const AGENT: &str = concat!("kubectl-appdeploy/", env!("CARGO_PKG_VERSION"));
 /// How long one call may take unless `--request-timeout` says otherwise.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// kubectl's flags for where and as whom, with kubectl's names and meaning.
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Cluster options, as in kubectl")]
-pub struct KubeArgs {
-    /// Namespace; default: that of the context, else "default"
-    #[arg(short, long, global = true, value_name = "NAME")]
-    pub namespace: Option<String>,
-    /// Context of the kubeconfig to use
-    #[arg(long, global = true, value_name = "NAME")]
-    pub context: Option<String>,
-    /// Path of the kubeconfig; default: $KUBECONFIG, else ~/.kube/config
-    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
-    pub kubeconfig: Option<PathBuf>,
-    /// Cluster of the kubeconfig to use
-    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
-    pub cluster: Option<String>,
-    /// User of the kubeconfig to use
-    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
-    pub user: Option<String>,
-    /// Address of the API server
-    #[arg(short, long, global = true, value_name = "URL", hide_short_help = true)]
-    pub server: Option<String>,
-    /// Bearer token to log in with
-    #[arg(long, global = true, hide_short_help = true, hide_env_values = true)]
-    pub token: Option<String>,
-    /// User to act as
-    #[arg(long = "as", global = true, value_name = "USER", hide_short_help = true)]
-    pub act_as: Option<String>,
-    /// Group to act as; may be given more than once
-    #[arg(long = "as-group", global = true, value_name = "GROUP", hide_short_help = true)]
-    pub as_group: Vec<String>,
-    /// UID to act as
-    #[arg(long = "as-uid", global = true, value_name = "UID", hide_short_help = true)]
-    pub as_uid: Option<String>,
-    /// How long a single call may take, like 5s or 1m; 0 means for ever
-    #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse, hide_short_help = true)]
-    pub request_timeout: Option<Duration>,
-    /// Do not check the API server's certificate
-    #[arg(
-        long, global = true, hide_short_help = true, num_args = 0..=1, require_equals = true,
-        default_missing_value = "true", default_value = "false", hide_default_value = true, hide_possible_values = true,
-        action = clap::ArgAction::Set
-    )]
-    pub insecure_skip_tls_verify: bool,
-    /// File with the certificate authority of the API server
-    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
-    pub certificate_authority: Option<PathBuf>,
-    /// Name that the API server's certificate is checked against
-    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
-    pub tls_server_name: Option<String>,
-    /// When to use colour: auto, always or never
-    #[arg(
-        long,
-        global = true,
-        value_name = "WHEN",
-        default_value = "auto",
-        hide_short_help = true,
-        hide_default_value = true,
-        hide_possible_values = true
-    )]
-    pub color: ui::Color,
-}
-
-impl KubeArgs {
-    /// Returns the flags that chose the cluster, for commands that are to reach the same one.
-    pub fn repeat(&self) -> String {
-        let file = self.kubeconfig.as_ref().map(|file| file.display().to_string());
-        let given = [
-            ("kubeconfig", &file),
-            ("context", &self.context),
-            ("cluster", &self.cluster),
-            ("user", &self.user),
-            ("server", &self.server),
-        ];
-        let given = given
-            .iter()
-            .filter_map(|(flag, value)| value.as_ref().map(|value| format!(" --{flag}={value}")));
-        given.collect()
-    }
-}
 
 /// A cluster that can be asked.
 #[derive(Clone)]

@@ -41,8 +41,6 @@ Examples:
 pub struct Args {
     /// Name of the app
     name: Option<String>,
-    #[command(flatten)]
-    spec: spec::SpecArgs,
     /// Return when the app is ready; exit code 3 when it can't become so, 4 when it takes too long
     #[arg(long)]
     wait: bool,
@@ -51,6 +49,8 @@ pub struct Args {
     timeout: Duration,
     #[command(flatten)]
     change: ChangeArgs,
+    #[command(flatten)]
+    spec: spec::SpecArgs,
 }
 
 /// Runs the verb.

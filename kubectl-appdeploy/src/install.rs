@@ -1,22 +1,22 @@
 //! `kubectl appdeploy install`: applies `config/` and returns when it works.
 
+mod api;
 mod rollout;
 mod settings;
 
 use std::time::Duration;
 
 use futures::future::join_all;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
-use kube::{Api, ResourceExt as _};
+use kube::ResourceExt as _;
+use kube::api::{DynamicObject, Patch, PatchParams};
 
 use crate::connection::{Cluster, KubeArgs, MANAGER};
-use crate::error::{Error, Kind as ErrorKind, Result, is_missing_api};
+use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::manifests::{self, Kind};
 use crate::output::{self, DryRun, Format};
 use crate::ui::Ui;
 use crate::wait::{self, Deadline};
-use crate::{app, duration, yaml};
+use crate::{duration, yaml};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,7 +27,8 @@ Examples:
   kubectl appdeploy install --dry-run=client -o yaml > appdeploy.yaml
 
   # Take care of two namespaces only, with an image of your own
-  kubectl appdeploy install --watch-namespace=shop,blog --image=registry.example.com/appdeploy-operator:v1";
+  kubectl appdeploy install --watch-namespace=shop,blog \\
+    --image=registry.example.com/appdeploy-operator:v1";
 
 /// The flags of `install`.
 #[derive(Debug, clap::Args)]
@@ -36,8 +37,6 @@ pub struct Args {
     /// Image of the operator; default: that of this plugin's version
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    #[command(flatten)]
-    settings: settings::Settings,
     /// Return when the operator runs
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -62,21 +61,13 @@ pub struct Args {
     /// Print what was applied as json, yaml or name
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
+    #[command(flatten)]
+    settings: settings::Settings,
 }
 
 /// Runs the verb.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
-    if kube
-        .namespace
-        .as_deref()
-        .is_some_and(|namespace| namespace != crd::OPERATOR_NAMESPACE)
-    {
-        return Err(Error::usage(format!(
-            "the operator is always installed into {}: leave out --namespace",
-            crd::OPERATOR_NAMESPACE
-        ))
-        .why("it takes care of the apps of all namespaces, or of those that --watch-namespace names"));
-    }
+    kube.refuse_namespace()?;
     let options = manifests::Options {
         image: args.image.clone(),
         flags: args.settings.flags(),
@@ -124,7 +115,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         }
         done.push((applied, word));
         if kind == Kind::crd() && args.dry_run.is_real() {
-            served(&cluster, &object.name_any(), deadline, ui).await?;
+            api::served(&cluster, &object.name_any(), deadline, ui).await?;
         }
     }
     if args.output.is_some() {
@@ -242,61 +233,6 @@ fn is_same(wanted: &DynamicObject, before: &DynamicObject, after: &DynamicObject
             .annotations()
             .keys()
             .all(|key| noted(before, key) == noted(after, key))
-}
-
-/// Waits until the API answers: a definition can be accepted and its objects still be unknown.
-async fn served(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
-    ui.progress("waiting for the AppDeploy API");
-    let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
-    let mut changes = wait::changes(cluster, api, name);
-    loop {
-        let Some(next) = deadline.bound(futures::StreamExt::next(&mut changes)).await else {
-            return Err(not_served(deadline));
-        };
-        let Some(definition) = next.transpose()?.flatten() else {
-            continue;
-        };
-        let conditions = definition
-            .status
-            .iter()
-            .flat_map(|status| status.conditions.iter().flatten());
-        if let Some(refused) = conditions
-            .clone()
-            .find(|c| c.type_ == "NamesAccepted" && c.status == "False")
-        {
-            return Err(Error::failed(format!("the cluster does not accept {name}"))
-                .why(refused.message.clone().unwrap_or_default())
-                .next(format!("kubectl get crd {name} -o yaml")));
-        }
-        if conditions
-            .clone()
-            .any(|c| c.type_ == "Established" && c.status == "True")
-        {
-            break;
-        }
-    }
-    // Established is true a moment before the objects can be listed, and an API server of several may be behind.
-    let list = app::api(&cluster.client, None);
-    let mut pause = Duration::from_millis(50);
-    loop {
-        match cluster.attempt(list.list(&ListParams::default().limit(1))).await? {
-            Ok(_) => return Ok(()),
-            Err(kube::Error::Api(status)) if is_missing_api(&status) => {}
-            Err(source) => return Err(cluster.explain(source)),
-        }
-        if deadline.bound(tokio::time::sleep(pause)).await.is_none() {
-            return Err(not_served(deadline));
-        }
-        pause = (pause * 2).min(Duration::from_secs(1));
-    }
-}
-
-fn not_served(deadline: Deadline) -> Error {
-    Error::new(
-        ErrorKind::TimedOut,
-        format!("the AppDeploy API does not answer after {}", deadline.text()),
-    )
-    .next("kubectl get crd appdeploys.appdeploy.dev -o yaml")
 }
 
 fn tell(args: &Args, done: &[(DynamicObject, &'static str)], ui: &mut Ui) -> Result<()> {

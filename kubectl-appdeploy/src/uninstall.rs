@@ -68,6 +68,7 @@ pub struct Args {
 
 /// Runs the verb.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    kube.refuse_namespace()?;
     let cluster = kube.connect().await?;
     let found = survey::look(&cluster).await?;
     let choice = Choice {

@@ -50,8 +50,7 @@ pub struct SpecArgs {
     /// HTTP path that answers with 200 when the app works
     #[arg(long, value_name = "PATH")]
     pub health_path: Option<String>,
-    /// When to pull the image: `Always`, `IfNotPresent` or `Never`
-    #[arg(long, value_name = "WHEN", value_parser = pull_policy)]
+    #[arg(long, value_name = "WHEN", value_parser = pull_policy, help = "When to pull the image: Always, IfNotPresent or Never")]
     pub image_pull_policy: Option<ImagePullPolicy>,
     /// Secret with the password of the image's registry; may be given more than once
     #[arg(long, value_name = "SECRET")]
@@ -65,8 +64,8 @@ pub struct SpecArgs {
     /// What follows -- replaces the image's entrypoint instead of its arguments
     #[arg(long, requires = "args")]
     pub command: bool,
-    /// Arguments of the app
-    #[arg(last = true, value_name = "ARG")]
+    /// Arguments of the app, or with --command what it runs
+    #[arg(last = true, value_name = "ARG", help_heading = None::<&str>)]
     pub args: Vec<String>,
 }
 

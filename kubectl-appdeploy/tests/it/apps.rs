@@ -79,7 +79,7 @@ fn an_app_is_created_once_and_shown() {
 #[test]
 fn an_invalid_app_is_refused_before_anything_is_sent() {
     let (cluster, plugin) = installed();
-    cluster.audit();
+    let before = cluster.audit().mark().unwrap();
     for (line, field) in [
         ("create shop --image=nginx --port=80 --host=http://x", "spec.host: "),
         ("create Shop --image=nginx", "metadata.name: "),
@@ -88,7 +88,12 @@ fn an_invalid_app_is_refused_before_anything_is_sent() {
         let said = plugin.run(line).fails(2);
         assert!(said.contains(&format!("  why:  {field}")), "{said}");
     }
-    assert!(plugin.run("status -o name").ok().is_empty());
+    let sent = cluster
+        .audit()
+        .since(before)
+        .unwrap()
+        .by_user_agent_prefix("kubectl-appdeploy/");
+    assert_eq!(sent.count(), 0, "{:?}", sent.tally());
     // Without a terminal there is nobody to ask.
     assert!(
         plugin
@@ -176,13 +181,37 @@ fn the_api_server_is_told_who_asks() {
         ])
         .unwrap();
     assert_eq!(managers, "kubectl-appdeploy kubectl-appdeploy");
-    let log = std::fs::read_dir(cluster.folder())
-        .unwrap()
-        .filter_map(Result::ok)
-        .map(|entry| entry.path());
     let agent = format!("kubectl-appdeploy/{}", env!("CARGO_PKG_VERSION"));
-    let told = log
-        .filter(|path| path.is_file())
-        .any(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains(&agent)));
-    assert!(told, "no audit log names {agent}");
+    let writes = cluster
+        .audit()
+        .all()
+        .unwrap()
+        .by_user_agent_prefix(&agent)
+        .on("appdeploys")
+        .writes();
+    assert_eq!(writes.count(), 2, "{:?}", writes.tally());
+}
+
+#[test]
+fn a_page_costs_the_same_few_requests_however_many_apps_there_are() {
+    let (cluster, plugin) = installed();
+    let cost = |line: &str| {
+        let mark = cluster.audit().mark().unwrap();
+        plugin.run(line).ok();
+        cluster
+            .audit()
+            .since(mark)
+            .unwrap()
+            .by_user_agent_prefix("kubectl-appdeploy/")
+            .count()
+    };
+    for round in 0..3 {
+        plugin.run(&format!("create app{round} --image=nginx --port=80")).ok();
+        status(
+            &cluster,
+            &format!("app{round}"),
+            &conditions("True", "Available", "", None),
+        );
+        assert_eq!([cost("status"), cost("status app0"), cost("describe app0")], [1, 6, 9]);
+    }
 }

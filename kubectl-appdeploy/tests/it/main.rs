@@ -1,5 +1,11 @@
 //! The plugin as a person runs it, against a real API server.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "what a test needs and does not get is its failure"
+)]
+
 mod access;
 mod apps;
 mod lifecycle;

@@ -1,0 +1,69 @@
+//! Waiting for the API: a definition can be accepted and its objects still be unknown.
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::ListParams;
+
+use crate::app;
+use crate::connection::Cluster;
+use crate::error::{Error, Kind as ErrorKind, Result, is_missing_api};
+use crate::ui::Ui;
+use crate::wait::{self, Deadline};
+
+/// Waits until the API answers.
+pub async fn served(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+    ui.progress("waiting for the AppDeploy API");
+    let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
+    let mut changes = wait::changes(cluster, api, name);
+    loop {
+        let Some(next) = deadline.bound(changes.next()).await else {
+            return Err(not_served(deadline));
+        };
+        let Some(definition) = next.transpose()?.flatten() else {
+            continue;
+        };
+        let conditions = definition
+            .status
+            .iter()
+            .flat_map(|status| status.conditions.iter().flatten());
+        if let Some(refused) = conditions
+            .clone()
+            .find(|c| c.type_ == "NamesAccepted" && c.status == "False")
+        {
+            return Err(Error::failed(format!("the cluster does not accept {name}"))
+                .why(refused.message.clone().unwrap_or_default())
+                .next(format!("kubectl get crd {name} -o yaml")));
+        }
+        if conditions
+            .clone()
+            .any(|c| c.type_ == "Established" && c.status == "True")
+        {
+            break;
+        }
+    }
+    // Established is true a moment before the objects can be listed, and an API server of several may be behind.
+    let list = app::api(&cluster.client, None);
+    let mut pause = Duration::from_millis(50);
+    loop {
+        match cluster.attempt(list.list(&ListParams::default().limit(1))).await? {
+            Ok(_) => return Ok(()),
+            Err(kube::Error::Api(status)) if is_missing_api(&status) => {}
+            Err(source) => return Err(cluster.explain(source)),
+        }
+        if deadline.bound(tokio::time::sleep(pause)).await.is_none() {
+            return Err(not_served(deadline));
+        }
+        pause = (pause * 2).min(Duration::from_secs(1));
+    }
+}
+
+fn not_served(deadline: Deadline) -> Error {
+    Error::new(
+        ErrorKind::TimedOut,
+        format!("the AppDeploy API does not answer after {}", deadline.text()),
+    )
+    .next("kubectl get crd appdeploys.appdeploy.dev -o yaml")
+}
