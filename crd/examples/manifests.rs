@@ -6,7 +6,7 @@ use kube::CustomResourceExt as _;
 use serde_json::Value;
 
 fn main() -> anyhow::Result<()> {
-    let crd = whole_numbers(serde_json::to_value(crd::AppDeploy::crd())?);
+    let crd = unwrapped(whole_numbers(serde_json::to_value(crd::AppDeploy::crd())?));
     std::io::stdout().write_all(serde_yaml::to_string(&crd)?.as_bytes())?;
     Ok(())
 }
@@ -24,6 +24,25 @@ fn whole_numbers(value: Value) -> Value {
         },
         Value::Array(items) => items.into_iter().map(whole_numbers).collect(),
         Value::Object(map) => map.into_iter().map(|(k, v)| (k, whole_numbers(v))).collect(),
+        other => other,
+    }
+}
+
+/// Makes each paragraph of a description one line. `kubectl explain` wraps by itself, and shows the line ends of
+/// the source beside its own.
+fn unwrapped(value: Value) -> Value {
+    match value {
+        Value::Object(map) => map
+            .into_iter()
+            .map(|(key, value)| match value {
+                Value::String(text) if key == "description" => {
+                    let paragraphs: Vec<String> = text.split("\n\n").map(|p| p.replace('\n', " ")).collect();
+                    (key, Value::from(paragraphs.join("\n\n")))
+                }
+                other => (key, unwrapped(other)),
+            })
+            .collect(),
+        Value::Array(items) => items.into_iter().map(unwrapped).collect(),
         other => other,
     }
 }
