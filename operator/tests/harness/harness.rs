@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-pub use cluster::{Cluster, OPERATOR};
+pub use cluster::{Cluster, OPERATOR, config};
 pub use kind::{APP, CLASS, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, POD, REPLICA_SET, SERVICE};
 pub use namespace::Namespace;
-pub use operator::Operator;
+pub use operator::{Operator, free_address};
 
 /// How long a test waits for what has to happen. Long, because a machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,0 +1,284 @@
+//! The operator as a process: how it starts, ends, starts again, and what it tells whom.
+
+#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
+
+#[path = "harness/harness.rs"]
+mod harness;
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::Patch;
+use serde_json::json;
+use testcluster::ControlPlane;
+use testcluster::proxy::{Action, Requests, Rule, Verb};
+
+use harness::{
+    APP, Cluster, DEPLOYMENT, INGRESS, OPERATOR, Operator, PATIENCE, QUIET, SERVICE, Shared, free_address, text, told,
+    uid, web,
+};
+
+fn cluster() -> Arc<Cluster> {
+    static SHARED: Shared<Cluster> = Shared::new();
+    SHARED.get(|| Cluster::start(ControlPlane::builder()))
+}
+
+/// Makes a namespace with an operator for it alone.
+fn stage(name: &str) -> (harness::Namespace, Operator) {
+    let cluster = cluster();
+    let shop = cluster.namespace(name);
+    let operator = cluster.operator(&["--watch-namespace", name]);
+    (shop, operator)
+}
+
+#[test]
+fn without_the_crd_it_says_what_to_do_and_waits_for_it() {
+    let cluster = Arc::new(Cluster::without_crd(ControlPlane::builder()));
+    let operator = cluster.spawn_operator(&[]);
+    let hint = "the AppDeploy API is not installed in this cluster; run: kubectl appdeploy install (or make install)";
+    operator.until("/readyz", "it says what it lacks", |status, body| {
+        status == 503 && body == format!("appdeploys: {hint}\n")
+    });
+    assert_eq!(
+        operator.log().matches(hint).count(),
+        1,
+        "once, however often it was tried"
+    );
+    assert_eq!(operator.get("/healthz").0, 200, "a restart would not help");
+
+    cluster.install_crd();
+    operator.until_ready();
+    let shop = cluster.namespace("shop");
+    shop.settled_app("shop", web());
+    shop.until_there(INGRESS, "shop");
+}
+
+#[test]
+fn it_ends_at_once_when_nothing_is_to_be_done() {
+    let (shop, operator) = stage("end");
+    shop.settled_app("shop", web());
+    let (status, took) = operator.terminate();
+    assert_eq!(status.code(), Some(0));
+    assert!(took < Duration::from_secs(3), "{took:?}");
+
+    let waiting = shop.cluster.spawn_operator(&["--watch-namespace", "end"]);
+    waiting.until("/healthz", "it runs", |status, _| status == 200);
+    assert_eq!(waiting.terminate().0.code(), Some(0), "also before it is ready");
+}
+
+/// P19: shorter than the 30 s after which Kubernetes kills. Remedy: the deadline of each request, and the grace
+/// for all of them.
+#[test]
+fn it_ends_in_time_although_a_request_is_never_answered() {
+    let cluster = cluster();
+    let shop = cluster.namespace("end-hanging");
+    let proxy = cluster.control_plane.proxy(OPERATOR, &[]).unwrap();
+    let creates = Requests::with(&[Verb::Create]).on("deployments");
+    proxy.add(Rule::new(creates.clone(), Action::Hang));
+    let operator = cluster.spawn_operator_behind(&proxy, &["--watch-namespace", "end-hanging"]);
+    operator.until_ready();
+    shop.app("shop", web());
+    proxy
+        .wait_for(PATIENCE, |records| {
+            records.iter().any(|record| creates.contain(&record.request))
+        })
+        .unwrap();
+    let (status, took) = operator.terminate();
+    assert_eq!(status.code(), Some(0));
+    assert!(took < Duration::from_secs(25), "{took:?}");
+}
+
+#[test]
+fn what_changed_while_it_was_away_is_healed_at_the_start() {
+    let (shop, operator) = stage("away");
+    shop.settled_app("shop", web());
+    let service = shop.get(SERVICE, "shop");
+    operator.terminate();
+    let image = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "evil"}]);
+    let patch: Patch<()> = Patch::Json(serde_json::from_value(image).unwrap());
+    shop.patch(DEPLOYMENT, "shop", patch);
+    shop.delete(SERVICE, "shop");
+    shop.app("blog", web());
+    let _operator = shop.cluster.operator(&["--watch-namespace", "away"]);
+    shop.until(DEPLOYMENT, "shop", "the image is restored", |deployment| {
+        text(deployment, "/spec/template/spec/containers/0/image") == "nginx:1.27"
+    });
+    shop.until_back(SERVICE, &service);
+    shop.until_told("blog");
+}
+
+/// The name of an Event is made from what it says.
+#[test]
+fn an_event_is_not_told_again_after_a_restart() {
+    let (shop, operator) = stage("events");
+    let mut spec = web();
+    spec["resources"] = json!({"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}});
+    shop.settled_app("shop", spec);
+    harness::eventually("an Event tells of it", || !shop.events_about("shop").is_empty());
+    operator.terminate();
+    // As if the one before had ended between the status and its Event, or had never told.
+    let none = json!({"status": {"cause": null, "conditions": null}});
+    shop.patch_status(APP, "shop", none["status"].clone());
+    let _operator = shop.cluster.operator(&["--watch-namespace", "events"]);
+    shop.until(APP, "shop", "the cause is told", |app| {
+        text(app, "/status/cause/reason") == "Rejected"
+    });
+    std::thread::sleep(QUIET);
+    assert_eq!(shop.events_about("shop"), ["Rejected"]);
+}
+
+/// A1 to A3, A9: wherever it is killed, the next one goes on, and nothing is made twice.
+#[test]
+fn it_may_be_killed_at_any_time() {
+    let cluster = cluster();
+    let shop = cluster.namespace("killed");
+    let names: Vec<String> = (0..20).map(|n| format!("shop-{n}")).collect();
+    for name in &names {
+        shop.app(name, web());
+    }
+    let mark = shop.mark();
+    let audit = cluster.control_plane.audit();
+    for round in 1..=4 {
+        let operator = cluster.spawn_operator(&["--watch-namespace", "killed", "--concurrency", "2"]);
+        audit
+            .wait_for(mark, PATIENCE, |asked| {
+                asked.clone().in_namespace("killed").writes().count() > round * 12
+            })
+            .unwrap();
+        operator.kill();
+    }
+    let _operator = cluster.operator(&["--watch-namespace", "killed"]);
+    for name in &names {
+        shop.until_told(name);
+        for kind in [DEPLOYMENT, SERVICE, INGRESS] {
+            shop.until_there(kind, name);
+        }
+    }
+    let created = shop
+        .asked_since(mark)
+        .that(|request| request.verb == "create" && request.code == 201);
+    let expected = ["deployments", "ingresses", "services"].map(|resource| (format!("create {resource}"), 20));
+    assert_eq!(created.tally(), expected.into());
+}
+
+#[test]
+fn it_counts_what_it_does() {
+    let (shop, operator) = stage("metrics");
+    shop.settled_app("shop", web());
+    let body = operator.until("/metrics", "the reconcile has ended", |_, body| {
+        body.contains("controller_runtime_reconcile_total{controller=\"appdeploy\",result=\"success\"} ")
+    });
+    for line in [
+        "appdeploy_requests_total{verb=\"create\",resource=\"deployments\"} 1",
+        "appdeploy_requests_total{verb=\"create\",resource=\"services\"} 1",
+        "appdeploy_requests_total{verb=\"create\",resource=\"ingresses\"} 1",
+        "appdeploy_requests_total{verb=\"patch\",resource=\"appdeploys/status\"} 1",
+        "appdeploy_watch_synced{resource=\"appdeploys\"} 1",
+        "appdeploy_watch_failing{resource=\"appdeploys\"} 0",
+        "appdeploy_cached_objects{resource=\"deployments\"} 1",
+        "workqueue_depth{name=\"appdeploy\"} 0",
+    ] {
+        assert!(body.contains(line), "{line} is not in\n{body}");
+    }
+    assert!(!body.contains("result=\"error\""), "{body}");
+}
+
+#[test]
+fn the_log_level_is_changed_while_it_runs() {
+    let (_shop, operator) = stage("log");
+    assert_eq!(operator.debug("PUT", "/log-level", "warn"), (200, "warn\n".to_owned()));
+    assert_eq!(operator.debug("GET", "/log-level", ""), (200, "warn\n".to_owned()));
+    let (status, said) = operator.debug("PUT", "/log-level", "operator=loud");
+    assert_eq!(status, 400);
+    assert!(said.starts_with("\"operator=loud\" is no log filter: "), "{said}");
+    assert_eq!(
+        operator.debug("GET", "/log-level", "").1,
+        "warn\n",
+        "the old one stays in force"
+    );
+    // Probes are for the network, changes for this machine alone.
+    assert_eq!(operator.get("/log-level").0, 404);
+}
+
+#[test]
+fn it_looks_after_the_namespaces_that_it_is_given() {
+    let cluster = cluster();
+    let [one, two, other] = ["scope-one", "scope-two", "scope-other"].map(|name| cluster.namespace(name));
+    other.app("shop", web());
+    let mark = one.mark();
+    let operator = cluster.operator(&["--watch-namespace", "scope-one,scope-two"]);
+    for shop in [&one, &two] {
+        shop.settled_app("shop", web());
+        let before = shop.get(DEPLOYMENT, "shop");
+        shop.delete(DEPLOYMENT, "shop");
+        shop.until_back(DEPLOYMENT, &before);
+    }
+    assert_eq!(other.get(APP, "shop").get("status"), None);
+    let resources = ["appdeploys", "deployments", "services", "ingresses", "pods"];
+    let asked = cluster.control_plane.audit().since(mark).unwrap();
+    let everywhere = asked
+        .by_user_agent_prefix("appdeploy-operator/")
+        .that(|request| request.namespace.is_empty() && resources.contains(&request.resource.as_str()))
+        // Of this operator: others run beside it.
+        .that(|request| request.user == OPERATOR);
+    assert_eq!(everywhere.count(), 0, "{:?}", everywhere.tally());
+    assert!(operator.is_running());
+}
+
+/// B1: what was asked of it while the API server was away is done when it is back.
+#[test]
+fn it_outlives_the_api_server() {
+    let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
+    let shop = cluster.namespace("outlive");
+    let operator = cluster.operator(&[]);
+    for round in 0..2 {
+        let names: Vec<String> = (0..10).map(|n| format!("shop-{round}-{n}")).collect();
+        for name in &names {
+            shop.app(name, web());
+        }
+        cluster.control_plane.stop_apiserver();
+        cluster.control_plane.start_apiserver().unwrap();
+        shop.app(&format!("after-{round}"), web());
+        for name in names.iter().chain([&format!("after-{round}")]) {
+            for kind in [DEPLOYMENT, SERVICE, INGRESS] {
+                shop.until_there(kind, name);
+            }
+            shop.until(APP, name, "nothing is amiss", |app| {
+                told(app) && harness::ready(app).1 == "Progressing"
+            });
+        }
+        let before = shop.get(SERVICE, "shop-0-0");
+        shop.delete(SERVICE, "shop-0-0");
+        let after = shop.until_back(SERVICE, &before);
+        assert_ne!(uid(&after), uid(&before));
+    }
+    assert!(operator.is_running());
+}
+
+#[test]
+fn a_port_that_is_taken_is_said_in_one_line() {
+    let cluster = cluster();
+    let bind = free_address();
+    let _taken = TcpListener::bind(bind).unwrap();
+    let kubeconfig = cluster.control_plane.kubeconfig_for(OPERATOR, &[]).unwrap();
+    let operator = Operator::spawn_on(cluster.control_plane.folder(), &kubeconfig, bind, &[]);
+    assert_eq!(operator.until_ended().code(), Some(1));
+    let line =
+        format!("error: can't listen on {bind}; set --bind to a free address: Address already in use (os error 98)");
+    assert_eq!(operator.log().trim_end(), line);
+}
+
+#[test]
+fn a_kubeconfig_that_is_none_is_said_in_one_line() {
+    let cluster = cluster();
+    let missing = cluster.control_plane.folder().join("missing.kubeconfig");
+    let operator = Operator::spawn(cluster.control_plane.folder(), &missing, &[]);
+    assert_eq!(operator.until_ended().code(), Some(1));
+    let log = operator.log();
+    assert!(
+        log.starts_with(&format!("error: the kubeconfig {} can't be used: ", missing.display())),
+        "{log}"
+    );
+    assert_eq!(log.trim_end().lines().count(), 1, "{log}");
+}

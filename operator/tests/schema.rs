@@ -1,0 +1,197 @@
+//! The API server refuses what can't work, with a sentence that says what to write instead.
+
+#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
+
+#[path = "harness/harness.rs"]
+mod harness;
+
+use serde_json::{Value, json};
+use testcluster::ControlPlane;
+
+use harness::{APP, Cluster, Namespace, Shared};
+
+fn namespace(name: &str) -> Namespace {
+    static SHARED: Shared<Cluster> = Shared::new();
+    SHARED.get(|| Cluster::start(ControlPlane::builder())).namespace(name)
+}
+
+/// A spec with a port, and other fields.
+fn with(fields: Value) -> Value {
+    let mut spec = json!({"image": "nginx", "port": 80});
+    spec.as_object_mut()
+        .unwrap()
+        .extend(fields.as_object().unwrap().clone());
+    spec
+}
+
+fn bad_specs() -> Vec<(Value, &'static str)> {
+    let image = "write it like nginx or ghcr.io/acme/shop:1.4";
+    let host = "write it like shop.example.com";
+    let path = "a path starts with '/'";
+    vec![
+        (json!({}), "spec.image: Required value"),
+        (json!({"image": ""}), "at least 1 chars long"),
+        (json!({"image": "Nginx"}), image),
+        (json!({"image": "a b"}), image),
+        (json!({"image": "nginx\n"}), image),
+        (json!({"image": "nginx:a:b"}), image),
+        (with(json!({"replicas": -1})), "greater than or equal to 0"),
+        (with(json!({"replicas": 1001})), "less than or equal to 1000"),
+        (with(json!({"replicas": "3"})), "must be of type integer"),
+        (with(json!({"replicas": 1.5})), "must be of type integer"),
+        (with(json!({"port": 0})), "greater than or equal to 1"),
+        (with(json!({"port": 65536})), "less than or equal to 65535"),
+        (
+            with(json!({"host": "*.example.com"})),
+            "a wildcard host would take the hosts of others",
+        ),
+        (with(json!({"host": "Shop.example.com"})), host),
+        (with(json!({"host": "shop.example.com."})), host),
+        (with(json!({"host": "http://shop"})), host),
+        (
+            with(json!({"host": "10.0.0.1"})),
+            "an Ingress has no IP address for a host",
+        ),
+        (with(json!({"path": "shop"})), path),
+        (with(json!({"path": "/a;b"})), path),
+        (with(json!({"path": "/a\n}"})), path),
+        (
+            with(json!({"ingressClassName": "Lane"})),
+            "see kubectl get ingressclass",
+        ),
+        (
+            json!({"image": "nginx", "host": "a.b"}),
+            "set spec.port, or remove them",
+        ),
+        (
+            with(json!({"expose": "Service", "host": "a.b"})),
+            "set spec.expose to Ingress, or remove them",
+        ),
+        (
+            with(json!({"expose": "Public"})),
+            "supported values: \"Ingress\", \"Service\"",
+        ),
+        (
+            json!({"image": "nginx", "healthCheck": {}}),
+            "a health check needs a port to ask",
+        ),
+        (with(json!({"healthCheck": {"path": "no"}})), "should match"),
+        (with(json!({"env": [{"name": "1A"}]})), "starts with no digit"),
+        (with(json!({"env": [{"name": "A"}, {"name": "A"}]})), "Duplicate value"),
+        (
+            with(
+                json!({"env": [{"name": "A", "value": "b", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}]}),
+            ),
+            "either value or valueFrom",
+        ),
+        (
+            with(json!({"env": [{"name": "A", "valueFrom": {}}]})),
+            "exactly one of secretKeyRef and configMapKeyRef",
+        ),
+        (with(json!({"resources": {"limits": {"cpu": "lots"}}})), "should match"),
+        (with(json!({"resources": {"limits": {"cpu": "-1"}}})), "should match"),
+        (
+            with(json!({"securityProfile": "privileged"})),
+            "supported values: \"baseline\", \"restricted\"",
+        ),
+        (
+            with(json!({"imagePullPolicy": "Sometimes"})),
+            "\"Always\", \"IfNotPresent\", \"Never\"",
+        ),
+    ]
+}
+
+#[test]
+fn a_bad_spec_is_refused_with_what_to_write_instead() {
+    let shop = namespace("bad");
+    for (spec, sentence) in bad_specs() {
+        let refused = shop.try_create(APP, json!({"metadata": {"name": "shop"}, "spec": spec}));
+        let message = refused
+            .map(|_| "it was taken".to_owned())
+            .unwrap_or_else(|error| error.to_string());
+        assert!(
+            message.contains(sentence),
+            "{spec}\nshould be told: {sentence}\nand is told:    {message}"
+        );
+    }
+}
+
+#[test]
+fn a_good_spec_is_taken() {
+    let shop = namespace("good");
+    let digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    let specs = [
+        json!({"image": "nginx"}),
+        json!({"image": format!("registry.example.com:5000/acme/shop_a.b-c:v1.2@{digest}"), "replicas": 0}),
+        with(json!({"port": 65535, "host": "xn--bcher-kva.example", "path": "/a/~b/c_d.e-f"})),
+        with(json!({"port": 1, "expose": "Service", "replicas": 1000})),
+        with(
+            json!({"healthCheck": {}, "resources": {"requests": {"cpu": "0.5", "memory": "64Mi"}, "limits": {"cpu": 2}}}),
+        ),
+        json!({"image": "nginx", "healthCheck": {"port": 8080, "path": "/healthz?full=1"}}),
+    ];
+    for (number, spec) in specs.into_iter().enumerate() {
+        shop.app(&format!("shop-{number}"), spec);
+    }
+}
+
+#[test]
+fn a_name_has_to_serve_as_a_host_and_as_a_service() {
+    let shop = namespace("names");
+    let long = "a".repeat(53);
+    shop.app(&long, json!({"image": "nginx"}));
+    shop.app("a", json!({"image": "nginx"}));
+    for (name, sentence) in [
+        ("1shop", "the name becomes a host and a Service"),
+        ("a.b", "the name becomes a host and a Service"),
+        (&format!("{long}a"), "use at most 53 characters"),
+    ] {
+        let refused = shop.try_create(APP, json!({"metadata": {"name": name}, "spec": {"image": "nginx"}}));
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains(sentence), "{name}: {message}");
+    }
+}
+
+/// Whoever may write an AppDeploy must not reach through the operator what they may not do themselves.
+#[test]
+fn fields_that_reach_further_than_the_pods_do_not_exist() {
+    let shop = namespace("further");
+    let further = json!({"serviceAccountName": "admin", "hostNetwork": true, "nodeName": "control-plane",
+        "namespace": "kube-system", "volumes": [{"name": "root", "hostPath": {"path": "/"}}], "privileged": true});
+    let spec = shop.app("shop", with(further))["spec"].clone();
+    let mut kept: Vec<&String> = spec.as_object().unwrap().keys().collect();
+    kept.sort();
+    assert_eq!(
+        kept,
+        ["expose", "image", "port", "replicas", "securityProfile"],
+        "with defaults, and nothing else"
+    );
+}
+
+#[test]
+fn kubectl_explains_every_field() {
+    let shop = namespace("explain");
+    let explained = shop.kubectl(&["explain", "appdeploy.spec"]);
+    for description in [
+        "The container image to run, such as `nginx`",
+        "The number of pods. 0 stops the application",
+        "How the application is reached",
+        "The TCP port that the application listens on",
+    ] {
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            words(&explained).contains(description),
+            "{description} is not in\n{explained}"
+        );
+    }
+    let fields = shop.kubectl(&["explain", "appdeploy", "--recursive"]);
+    assert!(
+        fields.contains("secretKeyRef") && fields.contains("lastTransitionTime"),
+        "{fields}"
+    );
+    assert!(
+        !shop
+            .kubectl(&["explain", "appdeploy.status"])
+            .contains("<no description>")
+    );
+}

@@ -1,0 +1,346 @@
+//! The status says how an application is, on every outcome, as `kubectl wait` and kstatus read it.
+//!
+//! Nothing runs pods here: a test says what the Deployment's controller, the kubelet or an ingress controller
+//! would say, and looks at what the operator makes of it.
+
+#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
+
+#[path = "harness/harness.rs"]
+mod harness;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use kube::CustomResourceExt as _;
+use kube::api::Patch;
+use serde_json::{Value, json};
+use testcluster::ControlPlane;
+
+use harness::{
+    APP, CLASS, Cluster, DEPLOYMENT, EVENT, INGRESS, Namespace, POD, QUIET, SERVICE, Shared, condition, ready, text,
+    told, web,
+};
+
+fn namespace(name: &str) -> Namespace {
+    static SHARED: Shared<Cluster> = Shared::new();
+    SHARED
+        .get(|| Cluster::start(ControlPlane::builder()).with_operator(&[]))
+        .namespace(name)
+}
+
+/// Returns the types of the conditions that are True.
+fn holds(app: &Value) -> Vec<&str> {
+    let conditions = app["status"]["conditions"].as_array().unwrap();
+    let mut holds: Vec<&str> = conditions
+        .iter()
+        .filter(|condition| condition["status"] == "True")
+        .map(|condition| text(condition, "/type"))
+        .collect();
+    holds.sort_unstable();
+    holds
+}
+
+fn is_ready(app: &Value) -> bool {
+    told(app) && ready(app).0 == "True"
+}
+
+#[test]
+fn an_app_is_reconciling_until_it_is_ready() {
+    let shop = namespace("ready");
+    let app = shop.settled_app("shop", json!({"image": "nginx:1.27", "port": 80, "replicas": 2}));
+    assert_eq!(ready(&app), ("False", "Progressing"));
+    assert_eq!(holds(&app), ["Reconciling"]);
+    assert_eq!(app["status"].get("cause"), None, "to be on the way is no trouble");
+
+    shop.pods_become_ready("shop");
+    let app = shop.until(APP, "shop", "it is ready", is_ready);
+    assert_eq!(ready(&app), ("True", "Available"));
+    assert_eq!(holds(&app), ["Ready"]);
+    let status = &app["status"];
+    assert_eq!(
+        json!([
+            status["replicas"],
+            status["readyReplicas"],
+            status["updatedReplicas"],
+            status["url"]
+        ]),
+        json!([2, 2, 2, "http://shop.ready/"])
+    );
+    // Nobody serves the Ingress, and the pods are ready all the same.
+    assert_eq!(text(condition(&app, "Exposed").unwrap(), "/reason"), "NoIngressClass");
+    assert!(
+        shop.events_about("shop").is_empty(),
+        "nothing of this is worth an Event"
+    );
+}
+
+#[test]
+fn people_see_it_with_kubectl() {
+    let shop = namespace("kubectl");
+    shop.settled_app("shop", web());
+    shop.pods_become_ready("shop");
+    shop.kubectl(&["wait", "--for=condition=Ready", "appdeploy/shop", "--timeout=30s"]);
+    let table = shop.kubectl(&["get", "ad"]);
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["NAME", "READY", "URL", "REASON", "AGE"]);
+    assert_eq!(rows[1][..4], ["shop", "True", "http://shop.kubectl/", "Available"]);
+    assert_eq!(rows.len(), 2, "{table}");
+    let wide = shop.kubectl(&["get", "appdeploy", "-o", "wide", "--no-headers"]);
+    assert!(
+        wide.contains("nginx:1.27") && wide.trim_end().ends_with("1 pod is ready"),
+        "{wide}"
+    );
+}
+
+/// Neither the status nor a condition speaks of a spec that it has not seen.
+#[test]
+fn the_observed_generation_follows_the_spec() {
+    let shop = namespace("generation");
+    shop.settled_app("shop", web());
+    shop.pods_become_ready("shop");
+    shop.until(APP, "shop", "it is ready", is_ready);
+    shop.set("shop", json!({"image": "nginx:1.28"}));
+    let app = shop.until_told("shop");
+    assert_eq!(app["metadata"]["generation"], 2);
+    for condition in app["status"]["conditions"].as_array().unwrap() {
+        assert_eq!(condition["observedGeneration"], 2, "{condition}");
+    }
+    assert_eq!(ready(&app), ("False", "Progressing"), "the new pods are not there yet");
+    shop.pods_become_ready("shop");
+    shop.until(APP, "shop", "it is ready again", is_ready);
+}
+
+#[test]
+fn an_app_scaled_to_zero_is_ready() {
+    let shop = namespace("zero");
+    shop.settled_app("shop", json!({"image": "nginx:1.27", "replicas": 0}));
+    shop.pods_become_ready("shop");
+    let app = shop.until(APP, "shop", "it is ready", is_ready);
+    assert_eq!(ready(&app), ("True", "ScaledToZero"));
+    assert_eq!(app["status"]["replicas"], 0);
+}
+
+/// What only a person can change is Stalled, with what to do next, and an Event; then all of that goes.
+#[test]
+fn what_the_api_server_refuses_is_stalled_until_it_is_changed() {
+    let shop = namespace("refused");
+    let mut spec = web();
+    spec["resources"] = json!({"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}});
+    let app = shop.settled_app("shop", spec);
+    assert_eq!(ready(&app), ("False", "Rejected"));
+    assert_eq!(holds(&app), ["Stalled"]);
+    let cause = &app["status"]["cause"];
+    assert_eq!(text(cause, "/reason"), "Rejected");
+    assert!(
+        text(cause, "/message").contains("must be less than or equal to memory limit"),
+        "{cause}"
+    );
+    assert_eq!(text(cause, "/next"), "kubectl edit appdeploy shop -n refused");
+    // The Service does not wait for the Deployment.
+    assert!(!shop.get(SERVICE, "shop").is_null());
+    harness::eventually("an Event tells of it", || !shop.events_about("shop").is_empty());
+
+    std::thread::sleep(QUIET);
+    assert_eq!(
+        shop.events_about("shop"),
+        ["Rejected"],
+        "once, however often it was tried"
+    );
+    let event = &shop.list(EVENT)[0];
+    assert_eq!(
+        (text(event, "/type"), text(event, "/message")),
+        ("Warning", text(cause, "/message"))
+    );
+
+    shop.set("shop", json!({"resources": {"limits": {"memory": "4Gi"}}}));
+    shop.until(APP, "shop", "it is on its way", |app| {
+        told(app) && ready(app) == ("False", "Progressing")
+    });
+    let app = shop.get(APP, "shop");
+    assert_eq!((holds(&app), app["status"].get("cause")), (vec!["Reconciling"], None));
+}
+
+/// What a pod says of itself becomes the cause, and ends with the pod.
+#[test]
+fn the_cause_is_what_the_pods_suffer_from() {
+    let shop = namespace("pods");
+    shop.settled_app("shop", json!({"image": "nginx:nope"}));
+    let labels = json!({"appdeploy.dev/app": "shop"});
+    let containers = json!([{"name": "app", "image": "nginx:nope"}]);
+    shop.create(
+        POD,
+        json!({"metadata": {"name": "shop-1", "labels": labels}, "spec": {"containers": containers}}),
+    );
+    let message = r#"Back-off pulling image "nginx:nope": ErrImagePull: failed to resolve: nginx:nope: not found"#;
+    let waiting = json!({"name": "app", "image": "nginx:nope", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"waiting": {"reason": "ImagePullBackOff", "message": message}}});
+    shop.patch_status(
+        POD,
+        "shop-1",
+        json!({"phase": "Pending", "containerStatuses": [waiting]}),
+    );
+    let app = shop.until(APP, "shop", "it tells of the image", |app| {
+        ready(app) == ("False", "ImageNotFound")
+    });
+    assert_eq!(text(&app, "/status/cause/message"), "image nginx:nope was not found");
+    assert_eq!(holds(&app), ["Stalled"]);
+
+    shop.delete(POD, "shop-1");
+    shop.until(APP, "shop", "nothing is amiss any more", |app| {
+        ready(app) == ("False", "Progressing")
+    });
+}
+
+#[test]
+fn an_app_of_a_class_waits_for_its_address() {
+    let shop = namespace("class");
+    let mut spec = web();
+    spec["ingressClassName"] = json!("lane");
+    let exposed = |app: &Value| text(condition(app, "Exposed").unwrap(), "/reason").to_owned();
+    shop.settled_app("shop", spec);
+    shop.pods_become_ready("shop");
+    let app = shop.until(APP, "shop", "it is ready: nobody will give it an address", is_ready);
+    assert_eq!(exposed(&app), "NoIngressClass");
+
+    shop.create(
+        CLASS,
+        json!({"metadata": {"name": "lane"}, "spec": {"controller": "example.com/lane"}}),
+    );
+    let pending = |app: &Value| ready(app) == ("False", "AddressPending");
+    let app = shop.until(APP, "shop", "it waits for an address", pending);
+    assert_eq!(
+        (holds(&app), exposed(&app)),
+        (vec!["Reconciling"], "AddressPending".to_owned())
+    );
+
+    shop.patch_status(
+        INGRESS,
+        "shop",
+        json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}),
+    );
+    let app = shop.until(APP, "shop", "it is ready", is_ready);
+    assert_eq!(
+        (holds(&app), text(&app, "/status/address")),
+        (vec!["Exposed", "Ready"], "192.0.2.1")
+    );
+}
+
+/// In a cluster of its own, because a default class concerns every application.
+#[test]
+fn a_default_class_concerns_every_app_without_one() {
+    let shop = Arc::new(Cluster::start(ControlPlane::builder()).with_operator(&[])).namespace("default-class");
+    for name in ["shop", "blog"] {
+        shop.settled_app(name, web());
+        shop.pods_become_ready(name);
+        shop.until(APP, name, "it is ready", is_ready);
+    }
+    let default = json!({"ingressclass.kubernetes.io/is-default-class": "true"});
+    shop.create(
+        CLASS,
+        json!({"metadata": {"name": "lane", "annotations": default}, "spec": {"controller": "example.com/lane"}}),
+    );
+    for name in ["shop", "blog"] {
+        shop.until(APP, name, "it waits for an address", |app| {
+            ready(app) == ("False", "AddressPending")
+        });
+        shop.patch_status(
+            INGRESS,
+            name,
+            json!({"loadBalancer": {"ingress": [{"hostname": "lb.example.com"}]}}),
+        );
+        let app = shop.until(APP, name, "it is ready", is_ready);
+        assert_eq!(text(&app, "/status/address"), "lb.example.com");
+    }
+}
+
+/// H3: pods come and go in bursts; the last word counts, at most one a second is written.
+#[test]
+fn a_status_is_written_once_a_second_at_most() {
+    let shop = namespace("flap");
+    shop.settled_app("shop", web());
+    let mark = shop.mark();
+    let started = Instant::now();
+    for ready in (0..40).map(|n| n % 3) {
+        shop.patch_status(DEPLOYMENT, "shop", json!({"readyReplicas": ready, "replicas": 2}));
+    }
+    shop.patch_status(DEPLOYMENT, "shop", json!({"readyReplicas": 2, "replicas": 2}));
+    shop.until(APP, "shop", "the last word is told", |app| {
+        app["status"]["readyReplicas"] == 2
+    });
+    std::thread::sleep(QUIET);
+    let seconds = usize::try_from(started.elapsed().as_secs()).unwrap();
+    assert_eq!(shop.get(APP, "shop")["status"]["readyReplicas"], 2);
+    let asked = shop.asked_since(mark);
+    assert!(asked.count() <= seconds + 2, "{:?} within {seconds} s", asked.tally());
+}
+
+/// P2, G8. Objects that were stored under an older, looser schema. Remedies: `DeserializeGuard` on every watch,
+/// without which one of them would stop the whole kind; `validate` before anything is made of a spec.
+#[test]
+fn one_app_that_can_not_be_read_holds_up_no_other_and_is_told() {
+    let cluster = Arc::new(Cluster::without_crd(ControlPlane::builder()));
+    cluster.apply_crd(&loose_crd());
+    let shop = cluster.namespace("mixed");
+    shop.app("unreadable", json!({"image": "nginx", "env": "none"}));
+    shop.app(
+        "invalid",
+        json!({"image": "a b", "port": 70000, "replicas": 1, "expose": "Ingress"}),
+    );
+    shop.app("good", web());
+    cluster.install_crd();
+    let _operator = cluster.operator(&[]);
+
+    for name in ["good", "later"] {
+        if name == "later" {
+            shop.app(name, web());
+        }
+        shop.until_told(name);
+        shop.until_there(INGRESS, name);
+    }
+    let told_of = |name: &str, reason: &str| {
+        shop.until(APP, name, &format!("it is said to be {reason}"), |app| {
+            ready(app) == ("False", reason)
+        })
+    };
+    let app = told_of("unreadable", "Unreadable");
+    assert_eq!(holds(&app), ["Stalled"]);
+    assert!(
+        text(&app, "/status/cause/message").contains("Expected a sequence"),
+        "{}",
+        app["status"]
+    );
+    let app = told_of("invalid", "InvalidSpec");
+    let message = text(&app, "/status/cause/message");
+    assert!(
+        message.contains("spec.image: \"a b\" is no image") && message.contains("70000 is no port"),
+        "{message}"
+    );
+
+    let mark = shop.mark();
+    std::thread::sleep(QUIET);
+    assert_eq!(
+        shop.asked_since(mark).count(),
+        0,
+        "it is told once, although it can't be read back"
+    );
+
+    // Set right, they are as any other.
+    let patch = |spec: Value| Patch::Merge(json!({"spec": spec}));
+    shop.patch(APP, "unreadable", patch(json!({"env": null})));
+    shop.patch(APP, "invalid", patch(json!({"image": "nginx", "port": 80})));
+    for name in ["unreadable", "invalid"] {
+        shop.until_there(DEPLOYMENT, name);
+        shop.until(APP, name, "nothing is amiss any more", |app| {
+            ready(app) == ("False", "Progressing")
+        });
+    }
+}
+
+/// Returns a CRD that takes any spec.
+fn loose_crd() -> String {
+    let mut crd = serde_json::to_value(crd::AppDeploy::crd()).unwrap();
+    let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    schema["properties"]["spec"] = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    schema.as_object_mut().unwrap().remove("x-kubernetes-validations");
+    crd.to_string()
+}
