@@ -1,6 +1,8 @@
 //! A pod in one word, as `kubectl get pods` has it.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use model::diagnose::{Reason, Subject, diagnose_pod};
+use model::pod::PodState;
 
 /// Returns the word for the state of a pod: `Running`, `CrashLoopBackOff`, `Init:ErrImagePull`, …
 pub fn word(pod: &Pod) -> String {
@@ -33,75 +35,33 @@ pub fn word(pod: &Pod) -> String {
 pub struct Trouble {
     /// The name of the pod.
     pub pod: String,
-    /// Kubernetes' word for it.
-    pub reason: String,
+    /// What kind of trouble.
+    pub reason: Reason,
     /// A sentence.
     pub message: String,
     /// Whether waiting does not help.
     pub terminal: bool,
 }
 
-/// Returns what keeps a pod from running, if it is more than being slow.
+/// Returns what keeps a pod from running, if it is more than being slow: as the operator would judge a pod of an
+/// app, but that an operator that crashes again and again is no use waiting for.
 pub fn trouble(pod: &Pod) -> Option<Trouble> {
-    /// What a registry says that will say the same tomorrow; a timeout or a rate limit passes.
-    const FINAL: [&str; 6] = [
-        "not found",
-        "manifest unknown",
-        "does not exist",
-        "denied",
-        "unauthorized",
-        "authentication required",
-    ];
     /// How many crashes are no accident.
     const CRASHES: i32 = 3;
-    let status = pod.status.as_ref()?;
-    let trouble = |reason: String, message: String, terminal| Trouble {
-        pod: pod.metadata.name.clone().unwrap_or_default(),
+    let PodState { name, trouble, .. } = PodState::read(pod);
+    let trouble = trouble?;
+    let reason = trouble.reason;
+    let crashes = matches!(reason, Reason::CrashLoop | Reason::OutOfMemory) && restarts(pod) >= CRASHES;
+    Some(Trouble {
+        message: diagnose_pod(
+            Subject::named(&name, pod.metadata.namespace.as_deref().unwrap_or_default()),
+            &trouble,
+        )
+        .message,
+        pod: name,
         reason,
-        message,
-        terminal,
-    };
-    if let Some(unschedulable) = status
-        .conditions
-        .iter()
-        .flatten()
-        .find(|c| c.type_ == "PodScheduled" && c.status == "False")
-    {
-        return Some(trouble(
-            "Unschedulable".to_owned(),
-            unschedulable.message.clone().unwrap_or_default(),
-            false,
-        ));
-    }
-    status.container_statuses.iter().flatten().find_map(|container| {
-        let waiting = container.state.as_ref()?.waiting.as_ref()?;
-        let reason = waiting.reason.clone()?;
-        let message = waiting.message.clone().unwrap_or_default();
-        let lower = message.to_lowercase();
-        match reason.as_str() {
-            "ErrImagePull" | "ImagePullBackOff" => {
-                let terminal = FINAL.iter().any(|word| lower.contains(word));
-                Some(trouble(reason, message, terminal))
-            }
-            "InvalidImageName" | "ErrImageNeverPull" | "CreateContainerConfigError" => {
-                Some(trouble(reason, message, true))
-            }
-            "CrashLoopBackOff" => Some(trouble(reason, crash(container), container.restart_count >= CRASHES)),
-            _ => None,
-        }
+        terminal: reason.is_stalled() || crashes,
     })
-}
-
-fn crash(container: &ContainerStatus) -> String {
-    let Some(last) = container.last_state.as_ref().and_then(|last| last.terminated.as_ref()) else {
-        return "it keeps crashing".to_owned();
-    };
-    let said = last.message.as_deref().unwrap_or_default().trim();
-    format!(
-        "it ended with exit code {}{}{said}",
-        last.exit_code,
-        if said.is_empty() { "" } else { ": " }
-    )
 }
 
 /// Whether a pod passes its readiness checks.

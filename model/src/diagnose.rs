@@ -1,6 +1,7 @@
 //! Why an application does not work, in one sentence, and the command to run next.
 
 use crate::observed::{Observed, Rollout};
+use crate::pod::Trouble;
 use crate::valid::{Route, Valid};
 use crate::{ChildKind, Failure, Sight};
 
@@ -170,6 +171,19 @@ pub struct Subject<'a> {
     pub needs_address: bool,
 }
 
+impl<'a> Subject<'a> {
+    /// Asks about what has this name, and nothing more of it.
+    #[must_use]
+    pub const fn named(name: &'a str, namespace: &'a str) -> Self {
+        Self {
+            name,
+            namespace,
+            deleting: false,
+            needs_address: true,
+        }
+    }
+}
+
 /// Finds the root cause: what failed to be written, then what refuses the pods, then what a pod says, then what
 /// is only on its way.
 #[must_use]
@@ -205,7 +219,7 @@ pub fn diagnose(
         .filter_map(|pod| pod.trouble.as_ref());
     // What somebody has to change comes before what may pass; among equals the first, for a steady message.
     if let Some(trouble) = troubles.min_by_key(|trouble| (!trouble.reason.is_stalled(), trouble.reason.as_str())) {
-        return of_pod(subject, trouble.reason, &trouble.detail);
+        return diagnose_pod(subject, trouble);
     }
     let ready = format!(
         "{} of {} pods are ready",
@@ -322,7 +336,10 @@ fn of_refusal(subject: Subject<'_>, refusal: &str) -> Diagnosis {
     )
 }
 
-fn of_pod(subject: Subject<'_>, reason: Reason, detail: &str) -> Diagnosis {
+/// Says what keeps one pod from working.
+#[must_use]
+pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
+    let (reason, detail) = (trouble.reason, trouble.detail.as_str());
     let Subject { name, namespace, .. } = subject;
     let pods = format!("-n {namespace} -l {}={name}", crd::label::APP);
     let logs = Some(format!("kubectl logs {pods} --all-pods --previous"));

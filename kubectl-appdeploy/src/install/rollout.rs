@@ -14,6 +14,7 @@ use crate::operator;
 use crate::pod::{self, Trouble};
 use crate::ui::Ui;
 use crate::wait::{self, Deadline};
+use model::diagnose::Reason;
 
 /// What is known while waiting.
 #[derive(Default)]
@@ -102,7 +103,7 @@ impl Seen {
             if trouble.terminal {
                 return Verdict::Failed(told(Error::new(Kind::Stalled, "the operator cannot start"), &trouble));
             }
-            return Verdict::Waiting(format!("{} ({})", trouble.reason, trouble.message));
+            return Verdict::Waiting(trouble.message);
         }
         if let Some(refused) = self.refused() {
             return Verdict::Waiting(refused);
@@ -170,15 +171,15 @@ impl Seen {
 
 fn told(error: Error, trouble: &Trouble) -> Error {
     let namespace = crd::OPERATOR_NAMESPACE;
-    let next = match trouble.reason.as_str() {
-        "CrashLoopBackOff" => format!("kubectl -n {namespace} logs {} --previous", trouble.pod),
-        reason if reason.contains("Image") => {
+    let next = match trouble.reason {
+        Reason::CrashLoop | Reason::OutOfMemory => format!("kubectl -n {namespace} logs {} --previous", trouble.pod),
+        Reason::ImageNotFound | Reason::InvalidImageName | Reason::ImagePullDenied | Reason::ImagePullFailed => {
             "kubectl appdeploy install --image=IMAGE  (one that the nodes can pull)".to_owned()
         }
         _ => format!("kubectl -n {namespace} describe pod {}", trouble.pod),
     };
     error
-        .why(format!("pod {}: {}: {}", trouble.pod, trouble.reason, trouble.message))
+        .why(format!("pod {}: {}", trouble.pod, trouble.message))
         .next(next)
 }
 
@@ -195,7 +196,7 @@ mod tests {
             "status": {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableReplicas": available}});
         let pod = waiting.map(|(reason, message)| {
             serde_json::from_value(json!({"metadata": {"name": "op-1"}, "spec": template["spec"], "status": {"phase": "Pending", "containerStatuses": [
-                {"name": "operator", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": {"waiting": {"reason": reason, "message": message}}}]}}))
+                {"name": "operator", "image": "op:v1", "imageID": "", "ready": false, "restartCount": 0, "state": {"waiting": {"reason": reason, "message": message}}}]}}))
             .unwrap()
         });
         Seen {
@@ -224,7 +225,7 @@ mod tests {
         };
         insta::assert_snapshot!(error.text(&Look::default()), @r#"
         error: the operator cannot start
-          why:  pod op-1: ImagePullBackOff: Back-off pulling image "op:v1": not found
+          why:  pod op-1: image op:v1 was not found
           next: kubectl appdeploy install --image=IMAGE  (one that the nodes can pull)
         "#);
         assert_eq!(error.kind(), Kind::Stalled);
@@ -235,11 +236,11 @@ mod tests {
         let seen = seen(0, Some(("ErrImagePull", "dial tcp: i/o timeout")));
         assert_eq!(
             seen.verdict(),
-            Verdict::Waiting("ErrImagePull (dial tcp: i/o timeout)".to_owned())
+            Verdict::Waiting("the image can't be pulled: op:v1: i/o timeout".to_owned())
         );
         insta::assert_snapshot!(seen.timed_out(Deadline::after(Duration::from_secs(180))).text(&Look::default()), @r"
         error: the operator is not running after 3m
-          why:  pod op-1: ErrImagePull: dial tcp: i/o timeout
+          why:  pod op-1: the image can't be pulled: op:v1: i/o timeout
           next: kubectl appdeploy install --image=IMAGE  (one that the nodes can pull)
         ");
     }
