@@ -238,10 +238,9 @@ pub fn controller(meta: &ObjectMeta) -> Option<(String, &str)> {
 /// name: one that was deleted, and whose children the garbage collector is about to take.
 #[must_use]
 pub fn foreign_owner(meta: &ObjectMeta) -> Option<String> {
-    controller(meta).map(|(owner, _)| match owner.starts_with("AppDeploy ") {
-        true => format!("another {owner}"),
-        false => owner,
-    })
+    let (owner, _) = controller(meta)?;
+    let is_app = owner.starts_with("AppDeploy ");
+    Some(if is_app { format!("another {owner}") } else { owner })
 }
 
 fn managers(meta: &ObjectMeta) -> Managers {

@@ -106,9 +106,7 @@ fn a_bad_spec_is_refused_with_what_to_write_instead() {
     let shop = namespace("bad");
     for (spec, sentence) in bad_specs() {
         let refused = shop.try_create(APP, json!({"metadata": {"name": "shop"}, "spec": spec}));
-        let message = refused
-            .map(|_| "it was taken".to_owned())
-            .unwrap_or_else(|error| error.to_string());
+        let message = refused.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
         assert!(
             message.contains(sentence),
             "{spec}\nshould be told: {sentence}\nand is told:    {message}"

@@ -7,6 +7,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::print_stderr,
     reason = "clippy takes what tests share for code"
 )]
 
@@ -45,11 +46,11 @@ impl<T> Shared<T> {
 
     /// Returns what is shared; the first one makes it.
     pub fn get(&self, make: impl FnOnce() -> T) -> Arc<T> {
-        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.upgrade().unwrap_or_else(|| {
-            let made = Arc::new(make());
-            *shared = Arc::downgrade(&made);
-            made
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.upgrade().unwrap_or_else(|| {
+            let new = Arc::new(make());
+            *known = Arc::downgrade(&new);
+            new
         })
     }
 }

@@ -7,7 +7,7 @@ use kube::discovery::ApiResource;
 pub struct Kind {
     group: &'static str,
     version: &'static str,
-    kind: &'static str,
+    name: &'static str,
     plural: &'static str,
 }
 
@@ -27,11 +27,11 @@ pub const HPA: Kind = Kind::new(
 );
 
 impl Kind {
-    const fn new(group: &'static str, version: &'static str, kind: &'static str, plural: &'static str) -> Self {
+    const fn new(group: &'static str, version: &'static str, name: &'static str, plural: &'static str) -> Self {
         Self {
             group,
             version,
-            kind,
+            name,
             plural,
         }
     }
@@ -44,7 +44,7 @@ impl Kind {
     }
 
     pub fn name(self) -> &'static str {
-        self.kind
+        self.name
     }
 
     pub fn plural(self) -> &'static str {
@@ -56,7 +56,7 @@ impl Kind {
             group: self.group.to_owned(),
             version: self.version.to_owned(),
             api_version: self.api_version(),
-            kind: self.kind.to_owned(),
+            kind: self.name.to_owned(),
             plural: self.plural.to_owned(),
         }
     }
