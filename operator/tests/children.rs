@@ -2,8 +2,6 @@
 //!
 //! The garbage collector and the autoscaler run; no controller makes pods, so nothing else writes children.
 
-#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
-
 #[path = "harness/harness.rs"]
 mod harness;
 
