@@ -68,7 +68,9 @@ fn run(image: String) -> Result<bool> {
         match outcome {
             Ok(()) => say(&format!("ok ({seconds:.1} s)\n")),
             Err(error) => {
-                say(&format!("FAILED ({seconds:.1} s)\n{error:?}\n"));
+                say(&format!("FAILED ({seconds:.1} s)\n"));
+                // The scene first, then what went wrong in it.
+                error.chain().for_each(|cause| say(&format!("{cause}\n")));
                 failed.push(*name);
             }
         }
