@@ -5,20 +5,19 @@
 
 #![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
 
-#[path = "harness/harness.rs"]
+#[path = "../harness/harness.rs"]
 mod harness;
 
-use std::sync::Arc;
+mod exposure;
+mod unreadable;
+
 use std::time::Instant;
 
-use kube::CustomResourceExt as _;
-use kube::api::Patch;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
 use harness::{
-    APP, CLASS, Cluster, DEPLOYMENT, EVENT, INGRESS, Namespace, POD, QUIET, SERVICE, Shared, condition, ready, text,
-    told, web,
+    APP, Cluster, DEPLOYMENT, EVENT, Namespace, POD, QUIET, SERVICE, Shared, condition, ready, text, told, web,
 };
 
 fn namespace(name: &str) -> Namespace {
@@ -191,68 +190,6 @@ fn the_cause_is_what_the_pods_suffer_from() {
     });
 }
 
-#[test]
-fn an_app_of_a_class_waits_for_its_address() {
-    let shop = namespace("class");
-    let mut spec = web();
-    spec["ingressClassName"] = json!("lane");
-    let exposed = |app: &Value| text(condition(app, "Exposed").unwrap(), "/reason").to_owned();
-    shop.settled_app("shop", spec);
-    shop.pods_become_ready("shop");
-    let app = shop.until(APP, "shop", "it is ready: nobody will give it an address", is_ready);
-    assert_eq!(exposed(&app), "NoIngressClass");
-
-    shop.create(
-        CLASS,
-        json!({"metadata": {"name": "lane"}, "spec": {"controller": "example.com/lane"}}),
-    );
-    let pending = |app: &Value| ready(app) == ("False", "AddressPending");
-    let app = shop.until(APP, "shop", "it waits for an address", pending);
-    assert_eq!(
-        (holds(&app), exposed(&app)),
-        (vec!["Reconciling"], "AddressPending".to_owned())
-    );
-
-    shop.patch_status(
-        INGRESS,
-        "shop",
-        json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}),
-    );
-    let app = shop.until(APP, "shop", "it is ready", is_ready);
-    assert_eq!(
-        (holds(&app), text(&app, "/status/address")),
-        (vec!["Exposed", "Ready"], "192.0.2.1")
-    );
-}
-
-/// In a cluster of its own, because a default class concerns every application.
-#[test]
-fn a_default_class_concerns_every_app_without_one() {
-    let shop = Arc::new(Cluster::start(ControlPlane::builder()).with_operator(&[])).namespace("default-class");
-    for name in ["shop", "blog"] {
-        shop.settled_app(name, web());
-        shop.pods_become_ready(name);
-        shop.until(APP, name, "it is ready", is_ready);
-    }
-    let default = json!({"ingressclass.kubernetes.io/is-default-class": "true"});
-    shop.create(
-        CLASS,
-        json!({"metadata": {"name": "lane", "annotations": default}, "spec": {"controller": "example.com/lane"}}),
-    );
-    for name in ["shop", "blog"] {
-        shop.until(APP, name, "it waits for an address", |app| {
-            ready(app) == ("False", "AddressPending")
-        });
-        shop.patch_status(
-            INGRESS,
-            name,
-            json!({"loadBalancer": {"ingress": [{"hostname": "lb.example.com"}]}}),
-        );
-        let app = shop.until(APP, name, "it is ready", is_ready);
-        assert_eq!(text(&app, "/status/address"), "lb.example.com");
-    }
-}
-
 /// H3: pods come and go in bursts; the last word counts, at most one a second is written.
 #[test]
 fn a_status_is_written_once_a_second_at_most() {
@@ -272,75 +209,4 @@ fn a_status_is_written_once_a_second_at_most() {
     assert_eq!(shop.get(APP, "shop")["status"]["readyReplicas"], 2);
     let asked = shop.asked_since(mark);
     assert!(asked.count() <= seconds + 2, "{:?} within {seconds} s", asked.tally());
-}
-
-/// P2, G8. Objects that were stored under an older, looser schema. Remedies: `DeserializeGuard` on every watch,
-/// without which one of them would stop the whole kind; `validate` before anything is made of a spec.
-#[test]
-fn one_app_that_can_not_be_read_holds_up_no_other_and_is_told() {
-    let cluster = Arc::new(Cluster::without_crd(ControlPlane::builder()));
-    cluster.apply_crd(&loose_crd());
-    let shop = cluster.namespace("mixed");
-    shop.app("unreadable", json!({"image": "nginx", "env": "none"}));
-    shop.app(
-        "invalid",
-        json!({"image": "a b", "port": 70000, "replicas": 1, "expose": "Ingress"}),
-    );
-    shop.app("good", web());
-    cluster.install_crd();
-    let _operator = cluster.operator(&[]);
-
-    for name in ["good", "later"] {
-        if name == "later" {
-            shop.app(name, web());
-        }
-        shop.until_told(name);
-        shop.until_there(INGRESS, name);
-    }
-    let told_of = |name: &str, reason: &str| {
-        shop.until(APP, name, &format!("it is said to be {reason}"), |app| {
-            ready(app) == ("False", reason)
-        })
-    };
-    let app = told_of("unreadable", "Unreadable");
-    assert_eq!(holds(&app), ["Stalled"]);
-    assert!(
-        text(&app, "/status/cause/message").contains("Expected a sequence"),
-        "{}",
-        app["status"]
-    );
-    let app = told_of("invalid", "InvalidSpec");
-    let message = text(&app, "/status/cause/message");
-    assert!(
-        message.contains("spec.image: \"a b\" is no image") && message.contains("70000 is no port"),
-        "{message}"
-    );
-
-    let mark = shop.mark();
-    std::thread::sleep(QUIET);
-    assert_eq!(
-        shop.asked_since(mark).count(),
-        0,
-        "it is told once, although it can't be read back"
-    );
-
-    // Set right, they are as any other.
-    let patch = |spec: Value| Patch::Merge(json!({"spec": spec}));
-    shop.patch(APP, "unreadable", patch(json!({"env": null})));
-    shop.patch(APP, "invalid", patch(json!({"image": "nginx", "port": 80})));
-    for name in ["unreadable", "invalid"] {
-        shop.until_there(DEPLOYMENT, name);
-        shop.until(APP, name, "nothing is amiss any more", |app| {
-            ready(app) == ("False", "Progressing")
-        });
-    }
-}
-
-/// Returns a CRD that takes any spec.
-fn loose_crd() -> String {
-    let mut crd = serde_json::to_value(crd::AppDeploy::crd()).unwrap();
-    let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-    schema["properties"]["spec"] = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    schema.as_object_mut().unwrap().remove("x-kubernetes-validations");
-    crd.to_string()
 }

@@ -1,0 +1,161 @@
+//! An application's children are made, kept as they are wanted, and go with it.
+//!
+//! The garbage collector and the autoscaler run; no controller makes pods, so nothing else writes children.
+
+#[path = "../harness/harness.rs"]
+mod harness;
+
+mod drift;
+mod scale;
+
+use kube::api::DeleteParams;
+use serde_json::json;
+use testcluster::ControlPlane;
+
+use harness::{APP, Cluster, DEPLOYMENT, INGRESS, Kind, Namespace, QUIET, SERVICE, Shared, text, told, uid, web};
+
+const CHILDREN: [Kind; 3] = [DEPLOYMENT, SERVICE, INGRESS];
+
+fn namespace(name: &str) -> Namespace {
+    static SHARED: Shared<Cluster> = Shared::new();
+    let start = || {
+        let builder = ControlPlane::builder()
+            .controller_manager(&["garbagecollector", "horizontalpodautoscaling"])
+            // P18: on by default in OpenShift; an owner reference that blocks needs a right of its own.
+            .apiserver_flag("--enable-admission-plugins=OwnerReferencesPermissionEnforcement");
+        Cluster::start(builder).with_operator(&[])
+    };
+    SHARED.get(start).namespace(name)
+}
+
+#[test]
+fn children_carry_their_owner_and_labels_and_the_owner_no_finalizer() {
+    let shop = namespace("owner");
+    let app = shop.settled_app("shop", web());
+    // P14: nothing that owner references do needs a finalizer, which would hold a deletion up.
+    assert_eq!(app["metadata"].get("finalizers"), None);
+    let owner = json!([{"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": "shop", "uid": uid(&app),
+        "controller": true, "blockOwnerDeletion": true}]);
+    let labels = json!({"app.kubernetes.io/managed-by": "appdeploy", "app.kubernetes.io/name": "shop",
+        "appdeploy.dev/app": "shop"});
+    for kind in CHILDREN {
+        let child = shop.get(kind, "shop");
+        assert_eq!(child["metadata"]["ownerReferences"], owner, "{kind:?}");
+        assert_eq!(child["metadata"]["labels"], labels, "{kind:?}");
+    }
+    let selector = json!({"appdeploy.dev/app": "shop"});
+    assert_eq!(
+        shop.get(DEPLOYMENT, "shop")["spec"]["selector"]["matchLabels"],
+        selector
+    );
+    assert_eq!(shop.get(SERVICE, "shop")["spec"]["selector"], selector);
+}
+
+#[test]
+fn a_deleted_child_comes_back() {
+    let shop = namespace("deleted");
+    shop.settled_app("shop", web());
+    for kind in CHILDREN {
+        let before = shop.get(kind, "shop");
+        shop.delete(kind, "shop");
+        let after = shop.until_back(kind, &before);
+        assert_eq!(after["metadata"]["labels"], before["metadata"]["labels"]);
+    }
+}
+
+#[test]
+fn children_deleted_together_come_back_together() {
+    let shop = namespace("together");
+    shop.settled_app("shop", web());
+    let before = CHILDREN.map(|kind| shop.get(kind, "shop"));
+    for kind in CHILDREN {
+        shop.delete(kind, "shop");
+    }
+    for (kind, before) in CHILDREN.into_iter().zip(&before) {
+        shop.until_back(kind, before);
+    }
+}
+
+#[test]
+fn children_that_are_no_longer_wanted_are_pruned() {
+    let shop = namespace("prune");
+    shop.settled_app("shop", web());
+    shop.set("shop", json!({"expose": "Service"}));
+    shop.until_gone(INGRESS, "shop");
+    let app = shop.until_told("shop");
+    assert_eq!(text(&app, "/status/url"), "http://shop.prune.svc:80/");
+    assert!(!shop.get(SERVICE, "shop").is_null());
+
+    shop.set("shop", json!({"port": null, "expose": null}));
+    shop.until_gone(SERVICE, "shop");
+    let app = shop.until(APP, "shop", "it has no URL", |app| {
+        told(app) && text(app, "/status/url").is_empty()
+    });
+    assert_eq!(app["status"].get("address"), None);
+    assert!(!shop.get(DEPLOYMENT, "shop").is_null());
+
+    shop.set("shop", json!({"port": 80}));
+    shop.until_there(SERVICE, "shop");
+    shop.until_there(INGRESS, "shop");
+}
+
+#[test]
+fn children_go_with_their_owner() {
+    for (name, params) in [
+        ("background", DeleteParams::background()),
+        ("foreground", DeleteParams::foreground()),
+    ] {
+        let shop = namespace(name);
+        shop.settled_app("shop", web());
+        let mark = shop.mark();
+        shop.delete_with(APP, "shop", &params);
+        shop.until_gone(APP, "shop");
+        for kind in CHILDREN {
+            shop.until_gone(kind, "shop");
+        }
+        // Nothing is made anew while the owner goes: only its status may still be told.
+        let asked = shop.asked_since(mark).without("appdeploys");
+        assert_eq!(asked.count(), 0, "{name}: {:?}", asked.tally());
+    }
+}
+
+#[test]
+fn orphans_stay_as_they_are() {
+    let shop = namespace("orphan");
+    shop.settled_app("shop", web());
+    let before = CHILDREN.map(|kind| shop.get(kind, "shop"));
+    shop.delete_with(APP, "shop", &DeleteParams::orphan());
+    shop.until_gone(APP, "shop");
+    std::thread::sleep(QUIET);
+    for (kind, before) in CHILDREN.into_iter().zip(&before) {
+        let after = shop.get(kind, "shop");
+        assert_eq!(uid(&after), uid(before), "{kind:?}");
+        assert_eq!(after["spec"], before["spec"], "{kind:?}");
+        assert_eq!(after["metadata"].get("ownerReferences"), None, "{kind:?}");
+    }
+}
+
+/// E9: by UID, not by name. The children of the old one are in the way until the garbage collector has them.
+#[test]
+fn an_app_made_anew_under_its_name_gets_children_of_its_own() {
+    let shop = namespace("anew");
+    shop.settled_app("shop", web());
+    for round in 0..5 {
+        shop.delete(APP, "shop");
+        let app = shop.app("shop", web());
+        for kind in CHILDREN {
+            shop.until(
+                kind,
+                "shop",
+                &format!("it is the new app's in round {round}"),
+                |child| {
+                    text(child, "/metadata/ownerReferences/0/uid") == uid(&app)
+                        && child["metadata"].get("deletionTimestamp").is_none()
+                },
+            );
+        }
+        shop.until(APP, "shop", "the conflict is over", |app| {
+            told(app) && text(app, "/status/cause/reason") != "NameConflict"
+        });
+    }
+}

@@ -1,0 +1,57 @@
+//! Who says how many pods there are: the AppDeploy, whoever else tries.
+
+use serde_json::json;
+
+use crate::harness::{APP, DEPLOYMENT, EVENT, HPA, eventually, text, web};
+use crate::namespace;
+
+#[test]
+fn the_scale_subresource_scales_the_deployment() {
+    let shop = namespace("scale");
+    shop.settled_app("shop", web());
+    shop.kubectl(&["scale", "appdeploy/shop", "--replicas=3"]);
+    shop.until(DEPLOYMENT, "shop", "it has three replicas", |it| {
+        it["spec"]["replicas"] == 3
+    });
+    assert_eq!(shop.get(APP, "shop")["status"]["selector"], "appdeploy.dev/app=shop");
+}
+
+#[test]
+fn an_autoscaler_of_the_app_is_obeyed() {
+    let shop = namespace("autoscaled");
+    shop.settled_app("shop", web());
+    shop.create(
+        HPA,
+        json!({"metadata": {"name": "shop"}, "spec": {"minReplicas": 4, "maxReplicas": 6,
+            "scaleTargetRef": {"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": "shop"}}}),
+    );
+    shop.until(APP, "shop", "the autoscaler has set its minimum", |app| {
+        app["spec"]["replicas"] == 4
+    });
+    shop.until(DEPLOYMENT, "shop", "it has four replicas", |it| {
+        it["spec"]["replicas"] == 4
+    });
+}
+
+#[test]
+fn who_scales_the_deployment_is_overruled_and_told() {
+    let shop = namespace("rival");
+    shop.settled_app("shop", web());
+    for replicas in ["--replicas=3", "--replicas=7"] {
+        shop.kubectl(&["scale", "deployment/shop", replicas]);
+        shop.until(DEPLOYMENT, "shop", "it has one replica again", |it| {
+            it["spec"]["replicas"] == 1
+        });
+    }
+    eventually("an Event tells of it", || !shop.events_about("shop").is_empty());
+    assert_eq!(
+        shop.events_about("shop"),
+        ["ScaledByAnother"],
+        "once, however often it happens"
+    );
+    let event = &shop.list(EVENT)[0];
+    assert!(
+        text(event, "/message").starts_with("kubectl has scaled Deployment shop"),
+        "{event:#}"
+    );
+}

@@ -1,0 +1,145 @@
+//! Requests that are not answered, answered wrongly, or late.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testcluster::proxy::{Action, Answer, Record, Requests, Rule, Verb};
+
+use crate::harness::{APP, DEPLOYMENT, Namespace, PATIENCE, QUIET, SERVICE, ready, told, web};
+use crate::{Stage, creates, of, watches};
+
+/// P4. Remedy: the deadline around every call (`perform::call`); concurrency for the others.
+#[test]
+fn a_request_that_is_never_answered_holds_up_its_app_for_a_deadline_and_no_other() {
+    let stage = Stage::new("hang");
+    stage.proxy.add(Rule::new(creates(SERVICE), Action::Hang).first(1));
+    stage.shop.app("stuck", web());
+    stage.until_asked(0, &creates(SERVICE), 1);
+    stage.shop.settled_app("other", web());
+    let meanwhile = stage.shop.get(SERVICE, "stuck");
+    assert!(meanwhile.is_null(), "the other one was not held up by this one");
+
+    stage.shop.until_there(SERVICE, "stuck");
+    let asked = stage.until_asked(0, &creates(SERVICE), 3);
+    let waited = asked[2].at - asked[0].at;
+    assert!(
+        waited >= Duration::from_secs(9),
+        "{waited:?}: it hung for as long as its deadline"
+    );
+    assert!(waited < Duration::from_secs(20), "{waited:?}");
+}
+
+/// P5. Remedy: no retry in the client, which would repeat the POST at once; and a name that makes the repeated
+/// POST a conflict, after which one GET tells that the object is ours.
+#[test]
+fn a_create_that_was_done_although_it_was_said_to_fail_is_not_done_twice() {
+    let timeout = Answer::refusal(504, "Timeout", "request did not complete within the allotted timeout");
+    for (name, lie) in [
+        ("timeout", Action::ForwardThenAnswer(timeout)),
+        ("cut", Action::ForwardThenDisconnect),
+    ] {
+        let stage = Stage::new(name);
+        // Else the watch would tell of the object before the next try.
+        let deaf = stage.proxy.add(Rule::new(watches(DEPLOYMENT), Action::FreezeWatches));
+        stage.proxy.add(Rule::new(creates(DEPLOYMENT), lie).first(1));
+        let app = stage.shop.settled_app("shop", web());
+        let posts = of(&stage.proxy.records(), &creates(DEPLOYMENT));
+        let statuses: Vec<Option<u16>> = posts.iter().map(|post| post.status).collect();
+        assert_eq!(statuses, [Some(201), Some(409)], "{name}");
+        let wait = posts[1].at - posts[0].at;
+        assert!(
+            wait >= Duration::from_millis(200),
+            "{name}: tried again after {wait:?}, without a backoff"
+        );
+        let gets = Requests::with(&[Verb::Get]).on("deployments");
+        assert_eq!(of(&stage.proxy.records(), &gets).len(), 1, "{name}");
+        assert_ne!(ready(&app).1, "NameConflict", "{name}: it is our own");
+        stage.proxy.remove(deaf);
+    }
+}
+
+/// P5. Remedy: the operator's own backoff, not the day that the server asks for.
+#[test]
+fn a_server_that_asks_to_come_back_tomorrow_is_asked_again_soon() {
+    let tomorrow = Answer::refusal(429, "TooManyRequests", "too many requests").header("Retry-After", "86400");
+    let stage = Stage::scripted("tomorrow", &[], |proxy| {
+        proxy.add(Rule::new(creates(SERVICE), Action::Answer(tomorrow)).first(2));
+    });
+    stage.shop.settled_app("shop", web());
+    let posts = of(&stage.proxy.records(), &creates(SERVICE));
+    let told: Vec<Option<u16>> = posts.iter().map(|post| post.told).collect();
+    assert_eq!(told, [Some(429), Some(429), Some(201)]);
+    let waited = posts[2].at - posts[0].at;
+    assert!(waited >= Duration::from_millis(200), "{waited:?}: without a backoff");
+    assert!(waited < Duration::from_secs(5), "{waited:?}");
+}
+
+/// P24. Remedy: the UID among the preconditions of every delete.
+#[test]
+fn a_delete_that_comes_late_does_not_hit_a_namesake() {
+    let stage = Stage::new("late-delete");
+    stage.shop.settled_app("shop", web());
+    let deletes = Requests::with(&[Verb::Delete]).on("services");
+    stage
+        .proxy
+        .add(Rule::new(deletes.clone(), Action::Delay(QUIET)).first(1));
+    stage.shop.set("shop", json!({"port": null}));
+    stage.until_asked(0, &deletes, 1);
+    let namesake = replace_with_a_namesake(&stage.shop);
+    let answered = |records: &[Record]| of(records, &deletes).iter().any(|delete| delete.told.is_some());
+    let records = stage.proxy.wait_for(PATIENCE, answered).unwrap();
+    assert_eq!(of(&records, &deletes)[0].told, Some(409));
+    assert_eq!(stage.shop.bytes(SERVICE, "shop"), namesake);
+}
+
+/// P6, F4. Remedy: the UID in every apply; without it, a forced apply would take over what it finds.
+#[test]
+fn an_apply_that_comes_late_does_not_hit_a_namesake() {
+    let stage = Stage::new("late-apply");
+    stage.shop.settled_app("shop", web());
+    let applies = Requests::with(&[Verb::Patch])
+        .on("services")
+        .with_uri_containing("force=true");
+    stage
+        .proxy
+        .add(Rule::new(applies.clone(), Action::Delay(QUIET)).first(1));
+    stage.shop.set("shop", json!({"port": 8080}));
+    stage.until_asked(0, &applies, 1);
+    let namesake = replace_with_a_namesake(&stage.shop);
+    let conflict = |app: &Value| told(app) && ready(app).1 == "NameConflict";
+    stage.shop.until(APP, "shop", "it tells of the conflict", conflict);
+    assert_eq!(stage.shop.bytes(SERVICE, "shop"), namesake);
+}
+
+/// P6. As above, where the name is free when the apply arrives: it must not create either.
+#[test]
+fn an_apply_that_comes_late_does_not_bring_back_what_was_deleted() {
+    let stage = Stage::new("late-revival");
+    stage.shop.settled_app("shop", web());
+    let applies = Requests::with(&[Verb::Patch])
+        .on("services")
+        .with_uri_containing("force=true");
+    stage
+        .proxy
+        .add(Rule::new(applies.clone(), Action::Delay(QUIET)).first(1));
+    stage.shop.set("shop", json!({"port": 8080}));
+    stage.until_asked(0, &applies, 1);
+    // The watch tells of it, but the application is being worked on.
+    stage.shop.delete(SERVICE, "shop");
+    let answered = |records: &[Record]| of(records, &applies).iter().any(|apply| apply.told.is_some());
+    let records = stage.proxy.wait_for(PATIENCE, answered).unwrap();
+    assert_eq!(of(&records, &applies)[0].told, Some(409));
+    stage.shop.until(SERVICE, "shop", "it is made anew", |it| {
+        it["spec"]["ports"][0]["port"] == 8080
+    });
+}
+
+/// Deletes the Service and makes another one of the same name; returns it as bytes.
+fn replace_with_a_namesake(shop: &Namespace) -> String {
+    shop.delete(SERVICE, "shop");
+    shop.create(
+        SERVICE,
+        json!({"metadata": {"name": "shop"}, "spec": {"ports": [{"port": 9000}]}}),
+    );
+    shop.bytes(SERVICE, "shop")
+}

@@ -1,0 +1,71 @@
+//! Whether somebody serves the Ingress.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use testcluster::ControlPlane;
+
+use crate::harness::{APP, CLASS, Cluster, INGRESS, condition, ready, text, web};
+use crate::{holds, is_ready, namespace};
+
+#[test]
+fn an_app_of_a_class_waits_for_its_address() {
+    let shop = namespace("class");
+    let mut spec = web();
+    spec["ingressClassName"] = json!("lane");
+    let exposed = |app: &Value| text(condition(app, "Exposed").unwrap(), "/reason").to_owned();
+    shop.settled_app("shop", spec);
+    shop.pods_become_ready("shop");
+    let app = shop.until(APP, "shop", "it is ready: nobody will give it an address", is_ready);
+    assert_eq!(exposed(&app), "NoIngressClass");
+
+    shop.create(
+        CLASS,
+        json!({"metadata": {"name": "lane"}, "spec": {"controller": "example.com/lane"}}),
+    );
+    let pending = |app: &Value| ready(app) == ("False", "AddressPending");
+    let app = shop.until(APP, "shop", "it waits for an address", pending);
+    assert_eq!(
+        (holds(&app), exposed(&app)),
+        (vec!["Reconciling"], "AddressPending".to_owned())
+    );
+
+    shop.patch_status(
+        INGRESS,
+        "shop",
+        json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}),
+    );
+    let app = shop.until(APP, "shop", "it is ready", is_ready);
+    assert_eq!(
+        (holds(&app), text(&app, "/status/address")),
+        (vec!["Exposed", "Ready"], "192.0.2.1")
+    );
+}
+
+/// In a cluster of its own, because a default class concerns every application.
+#[test]
+fn a_default_class_concerns_every_app_without_one() {
+    let shop = Arc::new(Cluster::start(ControlPlane::builder()).with_operator(&[])).namespace("default-class");
+    for name in ["shop", "blog"] {
+        shop.settled_app(name, web());
+        shop.pods_become_ready(name);
+        shop.until(APP, name, "it is ready", is_ready);
+    }
+    let default = json!({"ingressclass.kubernetes.io/is-default-class": "true"});
+    shop.create(
+        CLASS,
+        json!({"metadata": {"name": "lane", "annotations": default}, "spec": {"controller": "example.com/lane"}}),
+    );
+    for name in ["shop", "blog"] {
+        shop.until(APP, name, "it waits for an address", |app| {
+            ready(app) == ("False", "AddressPending")
+        });
+        shop.patch_status(
+            INGRESS,
+            name,
+            json!({"loadBalancer": {"ingress": [{"hostname": "lb.example.com"}]}}),
+        );
+        let app = shop.until(APP, name, "it is ready", is_ready);
+        assert_eq!(text(&app, "/status/address"), "lb.example.com");
+    }
+}
