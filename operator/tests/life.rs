@@ -50,6 +50,16 @@ fn without_the_crd_it_says_what_to_do_and_waits_for_it() {
     let shop = cluster.namespace("shop");
     shop.settled_app("shop", web());
     shop.until_there(INGRESS, "shop");
+
+    // E11: and it outlives the CRD's removal, which takes all applications with it.
+    shop.kubectl(&["delete", "crd", "appdeploys.appdeploy.dev"]);
+    for kind in [DEPLOYMENT, SERVICE, INGRESS] {
+        shop.delete(kind, "shop");
+    }
+    cluster.install_crd();
+    shop.app("again", web());
+    shop.until_there(INGRESS, "again");
+    assert!(shop.get(DEPLOYMENT, "shop").is_null(), "of an application that is gone");
 }
 
 #[test]

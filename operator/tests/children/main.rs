@@ -8,11 +8,13 @@ mod harness;
 mod drift;
 mod scale;
 
-use kube::api::DeleteParams;
-use serde_json::json;
+use kube::api::{DeleteParams, Patch};
+use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use harness::{APP, Cluster, DEPLOYMENT, INGRESS, Kind, Namespace, QUIET, SERVICE, Shared, text, told, uid, web};
+use harness::{
+    APP, Cluster, DEPLOYMENT, INGRESS, Kind, Namespace, QUIET, SERVICE, Shared, ready, text, told, uid, web,
+};
 
 const CHILDREN: [Kind; 3] = [DEPLOYMENT, SERVICE, INGRESS];
 
@@ -158,4 +160,40 @@ fn an_app_made_anew_under_its_name_gets_children_of_its_own() {
             told(app) && text(app, "/status/cause/reason") != "NameConflict"
         });
     }
+}
+
+/// E7: nothing is written to a child that is on its way out, and none of its name is tried; its end wakes us.
+#[test]
+fn a_child_that_somebody_holds_back_is_waited_for() {
+    let shop = namespace("held");
+    shop.settled_app("shop", web());
+    let before = shop.get(SERVICE, "shop");
+    let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    shop.patch(SERVICE, "shop", Patch::Merge(hold));
+    let mark = shop.mark();
+    shop.delete(SERVICE, "shop");
+    std::thread::sleep(QUIET);
+    let asked = shop.asked_since(mark).without("appdeploys");
+    assert_eq!(asked.count(), 0, "{:?}", asked.tally());
+
+    shop.patch(SERVICE, "shop", Patch::Merge(json!({"metadata": {"finalizers": null}})));
+    shop.until_back(SERVICE, &before);
+}
+
+/// A5, E7: an application that somebody else holds back is told to be going, and gets no children any more.
+#[test]
+fn an_app_that_is_going_gets_no_children() {
+    let shop = namespace("going");
+    let mut app = json!({"metadata": {"name": "shop", "finalizers": ["example.com/hold"]}});
+    app["spec"] = web();
+    shop.create(APP, app);
+    shop.until_told("shop");
+    shop.delete(APP, "shop");
+    let deleting = |app: &Value| ready(app) == ("False", "Deleting");
+    shop.until(APP, "shop", "it is told to be going", deleting);
+    shop.delete(DEPLOYMENT, "shop");
+    std::thread::sleep(QUIET);
+    assert!(shop.get(DEPLOYMENT, "shop").is_null());
+    shop.patch(APP, "shop", Patch::Merge(json!({"metadata": {"finalizers": null}})));
+    shop.until_gone(APP, "shop");
 }

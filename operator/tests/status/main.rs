@@ -190,6 +190,24 @@ fn the_cause_is_what_the_pods_suffer_from() {
     });
 }
 
+/// E1: nothing can be made in a namespace that ends; that is nobody's fault, and is not tried in a loop.
+#[test]
+fn a_namespace_that_ends_is_told() {
+    let shop = namespace("ending");
+    shop.settled_app("shop", web());
+    // It never ends here: no controller empties it.
+    shop.kubectl(&["delete", "namespace", "ending", "--wait=false"]);
+    let mark = shop.mark();
+    shop.delete(SERVICE, "shop");
+    let app = shop.until(APP, "shop", "it is told", |app| {
+        ready(app) == ("False", "NamespaceTerminating")
+    });
+    assert_eq!(holds(&app), ["Reconciling"]);
+    std::thread::sleep(QUIET);
+    let asked = shop.asked_since(mark);
+    assert!(asked.count() <= 10, "{:?}", asked.tally());
+}
+
 /// H3: pods come and go in bursts; the last word counts, at most one a second is written.
 #[test]
 fn a_status_is_written_once_a_second_at_most() {
