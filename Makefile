@@ -97,10 +97,10 @@ test: ## Unit tests, then tests on a private control plane, then the demo's stor
 test-e2e: tools
 	E2E_IMAGE=$(IMG) cargo test --quiet --workspace --test e2e -- $(NAME)
 
-lint: check-manifests check-deny ## Format, clippy, licences and advisories, generated files, crate dependencies
+lint: check-manifests check-deny ## Format, clippy, licences and advisories, generated files, crate dependencies, documentation
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets --all-features -- --deny warnings
-	cargo test --quiet --workspace --test crates
+	cargo test --quiet --workspace --test crates --test docs
 
 run: tools reachable ## Run the operator outside the cluster, with your own rights (ARGS= for more of its flags)
 	@exec $(BUILT)/appdeploy-operator --bind 127.0.0.1:8081 $(ARGS)
