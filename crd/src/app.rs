@@ -74,7 +74,8 @@ pub struct AppDeploySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     #[x_kube(
-        validation = ("self.matches('^/[A-Za-z0-9/._~-]*$')", "a path starts with '/' and has letters, digits and . _ ~ - /; write it like /shop")
+        validation = ("self.matches('^/[A-Za-z0-9/._~-]*$')", "a path starts with '/' and has letters, digits and . _ ~ - /; write it like /shop"),
+        validation = ("!self.contains('//') && !self.matches('/[.][.]?(/|$)')", "a path has no empty part, no '.' and no '..'; write it like /shop")
     )]
     pub path: Option<String>,
 
@@ -82,7 +83,7 @@ pub struct AppDeploySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(
-        validation = ("self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')", "an IngressClass is named in lower-case letters, digits, '-' and '.'; see kubectl get ingressclass")
+        validation = ("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')", "an IngressClass is named in lower-case letters, digits, '-' and '.'; see kubectl get ingressclass")
     )]
     pub ingress_class_name: Option<String>,
 

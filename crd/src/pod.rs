@@ -54,7 +54,8 @@ pub struct PodFields {
     pub resources: Option<Resources>,
 
     /// How to see that the application works. Readiness, liveness and start-up are derived from it. Without
-    /// one, a pod counts as ready as soon as it runs.
+    /// one, a pod is ready when its port accepts connections, or, without a port, when it has run for some
+    /// seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_check: Option<HealthCheck>,
 
@@ -121,7 +122,7 @@ pub struct KeyRef {
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// The key in it.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
     pub key: String,
     /// Start the pod even if the object or the key is missing; the variable is then not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]

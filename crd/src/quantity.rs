@@ -7,7 +7,9 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// An amount such as `500m`, `128Mi`, or the plain number `2`.
 ///
-/// A number is taken as written, as Kubernetes itself does, so that `cpu: 2` and `cpu: "2"` are the same.
+/// A whole number may stand without quotes: `cpu: 2` and `cpu: "2"` are the same. A fraction needs them, since a
+/// schema knows "integer or string" and no third; a file that has it without is read all the same, and refused
+/// with a sentence by whoever checks it against the schema.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct Quantity(pub String);
 

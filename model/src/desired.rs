@@ -24,6 +24,8 @@ use crate::{ChildKind, Digest, Valid};
 
 /// The name of the one container, and of the port wherever a port has a name.
 pub const CONTAINER: &str = "app";
+/// How long a pod must have run to count as available where nothing can be asked of it, in seconds.
+const MIN_READY: i32 = 3;
 /// The name of the port in the container and in the Service.
 pub const PORT: &str = "http";
 
@@ -86,7 +88,11 @@ fn labels(name: &str) -> BTreeMap<String, String> {
 
 pub(crate) fn deployment(app: &Valid<'_>) -> Value {
     let mut meta = meta(app);
-    if let Ok(spec) = serde_json::to_string(app.pod) {
+    // All annotations together may have 256 KiB. Without the record of it, a very long spec still runs.
+    if let Some(spec) = serde_json::to_string(app.pod)
+        .ok()
+        .filter(|spec| spec.len() < 200 * 1024)
+    {
         meta.annotations
             .get_or_insert_default()
             .insert(annotation::REVISION_SPEC.to_owned(), spec);
@@ -103,6 +109,8 @@ pub(crate) fn deployment(app: &Valid<'_>) -> Value {
                     ..LabelSelector::default()
                 },
                 template: pod_template::render(app),
+                // Nothing can be asked of such a pod, so what counts is that it does not end at once.
+                min_ready_seconds: (app.pod.port.is_none() && app.pod.health_check.is_none()).then_some(MIN_READY),
                 ..DeploymentSpec::default()
             }),
             status: None,

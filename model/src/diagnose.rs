@@ -1,7 +1,9 @@
 //! Why an application does not work, in one sentence, and the command to run next.
 
-use crate::observed::{Observed, Rollout};
-use crate::pod::Trouble;
+use std::collections::BTreeSet;
+
+use crate::observed::{IngressClasses, Observed, Rollout};
+use crate::pod::{PodState, Trouble};
 use crate::valid::{Route, Valid};
 use crate::{ChildKind, Failure, Sight};
 
@@ -68,6 +70,12 @@ pub enum Reason {
     PodsRefused,
     /// The pods run, but their health check fails.
     NotHealthy,
+    /// Somebody has paused the Deployment.
+    Paused,
+    /// The image does not have what is to be run.
+    CommandNotFound,
+    /// The IngressClass that is named does not exist.
+    NoIngressClass,
     /// There was no progress for ten minutes.
     ProgressDeadlineExceeded,
 }
@@ -107,6 +115,9 @@ impl Reason {
             Self::PodSecurity => "PodSecurity",
             Self::PodsRefused => "PodsRefused",
             Self::NotHealthy => "NotHealthy",
+            Self::Paused => "Paused",
+            Self::CommandNotFound => "CommandNotFound",
+            Self::NoIngressClass => "NoIngressClass",
             Self::ProgressDeadlineExceeded => "ProgressDeadlineExceeded",
         }
     }
@@ -141,6 +152,8 @@ impl Reason {
                 | Self::MissingConfigMap
                 | Self::MissingKey
                 | Self::RunsAsRoot
+                | Self::CommandNotFound
+                | Self::NoIngressClass
                 | Self::PodSecurity
                 | Self::ProgressDeadlineExceeded
         )
@@ -167,6 +180,8 @@ pub struct Subject<'a> {
     pub namespace: &'a str,
     /// It is being deleted.
     pub deleting: bool,
+    /// The time, in seconds since 1970.
+    pub now: i64,
     /// Whether an Ingress must have an address before the application counts as ready.
     pub needs_address: bool,
 }
@@ -179,6 +194,7 @@ impl<'a> Subject<'a> {
             name,
             namespace,
             deleting: false,
+            now: 0,
             needs_address: true,
         }
     }
@@ -207,25 +223,41 @@ pub fn diagnose(
         return said(Reason::Progressing, "the Deployment is being created", None);
     };
     if rollout.is_complete() {
-        return of_route(subject, valid, observed, rollout);
+        // A container that crashes counts as ready for the moments that it runs.
+        let shaky = current(&observed.pods)
+            .filter(|pod| pod.shaky.is_some())
+            .find_map(|pod| pod.trouble_at(subject.now));
+        return match shaky {
+            Some(trouble) => diagnose_pod(subject, &trouble),
+            None => of_route(subject, valid, observed, rollout),
+        };
+    }
+    let progress = progress(rollout);
+    if !rollout.observed {
+        // What the Deployment says is about the spec before this one, whose fault may just have been mended.
+        return said(Reason::Progressing, &progress, None);
     }
     if let Some(refusal) = &rollout.refused {
         return of_refusal(subject, refusal);
     }
-    let troubles = observed
-        .pods
-        .iter()
-        .filter(|pod| !pod.deleting)
-        .filter_map(|pod| pod.trouble.as_ref());
-    // What somebody has to change comes before what may pass; among equals the first, for a steady message.
-    if let Some(trouble) = troubles.min_by_key(|trouble| (!trouble.reason.is_stalled(), trouble.reason.as_str())) {
-        return diagnose_pod(subject, trouble);
+    if rollout.paused {
+        let next = format!(
+            "kubectl rollout resume deployment {} -n {}",
+            subject.name, subject.namespace
+        );
+        return said(
+            Reason::Paused,
+            &format!("the rollout is paused: {progress}"),
+            Some(next),
+        );
     }
-    let ready = format!(
-        "{} of {} pods are ready",
-        rollout.ready.min(rollout.wanted),
-        rollout.wanted
-    );
+    // What somebody has to change comes before what may pass; among equals the first, for a steady message.
+    let troubles = current(&observed.pods).filter_map(|pod| pod.trouble_at(subject.now));
+    if let Some(trouble) = troubles.min_by_key(|trouble| (!trouble.reason.is_stalled(), trouble.reason.as_str())) {
+        let mut found = diagnose_pod(subject, &trouble);
+        found.next = found.next.map(|next| fill_in_keys(next, valid, &trouble));
+        return found;
+    }
     if rollout.overdue {
         let next = format!(
             "kubectl describe pods -n {} -l {}={}",
@@ -235,11 +267,66 @@ pub fn diagnose(
         );
         return said(
             Reason::ProgressDeadlineExceeded,
-            &format!("{ready}, and there was no progress for ten minutes"),
+            &format!("{progress}, and there was no progress for ten minutes"),
             Some(next),
         );
     }
-    said(Reason::Progressing, &ready, None)
+    said(Reason::Progressing, &progress, None)
+}
+
+/// Puts the keys that the spec refers to into a command that creates what it refers to.
+fn fill_in_keys(next: String, valid: &Valid<'_>, trouble: &Trouble) -> String {
+    let sources = valid.pod.env.iter().filter_map(|var| var.value_from.as_ref());
+    let refs = sources.flat_map(|source| match trouble.reason {
+        Reason::MissingSecret => source.secret_key_ref.iter(),
+        _ => source.config_map_key_ref.iter(),
+    });
+    let name = quoted(&trouble.detail);
+    let keys: BTreeSet<&str> = refs
+        .filter(|key| key.name == name)
+        .map(|key| key.key.as_str())
+        .collect();
+    if keys.is_empty() {
+        return next;
+    }
+    let literals: Vec<String> = keys
+        .into_iter()
+        .map(|key| format!("--from-literal={key}=VALUE"))
+        .collect();
+    next.replace("--from-literal=KEY=VALUE", &literals.join(" "))
+}
+
+/// Returns the word in quotation marks: the name in a message of the kubelet.
+fn quoted(detail: &str) -> &str {
+    detail.split('"').nth(1).unwrap_or("NAME")
+}
+
+/// How far it is, in numbers that fit what is going on: old pods are ready all the time while new ones come.
+fn progress(rollout: &Rollout) -> String {
+    let Rollout {
+        updated, ready, wanted, ..
+    } = *rollout;
+    if rollout.observed && updated < wanted && ready >= wanted {
+        return format!("{updated} of {wanted} pods run the new spec");
+    }
+    format!("{} of {wanted} pods are ready", ready.min(wanted))
+}
+
+/// Returns the pods that tell about the spec as it is: of the youngest template, and not those that have ended
+/// and were replaced.
+fn current(pods: &[PodState]) -> impl Iterator<Item = &PodState> {
+    let living = |pod: &&PodState| !pod.deleting && !pod.finished;
+    let youngest = pods
+        .iter()
+        .filter(living)
+        .max_by_key(|pod| &pod.created)
+        .map(|pod| &pod.template);
+    pods.iter()
+        .filter(move |pod| !pod.deleting)
+        .filter(move |pod| match youngest {
+            Some(template) => !pod.finished && pod.template == *template,
+            None => true,
+        })
 }
 
 fn said(reason: Reason, message: &str, next: Option<String>) -> Diagnosis {
@@ -278,23 +365,22 @@ fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
         ),
         Failure::Rejected { .. } => (Reason::Rejected, Some(edit(subject))),
         Failure::Forbidden(_) => (Reason::Forbidden, Some("kubectl appdeploy install".to_owned())),
-        Failure::Blind { resource, .. } => (
-            Reason::WatchFailed,
-            Some(format!("kubectl get {resource} -n {namespace}")),
-        ),
+        Failure::Blind { .. } => (Reason::WatchFailed, Some(operator_log())),
+        Failure::Leftover { .. } => (Reason::Progressing, None),
         Failure::NamespaceTerminating => (
             Reason::NamespaceTerminating,
             Some(format!("kubectl get namespace {namespace}")),
         ),
-        Failure::Unavailable { .. } => (
-            Reason::ApiUnavailable,
-            Some(format!(
-                "kubectl logs -n {} deployment/appdeploy-operator",
-                crd::OPERATOR_NAMESPACE
-            )),
-        ),
+        Failure::Unavailable { .. } => (Reason::ApiUnavailable, Some(operator_log())),
     };
     said(reason, &failure.to_string(), next)
+}
+
+fn operator_log() -> String {
+    format!(
+        "kubectl logs -n {} deployment/appdeploy-operator",
+        crd::OPERATOR_NAMESPACE
+    )
 }
 
 fn is_quota(message: &str) -> bool {
@@ -342,15 +428,14 @@ pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
     let (reason, detail) = (trouble.reason, trouble.detail.as_str());
     let Subject { name, namespace, .. } = subject;
     let pods = format!("-n {namespace} -l {}={name}", crd::label::APP);
-    let logs = Some(format!("kubectl logs {pods} --all-pods --previous"));
+    let logs = Some(format!("kubectl logs {pods}"));
     let describe = Some(format!("kubectl describe pods {pods}"));
-    let quoted = |detail: &str| detail.split('"').nth(1).unwrap_or("NAME").to_owned();
     let (message, next) = match reason {
         Reason::ImageNotFound => (format!("image {detail} was not found"), Some(edit(subject))),
         Reason::InvalidImageName => (format!("{detail} is not the name of an image"), Some(edit(subject))),
         Reason::ImagePullDenied => (
             format!(
-                "the registry does not give out {detail}: the password is wrong or missing, or there is no such image"
+                "the registry does not give out {detail}: there is no such image, or spec.imagePullSecrets names no Secret with the right password"
             ),
             Some(format!(
                 "kubectl create secret docker-registry REGISTRY -n {namespace} --docker-server=HOST --docker-username=USER --docker-password=PASSWORD"
@@ -358,7 +443,10 @@ pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
         ),
         Reason::ImagePullFailed => (format!("the image can't be pulled: {detail}"), describe),
         Reason::Unschedulable => (
-            format!("no node can take the pods: {detail}"),
+            format!(
+                "no node can take the pods: {}",
+                detail.split(". ").next().unwrap_or(detail).trim_end_matches('.')
+            ),
             Some("kubectl describe nodes".to_owned()),
         ),
         Reason::MissingSecret => (
@@ -380,6 +468,8 @@ pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
             "the image runs as root, which securityProfile restricted forbids".to_owned(),
             Some(edit(subject)),
         ),
+        Reason::NotHealthy => (format!("the pods run, but {detail}"), describe),
+        Reason::CommandNotFound => (format!("the image has no {detail} to run"), Some(edit(subject))),
         Reason::CrashLoop => (format!("the application ends by itself, with {detail}"), logs),
         Reason::OutOfMemory => (
             "the application used more memory than resources.limits.memory allows".to_owned(),
@@ -401,9 +491,17 @@ fn missing_key(namespace: &str, detail: &str) -> (String, Option<String>) {
         return (detail.to_owned(), None);
     };
     let object = object.rsplit('/').next().unwrap_or(object);
+    let (resource, data) = if *kind == "Secret" {
+        ("secret", "stringData")
+    } else {
+        ("configmap", "data")
+    };
+    let patch = format!(r#"{{"{data}":{{"{key}":"VALUE"}}}}"#);
     (
         format!("{kind} {object} has no key {key}"),
-        Some(format!("kubectl edit {} {object} -n {namespace}", kind.to_lowercase())),
+        Some(format!(
+            "kubectl patch {resource} {object} -n {namespace} --type merge -p '{patch}'"
+        )),
     )
 }
 
@@ -413,6 +511,16 @@ fn of_route(subject: Subject<'_>, valid: &Valid<'_>, observed: &Observed, rollou
         let pending = |kind: ChildKind| matches!(observed.child(kind), Sight::Seen(child) if child.address().is_none());
         if pending(ChildKind::Service) {
             return said(Reason::AddressPending, "the Service has no cluster IP yet", None);
+        }
+        if let (Some(class), IngressClasses::Known { names, .. }) = (named_class(route), &observed.ingress_classes)
+            && !names.contains(class)
+        {
+            let message = format!("the cluster has no IngressClass {class}, so nothing serves the Ingress");
+            return said(
+                Reason::NoIngressClass,
+                &message,
+                Some("kubectl get ingressclass".to_owned()),
+            );
         }
         if subject.needs_address && awaits_address(route, observed) {
             let next = format!("kubectl describe ingress {} -n {}", subject.name, subject.namespace);
@@ -430,10 +538,145 @@ fn of_route(subject: Subject<'_>, valid: &Valid<'_>, observed: &Observed, rollou
     }
 }
 
+fn named_class(route: &Route) -> Option<&str> {
+    route.ingress.as_ref()?.class.as_deref()
+}
+
 /// Whether an ingress controller is there for this route and has not answered yet.
 pub(crate) fn awaits_address(route: &Route, observed: &Observed) -> bool {
     route.ingress.as_ref().is_some_and(|ingress| {
         observed.ingress_classes.apply_to(ingress.class.as_deref())
             && observed.ingress.seen().is_none_or(|child| child.address().is_none())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::observed::{Child, ChildState};
+    use crate::pod::Shaky;
+    use crate::validate;
+
+    fn pod(template: &str, created: i64, trouble: Option<(Reason, &str)>) -> PodState {
+        PodState {
+            created,
+            template: Some(template.to_owned()),
+            trouble: trouble.map(|(reason, detail)| Trouble {
+                reason,
+                detail: detail.to_owned(),
+            }),
+            ..PodState::default()
+        }
+    }
+
+    fn rollout() -> Rollout {
+        Rollout {
+            observed: true,
+            wanted: 2,
+            replicas: 2,
+            updated: 2,
+            ..Rollout::default()
+        }
+    }
+
+    fn reason(rollout: Rollout, pods: Vec<PodState>) -> (Reason, String) {
+        let app = serde_json::from_value(
+            json!({"metadata": {"name": "web", "namespace": "default"}, "spec": {"image": "nginx"}}),
+        );
+        let app: crd::AppDeploy = app.unwrap();
+        let child = Child {
+            state: ChildState::Deployment(Box::new(rollout)),
+            ..Child::default()
+        };
+        let observed = Observed {
+            deployment: Sight::Seen(child),
+            pods,
+            ..Observed::default()
+        };
+        let valid = validate(&app).unwrap();
+        let found = diagnose(Subject::named("web", "default"), Some(&valid), &observed, &[]);
+        (found.reason, found.message)
+    }
+
+    const NOT_FOUND: Option<(Reason, &str)> = Some((Reason::ImageNotFound, "nginx:nope"));
+
+    #[test]
+    fn a_fault_that_was_just_mended_is_not_told() {
+        let mended = Rollout {
+            observed: false,
+            refused: Some("quota".into()),
+            overdue: true,
+            ..rollout()
+        };
+        assert_eq!(reason(mended, vec![pod("old", 1, NOT_FOUND)]).0, Reason::Progressing);
+    }
+
+    #[test]
+    fn the_broken_pods_of_an_older_template_are_not_the_cause() {
+        let pods = vec![pod("old", 1, NOT_FOUND), pod("new", 2, None)];
+        assert_eq!(reason(rollout(), pods).0, Reason::Progressing);
+        let pods = vec![pod("old", 1, None), pod("new", 2, NOT_FOUND)];
+        assert_eq!(
+            reason(rollout(), pods),
+            (Reason::ImageNotFound, "image nginx:nope was not found".into())
+        );
+    }
+
+    #[test]
+    fn an_evicted_pod_is_the_cause_only_until_it_was_replaced() {
+        let evicted = PodState {
+            finished: true,
+            ..pod("a", 1, Some((Reason::Evicted, "disk")))
+        };
+        assert_eq!(reason(rollout(), vec![evicted.clone()]).0, Reason::Evicted);
+        assert_eq!(
+            reason(rollout(), vec![evicted, pod("a", 2, None)]).0,
+            Reason::Progressing
+        );
+    }
+
+    #[test]
+    fn what_somebody_has_to_change_comes_before_what_may_pass() {
+        let pods = vec![
+            pod("a", 1, Some((Reason::CrashLoop, "exit code 1"))),
+            pod("a", 1, NOT_FOUND),
+        ];
+        assert_eq!(reason(rollout(), pods).0, Reason::ImageNotFound);
+    }
+
+    #[test]
+    fn a_pod_that_crashes_is_not_ready_for_the_moments_that_it_runs() {
+        let complete = Rollout {
+            available: 2,
+            ready: 2,
+            ..rollout()
+        };
+        let trouble = Trouble {
+            reason: Reason::CrashLoop,
+            detail: "exit code 3".into(),
+        };
+        let shaky = |until| PodState {
+            shaky: Some(Shaky {
+                until,
+                trouble: trouble.clone(),
+            }),
+            ..pod("a", 1, None)
+        };
+        assert_eq!(reason(complete.clone(), vec![shaky(1)]).0, Reason::CrashLoop);
+        assert_eq!(reason(complete, vec![shaky(0)]).0, Reason::Available);
+    }
+
+    #[test]
+    fn a_paused_rollout_is_told_with_how_far_it_is() {
+        let paused = Rollout {
+            paused: true,
+            updated: 1,
+            ready: 2,
+            ..rollout()
+        };
+        let told = "the rollout is paused: 1 of 2 pods run the new spec";
+        assert_eq!(reason(paused, vec![]), (Reason::Paused, told.into()));
+    }
 }

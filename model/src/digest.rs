@@ -100,6 +100,16 @@ fn walk(value: &Value, path: &mut String, seen: &mut dyn FnMut(&str, &str)) {
         Value::String(text) if is_quantity(path) => seen(path, &quantity::canonical(text)),
         Value::String(text) => seen(path, text),
         Value::Object(fields) => {
+            // A Service's selector belongs to one owner as a whole: one word more, and it selects nothing.
+            if path == "spec.selector" {
+                seen("spec.selector{#}", &fields.len().to_string());
+            }
+            // No value is a value, the empty one, and is stored as no value.
+            if is_env_var(path) && !fields.contains_key("valueFrom") && fields.get("value").is_none_or(|v| v == "") {
+                path.push_str(".value");
+                seen(path, "");
+                path.truncate(here);
+            }
             for (key, value) in fields {
                 path.push('.');
                 path.push_str(key);
@@ -140,6 +150,10 @@ fn merge_key(item: &Value) -> Option<String> {
         .or_else(|| number("containerPort"))
         .or_else(|| number("port"))
         .or_else(|| text("name"))
+}
+
+fn is_env_var(path: &str) -> bool {
+    path.ends_with(']') && path.contains("].env[")
 }
 
 /// The API server writes amounts in its own spelling: `0.5` comes back as `500m`.
@@ -185,6 +199,27 @@ mod tests {
         assert_eq!(
             live.lacks(&json!({"spec": {"args": ["b", "a"]}})).as_deref(),
             Some("spec.args[0]")
+        );
+    }
+
+    #[test]
+    fn a_word_more_in_the_selector_of_a_service_is_a_difference() {
+        let live = Digest::of(&json!({"spec": {"selector": {"app": "web", "version": "v2"}}}));
+        assert_eq!(
+            live.lacks(&json!({"spec": {"selector": {"app": "web"}}})).as_deref(),
+            Some("spec.selector{#}")
+        );
+    }
+
+    #[test]
+    fn an_empty_variable_that_was_given_a_value_is_a_difference() {
+        let pod = |env: Value| json!({"spec": {"containers": [{"name": "app", "env": [env]}]}});
+        let wanted = pod(json!({"name": "A", "value": ""}));
+        assert_eq!(Digest::of(&pod(json!({"name": "A"}))).lacks(&wanted), None);
+        let drifted = Digest::of(&pod(json!({"name": "A", "value": "x"})));
+        assert_eq!(
+            drifted.lacks(&wanted).as_deref(),
+            Some("spec.containers[app].env[A].value")
         );
     }
 

@@ -22,6 +22,14 @@ pub enum Failure {
         /// "Kind name" of the object's controller, if it has one.
         owner: Option<String>,
     },
+    /// The name of a child is taken by that of a deleted AppDeploy of the same name, which is about to go.
+    #[error("the {kind} of the AppDeploy {name} that was deleted is still there")]
+    Leftover {
+        /// The kind of the child.
+        kind: ChildKind,
+        /// Its name.
+        name: String,
+    },
     /// The API server, an admission webhook or a policy does not take a child.
     #[error("{kind} {name} is refused: {message}")]
     Rejected {
@@ -70,6 +78,7 @@ impl Failure {
             Self::Invalid(_) => "invalid",
             Self::Unreadable(_) => "unreadable",
             Self::NameConflict { .. } => "name_conflict",
+            Self::Leftover { .. } => "leftover",
             Self::Rejected { .. } => "rejected",
             Self::Forbidden(_) => "forbidden",
             Self::Blind { .. } => "blind",

@@ -56,6 +56,21 @@ impl Observed {
             ChildKind::Ingress => &self.ingress,
         }
     }
+
+    /// Returns the same without the children of others: a status must not tell of their pods and addresses.
+    #[must_use]
+    pub fn ours(&self, uid: &str) -> Self {
+        let ours = |sight: &Sight<Child>| match sight {
+            Sight::Seen(child) if !child.is_controlled_by(uid) => Sight::Absent,
+            other => other.clone(),
+        };
+        Self {
+            deployment: ours(&self.deployment),
+            service: ours(&self.service),
+            ingress: ours(&self.ingress),
+            ..self.clone()
+        }
+    }
 }
 
 /// One child, as small as it can be kept: a cluster may have ten thousands of them.
@@ -63,8 +78,6 @@ impl Observed {
 pub struct Child {
     /// The identity of this very object.
     pub uid: String,
-    /// Its version.
-    pub resource_version: String,
     /// The UID in its controller reference.
     pub controller: Option<String>,
     /// Its controller, in words for the case that this is somebody else.
@@ -114,6 +127,8 @@ pub struct Rollout {
     pub refused: Option<String>,
     /// It made no progress for `progressDeadlineSeconds`.
     pub overdue: bool,
+    /// Somebody has paused it.
+    pub paused: bool,
     /// The spec that it was last written from, as JSON.
     pub revision_spec: Option<String>,
 }
@@ -176,7 +191,6 @@ impl Child {
         });
         Self {
             uid: meta.uid.clone().unwrap_or_default(),
-            resource_version: meta.resource_version.clone().unwrap_or_default(),
             controller: controller(meta).map(|(_, uid)| uid.to_owned()),
             foreign_owner: foreign_owner(meta),
             deleting: meta.deletion_timestamp.is_some(),
@@ -202,6 +216,12 @@ impl Child {
     #[must_use]
     pub fn is_controlled_by(&self, uid: &str) -> bool {
         self.controller.as_deref() == Some(uid)
+    }
+
+    /// Whether it belongs to an AppDeploy of this name that was deleted: the garbage collector is about to take it.
+    #[must_use]
+    pub fn is_left_by_a_predecessor(&self, name: &str) -> bool {
+        self.foreign_owner.as_deref() == Some(&*another(&format!("AppDeploy {name}")))
     }
 
     /// Returns the state of a Deployment.
@@ -240,7 +260,11 @@ pub fn controller(meta: &ObjectMeta) -> Option<(String, &str)> {
 pub fn foreign_owner(meta: &ObjectMeta) -> Option<String> {
     let (owner, _) = controller(meta)?;
     let is_app = owner.starts_with("AppDeploy ");
-    Some(if is_app { format!("another {owner}") } else { owner })
+    Some(if is_app { another(&owner) } else { owner })
+}
+
+fn another(owner: &str) -> String {
+    format!("another {owner}")
 }
 
 fn managers(meta: &ObjectMeta) -> Managers {
@@ -280,6 +304,7 @@ fn rollout(meta: &ObjectMeta, data: &Value, revision_spec: Option<String>) -> Ro
         refused: condition("ReplicaFailure")
             .filter(|c| c.status == "True")
             .and_then(|c| c.message.clone()),
+        paused: data.pointer("/spec/paused").and_then(Value::as_bool).unwrap_or(false),
         overdue: condition("Progressing").is_some_and(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded")),
         revision_spec,
     }

@@ -78,7 +78,7 @@ pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
     let mut plan = Plan::default();
     for (kind, wanted) in desired.objects() {
         match (wanted, observed.child(kind)) {
-            (_, Sight::Blind(why)) => {
+            (Some(_), Sight::Blind(why)) => {
                 plan.failures.push(Failure::Blind {
                     resource: kind.resource(),
                     why: why.clone(),
@@ -88,15 +88,11 @@ pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
                 kind,
                 object: object.clone(),
             }),
-            (Some(_), Sight::Seen(child)) if !child.is_controlled_by(&app.uid) => {
-                plan.failures.push(Failure::NameConflict {
-                    kind,
-                    name: app.name.clone(),
-                    owner: child.foreign_owner.clone(),
-                });
-            }
-            // It has to be gone before the name is free again; its end wakes us.
+            // It has to be gone before the name is free again, whosever it is; its end wakes us.
             (_, Sight::Seen(child)) if child.deleting => {}
+            (Some(_), Sight::Seen(child)) if !child.is_controlled_by(&app.uid) => {
+                plan.failures.push(taken(kind, &app.name, child));
+            }
             (Some(object), Sight::Seen(child)) => {
                 if let Some(because) = child.digest.lacks(object) {
                     if because == "spec.replicas" {
@@ -117,10 +113,25 @@ pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
                     uid: child.uid.clone(),
                 });
             }
+            // Nothing is there, or nothing of ours. Where it can't be seen, pruning waits until it can.
             (None, _) => {}
         }
     }
     plan
+}
+
+/// Says who has the name of a child that is not ours.
+#[must_use]
+pub fn taken(kind: ChildKind, name: &str, child: &Child) -> Failure {
+    let name = name.to_owned();
+    if child.is_left_by_a_predecessor(&name) {
+        return Failure::Leftover { kind, name };
+    }
+    Failure::NameConflict {
+        kind,
+        name,
+        owner: child.foreign_owner.clone(),
+    }
 }
 
 /// Returns the strategic merge patch that leaves no ports but ours, for a kind that has ports.
@@ -186,16 +197,19 @@ fn may_drop_a_field(app: &Valid<'_>, kind: ChildKind, child: &Child, wanted: &Va
     if kind != ChildKind::Deployment {
         return true;
     }
-    let before: Option<PodFields> = child
-        .rollout()
-        .and_then(|rollout| serde_json::from_str(rollout.revision_spec.as_deref()?).ok());
-    before.is_none_or(|before| {
-        let before = deployment(&Valid {
-            pod: &before,
-            ..app.clone()
-        });
-        !paths(&before).is_subset(&paths(wanted))
-    })
+    let Some(rollout) = child.rollout() else { return true };
+    let pod: Option<PodFields> = rollout
+        .revision_spec
+        .as_deref()
+        .and_then(|spec| serde_json::from_str(spec).ok());
+    let Some(pod) = pod else { return true };
+    let before = deployment(&Valid {
+        pod: &pod,
+        replicas: rollout.wanted,
+        ..app.clone()
+    });
+    // What this operator would have rendered is not what was written: an older one did, or there was a restart.
+    child.desired_hash != hash(&before) || !paths(&before).is_subset(&paths(wanted))
 }
 
 #[cfg(test)]
@@ -360,6 +374,7 @@ mod tests {
         for sight in [&mut observed.service, &mut observed.ingress] {
             let Sight::Seen(child) = sight else { panic!() };
             child.controller = Some("somebody else".into());
+            child.foreign_owner = Some("HelmRelease web".into());
         }
         let plan = plan_for(&json!({"image": "nginx", "port": 81}), &observed);
         assert_eq!(kinds(&plan), [("apply", ChildKind::Deployment)]);
@@ -387,6 +402,51 @@ mod tests {
                 resource: "ingresses",
                 why: "403".into()
             }]
+        );
+    }
+
+    #[test]
+    fn a_kind_that_is_not_wanted_need_not_be_seen() {
+        let mut observed = settled(&json!({"image": "nginx"}));
+        observed.ingress = Sight::Blind("403".into());
+        assert_eq!(plan_for(&json!({"image": "nginx"}), &observed), Plan::default());
+    }
+
+    /// Deleted and made anew under the same name: the garbage collector still has the old children.
+    #[test]
+    fn what_a_predecessor_left_is_waited_for() {
+        let spec = json!({"image": "nginx"});
+        let mut observed = settled(&spec);
+        let Sight::Seen(child) = &mut observed.deployment else {
+            panic!()
+        };
+        child.controller = Some("its uid".into());
+        child.foreign_owner = Some("another AppDeploy web".into());
+        let leftover = Failure::Leftover {
+            kind: ChildKind::Deployment,
+            name: "web".into(),
+        };
+        assert_eq!(
+            plan_for(&spec, &observed),
+            Plan {
+                failures: vec![leftover],
+                ..Plan::default()
+            }
+        );
+    }
+
+    /// An older operator may have rendered a field that this one knows nothing of.
+    #[test]
+    fn a_wish_that_is_not_known_any_more_may_have_had_any_field() {
+        let before = json!({"image": "nginx", "port": 80});
+        let mut observed = created(settled(&before), false);
+        let Sight::Seen(child) = &mut observed.deployment else {
+            panic!()
+        };
+        child.desired_hash = Some("of another version".into());
+        assert_eq!(
+            fold_of(&plan_for(&json!({"image": "nginx:2", "port": 80}), &observed)),
+            Some("replace")
         );
     }
 

@@ -1,8 +1,14 @@
 //! What a pod says about itself, reduced to what explains an application.
 
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus, Pod, Probe};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::core::Resource as _;
 
+use crate::desired::CONTAINER;
 use crate::diagnose::Reason;
+
+/// How long a container may run without passing its health check before that is a cause, in seconds.
+const HEALTH_PATIENCE: i64 = 15;
 
 /// A pod of an application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +19,16 @@ pub struct PodState {
     pub ready: bool,
     /// It is being deleted.
     pub deleting: bool,
+    /// It has ended for good, and was replaced: an evicted pod stays as a record for a long time.
+    pub finished: bool,
+    /// Its container runs, and its readiness is denied by its health check.
+    pub unhealthy: Option<Unhealthy>,
+    /// Its container runs again after it had ended.
+    pub shaky: Option<Shaky>,
+    /// When it was created, in seconds since 1970.
+    pub created: i64,
+    /// The hash of the template that it was made from.
+    pub template: Option<String>,
     /// What keeps it from working.
     pub trouble: Option<Trouble>,
 }
@@ -26,7 +42,66 @@ pub struct Trouble {
     pub detail: String,
 }
 
+/// A container that runs and does not pass its health check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unhealthy {
+    /// When it began to run, in seconds since 1970.
+    pub since: i64,
+    /// What was asked, as the start of a sentence that ends in a failure.
+    pub check: String,
+}
+
+/// A container that runs again after it had ended. It may count as ready and be about to end once more: what it
+/// died of is its trouble until it has run for as long as the kubelet would have waited before the next start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shaky {
+    /// When it counts as steady, in seconds since 1970.
+    pub until: i64,
+    /// What it died of.
+    pub trouble: Trouble,
+}
+
+/// The kubelet waits ten seconds before the first new start of a container, and twice as long before each
+/// further one, up to five minutes.
+fn restart_backoff(restarts: i32) -> i64 {
+    10_i64
+        .saturating_mul(1 << restarts.clamp(1, 6).saturating_sub(1))
+        .min(300)
+}
+
 impl PodState {
+    /// Returns what keeps the pod from working at this time, in seconds since 1970.
+    #[must_use]
+    pub fn trouble_at(&self, now: i64) -> Option<Trouble> {
+        let shaky = self
+            .shaky
+            .as_ref()
+            .filter(|shaky| now < shaky.until)
+            .map(|shaky| &shaky.trouble);
+        let unhealthy = || {
+            let unhealthy = self
+                .unhealthy
+                .as_ref()
+                .filter(|unhealthy| now >= unhealthy.since + HEALTH_PATIENCE)?;
+            Some(Trouble {
+                reason: Reason::NotHealthy,
+                detail: unhealthy.check.clone(),
+            })
+        };
+        self.trouble.as_ref().or(shaky).cloned().or_else(unhealthy)
+    }
+
+    /// Returns when, by the clock alone, [`PodState::trouble_at`] will say something else.
+    #[must_use]
+    pub fn changes_at(&self, now: i64) -> Option<i64> {
+        let shaky = self.shaky.as_ref().map(|shaky| shaky.until);
+        let unhealthy = self
+            .unhealthy
+            .as_ref()
+            .map(|unhealthy| unhealthy.since + HEALTH_PATIENCE);
+        shaky.into_iter().chain(unhealthy).filter(|at| *at > now).min()
+    }
+
     /// Reads a live pod.
     #[must_use]
     pub fn read(pod: &Pod) -> Self {
@@ -41,10 +116,14 @@ impl PodState {
                 reason: Reason::Unschedulable,
                 detail: c.message.clone().unwrap_or_default(),
             });
-        let container = || {
-            let container = status?.container_statuses.as_ref()?.first()?;
-            trouble(container)
-        };
+        // Ours by its name: others may have put a sidecar beside it.
+        let container = pod
+            .spec
+            .iter()
+            .flat_map(|spec| &spec.containers)
+            .find(|c| c.name == CONTAINER);
+        let statuses = || status.iter().flat_map(|s| s.container_statuses.iter().flatten());
+        let own = statuses().find(|c| c.name == CONTAINER).or_else(|| statuses().next());
         let evicted = || {
             (phase == "Failed").then(|| Trouble {
                 reason: if status.and_then(|s| s.reason.as_deref()) == Some("Evicted") {
@@ -59,48 +138,151 @@ impl PodState {
             name: pod.metadata.name.clone().unwrap_or_default(),
             ready,
             deleting: pod.metadata.deletion_timestamp.is_some(),
+            finished,
+            unhealthy: own
+                .zip(container)
+                .filter(|_| !ready)
+                .and_then(|(status, spec)| unhealthy(status, spec)),
+            shaky: own.and_then(|status| shaky(status, container)),
+            created: pod
+                .metadata
+                .creation_timestamp
+                .as_ref()
+                .map_or(0, |time| time.0.as_second()),
+            template: pod
+                .meta()
+                .labels
+                .as_ref()
+                .and_then(|labels| labels.get("pod-template-hash"))
+                .cloned(),
             trouble: if ready {
                 None
             } else {
-                unschedulable.or_else(evicted).or_else(container)
+                unschedulable.or_else(evicted).or_else(|| trouble(own?, container))
             },
         }
     }
 }
 
-fn trouble(status: &ContainerStatus) -> Option<Trouble> {
+fn trouble(status: &ContainerStatus, spec: Option<&Container>) -> Option<Trouble> {
     let state = status.state.as_ref();
+    // As the person wrote it; the kubelet and the container runtime each spell it out in their own way.
+    let image = spec.and_then(|spec| spec.image.as_deref()).unwrap_or(&status.image);
     if let Some(waiting) = state.and_then(|s| s.waiting.as_ref()) {
         let message = waiting.message.as_deref().unwrap_or_default();
         match waiting.reason.as_deref().unwrap_or_default() {
             "ErrImagePull" | "ImagePullBackOff" | "RegistryUnavailable" | "SignatureValidationFailed" => {
-                return Some(pull_trouble(&status.image, message));
+                return Some(pull_trouble(image, message));
             }
-            "InvalidImageName" => return some(Reason::InvalidImageName, &status.image),
-            "ErrImageNeverPull" => return some(Reason::ImageNotFound, &status.image),
+            "InvalidImageName" => return some(Reason::InvalidImageName, image),
+            "ErrImageNeverPull" => return some(Reason::ImageNotFound, image),
             "CreateContainerConfigError" => return Some(config_trouble(message)),
             "CreateContainerError" | "RunContainerError" | "StartError" | "PostStartHookError" => {
-                return some(Reason::ContainerFailed, message);
+                return start_trouble(message);
             }
             _ => {}
         }
     }
-    // A container that crashes is waiting, running and terminated in turn. What it died of stays in its last
-    // state, so that the cause does not flicker.
+    // A container that crashes is waiting, running and terminated in turn. While it waits, what it died of is in
+    // its last state; while it runs, see `shaky`.
+    if state.is_some_and(|s| s.running.is_some()) {
+        return None;
+    }
     let died = state
         .and_then(|s| s.terminated.as_ref())
-        .or_else(|| last_end(status.last_state.as_ref()))?;
+        .or_else(|| status.last_state.as_ref()?.terminated.as_ref())?;
+    some_end(died, spec)
+}
+
+fn shaky(status: &ContainerStatus, spec: Option<&Container>) -> Option<Shaky> {
+    let since = running_since(status)?;
+    let died = status.last_state.as_ref()?.terminated.as_ref()?;
+    Some(Shaky {
+        until: since + restart_backoff(status.restart_count),
+        trouble: some_end(died, spec)?,
+    })
+}
+
+fn unhealthy(status: &ContainerStatus, spec: &Container) -> Option<Unhealthy> {
+    let probe = spec.readiness_probe.as_ref()?;
+    let since = running_since(status).filter(|_| status.started == Some(true))?;
+    Some(Unhealthy {
+        since,
+        check: check(probe),
+    })
+}
+
+fn running_since(status: &ContainerStatus) -> Option<i64> {
+    Some(
+        status
+            .state
+            .as_ref()?
+            .running
+            .as_ref()?
+            .started_at
+            .as_ref()?
+            .0
+            .as_second(),
+    )
+}
+
+fn check(probe: &Probe) -> String {
+    let number = |port: &IntOrString| match port {
+        IntOrString::Int(number) => number.to_string(),
+        IntOrString::String(name) => name.clone(),
+    };
+    match (&probe.http_get, &probe.tcp_socket) {
+        (Some(get), _) => format!(
+            "GET {} on port {} does not answer with a status from 200 to 399",
+            get.path.as_deref().unwrap_or("/"),
+            number(&get.port)
+        ),
+        (_, Some(socket)) => format!("nothing accepts connections on port {}", number(&socket.port)),
+        _ => "the health check fails".to_owned(),
+    }
+}
+
+fn some_end(died: &ContainerStateTerminated, spec: Option<&Container>) -> Option<Trouble> {
     if died.reason.as_deref() == Some("OOMKilled") {
         return some(Reason::OutOfMemory, "");
     }
-    if died.reason.as_deref() == Some("StartError") || died.reason.as_deref() == Some("ContainerCannotRun") {
-        return some(Reason::ContainerFailed, died.message.as_deref().unwrap_or_default());
+    if matches!(died.reason.as_deref(), Some("StartError" | "ContainerCannotRun")) {
+        return start_trouble(died.message.as_deref().unwrap_or_default());
+    }
+    if let Some(probe) = unhealthy_end(died, spec) {
+        return some(Reason::NotHealthy, &check(probe));
     }
     some(Reason::CrashLoop, &format!("exit code {}", died.exit_code))
 }
 
-fn last_end(state: Option<&ContainerState>) -> Option<&ContainerStateTerminated> {
-    state?.terminated.as_ref()
+fn start_trouble(message: &str) -> Option<Trouble> {
+    let missing = ["executable file not found", "no such file or directory"];
+    let reason = if missing.iter().any(|words| message.contains(words)) {
+        Reason::CommandNotFound
+    } else {
+        Reason::ContainerFailed
+    };
+    let command = message.split("exec: \"").nth(1).and_then(|rest| rest.split('"').next());
+    some(
+        reason,
+        if reason == Reason::CommandNotFound {
+            command.unwrap_or(message)
+        } else {
+            message
+        },
+    )
+}
+
+/// Returns the probe whose failure an end looks like. It looks like the kubelet's, after the health check had failed for as long as it may: an
+/// application that is told to end does so with 0, or dies of SIGTERM or SIGKILL.
+fn unhealthy_end<'a>(died: &ContainerStateTerminated, spec: Option<&'a Container>) -> Option<&'a Probe> {
+    let (begin, end) = died.started_at.as_ref().zip(died.finished_at.as_ref())?;
+    let lived = end.0.as_second() - begin.0.as_second();
+    let probe = spec.and_then(|spec| spec.startup_probe.as_ref().or(spec.liveness_probe.as_ref()));
+    probe.filter(|probe| {
+        let patience = probe.period_seconds.unwrap_or(10) * (probe.failure_threshold.unwrap_or(3) - 1);
+        matches!(died.exit_code, 0 | 137 | 143) && lived >= i64::from(patience)
+    })
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "each caller returns an option")]
@@ -127,28 +309,12 @@ fn pull_trouble(image: &str, message: &str) -> Trouble {
     let error = message
         .rsplit_once("ErrImagePull: ")
         .map_or(message, |(_, error)| error);
-    // The name first as the person wrote it; what the status has may be shortened to an id.
-    let image = quoted(message).unwrap_or(image);
+    let last = error.rsplit(": ").next().unwrap_or(error);
     let detail = match reason {
-        Reason::ImagePullFailed => format!("{image}: {}", error.rsplit(": ").next().unwrap_or(error)),
+        Reason::ImagePullFailed if !error.starts_with("Back-off") => format!("{image}: {last}"),
         _ => image.to_owned(),
     };
-    Trouble {
-        reason,
-        detail: if detail.starts_with("Back-off") {
-            image.to_owned()
-        } else {
-            detail
-        },
-    }
-}
-
-fn quoted(text: &str) -> Option<&str> {
-    let start = text.find('"')? + 1;
-    let end = text[start..].find('"')? + start;
-    let name = &text[start..end];
-    // The kubelet quotes what the person wrote, containerd the name spelled out: both name the image.
-    Some(name.strip_prefix("docker.io/library/").unwrap_or(name))
+    Trouble { reason, detail }
 }
 
 fn config_trouble(message: &str) -> Trouble {
@@ -177,7 +343,9 @@ mod tests {
     use super::*;
 
     fn read(status: Value) -> Option<(Reason, String)> {
-        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "web-1"}, "status": status})).unwrap();
+        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "web-1"}, "status": status,
+            "spec": {"containers": [{"name": "app", "image": "nginx:nope"}]}}))
+        .unwrap();
         PodState::read(&pod)
             .trouble
             .map(|trouble| (trouble.reason, trouble.detail))
@@ -233,17 +401,87 @@ mod tests {
     }
 
     #[test]
+    fn a_container_that_has_crashed_is_steady_when_it_has_run_for_a_while() {
+        let pod = |restarts: i32| {
+            let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "web-1"}, "status": {"phase": "Running",
+                "conditions": [{"type": "Ready", "status": "True"}], "containerStatuses": [{
+                "name": "app", "image": "busybox", "imageID": "", "ready": true, "restartCount": restarts, "started": true,
+                "state": {"running": {"startedAt": "1970-01-01T00:01:40Z"}}, "lastState": {"terminated": {"exitCode": 3}}}]}}))
+            .unwrap();
+            PodState::read(&pod)
+        };
+        let reason = |restarts, now| pod(restarts).trouble_at(now).map(|trouble| trouble.reason);
+        assert_eq!((reason(1, 109), reason(1, 110)), (Some(Reason::CrashLoop), None));
+        assert_eq!((reason(3, 139), reason(3, 140)), (Some(Reason::CrashLoop), None));
+        assert_eq!((reason(99, 399), reason(99, 400)), (Some(Reason::CrashLoop), None));
+        assert_eq!((pod(3).changes_at(100), pod(3).changes_at(140)), (Some(140), None));
+    }
+
+    #[test]
+    fn a_health_check_that_does_not_pass_is_a_cause_after_a_while() {
+        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "web-1"},
+            "spec": {"containers": [{"name": "app", "readinessProbe": {"tcpSocket": {"port": 8081}}}]},
+            "status": {"phase": "Running", "containerStatuses": [{"name": "app", "image": "nginx", "imageID": "", "ready": false,
+                "restartCount": 0, "started": true, "state": {"running": {"startedAt": "1970-01-01T00:01:40Z"}}}]}}))
+        .unwrap();
+        let pod = PodState::read(&pod);
+        assert_eq!((pod.trouble_at(114), pod.changes_at(114)), (None, Some(115)));
+        let detail = "nothing accepts connections on port 8081".to_owned();
+        assert_eq!(
+            pod.trouble_at(115),
+            Some(Trouble {
+                reason: Reason::NotHealthy,
+                detail
+            })
+        );
+    }
+
+    #[test]
+    fn a_command_that_the_image_lacks_is_named() {
+        let message = "failed to create containerd task: exec: \"nosuchbinary\": executable file not found in $PATH";
+        assert_eq!(
+            read(waiting("CreateContainerError", message)),
+            Some((Reason::CommandNotFound, "nosuchbinary".into()))
+        );
+    }
+
+    #[test]
     fn a_crash_is_one_cause_in_each_of_its_states() {
         let died = json!({"terminated": {"exitCode": 3, "reason": "Error"}});
         for state in [
             died.clone(),
-            json!({"running": {}}),
             json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}),
         ] {
             let pod = json!({"phase": "Running", "containerStatuses": [{
                 "name": "app", "image": "busybox", "imageID": "", "ready": false, "restartCount": 2, "state": state, "lastState": died}]});
             assert_eq!(read(pod), Some((Reason::CrashLoop, "exit code 3".into())));
         }
+    }
+
+    #[test]
+    fn a_container_that_the_kubelet_ends_for_its_health_is_no_crash() {
+        let probe = json!({"periodSeconds": 2, "failureThreshold": 30, "tcpSocket": {"port": 80}});
+        let read = |lived: &str, code: i32| {
+            let died = json!({"terminated": {"exitCode": code, "reason": "Completed", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": lived}});
+            let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "web-1"},
+                "spec": {"containers": [{"name": "app", "startupProbe": probe}]},
+                "status": {"phase": "Running", "containerStatuses": [{"name": "app", "image": "nginx", "imageID": "", "ready": false,
+                    "restartCount": 1, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": died}]}}))
+            .unwrap();
+            PodState::read(&pod).trouble.unwrap().reason
+        };
+        assert_eq!(read("2026-01-01T00:01:00Z", 0), Reason::NotHealthy);
+        assert_eq!(read("2026-01-01T00:01:00Z", 3), Reason::CrashLoop);
+        assert_eq!(read("2026-01-01T00:00:05Z", 0), Reason::CrashLoop);
+    }
+
+    #[test]
+    fn the_trouble_of_a_sidecar_is_not_ours() {
+        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "web-1"}, "status": {"phase": "Pending", "containerStatuses": [
+            {"name": "agent", "image": "mesh", "imageID": "", "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "InvalidImageName"}}},
+            {"name": "app", "image": "nginx", "imageID": "", "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}}]}}))
+        .unwrap();
+        assert_eq!(PodState::read(&pod).trouble, None);
     }
 
     #[test]

@@ -1,21 +1,22 @@
 //! Amounts of CPU and memory, compared by what they are and not by how they are written.
 
-/// Returns an amount as a whole number of billionths, or the text itself where that is not possible.
-/// `0.5` and `500m` are the same, as are `1Gi` and `1024Mi`.
+/// Returns an amount as a whole number of thousandths, or the text itself where that is not possible.
+/// `0.5` and `500m` are the same, as are `1Gi` and `1024Mi`. What is finer is rounded up, as the API server does
+/// with the resources of a container.
 pub(crate) fn canonical(text: &str) -> String {
-    nano(text).map_or_else(|| text.to_owned(), |n| n.to_string())
+    milli(text).map_or_else(|| text.to_owned(), |n| n.to_string())
 }
 
-fn nano(text: &str) -> Option<i128> {
+fn milli(text: &str) -> Option<i128> {
     let split = text
         .find(|c: char| !(c.is_ascii_digit() || c == '.'))
         .unwrap_or(text.len());
     let (number, suffix) = text.split_at(split);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() || fraction.contains('.') || fraction.len() > 9 {
+    if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
         return None;
     }
-    let digits: i128 = format!("{whole}{fraction:0<9}").parse().ok()?;
+    let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
     let power = |base: i128, exponent: u32| base.checked_pow(exponent);
     let (times, by) = match suffix {
         "n" => (1, power(10, 9)?),
@@ -42,8 +43,9 @@ fn nano(text: &str) -> Option<i128> {
             }
         }
     };
-    let scaled = digits.checked_mul(times)?;
-    (scaled % by == 0).then_some(scaled / by)
+    let above = digits.checked_mul(times)?.checked_mul(1000)?;
+    let below = power(10, fraction.len().try_into().ok()?)?.checked_mul(by)?;
+    Some(above / below + i128::from(above % below != 0))
 }
 
 #[cfg(test)]
@@ -60,6 +62,9 @@ mod tests {
             ("1500m", "1.5"),
             ("1.5Gi", "1536Mi"),
             ("01", "1"),
+            ("0.3333", "334m"),
+            ("100u", "1m"),
+            ("0.00000000001", "1m"),
         ] {
             assert_eq!(canonical(a), canonical(b), "{a} {b}");
         }

@@ -1,5 +1,7 @@
 //! The status of an application, written on every outcome.
 
+use std::time::Duration;
+
 use crd::status::condition;
 use crd::{AppDeploy, AppDeployStatus, Cause};
 use jiff::Timestamp;
@@ -32,11 +34,13 @@ pub fn status(
     options: StatusOptions,
     now: Timestamp,
 ) -> AppDeployStatus {
+    let observed = &observed.ours(app.metadata.uid.as_deref().unwrap_or_default());
     let name = app.name_any();
     let subject = Subject {
         name: &name,
         namespace: app.metadata.namespace.as_deref().unwrap_or_default(),
         deleting: app.metadata.deletion_timestamp.is_some(),
+        now: now.as_second(),
         needs_address: options.needs_address,
     };
     let found = diagnose(subject, valid, observed, failures);
@@ -60,6 +64,16 @@ pub fn status(
         }),
         conditions: Conditions { app, now }.of(&found, exposed(valid, observed)),
     }
+}
+
+/// Returns how long it takes until the clock alone makes [`status`] say something else: a container that had
+/// crashed has run for long enough, or one has failed its health check for too long. `None` for most, always
+/// for an application that is well.
+#[must_use]
+pub fn changes_in(observed: &Observed, now: Timestamp) -> Option<Duration> {
+    let now = now.as_second();
+    let at = observed.pods.iter().filter_map(|pod| pod.changes_at(now)).min()?;
+    Some(Duration::from_secs(at.abs_diff(now)))
 }
 
 fn url(valid: &Valid<'_>) -> Option<String> {

@@ -172,7 +172,9 @@ fn is_host(host: &str) -> bool {
 
 /// Letters, digits and `/ . _ ~ -`: nothing that an ingress controller could read as more than a path.
 fn is_path(path: &str) -> bool {
-    path.starts_with('/') && path.chars().all(|c| c.is_ascii_alphanumeric() || "/._~-".contains(c))
+    let plain = path.chars().all(|c| c.is_ascii_alphanumeric() || "/._~-".contains(c));
+    let relative = path.split('/').any(|part| matches!(part, "." | ".."));
+    path.starts_with('/') && plain && !relative && !path.contains("//")
 }
 
 #[cfg(test)]

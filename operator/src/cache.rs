@@ -98,7 +98,11 @@ impl<T: Clone> Cache<T> {
     pub fn remove(&self, key: &Key, version: &str) -> Vec<Key> {
         let mut inner = self.write();
         let known = inner.items.get(key).map_or(0, |entry| entry.version);
-        inner.deleted.insert(key.clone(), number(version).max(known));
+        let version = number(version);
+        if version != 0 && known > version {
+            return Vec::new(); // It was made anew, and we have heard of that first.
+        }
+        inner.deleted.insert(key.clone(), version.max(known));
         inner.evict(key).into_iter().collect()
     }
 
@@ -250,6 +254,14 @@ mod tests {
         assert_eq!(cache.remove(&key("web"), "9"), [key("web")]);
         assert_eq!(cache.upsert(item("web", "web", 9)), [key("web")]);
         assert_eq!(cache.get(&key("web")), Some(9));
+    }
+
+    #[test]
+    fn the_end_of_its_predecessor_does_not_take_what_was_made_anew() {
+        let cache = Cache::default();
+        cache.upsert(item("web", "web", 10));
+        assert_eq!(cache.remove(&key("web"), "9"), []);
+        assert_eq!(cache.get(&key("web")), Some(10));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use http::Request as HttpRequest;
 use kube::Client;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{DynamicObject, Request, Status, response::reason};
-use model::plan::our_ports_alone;
+use model::plan::{our_ports_alone, taken};
 use model::{Action, ChildKind, Failure, observed};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -110,11 +110,7 @@ impl Performer<'_> {
                     self.take_in(kind, &found);
                     Ok(Outcome::Again)
                 }
-                _ => Err(Failure::NameConflict {
-                    kind,
-                    name: self.app.name.to_string(),
-                    owner: observed::foreign_owner(&found.metadata),
-                }),
+                _ => Err(taken(kind, &self.app.name, &child(kind, &found).value)),
             },
             Err(CallError::Refused(status)) if status.is_not_found() => Ok(Outcome::Again),
             Err(error) => Err(self.failure("get", kind, error)),
@@ -131,6 +127,8 @@ impl Performer<'_> {
             match self.write("patch", kind, request).await {
                 Ok(_) => {}
                 Err(CallError::Refused(status)) if status.is_not_found() => return Ok(self.gone(kind)),
+                // A test of the patch failed: the entries have moved, or it is another object. Look at it.
+                Err(CallError::Refused(status)) if status.code == 422 => return self.who_has_the_name(kind).await,
                 Err(error) => return Err(self.failure("patch", kind, error)),
             }
         }
@@ -274,9 +272,13 @@ fn refusal(kind: ChildKind, name: &str, verb: &str, status: &Status) -> Failure 
     }
 }
 
-/// An apply with the UID of an object that was replaced by a namesake, or deleted, is a conflict or invalid.
+/// An apply with the UID of an object that was deleted is a conflict, and of one that was replaced by a namesake
+/// invalid in that very field.
 fn is_another_uid(status: &Status) -> bool {
-    (status.reason == reason::CONFLICT || status.is_invalid()) && status.message.to_lowercase().contains("uid")
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    let says = |words: &str| status.message.contains(words);
+    (status.reason == reason::CONFLICT && (says("uid mismatch") || says("UID in precondition")))
+        || (status.is_invalid() && causes.any(|cause| cause.field == "metadata.uid"))
 }
 
 #[cfg(test)]
@@ -325,5 +327,18 @@ mod tests {
             refusal(ChildKind::Service, "web", "create", &status),
             Failure::NamespaceTerminating
         );
+    }
+
+    #[test]
+    fn a_name_that_contains_uid_is_no_other_identity() {
+        let refused: Status = serde_json::from_value(json!({"code": 422, "reason": "Invalid",
+            "message": "Deployment.apps \"squid\" is invalid: spec.replicas: Invalid value: -1",
+            "details": {"causes": [{"reason": "FieldValueInvalid", "message": "Invalid value: -1", "field": "spec.replicas"}]}}))
+        .unwrap();
+        assert!(!is_another_uid(&refused));
+        let replaced: Status = serde_json::from_value(json!({"code": 422, "reason": "Invalid", "message": "…",
+            "details": {"causes": [{"reason": "FieldValueInvalid", "message": "field is immutable", "field": "metadata.uid"}]}}))
+        .unwrap();
+        assert!(is_another_uid(&replaced));
     }
 }

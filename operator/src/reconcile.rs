@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::api::{Patch, PatchParams};
 use kube::core::{DeserializeGuard, Request};
-use model::status::StatusOptions;
+use model::status::{StatusOptions, changes_in};
 use model::{Failure, Plan, desired, plan, status, validate};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -134,7 +134,11 @@ impl Reconciler {
         let valid = validate(app).ok().filter(|_| !unreadable);
         // The answers to our writes have been taken in, so that one status tells of them.
         let observed = self.world.observe(key);
-        let wanted = status(app, valid.as_ref(), &observed, failures, self.options, Timestamp::now());
+        let now = Timestamp::now();
+        let wanted = status(app, valid.as_ref(), &observed, failures, self.options, now);
+        if let Some(wait) = changes_in(&observed, now) {
+            self.queue.add_after(key.clone(), wait);
+        }
         let told = self.write_status(key, app, &wanted, unreadable).await;
         match (failures.iter().any(Failure::is_worth_a_retry), told) {
             (_, Err(())) | (true, _) => Verdict::Failed,

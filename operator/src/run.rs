@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::bail;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::networking::v1::IngressClass;
@@ -41,20 +42,20 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
     let mut end = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
 
-    let probes = server::listen(settings.bind).await?;
+    let probes = server::listen("--bind", settings.bind).await?;
     let facts = Facts {
         world: world.clone(),
         queue: queue.clone(),
         metrics: metrics.clone(),
     };
-    tokio::spawn(server::serve(probes, facts));
-    match server::listen(settings.debug_bind).await {
+    let mut serving = tokio::spawn(server::serve(probes, facts));
+    match server::listen("--debug-bind", settings.debug_bind).await {
         Ok(listener) => drop(tokio::spawn(server::serve_debug(listener, level))),
         Err(error) => warn!(%error, "the log level can't be changed while running"),
     }
     info!(version = env!("CARGO_PKG_VERSION"), bind = %settings.bind, concurrency = settings.concurrency, "starting");
 
-    let watches = tokio::spawn(watch_all(
+    let mut watches = tokio::spawn(watch_all(
         settings.clone(),
         client.clone(),
         world.clone(),
@@ -70,7 +71,7 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
         },
         memory: std::sync::Mutex::default(),
     });
-    let work = tokio::spawn({
+    let mut work = tokio::spawn({
         let (world, queue) = (world.clone(), queue.clone());
         async move {
             // Before everything was seen, what is there already would be taken for missing. A kind that can't
@@ -96,6 +97,11 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
     let signal = tokio::select! {
         _ = end.recv() => "SIGTERM",
         _ = interrupt.recv() => "SIGINT",
+        // None of these ends by itself. Without one of them the operator would look well and do nothing: better
+        // to end, and be started anew.
+        _ = &mut watches => bail!("the watches have ended; this is a bug, please report it"),
+        _ = &mut work => bail!("the reconciles have ended; this is a bug, please report it"),
+        _ = &mut serving => bail!("the server of probes has ended; this is a bug, please report it"),
     };
     info!(signal, "ending: what has begun is finished, nothing new begins");
     watches.abort();
@@ -127,14 +133,11 @@ async fn sweep_when_synced(index: usize, world: Arc<World>, queue: Arc<Queue<Key
 
 /// Watches every kind, in every namespace that is ours to look after.
 async fn watch_all(settings: Settings, client: Client, world: Arc<World>, queue: Arc<Queue<Key>>) {
-    let scopes: Vec<Option<&str>> = if settings.watch_namespace.is_empty() {
+    let namespaces = settings.namespaces();
+    let scopes: Vec<Option<&str>> = if namespaces.is_empty() {
         vec![None]
     } else {
-        settings
-            .watch_namespace
-            .iter()
-            .map(|namespace| Some(namespace.as_str()))
-            .collect()
+        namespaces.into_iter().map(Some).collect()
     };
     for health in [
         &world.apps.health,

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
@@ -18,6 +19,9 @@ use crate::queue::Queue;
 use crate::telemetry::LogLevel;
 use crate::world::World;
 
+/// How long a watch may fail before what is known of its kind is too old to rely on.
+const STALE: Duration = Duration::from_secs(120);
+
 /// What the answers are made of.
 #[derive(Clone)]
 pub struct Facts {
@@ -33,10 +37,10 @@ pub struct Facts {
 ///
 /// # Errors
 /// Says which address can't be used.
-pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+pub async fn listen(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
-        .with_context(|| format!("can't listen on {address}; set --bind to a free address"))
+        .with_context(|| format!("can't listen on {address}; set {flag} to a free address"))
 }
 
 /// Serves `/healthz`, `/readyz` and `/metrics`. Nothing here changes anything.
@@ -69,11 +73,10 @@ async fn readyz(State(facts): State<Facts>) -> Response {
     for (resource, health) in facts.world.watches() {
         // Pods and IngressClasses make the status better, but nothing waits for them.
         let optional = matches!(resource, "pods" | "ingressclasses");
-        if !health.is_synced() && !optional {
-            waiting.push(format!(
-                "{resource}: {}\n",
-                health.error().unwrap_or_else(|| "not listed yet".to_owned())
-            ));
+        let stale = !health.is_synced() || health.failing_for() >= STALE;
+        if stale && !optional {
+            let error = health.error().unwrap_or_else(|| "not listed yet".to_owned());
+            waiting.push(format!("{resource}: {error}\n"));
         }
     }
     if waiting.is_empty() {

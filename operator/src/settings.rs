@@ -60,6 +60,18 @@ pub struct Settings {
     pub log_level: Option<String>,
 }
 
+impl Settings {
+    /// Returns the namespaces to look after, each once; none means all.
+    #[must_use]
+    pub fn namespaces(&self) -> Vec<&str> {
+        let named = self.watch_namespace.iter().map(|namespace| namespace.trim());
+        let mut namespaces: Vec<&str> = named.filter(|namespace| !namespace.is_empty()).collect();
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        namespaces
+    }
+}
+
 const EXAMPLES: &str = "Examples:
   # Outside a cluster, with your own rights, more talkative
   appdeploy-operator --bind 127.0.0.1:8081 --log-level debug
@@ -105,6 +117,16 @@ mod tests {
     fn the_arguments_are_consistent() {
         use clap::CommandFactory as _;
         Settings::command().debug_assert();
+    }
+
+    #[test]
+    fn no_namespace_means_all() {
+        let namespaces = |value: &str| {
+            let settings = Settings::parse_from(["appdeploy-operator", "--watch-namespace", value]);
+            settings.namespaces().into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(namespaces(""), [""; 0]);
+        assert_eq!(namespaces("shop, blog,,shop"), ["blog", "shop"]);
     }
 
     #[test]

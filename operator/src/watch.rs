@@ -35,6 +35,13 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// An error counts as over when nothing was heard of it for longer than the longest wait between two tries.
 const ERROR_LASTS: Duration = Duration::from_secs(60);
 
+/// How long a server that fails at lists is waited for at the start: longer than the longest wait between two
+/// tries, so that each kind has had its turn.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+/// A watch that was followed for this long has worked: what fails after that is a new failure.
+const WORKED: Duration = Duration::from_secs(60);
+
 /// How a watch, or several of one kind, is doing.
 #[derive(Debug)]
 pub struct Health(channel::Sender<Condition>);
@@ -43,7 +50,17 @@ pub struct Health(channel::Sender<Condition>);
 struct Condition {
     /// Watches that have not completed their first list.
     pending: usize,
-    error: Option<(Instant, String)>,
+    error: Option<Trouble>,
+}
+
+/// An error that a watch is stuck at.
+#[derive(Clone, Debug)]
+struct Trouble {
+    since: Instant,
+    last: Instant,
+    text: String,
+    /// It is about us and not about the server: we may not, or there is no such kind.
+    denied: bool,
 }
 
 impl Default for Health {
@@ -74,17 +91,31 @@ impl Health {
         condition
             .error
             .as_ref()
-            .filter(|(at, _)| at.elapsed() < ERROR_LASTS)
-            .map(|(_, error)| error.clone())
+            .filter(|error| error.last.elapsed() < ERROR_LASTS)
+            .map(|error| error.text.clone())
     }
 
-    /// Waits until everything was listed, or can't be.
+    /// Returns how long the watch has been stuck at errors.
+    #[must_use]
+    pub fn failing_for(&self) -> Duration {
+        let condition = self.0.borrow();
+        let error = condition
+            .error
+            .as_ref()
+            .filter(|error| error.last.elapsed() < ERROR_LASTS);
+        error.map_or(Duration::ZERO, |error| error.since.elapsed())
+    }
+
+    /// Waits until everything was listed, or can't be. A server that is away is waited for: when it is back, it
+    /// answers for one kind before it answers for another, and what is not listed yet is not missing.
     pub async fn settled(&self) {
         let mut changes = self.0.subscribe();
+        let given_up = |condition: &Condition| {
+            let hopeless = |error: &Trouble| error.denied || error.last - error.since > PATIENCE;
+            condition.pending == 0 || condition.error.as_ref().is_some_and(hopeless)
+        };
         // The sender lives as long as `self`.
-        let _ = changes
-            .wait_for(|condition| condition.pending == 0 || condition.error.is_some())
-            .await;
+        let _ = changes.wait_for(given_up).await;
     }
 
     /// Waits until everything was listed.
@@ -101,11 +132,21 @@ impl Health {
     }
 
     /// Returns whether this is news.
-    fn failed(&self, error: String) -> bool {
+    fn failed(&self, text: String, denied: bool) -> bool {
         let mut news = true;
         self.0.send_modify(|condition| {
-            news = condition.error.as_ref().is_none_or(|(_, known)| *known != error);
-            condition.error = Some((Instant::now(), error));
+            let last = Instant::now();
+            let known = condition.error.take();
+            news = known.as_ref().is_none_or(|known| known.text != text);
+            let since = known
+                .filter(|known| known.last.elapsed() < ERROR_LASTS)
+                .map_or(last, |known| known.since);
+            condition.error = Some(Trouble {
+                since,
+                last,
+                text,
+                denied,
+            });
         });
         news
     }
@@ -139,13 +180,21 @@ where
     /// Runs the watch. Never ends; drop it to end it.
     pub async fn run(self) {
         let mut first = true;
+        let mut failures = 0_u32;
         loop {
-            self.list_and_follow(&mut first).await;
+            let begin = Instant::now();
+            match self.list_and_follow(&mut first).await {
+                End::Due => failures = 0,
+                End::Lost => {
+                    failures = if begin.elapsed() > WORKED { 1 } else { failures + 1 };
+                    sleep(backoff(failures)).await;
+                }
+            }
         }
     }
 
-    /// Lists and follows until it is time for a new list.
-    async fn list_and_follow(&self, first: &mut bool) {
+    /// Lists and follows until a new list is needed.
+    async fn list_and_follow(&self, first: &mut bool) -> End {
         let mut stream = pin!(watcher(self.api.clone(), self.config.clone()));
         let mut listed = HashSet::new();
         let mut relist_at = None;
@@ -154,8 +203,11 @@ where
             let event = match relist_at {
                 None => {
                     let Ok(event) = timeout(LIST_DEADLINE, stream.next()).await else {
-                        self.report(&format!("no answer to a list within {} s", LIST_DEADLINE.as_secs()));
-                        return;
+                        self.report(
+                            &format!("no answer to a list within {} s", LIST_DEADLINE.as_secs()),
+                            false,
+                        );
+                        return End::Lost;
                     };
                     event
                 }
@@ -163,7 +215,7 @@ where
                     event = stream.next() => event,
                     () = sleep_until(at) => {
                         debug!(resource = self.resource, "listing again");
-                        return;
+                        return End::Due;
                     }
                 },
             };
@@ -202,22 +254,23 @@ where
                     }
                 }
                 Some(Err(error)) => {
-                    self.report(&self.explain(&error));
+                    let denied = matches!(status_code(&error), Some((401 | 403 | 404, _)));
+                    self.report(&self.explain(&error), denied);
                     if has_lost_its_place(&error) {
-                        return;
+                        return End::Lost;
                     }
                     failures += 1;
                     sleep(backoff(failures)).await;
                 }
-                None => return,
+                None => return End::Lost,
             }
         }
     }
 
-    fn report(&self, error: &str) {
+    fn report(&self, error: &str, denied: bool) {
         let resource = self.resource;
         // Once for each error, not once for each try.
-        if self.kind.health.failed(error.to_owned()) {
+        if self.kind.health.failed(error.to_owned(), denied) {
             warn!(resource, error, "the watch failed, and is tried again");
         } else {
             debug!(resource, error, "the watch failed again");
@@ -234,6 +287,14 @@ where
             None => chain(error),
         }
     }
+}
+
+/// Why a new list is needed.
+enum End {
+    /// It is time.
+    Due,
+    /// The place in the stream is lost, or the server does not answer.
+    Lost,
 }
 
 /// Whether the server answers that our place in the stream of events is gone. Told as an event, kube lists

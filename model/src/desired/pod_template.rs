@@ -74,7 +74,10 @@ fn container(pod: &PodFields, restricted: bool) -> Container {
             ..ResourceRequirements::default()
         }),
         startup_probe: probes.as_ref().map(Probes::startup),
-        readiness_probe: probes.as_ref().map(|probes| probes.steady(3)),
+        readiness_probe: match &probes {
+            Some(probes) => Some(probes.steady(3)),
+            None => pod.port.map(listening),
+        },
         // Slower to act than readiness: an application under load should lose its traffic before its life.
         liveness_probe: probes.as_ref().map(|probes| probes.steady(6)),
         security_context: Some(SecurityContext {
@@ -86,6 +89,21 @@ fn container(pod: &PodFields, restricted: bool) -> Container {
             ..SecurityContext::default()
         }),
         ..Container::default()
+    }
+}
+
+/// What is asked of an application that names a port and no health check: that it listens. Without this, one that
+/// listens elsewhere, or not yet, would get traffic.
+fn listening(port: i32) -> Probe {
+    Probe {
+        tcp_socket: Some(TCPSocketAction {
+            host: None,
+            port: IntOrString::Int(port),
+        }),
+        period_seconds: Some(STARTUP_PERIOD),
+        timeout_seconds: Some(1),
+        failure_threshold: Some(3),
+        ..Probe::default()
     }
 }
 
