@@ -10,6 +10,8 @@ use testcluster::control_plane::Builder;
 use testcluster::{ControlPlane, Proxy};
 use tokio::runtime::Runtime;
 
+use super::eventually;
+use super::kind::APP;
 use super::namespace::Namespace;
 use super::operator::Operator;
 
@@ -61,11 +63,22 @@ impl Cluster {
         self.apply_crd(&config("crd/appdeploys.yaml"));
     }
 
-    /// Installs a CRD, and waits until the API server serves it.
+    /// Installs a CRD, and waits until the API server serves the kind, lists it and explains it.
     pub fn apply_crd(&self, manifest: &str) {
         self.control_plane.apply(manifest).unwrap();
-        let established = ["wait", "--for=condition=Established", "crd/appdeploys.appdeploy.dev"];
-        self.control_plane.kubectl(&established).unwrap();
+        let api = format!("apis/{}/{}", crd::GROUP, crd::VERSION);
+        let [objects, kinds, schema] = [
+            format!("/{api}/{}", APP.plural()),
+            format!("/{api}"),
+            format!("/openapi/v3/{api}"),
+        ];
+        for path in [objects, kinds, schema] {
+            eventually(&format!("{path} is served"), || {
+                self.control_plane.kubectl(&["get", "--raw", &path]).is_ok()
+            });
+        }
+        // kubectl remembers for hours what a server serves, and has looked before the CRD was there.
+        let _ = std::fs::remove_dir_all(self.control_plane.folder().join("kubectl-cache"));
     }
 
     /// Starts an operator that looks after the whole cluster.

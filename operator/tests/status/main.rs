@@ -164,6 +164,9 @@ fn what_the_api_server_refuses_is_stalled_until_it_is_changed() {
 fn the_cause_is_what_the_pods_suffer_from() {
     let shop = namespace("pods");
     shop.settled_app("shop", json!({"image": "nginx:nope"}));
+    // The Deployment's controller has seen the spec, and made the pod.
+    let seen = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "unavailableReplicas": 1});
+    shop.patch_status(DEPLOYMENT, "shop", seen);
     let labels = json!({"appdeploy.dev/app": "shop"});
     let containers = json!([{"name": "app", "image": "nginx:nope"}]);
     shop.create(
