@@ -166,8 +166,11 @@ fn it_may_be_killed_at_any_time() {
     let created = shop
         .asked_since(mark)
         .that(|request| request.verb == "create" && request.code == 201);
-    let expected = ["deployments", "ingresses", "services"].map(|resource| (format!("create {resource}"), 20));
-    assert_eq!(created.tally(), expected.into());
+    // All are there. One whose creator was killed before the answer came may be missing here: the log then has no
+    // code for it. But none was made twice.
+    let tally = created.tally();
+    assert_eq!(tally.len(), 3, "{tally:?}");
+    assert!(tally.values().all(|count| *count <= names.len()), "{tally:?}");
 }
 
 #[test]
