@@ -102,23 +102,26 @@ fn children_that_are_no_longer_wanted_are_pruned() {
 }
 
 #[test]
-fn children_go_with_their_owner() {
-    for (name, params) in [
-        ("background", DeleteParams::background()),
-        ("foreground", DeleteParams::foreground()),
-    ] {
-        let shop = namespace(name);
-        shop.settled_app("shop", web());
-        let mark = shop.mark();
-        shop.delete_with(APP, "shop", &params);
-        shop.until_gone(APP, "shop");
-        for kind in CHILDREN {
-            shop.until_gone(kind, "shop");
-        }
-        // Nothing is made anew while the owner goes: only its status may still be told.
-        let asked = shop.asked_since(mark).without("appdeploys");
-        assert_eq!(asked.count(), 0, "{name}: {:?}", asked.tally());
+fn children_go_after_their_owner() {
+    go_with_their_owner(&namespace("background"), &DeleteParams::background());
+}
+
+#[test]
+fn children_go_before_their_owner_if_that_is_asked_for() {
+    go_with_their_owner(&namespace("foreground"), &DeleteParams::foreground());
+}
+
+fn go_with_their_owner(shop: &Namespace, params: &DeleteParams) {
+    shop.settled_app("shop", web());
+    let mark = shop.mark();
+    shop.delete_with(APP, "shop", params);
+    shop.until_gone(APP, "shop");
+    for kind in CHILDREN {
+        shop.until_gone(kind, "shop");
     }
+    // Nothing is made anew while the owner goes: only its status may still be told.
+    let asked = shop.asked_since(mark).without("appdeploys");
+    assert_eq!(asked.count(), 0, "{:?}", asked.tally());
 }
 
 #[test]

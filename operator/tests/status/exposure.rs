@@ -16,8 +16,13 @@ fn an_app_of_a_class_waits_for_its_address() {
     let exposed = |app: &Value| text(condition(app, "Exposed").unwrap(), "/reason").to_owned();
     shop.settled_app("shop", spec);
     shop.pods_become_ready("shop");
-    let app = shop.until(APP, "shop", "it is ready: nobody will give it an address", is_ready);
-    assert_eq!(exposed(&app), "NoIngressClass");
+    // Of a class that is named, somebody meant it to be served: nobody serves this one.
+    let no_class = |app: &Value| ready(app) == ("False", "NoIngressClass");
+    let app = shop.until(APP, "shop", "it is told that there is no such class", no_class);
+    assert_eq!(
+        (holds(&app), exposed(&app)),
+        (vec!["Stalled"], "NoIngressClass".to_owned())
+    );
 
     shop.create(
         CLASS,
