@@ -18,7 +18,6 @@ use crate::{create, delete, describe, install, scale, status, uninstall, version
     version,
     subcommand_required = true,
     arg_required_else_help = true,
-    disable_help_subcommand = true,
     after_help = START
 )]
 struct Cli {

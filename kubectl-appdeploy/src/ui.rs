@@ -97,8 +97,7 @@ impl Look {
     /// Returns a suggested command, so that it reaches the same cluster.
     pub fn command(&self, command: &str) -> String {
         let command = clean(command);
-        let reaches =
-            command.starts_with("kubectl ") && !command.starts_with("kubectl config") && !command.contains("--context");
+        let reaches = command.starts_with("kubectl ") && !command.starts_with("kubectl config");
         if !reaches || self.flags.is_empty() {
             return command;
         }

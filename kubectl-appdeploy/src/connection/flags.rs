@@ -81,11 +81,14 @@ impl KubeArgs {
             ("cluster", &self.cluster),
             ("user", &self.user),
             ("server", &self.server),
+            ("as", &self.act_as),
+            ("as-uid", &self.as_uid),
         ];
         let given = given
             .iter()
             .filter_map(|(flag, value)| value.as_ref().map(|value| format!(" --{flag}={value}")));
-        given.collect()
+        let groups = self.as_group.iter().map(|group| format!(" --as-group={group}"));
+        given.chain(groups).collect()
     }
 
     /// Refuses a namespace where there is only one that makes sense.

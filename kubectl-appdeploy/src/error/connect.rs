@@ -91,7 +91,8 @@ pub fn unreachable(error: &(dyn StdError + 'static), url: &str, context: Option<
 fn which(context: Option<&str>) -> String {
     context.map_or_else(
         || "kubectl config view --minify".to_owned(),
-        |context| format!("kubectl cluster-info --context={context}"),
+        // The flags that chose the context are repeated in whatever is suggested.
+        |_| "kubectl cluster-info".to_owned(),
     )
 }
 
@@ -142,7 +143,7 @@ mod tests {
         insta::assert_snapshot!(unreachable(&refused, "https://127.0.0.1:6443", Some("dev")).text(&Look::default()), @r"
         error: cannot reach the cluster at https://127.0.0.1:6443
           why:  connection refused: nothing listens there, is the cluster running?
-          next: kubectl cluster-info --context=dev
+          next: kubectl cluster-info
         ");
     }
 
