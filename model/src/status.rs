@@ -24,7 +24,8 @@ pub struct StatusOptions {
 /// Says how an application is.
 ///
 /// `app` is the application as it is stored, with the status that it has; of that, only the times at which
-/// conditions last changed are kept. Two calls that differ in nothing but `now` give the same status.
+/// conditions last changed are kept. Two calls that differ in nothing but `now` give the same status, until
+/// [`changes_in`] has passed.
 #[must_use]
 pub fn status(
     app: &AppDeploy,
