@@ -22,7 +22,7 @@ fn rows(text: &str) -> Vec<&str> {
 
 #[test]
 fn every_reason_is_explained() -> Result<()> {
-    let code = read("model/src/diagnose.rs")?;
+    let code = read("model/src/reason.rs")?;
     let guide = read("docs/operations.md")?;
     let reasons: Vec<&str> = code
         .lines()

@@ -1,164 +1,14 @@
 //! Why an application does not work, in one sentence, and the command to run next.
 
-use std::collections::BTreeSet;
+mod pod;
 
+pub use self::pod::diagnose_pod;
+use self::pod::fill_in_keys;
 use crate::observed::{IngressClasses, Observed, Rollout};
-use crate::pod::{PodState, Trouble};
+use crate::pod::PodState;
+pub use crate::reason::Reason;
 use crate::valid::{Route, Valid};
 use crate::{ChildKind, Failure, Sight};
-
-/// The reason of the Ready condition. The words are part of the API: people and alerts match on them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// Everything is as wanted.
-    Available,
-    /// Nothing runs, and nothing is meant to.
-    ScaledToZero,
-    /// Kubernetes is at work.
-    Progressing,
-    /// The pods are ready; the ingress controller has not published an address yet.
-    AddressPending,
-    /// The application is being deleted.
-    Deleting,
-    /// The spec can't be turned into children.
-    InvalidSpec,
-    /// The stored object does not fit the schema.
-    Unreadable,
-    /// A child's name is taken by somebody else's object.
-    NameConflict,
-    /// The API server or a webhook does not take a child.
-    Rejected,
-    /// The operator lacks a right.
-    Forbidden,
-    /// A kind can't be watched.
-    WatchFailed,
-    /// The API server does not answer as it should.
-    ApiUnavailable,
-    /// The namespace is being deleted.
-    NamespaceTerminating,
-    /// The registry has no such image.
-    ImageNotFound,
-    /// What is written as image is none.
-    InvalidImageName,
-    /// The registry wants another password, or hides the image.
-    ImagePullDenied,
-    /// The registry could not be reached or failed.
-    ImagePullFailed,
-    /// No node has room, or none may be used.
-    Unschedulable,
-    /// A Secret that the spec refers to does not exist.
-    MissingSecret,
-    /// A ConfigMap that the spec refers to does not exist.
-    MissingConfigMap,
-    /// A Secret or ConfigMap lacks the key that the spec refers to.
-    MissingKey,
-    /// The profile forbids to run as root, and the image does.
-    RunsAsRoot,
-    /// The application ends by itself.
-    CrashLoop,
-    /// The application used more memory than its limit.
-    OutOfMemory,
-    /// The container could not be started.
-    ContainerFailed,
-    /// The node threw the pod out.
-    Evicted,
-    /// A ResourceQuota or LimitRange is in the way.
-    QuotaExceeded,
-    /// The namespace enforces a Pod Security Standard that the pods don't meet.
-    PodSecurity,
-    /// Pods are refused for another reason.
-    PodsRefused,
-    /// The pods run, but their health check fails.
-    NotHealthy,
-    /// Somebody has paused the Deployment.
-    Paused,
-    /// The image does not have what is to be run.
-    CommandNotFound,
-    /// The IngressClass that is named does not exist.
-    NoIngressClass,
-    /// There was no progress for ten minutes.
-    ProgressDeadlineExceeded,
-}
-
-impl Reason {
-    /// Returns the word in the condition.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Available => "Available",
-            Self::ScaledToZero => "ScaledToZero",
-            Self::Progressing => "Progressing",
-            Self::AddressPending => "AddressPending",
-            Self::Deleting => "Deleting",
-            Self::InvalidSpec => "InvalidSpec",
-            Self::Unreadable => "Unreadable",
-            Self::NameConflict => "NameConflict",
-            Self::Rejected => "Rejected",
-            Self::Forbidden => "Forbidden",
-            Self::WatchFailed => "WatchFailed",
-            Self::ApiUnavailable => "ApiUnavailable",
-            Self::NamespaceTerminating => "NamespaceTerminating",
-            Self::ImageNotFound => "ImageNotFound",
-            Self::InvalidImageName => "InvalidImageName",
-            Self::ImagePullDenied => "ImagePullDenied",
-            Self::ImagePullFailed => "ImagePullFailed",
-            Self::Unschedulable => "Unschedulable",
-            Self::MissingSecret => "MissingSecret",
-            Self::MissingConfigMap => "MissingConfigMap",
-            Self::MissingKey => "MissingKey",
-            Self::RunsAsRoot => "RunsAsRoot",
-            Self::CrashLoop => "CrashLoop",
-            Self::OutOfMemory => "OutOfMemory",
-            Self::ContainerFailed => "ContainerFailed",
-            Self::Evicted => "Evicted",
-            Self::QuotaExceeded => "QuotaExceeded",
-            Self::PodSecurity => "PodSecurity",
-            Self::PodsRefused => "PodsRefused",
-            Self::NotHealthy => "NotHealthy",
-            Self::Paused => "Paused",
-            Self::CommandNotFound => "CommandNotFound",
-            Self::NoIngressClass => "NoIngressClass",
-            Self::ProgressDeadlineExceeded => "ProgressDeadlineExceeded",
-        }
-    }
-
-    /// Whether the application is as wanted.
-    #[must_use]
-    pub const fn is_ready(self) -> bool {
-        matches!(self, Self::Available | Self::ScaledToZero)
-    }
-
-    /// Whether it is normal to be here for a while.
-    #[must_use]
-    pub const fn is_progress(self) -> bool {
-        matches!(self, Self::Progressing | Self::AddressPending | Self::Deleting)
-    }
-
-    /// Whether nothing changes until somebody changes something. What may pass by itself (a registry that is
-    /// down, a node that a cluster autoscaler adds, a database that an application waits for) is not stalled.
-    #[must_use]
-    pub const fn is_stalled(self) -> bool {
-        matches!(
-            self,
-            Self::InvalidSpec
-                | Self::Unreadable
-                | Self::NameConflict
-                | Self::Rejected
-                | Self::Forbidden
-                | Self::ImageNotFound
-                | Self::InvalidImageName
-                | Self::ImagePullDenied
-                | Self::MissingSecret
-                | Self::MissingConfigMap
-                | Self::MissingKey
-                | Self::RunsAsRoot
-                | Self::CommandNotFound
-                | Self::NoIngressClass
-                | Self::PodSecurity
-                | Self::ProgressDeadlineExceeded
-        )
-    }
-}
 
 /// What to say of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -272,33 +122,6 @@ pub fn diagnose(
         );
     }
     said(Reason::Progressing, &progress, None)
-}
-
-/// Puts the keys that the spec refers to into a command that creates what it refers to.
-fn fill_in_keys(next: String, valid: &Valid<'_>, trouble: &Trouble) -> String {
-    let sources = valid.pod.env.iter().filter_map(|var| var.value_from.as_ref());
-    let refs = sources.flat_map(|source| match trouble.reason {
-        Reason::MissingSecret => source.secret_key_ref.iter(),
-        _ => source.config_map_key_ref.iter(),
-    });
-    let name = quoted(&trouble.detail);
-    let keys: BTreeSet<&str> = refs
-        .filter(|key| key.name == name)
-        .map(|key| key.key.as_str())
-        .collect();
-    if keys.is_empty() {
-        return next;
-    }
-    let literals: Vec<String> = keys
-        .into_iter()
-        .map(|key| format!("--from-literal={key}=VALUE"))
-        .collect();
-    next.replace("--from-literal=KEY=VALUE", &literals.join(" "))
-}
-
-/// Returns the word in quotation marks: the name in a message of the kubelet.
-fn quoted(detail: &str) -> &str {
-    detail.split('"').nth(1).unwrap_or("NAME")
 }
 
 /// How far it is, in numbers that fit what is going on: old pods are ready all the time while new ones come.
@@ -422,89 +245,6 @@ fn of_refusal(subject: Subject<'_>, refusal: &str) -> Diagnosis {
     )
 }
 
-/// Says what keeps one pod from working.
-#[must_use]
-pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
-    let (reason, detail) = (trouble.reason, trouble.detail.as_str());
-    let Subject { name, namespace, .. } = subject;
-    let pods = format!("-n {namespace} -l {}={name}", crd::label::APP);
-    let logs = Some(format!("kubectl logs {pods}"));
-    let describe = Some(format!("kubectl describe pods {pods}"));
-    let (message, next) = match reason {
-        Reason::ImageNotFound => (format!("image {detail} was not found"), Some(edit(subject))),
-        Reason::InvalidImageName => (format!("{detail} is not the name of an image"), Some(edit(subject))),
-        Reason::ImagePullDenied => (
-            format!(
-                "the registry does not give out {detail}: there is no such image, or spec.imagePullSecrets names no Secret with the right password"
-            ),
-            Some(format!(
-                "kubectl create secret docker-registry REGISTRY -n {namespace} --docker-server=HOST --docker-username=USER --docker-password=PASSWORD"
-            )),
-        ),
-        Reason::ImagePullFailed => (format!("the image can't be pulled: {detail}"), describe),
-        Reason::Unschedulable => (
-            format!(
-                "no node can take the pods: {}",
-                detail.split(". ").next().unwrap_or(detail).trim_end_matches('.')
-            ),
-            Some("kubectl describe nodes".to_owned()),
-        ),
-        Reason::MissingSecret => (
-            format!("Secret {} does not exist", quoted(detail)),
-            Some(format!(
-                "kubectl create secret generic {} -n {namespace} --from-literal=KEY=VALUE",
-                quoted(detail)
-            )),
-        ),
-        Reason::MissingConfigMap => (
-            format!("ConfigMap {} does not exist", quoted(detail)),
-            Some(format!(
-                "kubectl create configmap {} -n {namespace} --from-literal=KEY=VALUE",
-                quoted(detail)
-            )),
-        ),
-        Reason::MissingKey => missing_key(namespace, detail),
-        Reason::RunsAsRoot => (
-            "the image runs as root, which securityProfile restricted forbids".to_owned(),
-            Some(edit(subject)),
-        ),
-        Reason::NotHealthy => (format!("the pods run, but {detail}"), describe),
-        Reason::CommandNotFound => (format!("the image has no {detail} to run"), Some(edit(subject))),
-        Reason::CrashLoop => (format!("the application ends by itself, with {detail}"), logs),
-        Reason::OutOfMemory => (
-            "the application used more memory than resources.limits.memory allows".to_owned(),
-            Some(edit(subject)),
-        ),
-        Reason::Evicted => (
-            format!("the node evicted a pod: {detail}"),
-            Some("kubectl describe nodes".to_owned()),
-        ),
-        _ => (format!("a container does not start: {detail}"), describe),
-    };
-    said(reason, &message, next)
-}
-
-/// The kubelet's own words: `couldn't find key password in Secret default/db`.
-fn missing_key(namespace: &str, detail: &str) -> (String, Option<String>) {
-    let words: Vec<&str> = detail.split_whitespace().collect();
-    let (Some(key), Some(kind), Some(object)) = (words.get(3), words.get(5), words.get(6)) else {
-        return (detail.to_owned(), None);
-    };
-    let object = object.rsplit('/').next().unwrap_or(object);
-    let (resource, data) = if *kind == "Secret" {
-        ("secret", "stringData")
-    } else {
-        ("configmap", "data")
-    };
-    let patch = format!(r#"{{"{data}":{{"{key}":"VALUE"}}}}"#);
-    (
-        format!("{kind} {object} has no key {key}"),
-        Some(format!(
-            "kubectl patch {resource} {object} -n {namespace} --type merge -p '{patch}'"
-        )),
-    )
-}
-
 /// The pods are as wanted; is the way to them, too?
 fn of_route(subject: Subject<'_>, valid: &Valid<'_>, observed: &Observed, rollout: &Rollout) -> Diagnosis {
     if let Some(route) = &valid.route {
@@ -556,7 +296,7 @@ mod tests {
 
     use super::*;
     use crate::observed::{Child, ChildState};
-    use crate::pod::Shaky;
+    use crate::pod::{Shaky, Trouble};
     use crate::validate;
 
     fn pod(template: &str, created: i64, trouble: Option<(Reason, &str)>) -> PodState {

@@ -18,6 +18,7 @@ pub mod observed;
 pub mod plan;
 pub mod pod;
 mod quantity;
+pub mod reason;
 pub mod status;
 pub mod valid;
 

@@ -1,0 +1,154 @@
+//! The words for how an application is. They are part of the API: people and alerts match on them.
+
+/// The reason of the Ready condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// Everything is as wanted.
+    Available,
+    /// Nothing runs, and nothing is meant to.
+    ScaledToZero,
+    /// Kubernetes is at work.
+    Progressing,
+    /// The pods are ready; the ingress controller has not published an address yet.
+    AddressPending,
+    /// The application is being deleted.
+    Deleting,
+    /// The spec can't be turned into children.
+    InvalidSpec,
+    /// The stored object does not fit the schema.
+    Unreadable,
+    /// A child's name is taken by somebody else's object.
+    NameConflict,
+    /// The API server or a webhook does not take a child.
+    Rejected,
+    /// The operator lacks a right.
+    Forbidden,
+    /// A kind can't be watched.
+    WatchFailed,
+    /// The API server does not answer as it should.
+    ApiUnavailable,
+    /// The namespace is being deleted.
+    NamespaceTerminating,
+    /// The registry has no such image.
+    ImageNotFound,
+    /// What is written as image is none.
+    InvalidImageName,
+    /// The registry wants another password, or hides the image.
+    ImagePullDenied,
+    /// The registry could not be reached or failed.
+    ImagePullFailed,
+    /// No node has room, or none may be used.
+    Unschedulable,
+    /// A Secret that the spec refers to does not exist.
+    MissingSecret,
+    /// A ConfigMap that the spec refers to does not exist.
+    MissingConfigMap,
+    /// A Secret or ConfigMap lacks the key that the spec refers to.
+    MissingKey,
+    /// The profile forbids to run as root, and the image does.
+    RunsAsRoot,
+    /// The application ends by itself.
+    CrashLoop,
+    /// The application used more memory than its limit.
+    OutOfMemory,
+    /// The container could not be started.
+    ContainerFailed,
+    /// The node threw the pod out.
+    Evicted,
+    /// A ResourceQuota or LimitRange is in the way.
+    QuotaExceeded,
+    /// The namespace enforces a Pod Security Standard that the pods don't meet.
+    PodSecurity,
+    /// Pods are refused for another reason.
+    PodsRefused,
+    /// The pods run, but their health check fails.
+    NotHealthy,
+    /// Somebody has paused the Deployment.
+    Paused,
+    /// The image does not have what is to be run.
+    CommandNotFound,
+    /// The IngressClass that is named does not exist.
+    NoIngressClass,
+    /// There was no progress for ten minutes.
+    ProgressDeadlineExceeded,
+}
+
+impl Reason {
+    /// Returns the word in the condition.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Available => "Available",
+            Self::ScaledToZero => "ScaledToZero",
+            Self::Progressing => "Progressing",
+            Self::AddressPending => "AddressPending",
+            Self::Deleting => "Deleting",
+            Self::InvalidSpec => "InvalidSpec",
+            Self::Unreadable => "Unreadable",
+            Self::NameConflict => "NameConflict",
+            Self::Rejected => "Rejected",
+            Self::Forbidden => "Forbidden",
+            Self::WatchFailed => "WatchFailed",
+            Self::ApiUnavailable => "ApiUnavailable",
+            Self::NamespaceTerminating => "NamespaceTerminating",
+            Self::ImageNotFound => "ImageNotFound",
+            Self::InvalidImageName => "InvalidImageName",
+            Self::ImagePullDenied => "ImagePullDenied",
+            Self::ImagePullFailed => "ImagePullFailed",
+            Self::Unschedulable => "Unschedulable",
+            Self::MissingSecret => "MissingSecret",
+            Self::MissingConfigMap => "MissingConfigMap",
+            Self::MissingKey => "MissingKey",
+            Self::RunsAsRoot => "RunsAsRoot",
+            Self::CrashLoop => "CrashLoop",
+            Self::OutOfMemory => "OutOfMemory",
+            Self::ContainerFailed => "ContainerFailed",
+            Self::Evicted => "Evicted",
+            Self::QuotaExceeded => "QuotaExceeded",
+            Self::PodSecurity => "PodSecurity",
+            Self::PodsRefused => "PodsRefused",
+            Self::NotHealthy => "NotHealthy",
+            Self::Paused => "Paused",
+            Self::CommandNotFound => "CommandNotFound",
+            Self::NoIngressClass => "NoIngressClass",
+            Self::ProgressDeadlineExceeded => "ProgressDeadlineExceeded",
+        }
+    }
+
+    /// Whether the application is as wanted.
+    #[must_use]
+    pub const fn is_ready(self) -> bool {
+        matches!(self, Self::Available | Self::ScaledToZero)
+    }
+
+    /// Whether it is normal to be here for a while.
+    #[must_use]
+    pub const fn is_progress(self) -> bool {
+        matches!(self, Self::Progressing | Self::AddressPending | Self::Deleting)
+    }
+
+    /// Whether nothing changes until somebody changes something. What may pass by itself (a registry that is
+    /// down, a node that a cluster autoscaler adds, a database that an application waits for) is not stalled.
+    #[must_use]
+    pub const fn is_stalled(self) -> bool {
+        matches!(
+            self,
+            Self::InvalidSpec
+                | Self::Unreadable
+                | Self::NameConflict
+                | Self::Rejected
+                | Self::Forbidden
+                | Self::ImageNotFound
+                | Self::InvalidImageName
+                | Self::ImagePullDenied
+                | Self::MissingSecret
+                | Self::MissingConfigMap
+                | Self::MissingKey
+                | Self::RunsAsRoot
+                | Self::CommandNotFound
+                | Self::NoIngressClass
+                | Self::PodSecurity
+                | Self::ProgressDeadlineExceeded
+        )
+    }
+}
