@@ -29,7 +29,7 @@ const BROKEN: [(&str, &str, &str, &str); 4] = [
         "keyless",
         "MissingKey",
         "Secret db has no key password",
-        "kubectl edit secret db",
+        "kubectl patch secret db",
     ),
 ];
 
