@@ -106,13 +106,13 @@ run: tools reachable ## Run the operator outside the cluster, with your own righ
 	@exec $(BUILT)/appdeploy-operator --bind 127.0.0.1:8081 $(ARGS)
 
 manifests: ## Generate the CRDs in config/crd from the types in crd/
-	@mkdir -p target
-	cargo run --quiet --package crd --example manifests > target/appdeploys.yaml
-	@mv target/appdeploys.yaml config/crd/appdeploys.yaml
+	cargo run --quiet --package crd --example manifests config/crd
 
 # What is generated is what `make manifests` would write.
 check-manifests:
-	@cargo run --quiet --package crd --example manifests | diff -u config/crd/appdeploys.yaml - \
+	@mkdir -p target/manifests
+	@cargo run --quiet --package crd --example manifests target/manifests
+	@for crd in target/manifests/*; do diff -u config/crd/$${crd##*/} $$crd; done \
 		|| { echo 'config/crd is not what its source says: `make manifests` writes it anew' >&2; exit 1; }
 
 # Licences, sources, bans and advisories of all dependencies.

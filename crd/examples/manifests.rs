@@ -1,13 +1,18 @@
-//! Prints the CustomResourceDefinitions as YAML: `make manifests` puts them into `config/crd`.
+//! Writes the CustomResourceDefinitions as YAML into a folder: `make manifests` puts them into `config/crd`.
 
-use std::io::Write as _;
+use std::path::Path;
 
+use anyhow::Context as _;
 use kube::CustomResourceExt as _;
 use serde_json::Value;
 
 fn main() -> anyhow::Result<()> {
-    let crd = unwrapped(whole_numbers(serde_json::to_value(crd::AppDeploy::crd())?));
-    std::io::stdout().write_all(serde_yaml::to_string(&crd)?.as_bytes())?;
+    let folder = std::env::args().nth(1).context("which folder?")?;
+    for crd in [crd::AppDeploy::crd(), crd::PodSet::crd()] {
+        let file = Path::new(&folder).join(format!("{}.yaml", crd.spec.names.plural));
+        let manifest = unwrapped(whole_numbers(serde_json::to_value(crd)?));
+        std::fs::write(file, serde_yaml::to_string(&manifest)?)?;
+    }
     Ok(())
 }
 

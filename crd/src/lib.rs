@@ -5,15 +5,19 @@
 //! manager is spelled out here and nowhere else. Nothing in this crate knows a client, a clock or a runtime.
 
 pub mod app;
+pub mod kind;
 pub mod pod;
+pub mod podset;
 pub mod quantity;
 pub mod status;
 
 pub use app::{AppDeploy, AppDeploySpec, Expose, Tls};
+pub use kind::Kind;
 pub use pod::{
     EnvVar, EnvVarSource, HealthCheck, ImagePullPolicy, KeyRef, LocalObjectReference, PodFields, Resources,
     SecurityProfile,
 };
+pub use podset::{PodSet, PodSetSpec, PodSetStatus};
 pub use quantity::Quantity;
 pub use status::{AppDeployStatus, Cause};
 
@@ -57,4 +61,17 @@ pub mod annotation {
     pub const REVISION_SPEC: &str = "appdeploy.dev/revision-spec";
     /// The plugin writes the time of a restart here, on the AppDeploy; the operator puts it into the pods.
     pub const RESTARTED_AT: &str = "appdeploy.dev/restarted-at";
+    /// On a pod of a PodSet: a hash of the template that it runs.
+    pub const TEMPLATE_HASH: &str = "appdeploy.dev/template-hash";
+    /// On a pod of a PodSet: a hash of what of the template can't be changed while the pod lives, which is all
+    /// but the image.
+    pub const SHAPE_HASH: &str = "appdeploy.dev/shape-hash";
+    /// On a pod of a PodSet whose image was changed in place: the id of the container that ran before. While it
+    /// still runs, the update has not arrived.
+    pub const UPDATED_FROM: &str = "appdeploy.dev/updated-from";
+    /// On a pod of a PodSet that was started to take the place of another: the UID of that pod.
+    pub const REPLACES: &str = "appdeploy.dev/replaces";
+    /// On a pod that a PodSet has let go, because it lost its label: the UID of that PodSet. Its name is taken
+    /// for as long as it lives.
+    pub const RELEASED_FROM: &str = "appdeploy.dev/released-from";
 }

@@ -65,4 +65,6 @@ pub mod condition {
     pub const STALLED: &str = "Stalled";
     /// The application can be reached through its Ingress.
     pub const EXPOSED: &str = "Exposed";
+    /// A pod of a PodSet could not be created or deleted. Named as in a ReplicaSet.
+    pub const REPLICA_FAILURE: &str = "ReplicaFailure";
 }

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 const FILES: [&str; 8] = [
     include_str!("../../config/manager/namespace.yaml"),
     include_str!("../../config/crd/appdeploys.yaml"),
+    include_str!("../../config/crd/podsets.yaml"),
     include_str!("../../config/rbac/service_account.yaml"),
     include_str!("../../config/rbac/operator_role.yaml"),
     include_str!("../../config/rbac/operator_role_binding.yaml"),

@@ -54,7 +54,11 @@ pub fn trouble(pod: &Pod) -> Option<Trouble> {
     let crashes = matches!(reason, Reason::CrashLoop | Reason::OutOfMemory) && restarts(pod) >= CRASHES;
     Some(Trouble {
         message: diagnose_pod(
-            Subject::named(&name, pod.metadata.namespace.as_deref().unwrap_or_default()),
+            Subject::named(
+                crd::Kind::AppDeploy,
+                &name,
+                pod.metadata.namespace.as_deref().unwrap_or_default(),
+            ),
             &trouble,
         )
         .message,

@@ -24,7 +24,9 @@ pub struct Diagnosis {
 /// Who is asked about.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// The application's name.
+    /// What it is.
+    pub kind: crd::Kind,
+    /// Its name.
     pub name: &'a str,
     /// Its namespace.
     pub namespace: &'a str,
@@ -39,8 +41,9 @@ pub struct Subject<'a> {
 impl<'a> Subject<'a> {
     /// Asks about what has this name, and nothing more of it.
     #[must_use]
-    pub const fn named(name: &'a str, namespace: &'a str) -> Self {
+    pub const fn named(kind: crd::Kind, name: &'a str, namespace: &'a str) -> Self {
         Self {
+            kind,
             name,
             namespace,
             deleting: false,
@@ -105,7 +108,7 @@ pub fn diagnose(
     let troubles = current(&observed.pods).filter_map(|pod| pod.trouble_at(subject.now));
     if let Some(trouble) = troubles.min_by_key(|trouble| (!trouble.reason.is_stalled(), trouble.reason.as_str())) {
         let mut found = diagnose_pod(subject, &trouble);
-        found.next = found.next.map(|next| fill_in_keys(next, valid, &trouble));
+        found.next = found.next.map(|next| fill_in_keys(next, valid.pod, &trouble));
         return found;
     }
     if rollout.overdue {
@@ -161,11 +164,16 @@ fn said(reason: Reason, message: &str, next: Option<String>) -> Diagnosis {
 }
 
 fn edit(subject: Subject<'_>) -> String {
-    format!("kubectl edit appdeploy {} -n {}", subject.name, subject.namespace)
+    format!(
+        "kubectl edit {} {} -n {}",
+        subject.kind.singular(),
+        subject.name,
+        subject.namespace
+    )
 }
 
 fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
-    let Subject { name, namespace, .. } = subject;
+    let namespace = subject.namespace;
     let (reason, next) = match failure {
         Failure::Invalid(_) | Failure::Unreadable(_) => {
             let reason = if matches!(failure, Failure::Invalid(_)) {
@@ -175,8 +183,8 @@ fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
             };
             (reason, Some(edit(subject)))
         }
-        Failure::NameConflict { kind, .. } => {
-            let kind = kind.as_str().to_lowercase();
+        Failure::NameConflict { kind, name, .. } => {
+            let kind = kind.to_lowercase();
             (
                 Reason::NameConflict,
                 Some(format!("kubectl get {kind} {name} -n {namespace} -o yaml")),
@@ -229,7 +237,8 @@ fn of_refusal(subject: Subject<'_>, refusal: &str) -> Diagnosis {
             Reason::PodSecurity,
             &format!("the namespace refuses the pods: {detail}"),
             Some(format!(
-                "kubectl patch appdeploy {} -n {namespace} --type merge -p '{patch}'",
+                "kubectl patch {} {} -n {namespace} --type merge -p '{patch}'",
+                subject.kind.singular(),
                 subject.name
             )),
         );
@@ -336,7 +345,12 @@ mod tests {
             ..Observed::default()
         };
         let valid = validate(&app).unwrap();
-        let found = diagnose(Subject::named("web", "default"), Some(&valid), &observed, &[]);
+        let found = diagnose(
+            Subject::named(crd::Kind::AppDeploy, "web", "default"),
+            Some(&valid),
+            &observed,
+            &[],
+        );
         (found.reason, found.message)
     }
 

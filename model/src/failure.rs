@@ -1,6 +1,5 @@
 //! What can keep a reconcile from its goal.
 
-use crate::ChildKind;
 use crate::valid::Invalid;
 
 /// One reason why an application could not be brought to where its spec wants it.
@@ -16,25 +15,27 @@ pub enum Failure {
     #[error("{kind} {name} exists and {}", match owner { Some(owner) => format!("belongs to {owner}"), None => "is not managed by appdeploy".to_owned() })]
     NameConflict {
         /// The kind of the child.
-        kind: ChildKind,
+        kind: &'static str,
         /// Its name.
         name: String,
         /// "Kind name" of the object's controller, if it has one.
         owner: Option<String>,
     },
-    /// The name of a child is taken by that of a deleted AppDeploy of the same name, which is about to go.
-    #[error("the {kind} of the AppDeploy {name} that was deleted is still there")]
+    /// The name of a child is taken by that of a deleted owner of the same name, which is about to go.
+    #[error("{kind} {name} of the {owner} that was deleted is still there")]
     Leftover {
         /// The kind of the child.
-        kind: ChildKind,
+        kind: &'static str,
         /// Its name.
         name: String,
+        /// "Kind name" of the owner that was deleted.
+        owner: String,
     },
     /// The API server, an admission webhook or a policy does not take a child.
     #[error("{kind} {name} is refused: {message}")]
     Rejected {
         /// The kind of the child.
-        kind: ChildKind,
+        kind: &'static str,
         /// Its name.
         name: String,
         /// What the API server said.

@@ -125,10 +125,14 @@ pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
 pub fn taken(kind: ChildKind, name: &str, child: &Child) -> Failure {
     let name = name.to_owned();
     if child.is_left_by_a_predecessor(&name) {
-        return Failure::Leftover { kind, name };
+        return Failure::Leftover {
+            kind: kind.as_str(),
+            owner: format!("AppDeploy {name}"),
+            name,
+        };
     }
     Failure::NameConflict {
-        kind,
+        kind: kind.as_str(),
         name,
         owner: child.foreign_owner.clone(),
     }
@@ -423,7 +427,8 @@ mod tests {
         child.controller = Some("its uid".into());
         child.foreign_owner = Some("another AppDeploy web".into());
         let leftover = Failure::Leftover {
-            kind: ChildKind::Deployment,
+            kind: "Deployment",
+            owner: "AppDeploy web".into(),
             name: "web".into(),
         };
         assert_eq!(

@@ -38,6 +38,7 @@ pub fn status(
     let observed = &observed.ours(app.metadata.uid.as_deref().unwrap_or_default());
     let name = app.name_any();
     let subject = Subject {
+        kind: crd::Kind::AppDeploy,
         name: &name,
         namespace: app.metadata.namespace.as_deref().unwrap_or_default(),
         deleting: app.metadata.deletion_timestamp.is_some(),

@@ -261,7 +261,7 @@ fn refusal(kind: ChildKind, name: &str, verb: &str, status: &Status) -> Failure 
         // "User … cannot create resource …" is an access rule; any other 403 comes from admission.
         403 if message.contains("cannot ") && message.contains(" resource ") => Failure::Forbidden(message),
         400 | 403 | 413 | 422 => Failure::Rejected {
-            kind,
+            kind: kind.as_str(),
             name: name.to_owned(),
             message,
         },

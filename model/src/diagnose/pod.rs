@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use crd::PodFields;
+
 use super::{Diagnosis, Reason, Subject, edit, said};
 use crate::pod::Trouble;
-use crate::valid::Valid;
 
 /// Says what keeps one pod from working.
 #[must_use]
 pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
     let (reason, detail) = (trouble.reason, trouble.detail.as_str());
-    let Subject { name, namespace, .. } = subject;
-    let pods = format!("-n {namespace} -l {}={name}", crd::label::APP);
+    let namespace = subject.namespace;
+    let pods = format!("-n {namespace} -l {}", subject.kind.pod_selector(subject.name));
     let logs = Some(format!("kubectl logs {pods}"));
     let describe = Some(format!("kubectl describe pods {pods}"));
     let (message, next) = match reason {
@@ -19,7 +20,7 @@ pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
         Reason::InvalidImageName => (format!("{detail} is not the name of an image"), Some(edit(subject))),
         Reason::ImagePullDenied => (
             format!(
-                "the registry does not give out {detail}: there is no such image, or spec.imagePullSecrets names no Secret with the right password"
+                "the registry does not give out {detail}: there is no such image, or imagePullSecrets names no Secret with the right password"
             ),
             Some(format!(
                 "kubectl create secret docker-registry REGISTRY -n {namespace} --docker-server=HOST --docker-username=USER --docker-password=PASSWORD"
@@ -90,8 +91,8 @@ fn missing_key(namespace: &str, detail: &str) -> (String, Option<String>) {
 }
 
 /// Puts the keys that the spec refers to into a command that creates what it refers to.
-pub(super) fn fill_in_keys(next: String, valid: &Valid<'_>, trouble: &Trouble) -> String {
-    let sources = valid.pod.env.iter().filter_map(|var| var.value_from.as_ref());
+pub(crate) fn fill_in_keys(next: String, pod: &PodFields, trouble: &Trouble) -> String {
+    let sources = pod.env.iter().filter_map(|var| var.value_from.as_ref());
     let refs = sources.flat_map(|source| match trouble.reason {
         Reason::MissingSecret => source.secret_key_ref.iter(),
         _ => source.config_map_key_ref.iter(),

@@ -60,6 +60,7 @@ impl Cluster {
 
     /// Installs the CRD, and waits until the API server serves it.
     pub fn install_crd(&self) {
+        self.control_plane.apply(&config("crd/podsets.yaml")).unwrap();
         self.apply_crd(&config("crd/appdeploys.yaml"));
     }
 
