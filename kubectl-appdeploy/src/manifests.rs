@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 
 /// In the order in which each finds what it needs: the namespace first, what runs last.
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     include_str!("../../config/manager/namespace.yaml"),
     include_str!("../../config/crd/appdeploys.yaml"),
     include_str!("../../config/crd/podsets.yaml"),
@@ -58,7 +58,7 @@ fn object(text: &str, options: &Options) -> Result<DynamicObject> {
 #[cfg(test)]
 fn image() -> String {
     let all = objects(&Options::default()).unwrap();
-    all[7].data["spec"]["template"]["spec"]["containers"][0]["image"]
+    all.last().unwrap().data["spec"]["template"]["spec"]["containers"][0]["image"]
         .as_str()
         .unwrap()
         .to_owned()

@@ -1,4 +1,5 @@
-//! etcd, an API server and, if wanted, the controller manager: all of Kubernetes but the nodes.
+//! etcd, an API server and, if wanted, the controller manager and [fake nodes](crate::fake_nodes): all
+//! of Kubernetes but what runs a container.
 //!
 //! The API server is the real one, in the version that is pinned: its admission, its RBAC, its
 //! managed fields, its watches. Each control plane has ports and a folder of its own, so tests
@@ -6,7 +7,7 @@
 
 mod apiserver;
 mod builder;
-mod controllers;
+mod components;
 mod etcd;
 mod folder;
 mod readiness;
@@ -86,7 +87,7 @@ pub enum Error {
 #[derive(Debug)]
 pub struct ControlPlane {
     // Fields are dropped in this order: whoever asks before whoever answers, the folder last.
-    controllers: Option<Process>,
+    components: Vec<Process>,
     running: Mutex<Option<Process>>,
     etcd: Process,
     apiserver: ApiServer,
@@ -230,7 +231,7 @@ impl ControlPlane {
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         let running = self.running();
-        self.controllers
+        self.components
             .iter()
             .chain(running.iter())
             .chain([&self.etcd])

@@ -1,8 +1,8 @@
 //! A real Kubernetes on this machine, for tests: no container runtime, no registry, no root.
 //!
 //! A [`ControlPlane`] is up within seconds, alone in its folder and on its ports, and gone when
-//! it is dropped. Its [audit log](audit) tells what a program cost it, and
-//! its [proxy] lies to a program as a network and a loaded server do.
+//! it is dropped. Its [audit log](audit) tells what a program cost it, its [proxy] lies to a program
+//! as a network and a loaded server do, and on its [fake nodes](fake_nodes) pods say that they run.
 //!
 //! ```no_run
 //! let control_plane = testcluster::ControlPlane::start()?;
@@ -18,6 +18,7 @@
 pub mod audit;
 pub mod binaries;
 pub mod control_plane;
+pub mod fake_nodes;
 pub mod kubeconfig;
 pub mod kubectl;
 pub mod pki;

@@ -3,18 +3,23 @@
 use std::time::Instant;
 
 use super::apiserver::ApiServer;
+use super::components::Components;
 use super::etcd::start_etcd;
 use super::folder::Folder;
-use super::{ADMIN_KUBECONFIG, ControlPlane, Error, controllers, write_kubeconfig};
+use super::readiness::Readiness;
+use super::{ADMIN_KUBECONFIG, ControlPlane, Error, write_kubeconfig};
 use crate::binaries::{Binaries, Component, Lines, Program};
+use crate::fake_nodes;
 use crate::kubectl::Kubectl;
 use crate::pki::Authority;
+use crate::process::Process;
 
 /// A control plane to be started.
 #[derive(Debug, Clone, Default)]
 #[must_use = "a builder does nothing before `start`"]
 pub struct Builder {
     controllers: Vec<String>,
+    fake_nodes: usize,
     apiserver_flags: Vec<String>,
     audit_off: bool,
 }
@@ -28,6 +33,13 @@ impl Builder {
     /// `admin` grant nothing: it is the controller that fills them.
     pub fn controller_manager(mut self, controllers: &[&str]) -> Self {
         self.controllers.extend(controllers.iter().map(ToString::to_string));
+        self
+    }
+
+    /// Adds as many [fake nodes](fake_nodes), and what brings pods onto them: the scheduler, kwok, and
+    /// the controllers `replicaset` and `garbagecollector` beside those that are asked for.
+    pub fn fake_nodes(mut self, count: usize) -> Self {
+        self.fake_nodes = count;
         self
     }
 
@@ -49,35 +61,32 @@ impl Builder {
     /// # Errors
     /// When a program is missing and can't be built, or a part does not come up.
     pub fn start(self) -> Result<ControlPlane, Error> {
-        let binaries = Binaries::ensure(&[Component::ControlPlane], &mut Lines::stderr())?;
+        let mut programs = vec![Component::ControlPlane];
+        programs.extend((self.fake_nodes > 0).then_some(Component::Kwok));
+        let binaries = Binaries::ensure(&programs, &mut Lines::stderr())?;
         let started = Instant::now();
         let folder = Folder::new()?;
         let (etcd, etcd_url) = start_etcd(&binaries, folder.path())?;
 
         let authority = Authority::new("testcluster-ca")?;
-        let mut flags = self.apiserver_flags.clone();
-        if !self.makes_service_accounts() {
-            flags.insert(0, "--disable-admission-plugins=ServiceAccount".to_owned());
-        }
+        let flags = self.all_apiserver_flags();
         let mut apiserver = ApiServer::new(&binaries, folder.path(), &authority, &etcd_url, flags, !self.audit_off)?;
         let admin = folder.path().join(ADMIN_KUBECONFIG);
         let kubectl = Kubectl::new(binaries.path(Program::Kubectl), admin.clone());
         let running = apiserver.start_on_free_port(&kubectl, |url| {
             write_kubeconfig(&admin, url, &authority, "testcluster-admin", &["system:masters"])
         })?;
-        let controllers = if self.controllers.is_empty() {
-            None
-        } else {
-            Some(controllers::start(
-                &binaries,
-                folder.path(),
-                &authority,
-                &apiserver.url(),
-                &self.controllers,
-            )?)
-        };
+        let components = self.start_components(
+            &Components {
+                binaries: &binaries,
+                folder: folder.path(),
+                authority: &authority,
+                url: &apiserver.url(),
+            },
+            &kubectl,
+        )?;
         Ok(ControlPlane {
-            controllers,
+            components,
             running: Some(running).into(),
             etcd,
             apiserver,
@@ -86,6 +95,44 @@ impl Builder {
             started_in: started.elapsed(),
             folder,
         })
+    }
+
+    fn start_components(&self, components: &Components<'_>, kubectl: &Kubectl) -> Result<Vec<Process>, Error> {
+        let mut controllers = self.controllers.clone();
+        if self.fake_nodes == 0 {
+            return if controllers.is_empty() {
+                Ok(Vec::new())
+            } else {
+                Ok(vec![components.controller_manager(&controllers)?])
+            };
+        }
+        controllers.extend(["replicaset", "garbagecollector"].map(String::from));
+        let mut kwok = components.kwok()?;
+        let others = [components.scheduler()?, components.controller_manager(&controllers)?];
+        fake_nodes::create(kubectl, self.fake_nodes)?;
+        Readiness::of(&mut kwok).wait_for(|| match fake_nodes::ready(kubectl) {
+            Ok(ready) if ready == self.fake_nodes => Ok(()),
+            Ok(ready) => Err(format!("{ready} of {} nodes are ready", self.fake_nodes)),
+            Err(error) => Err(error.to_string()),
+        })?;
+        Ok([kwok].into_iter().chain(others).collect())
+    }
+
+    fn all_apiserver_flags(&self) -> Vec<String> {
+        let mut plugins = Vec::new();
+        if !self.makes_service_accounts() {
+            plugins.push("ServiceAccount");
+        }
+        if self.fake_nodes > 0 {
+            // It taints a new node until the controller `nodelifecycle`, which may not run, sees it ready.
+            plugins.push("TaintNodesByCondition");
+        }
+        let mut flags = Vec::new();
+        if !plugins.is_empty() {
+            flags.push(format!("--disable-admission-plugins={}", plugins.join(",")));
+        }
+        flags.extend(self.apiserver_flags.iter().cloned());
+        flags
     }
 
     fn makes_service_accounts(&self) -> bool {

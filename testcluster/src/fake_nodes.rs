@@ -1,0 +1,47 @@
+//! kwok's nodes: pods are scheduled and say that they run, and nothing does.
+//!
+//! A pod is running and ready as soon as it has a node, and gone as soon as it is deleted. What a
+//! test then writes into its status stays: a pod that failed, or is not ready, or waits for its image.
+
+use serde_json::{Value, json};
+
+use crate::kubectl::{self, Kubectl};
+
+/// The configuration that kwok plays these nodes and their pods by.
+pub const CONFIG: &str = include_str!("fake_nodes/kwok.yaml");
+
+/// Creates nodes for kwok to play, named `fake-1`, `fake-2` and so on, with room for 1000 pods each.
+///
+/// # Errors
+/// When the API server refuses.
+pub fn create(kubectl: &Kubectl, count: usize) -> Result<(), kubectl::Error> {
+    let nodes: Vec<Value> = (1..=count).map(node).collect();
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": nodes });
+    kubectl.apply(&list.to_string()).map(drop)
+}
+
+/// Returns how many nodes are ready.
+///
+/// # Errors
+/// When the API server does not tell.
+pub fn ready(kubectl: &Kubectl) -> Result<usize, kubectl::Error> {
+    let path = "-o=jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status}";
+    let ready = kubectl.run(&["get", "nodes", path])?;
+    Ok(ready.split_whitespace().filter(|status| *status == "True").count())
+}
+
+fn node(number: usize) -> Value {
+    let name = format!("fake-{number}");
+    let size = json!({ "cpu": "32", "memory": "256Gi", "pods": "1000" });
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            // What kwok's configuration selects.
+            "annotations": { "kwok.x-k8s.io/node": "fake" },
+            "labels": { "kubernetes.io/hostname": name },
+        },
+        "status": { "allocatable": size, "capacity": size },
+    })
+}
