@@ -1,24 +1,38 @@
-//! What the watches have told, kept small, and able to say which applications a list has changed.
+//! What the watches have told, kept small, and able to say whom a list concerns.
 //!
 //! kube's reflector keeps whole objects, and when it replaces its store after a new list it does not say what
 //! has vanished. A child that was deleted while a watch was cut would then never wake its owner. This cache
 //! compares (docs/adr/0002).
 
+mod members;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::key::Key;
+use members::Members;
 
 /// One object as it comes in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item<T> {
     /// Its own name.
     pub key: Key,
-    /// The application it concerns.
-    pub app: Key,
+    /// The objects that it concerns: itself, or those that it may belong to.
+    pub owners: BTreeSet<Key>,
     /// Its `resourceVersion`.
     pub version: String,
     /// What is kept of it.
+    pub value: T,
+}
+
+/// One object as it went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Vanished<T> {
+    /// Its own name.
+    pub key: Key,
+    /// The objects that it concerned.
+    pub owners: Vec<Key>,
+    /// What was kept of it.
     pub value: T,
 }
 
@@ -31,8 +45,7 @@ pub struct Cache<T> {
 #[derive(Debug)]
 struct Inner<T> {
     items: HashMap<Key, Entry<T>>,
-    /// The objects of each application, for kinds of which an application has many.
-    members: HashMap<Key, BTreeSet<Key>>,
+    members: Members,
     /// The versions at which objects were deleted since the last list, so that the late answer to a write
     /// does not bring one back.
     deleted: HashMap<Key, u64>,
@@ -40,9 +53,16 @@ struct Inner<T> {
 
 #[derive(Debug)]
 struct Entry<T> {
-    app: Option<Key>,
+    /// Nothing is stored of an object that concerns itself and nobody else, as most do.
+    owners: Option<Box<[Key]>>,
     version: u64,
     value: T,
+}
+
+impl<T> Entry<T> {
+    fn owners<'a>(&'a self, key: &'a Key) -> &'a [Key] {
+        self.owners.as_deref().unwrap_or(std::slice::from_ref(key))
+    }
 }
 
 impl<T> Default for Cache<T> {
@@ -50,7 +70,7 @@ impl<T> Default for Cache<T> {
         Self {
             inner: RwLock::new(Inner {
                 items: HashMap::new(),
-                members: HashMap::new(),
+                members: Members::default(),
                 deleted: HashMap::new(),
             }),
         }
@@ -58,8 +78,8 @@ impl<T> Default for Cache<T> {
 }
 
 impl<T: Clone> Cache<T> {
-    /// Takes in what a watch, a list or the answer to a write says. Returns the applications that this
-    /// concerns: none if it is older than, or the same as, what is known.
+    /// Takes in what a watch, a list or the answer to a write says. Returns the owners that this concerns, those
+    /// that it had and those that it has: none if it is older than, or the same as, what is known.
     pub fn upsert(&self, item: Item<T>) -> Vec<Key> {
         let version = number(&item.version);
         let mut inner = self.write();
@@ -68,42 +88,31 @@ impl<T: Clone> Cache<T> {
         if inner.deleted.get(&item.key).is_some_and(|deleted| *deleted > version) {
             return Vec::new();
         }
-        inner.deleted.remove(&item.key);
-        let mut touched = Vec::new();
-        if let Some(known) = inner.items.get(&item.key) {
-            if known.version >= version && version != 0 {
-                return Vec::new();
-            }
-            let before = known.app.as_ref().unwrap_or(&item.key).clone();
-            if before != item.app {
-                inner.leave(&before, &item.key);
-                touched.push(before);
-            }
+        if inner
+            .items
+            .get(&item.key)
+            .is_some_and(|known| known.version >= version && version != 0)
+        {
+            return Vec::new();
         }
-        inner.join(&item.app, &item.key);
-        let own = item.app == item.key;
-        touched.push(item.app.clone());
-        inner.items.insert(
-            item.key,
-            Entry {
-                app: (!own).then_some(item.app),
-                version,
-                value: item.value,
-            },
-        );
+        inner.deleted.remove(&item.key);
+        let before = inner.evict(&item.key).map(|gone| gone.owners).unwrap_or_default();
+        let left = before.into_iter().filter(|owner| !item.owners.contains(owner));
+        let touched = left.chain(item.owners.iter().cloned()).collect();
+        inner.insert(item.key, item.owners, version, item.value);
         touched
     }
 
-    /// Takes in that an object was deleted. Returns the application that this concerns.
-    pub fn remove(&self, key: &Key, version: &str) -> Vec<Key> {
+    /// Takes in that an object was deleted, or has left the view of the watch. Returns it, if it was known.
+    pub fn remove(&self, key: &Key, version: &str) -> Option<Vanished<T>> {
         let mut inner = self.write();
         let known = inner.items.get(key).map_or(0, |entry| entry.version);
         let version = number(version);
         if version != 0 && known > version {
-            return Vec::new(); // It was made anew, and we have heard of that first.
+            return None; // It was made anew, and we have heard of that first.
         }
         inner.deleted.insert(key.clone(), version.max(known));
-        inner.evict(key).into_iter().collect()
+        inner.evict(key)
     }
 
     /// Forgets an object that a write has found to be gone or to be another one.
@@ -112,8 +121,8 @@ impl<T: Clone> Cache<T> {
     }
 
     /// Ends a list: what is known of its scope (a namespace, or all) and was not in it has vanished. Returns
-    /// the applications that this concerns.
-    pub fn retain(&self, scope: Option<&str>, listed: &HashSet<Key>) -> Vec<Key> {
+    /// what that is.
+    pub fn retain(&self, scope: Option<&str>, listed: &HashSet<Key>) -> Vec<Vanished<T>> {
         let mut inner = self.write();
         let in_scope = |key: &Key| scope.is_none_or(|namespace| &*key.namespace == namespace);
         let gone: Vec<Key> = inner
@@ -132,12 +141,18 @@ impl<T: Clone> Cache<T> {
         self.read().items.get(key).map(|entry| entry.value.clone())
     }
 
-    /// Returns all objects of an application, by name.
+    /// Returns all objects that concern an owner, by name.
     #[must_use]
-    pub fn members(&self, app: &Key) -> Vec<T> {
+    pub fn members(&self, owner: &Key) -> Vec<T> {
         let inner = self.read();
-        let keys = inner.members.get(app).into_iter().flatten();
-        keys.filter_map(|key| inner.items.get(key))
+        let itself = inner
+            .items
+            .get(owner)
+            .is_some_and(|entry| entry.owners(owner).contains(owner));
+        inner
+            .members
+            .of(owner, itself)
+            .filter_map(|key| inner.items.get(key))
             .map(|entry| entry.value.clone())
             .collect()
     }
@@ -181,27 +196,31 @@ impl<T: Clone> Cache<T> {
 }
 
 impl<T> Inner<T> {
-    fn evict(&mut self, key: &Key) -> Option<Key> {
+    fn insert(&mut self, key: Key, owners: BTreeSet<Key>, version: u64, value: T) {
+        let mut others = owners.iter().filter(|owner| **owner != key).peekable();
+        let alone = others.peek().is_none() && !owners.is_empty();
+        for owner in others {
+            self.members.join(owner, &key);
+        }
+        let entry = Entry {
+            owners: (!alone).then(|| owners.into_iter().collect()),
+            version,
+            value,
+        };
+        self.items.insert(key, entry);
+    }
+
+    fn evict(&mut self, key: &Key) -> Option<Vanished<T>> {
         let entry = self.items.remove(key)?;
-        let app = entry.app.unwrap_or_else(|| key.clone());
-        self.leave(&app, key);
-        Some(app)
-    }
-
-    /// An object of the application's own name needs no index.
-    fn join(&mut self, app: &Key, key: &Key) {
-        if app != key {
-            self.members.entry(app.clone()).or_default().insert(key.clone());
+        let owners = entry.owners(key).to_vec();
+        for owner in owners.iter().filter(|owner| *owner != key) {
+            self.members.leave(owner, key);
         }
-    }
-
-    fn leave(&mut self, app: &Key, key: &Key) {
-        if let Some(members) = self.members.get_mut(app) {
-            members.remove(key);
-            if members.is_empty() {
-                self.members.remove(app);
-            }
-        }
+        Some(Vanished {
+            key: key.clone(),
+            owners,
+            value: entry.value,
+        })
     }
 }
 
@@ -219,12 +238,24 @@ mod tests {
         Key::new("default", name)
     }
 
-    fn item(name: &str, app: &str, version: u64) -> Item<u64> {
+    fn item(name: &str, owner: &str, version: u64) -> Item<u64> {
+        shared(name, [owner], version)
+    }
+
+    fn shared<const N: usize>(name: &str, owners: [&str; N], version: u64) -> Item<u64> {
         Item {
             key: key(name),
-            app: key(app),
+            owners: owners.map(key).into(),
             version: version.to_string(),
             value: version,
+        }
+    }
+
+    fn gone(name: &str, owners: &[&str], value: u64) -> Vanished<u64> {
+        Vanished {
+            key: key(name),
+            owners: owners.iter().map(|owner| key(owner)).collect(),
+            value,
         }
     }
 
@@ -241,7 +272,7 @@ mod tests {
     fn the_late_answer_to_a_write_does_not_bring_back_what_was_deleted() {
         let cache = Cache::default();
         cache.upsert(item("web", "web", 7));
-        assert_eq!(cache.remove(&key("web"), "9"), [key("web")]);
+        assert_eq!(cache.remove(&key("web"), "9"), Some(gone("web", &["web"], 7)));
         assert_eq!(cache.upsert(item("web", "web", 8)), []);
         assert_eq!(cache.get(&key("web")), None);
         assert_eq!(cache.upsert(item("web", "web", 10)), [key("web")]);
@@ -251,7 +282,7 @@ mod tests {
     fn what_only_left_the_view_of_the_watch_is_taken_in_again() {
         let cache = Cache::default();
         cache.upsert(item("web", "web", 7));
-        assert_eq!(cache.remove(&key("web"), "9"), [key("web")]);
+        assert_eq!(cache.remove(&key("web"), "9"), Some(gone("web", &["web"], 7)));
         assert_eq!(cache.upsert(item("web", "web", 9)), [key("web")]);
         assert_eq!(cache.get(&key("web")), Some(9));
     }
@@ -260,7 +291,7 @@ mod tests {
     fn the_end_of_its_predecessor_does_not_take_what_was_made_anew() {
         let cache = Cache::default();
         cache.upsert(item("web", "web", 10));
-        assert_eq!(cache.remove(&key("web"), "9"), []);
+        assert_eq!(cache.remove(&key("web"), "9"), None);
         assert_eq!(cache.get(&key("web")), Some(10));
     }
 
@@ -271,7 +302,7 @@ mod tests {
             cache.upsert(item(name, name, 1));
         }
         let listed = [key("a"), key("c")].into();
-        assert_eq!(cache.retain(None, &listed), [key("b")]);
+        assert_eq!(cache.retain(None, &listed), [gone("b", &["b"], 1)]);
         assert_eq!(cache.len(), 2);
     }
 
@@ -280,7 +311,7 @@ mod tests {
         let cache = Cache::default();
         cache.upsert(item("a", "a", 1));
         assert_eq!(cache.retain(Some("other"), &HashSet::new()), []);
-        assert_eq!(cache.retain(Some("default"), &HashSet::new()), [key("a")]);
+        assert_eq!(cache.retain(Some("default"), &HashSet::new()), [gone("a", &["a"], 1)]);
     }
 
     #[test]
@@ -294,7 +325,47 @@ mod tests {
             (cache.members(&key("web")), cache.members(&key("shop"))),
             (vec![2], vec![3])
         );
-        assert_eq!(cache.remove(&key("pod-2"), "4"), [key("web")]);
+        assert_eq!(cache.remove(&key("pod-2"), "4"), Some(gone("pod-2", &["web"], 2)));
         assert_eq!(cache.members(&key("web")), [0; 0]);
+    }
+
+    #[test]
+    fn what_concerns_two_is_a_member_of_both_and_wakes_both() {
+        let cache = Cache::default();
+        let both = [key("shop"), key("web")];
+        assert_eq!(cache.upsert(shared("pod", ["web", "shop"], 1)), both);
+        for owner in &both {
+            assert_eq!(cache.members(owner), [1]);
+        }
+        assert_eq!(
+            cache.upsert(shared("pod", ["blog", "shop"], 2)),
+            ["web", "blog", "shop"].map(key)
+        );
+        assert_eq!(cache.members(&key("web")), [0; 0]);
+        assert_eq!(cache.remove(&key("pod"), "3"), Some(gone("pod", &["blog", "shop"], 2)));
+        assert_eq!(cache.members(&key("shop")), [0; 0]);
+        assert_eq!(cache.members(&key("blog")), [0; 0]);
+    }
+
+    #[test]
+    fn a_member_may_have_the_name_of_its_owner() {
+        let cache = Cache::default();
+        for name in ["a", "web", "z"] {
+            cache.upsert(item(name, "web", 1));
+        }
+        cache.upsert(shared("blog", ["blog", "web"], 2));
+        assert_eq!(cache.members(&key("web")), [1, 2, 1, 1]);
+        assert_eq!(cache.members(&key("blog")), [2]);
+        assert_eq!(cache.upsert(item("web", "shop", 3)), [key("web"), key("shop")]);
+        assert_eq!(cache.members(&key("web")), [1, 2, 1]);
+    }
+
+    #[test]
+    fn what_concerns_nobody_wakes_nobody() {
+        let cache = Cache::default();
+        assert_eq!(cache.upsert(shared("pod", [], 1)), []);
+        assert_eq!(cache.members(&key("pod")), [0; 0]);
+        assert_eq!(cache.upsert(item("pod", "web", 2)), [key("web")]);
+        assert_eq!(cache.upsert(shared("pod", [], 3)), [key("web")]);
     }
 }

@@ -177,6 +177,7 @@ async fn watch_all(settings: Settings, client: Client, world: Arc<World>, queue:
                 kind: &world.apps,
                 reduce: |object| Some(world::root(object)),
                 wake,
+                on_vanish: None,
             };
             let children = ChildKind::ALL.map(|kind| Watch {
                 resource: kind.resource(),
@@ -191,6 +192,7 @@ async fn watch_all(settings: Settings, client: Client, world: Arc<World>, queue:
                     ChildKind::Ingress => |object| Some(world::child(ChildKind::Ingress, &object)),
                 },
                 wake,
+                on_vanish: None,
             });
             let pods = Watch {
                 resource: "pods",
@@ -201,6 +203,7 @@ async fn watch_all(settings: Settings, client: Client, world: Arc<World>, queue:
                 kind: &world.pods,
                 reduce: world::pod,
                 wake,
+                on_vanish: None,
             };
             tokio::join!(apps.run(), join_all(children.map(Watch::run)), pods.run());
         }
@@ -214,6 +217,7 @@ async fn watch_all(settings: Settings, client: Client, world: Arc<World>, queue:
         kind: &world.ingress_classes,
         reduce: |class| Some(world::ingress_class(&class)),
         wake: &wake_all,
+        on_vanish: None,
     };
     tokio::join!(join_all(each_scope), classes.run());
 }

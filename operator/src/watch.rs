@@ -18,7 +18,7 @@ use tokio::sync::watch as channel;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
-use crate::cache::Item;
+use crate::cache::{Item, Vanished};
 use crate::key::Key;
 use crate::queue::Urgency;
 use crate::world::Kind;
@@ -168,8 +168,11 @@ pub struct Watch<'a, K, T> {
     pub kind: &'a Kind<T>,
     /// What to keep of an object.
     pub reduce: fn(K) -> Option<Item<T>>,
-    /// Whom to tell which applications are concerned.
+    /// Whom to tell which owners are concerned.
     pub wake: &'a (dyn Fn(Vec<Key>, Urgency) + Sync),
+    /// Whom to tell what has vanished, before those whom it concerned are woken. It may still be there, and only
+    /// have lost the label by which the watch selects: a server tells both alike.
+    pub on_vanish: Option<&'a (dyn Fn(Key, T) + Sync)>,
 }
 
 impl<K, T> Watch<'_, K, T>
@@ -235,7 +238,7 @@ where
                         }
                         Event::InitDone => {
                             // What has vanished was a change that nobody told.
-                            (self.wake)(self.kind.cache.retain(self.scope, &listed), Urgency::Change);
+                            self.let_go(self.kind.cache.retain(self.scope, &listed));
                             info!(resource = self.resource, objects = listed.len(), "listed");
                             listed = HashSet::new();
                             relist_at = Some(Instant::now() + self.resync.mul_f64(1.0 - 0.1 * fastrand::f64()));
@@ -249,7 +252,7 @@ where
                         Event::Delete(object) => {
                             let meta = object.meta();
                             let version = meta.resource_version.as_deref().unwrap_or_default();
-                            (self.wake)(self.kind.cache.remove(&Key::of(meta), version), Urgency::Change);
+                            self.let_go(self.kind.cache.remove(&Key::of(meta), version));
                         }
                     }
                 }
@@ -265,6 +268,17 @@ where
                 None => return End::Lost,
             }
         }
+    }
+
+    fn let_go(&self, vanished: impl IntoIterator<Item = Vanished<T>>) {
+        let mut touched = Vec::new();
+        for Vanished { key, owners, value } in vanished {
+            touched.extend(owners);
+            if let Some(on_vanish) = self.on_vanish {
+                on_vanish(key, value);
+            }
+        }
+        (self.wake)(touched, Urgency::Change);
     }
 
     fn report(&self, error: &str, denied: bool) {

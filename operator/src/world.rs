@@ -160,7 +160,7 @@ pub fn root(object: DeserializeGuard<AppDeploy>) -> Item<Root> {
     };
     let key = Key::of(&meta);
     Item {
-        app: key.clone(),
+        owners: [key.clone()].into(),
         key,
         version: meta.resource_version.unwrap_or_default(),
         value,
@@ -173,7 +173,7 @@ pub fn root(object: DeserializeGuard<AppDeploy>) -> Item<Root> {
 pub fn child(kind: ChildKind, object: &DynamicObject) -> Item<Arc<Child>> {
     let key = Key::of(&object.metadata);
     Item {
-        app: key.clone(),
+        owners: [key.clone()].into(),
         key,
         version: object.metadata.resource_version.clone().unwrap_or_default(),
         value: Arc::new(Child::read(kind, &object.metadata, &object.data)),
@@ -189,7 +189,7 @@ pub fn pod(object: DeserializeGuard<Pod>) -> Option<Item<Arc<PodState>>> {
     let value = Arc::new(PodState::read(&pod));
     Some(Item {
         key,
-        app,
+        owners: [app].into(),
         version: pod.metadata.resource_version.unwrap_or_default(),
         value,
     })
@@ -206,7 +206,7 @@ pub fn ingress_class(class: &IngressClass) -> Item<bool> {
         .and_then(|all| all.get(DEFAULT_CLASS))
         .is_some_and(|v| v == "true");
     Item {
-        app: key.clone(),
+        owners: [key.clone()].into(),
         key,
         version: class.metadata.resource_version.clone().unwrap_or_default(),
         value: is_default,
