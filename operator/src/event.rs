@@ -1,36 +1,36 @@
-//! Events: what happened to an application, for `kubectl describe` and for whoever collects them.
+//! Events: what happened to an object, for `kubectl describe` and for whoever collects them.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::PostParams;
-use kube::{Api, Client};
+use kube::core::{Request, Resource as _};
 use tracing::debug;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::perform::{CallError, call};
+use crate::call::{CallError, Caller};
 
 const COMPONENT: &str = "appdeploy-operator";
 
-/// Makes the warning about an application. Its name is made from what it says: the same warning again, from
+/// Makes the warning about an object of a kind. Its name is made from what it says: the same warning again, from
 /// this operator or from one that was started anew, is the same object and not a second one.
 #[must_use]
-pub fn warning(app: &ObjectMeta, reason: &str, message: &str, now: Timestamp) -> Event {
-    let uid = app.uid.as_deref().unwrap_or_default();
-    let name = app.name.as_deref().unwrap_or_default();
+pub fn warning(kind: crd::Kind, object: &ObjectMeta, reason: &str, message: &str, now: Timestamp) -> Event {
+    let uid = object.uid.as_deref().unwrap_or_default();
+    let name = object.name.as_deref().unwrap_or_default();
     let hash = xxh3_64(format!("{uid}\n{reason}\n{message}").as_bytes());
     Event {
         metadata: ObjectMeta {
             name: Some(format!("{name}.{hash:016x}")),
-            namespace: app.namespace.clone(),
+            namespace: object.namespace.clone(),
             ..ObjectMeta::default()
         },
         involved_object: ObjectReference {
             api_version: Some(format!("{}/{}", crd::GROUP, crd::VERSION)),
-            kind: Some("AppDeploy".into()),
-            name: app.name.clone(),
-            namespace: app.namespace.clone(),
-            uid: app.uid.clone(),
+            kind: Some(kind.as_str().into()),
+            name: object.name.clone(),
+            namespace: object.namespace.clone(),
+            uid: object.uid.clone(),
             ..ObjectReference::default()
         },
         type_: Some("Warning".into()),
@@ -50,9 +50,12 @@ pub fn warning(app: &ObjectMeta, reason: &str, message: &str, now: Timestamp) ->
 }
 
 /// Writes an Event. One that can't be written is not worth a retry: the status says the same.
-pub async fn publish(client: &Client, event: Event) {
-    let api: Api<Event> = Api::namespaced(client.clone(), event.metadata.namespace.as_deref().unwrap_or_default());
-    match call(api.create(&PostParams::default(), &event)).await {
+pub async fn publish(caller: &Caller, event: Event) {
+    let url = Event::url_path(&(), event.metadata.namespace.as_deref());
+    // An Event is plain data.
+    let body = serde_json::to_vec(&event).unwrap_or_default();
+    let request = Request::new(url).create(&PostParams::default(), body);
+    match caller.send::<Event>("create", "events", request).await {
         Ok(_) => {}
         Err(CallError::Refused(status)) if status.is_already_exists() => {}
         Err(error) => debug!(?error, "an Event could not be written"),
@@ -75,10 +78,16 @@ mod tests {
             ..app.clone()
         };
         let name = |app: &ObjectMeta, message: &str, second: i64| {
-            warning(app, "CrashLoop", message, Timestamp::from_second(second).unwrap())
-                .metadata
-                .name
-                .unwrap()
+            warning(
+                crd::Kind::AppDeploy,
+                app,
+                "CrashLoop",
+                message,
+                Timestamp::from_second(second).unwrap(),
+            )
+            .metadata
+            .name
+            .unwrap()
         };
         assert_eq!(name(&app, "exit code 1", 0), name(&app, "exit code 1", 99));
         assert_ne!(name(&app, "exit code 1", 0), name(&app, "exit code 2", 0));

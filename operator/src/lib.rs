@@ -9,6 +9,7 @@
 //! Events, [`server`] answers probes and scrapes.
 
 pub mod cache;
+pub mod call;
 pub mod client;
 pub mod dispatch;
 pub mod event;

@@ -6,20 +6,21 @@ use std::time::Duration;
 
 use crd::{AppDeploy, AppDeployStatus};
 use jiff::Timestamp;
-use kube::Client;
-use kube::api::{Patch, PatchParams};
-use kube::core::{DeserializeGuard, Request};
+use kube::api::Patch;
+use kube::core::Request;
 use model::status::{StatusOptions, changes_in};
 use model::{Failure, Plan, desired, plan, status, validate};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use tracing::{debug, info, instrument, warn};
 
+use crate::call::{CallError, Caller, by_us};
 use crate::dispatch::Verdict;
 use crate::event;
 use crate::key::Key;
 use crate::metrics::Metrics;
-use crate::perform::{CallError, Outcome, Performer, call};
+use crate::perform::Outcome;
+use crate::perform::children::Performer;
 use crate::queue::Queue;
 use crate::world::{Root, World, root};
 
@@ -33,8 +34,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What reconciling needs.
 pub struct Reconciler {
-    /// The connection.
-    pub client: Client,
+    /// Who asks the API server.
+    pub caller: Caller,
     /// What is known.
     pub world: Arc<World>,
     /// Where to come back later.
@@ -93,9 +94,8 @@ impl Reconciler {
                     rival_scaler,
                 } = plan(&valid, &desired(&valid), &self.world.observe(key));
                 let performer = Performer {
-                    client: &self.client,
+                    caller: &self.caller,
                     world: &self.world,
-                    metrics: &self.metrics,
                     app: key,
                     uid: &valid.uid,
                 };
@@ -173,15 +173,9 @@ impl Reconciler {
             crd::VERSION,
             key.namespace
         );
-        let params = PatchParams {
-            field_manager: Some(crd::FIELD_MANAGER.into()),
-            ..PatchParams::default()
-        };
-        let request = Request::new(url)
-            .patch_subresource("status", &key.name, &params, &Patch::Merge(&patch))
-            .map_err(|error| warn!(%error, "the status can't be sent"))?;
-        self.metrics.request("patch", "appdeploys/status");
-        match call(self.client.request::<DeserializeGuard<AppDeploy>>(request)).await {
+        let request = Request::new(url).patch_subresource("status", &key.name, &by_us(), &Patch::Merge(&patch));
+        let answer = self.caller.send("patch", "appdeploys/status", request).await;
+        match answer {
             Ok(answer) => {
                 self.world.apps.cache.upsert(root(answer));
                 if let Some(memory) = self.memory().get_mut(key) {
@@ -210,10 +204,15 @@ impl Reconciler {
         match &wanted.cause {
             Some(cause) if before.map(|before| &before.reason) != Some(&cause.reason) => {
                 info!(reason = cause.reason, message = cause.message, "not ready");
-                self.metrics.request("create", "events");
                 event::publish(
-                    &self.client,
-                    event::warning(&app.metadata, &cause.reason, &cause.message, Timestamp::now()),
+                    &self.caller,
+                    event::warning(
+                        crd::Kind::AppDeploy,
+                        &app.metadata,
+                        &cause.reason,
+                        &cause.message,
+                        Timestamp::now(),
+                    ),
                 )
                 .await;
             }
@@ -228,10 +227,15 @@ impl Reconciler {
             "{rival} has scaled Deployment {name}, and was overruled: the number of pods is spec.replicas of AppDeploy \
              {name}. A HorizontalPodAutoscaler works if its scaleTargetRef is AppDeploy {name}"
         );
-        self.metrics.request("create", "events");
         event::publish(
-            &self.client,
-            event::warning(&app.metadata, "ScaledByAnother", &message, Timestamp::now()),
+            &self.caller,
+            event::warning(
+                crd::Kind::AppDeploy,
+                &app.metadata,
+                "ScaledByAnother",
+                &message,
+                Timestamp::now(),
+            ),
         )
         .await;
     }

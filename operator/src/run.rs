@@ -17,6 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
+use crate::call::Caller;
 use crate::dispatch::dispatch;
 use crate::key::Key;
 use crate::metrics::Metrics;
@@ -62,7 +63,7 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
         queue.clone(),
     ));
     let reconciler = Arc::new(Reconciler {
-        client,
+        caller: Caller::new(client, metrics.clone()),
         world: world.clone(),
         queue: queue.clone(),
         metrics: metrics.clone(),

@@ -5,6 +5,8 @@
 //! up the others, a new list when the server has forgotten our place, and a new list from time to time, to
 //! heal what was never told.
 
+mod health;
+
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::pin::pin;
@@ -14,7 +16,6 @@ use futures::StreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
-use tokio::sync::watch as channel;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
@@ -22,6 +23,9 @@ use crate::cache::{Item, Vanished};
 use crate::key::Key;
 use crate::queue::Urgency;
 use crate::world::Kind;
+
+pub use health::Health;
+use health::Obstacle;
 
 /// The longest wait for a page of a list.
 const LIST_DEADLINE: Duration = Duration::from_secs(30);
@@ -32,125 +36,8 @@ pub const PAGE: u32 = 100;
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// An error counts as over when nothing was heard of it for longer than the longest wait between two tries.
-const ERROR_LASTS: Duration = Duration::from_secs(60);
-
-/// How long a server that fails at lists is waited for at the start: longer than the longest wait between two
-/// tries, so that each kind has had its turn.
-const PATIENCE: Duration = Duration::from_secs(45);
-
 /// A watch that was followed for this long has worked: what fails after that is a new failure.
 const WORKED: Duration = Duration::from_secs(60);
-
-/// How a watch, or several of one kind, is doing.
-#[derive(Debug)]
-pub struct Health(channel::Sender<Condition>);
-
-#[derive(Clone, Debug)]
-struct Condition {
-    /// Watches that have not completed their first list.
-    pending: usize,
-    error: Option<Trouble>,
-}
-
-/// An error that a watch is stuck at.
-#[derive(Clone, Debug)]
-struct Trouble {
-    since: Instant,
-    last: Instant,
-    text: String,
-    /// It is about us and not about the server: we may not, or there is no such kind.
-    denied: bool,
-}
-
-impl Default for Health {
-    fn default() -> Self {
-        Self(channel::Sender::new(Condition {
-            pending: 1,
-            error: None,
-        }))
-    }
-}
-
-impl Health {
-    /// Says how many watches feed the cache, before the first begins.
-    pub fn expect(&self, watches: usize) {
-        self.0.send_modify(|condition| condition.pending = watches);
-    }
-
-    /// Whether everything was listed once.
-    #[must_use]
-    pub fn is_synced(&self) -> bool {
-        self.0.borrow().pending == 0
-    }
-
-    /// Returns the error that the watch is stuck at.
-    #[must_use]
-    pub fn error(&self) -> Option<String> {
-        let condition = self.0.borrow();
-        condition
-            .error
-            .as_ref()
-            .filter(|error| error.last.elapsed() < ERROR_LASTS)
-            .map(|error| error.text.clone())
-    }
-
-    /// Returns how long the watch has been stuck at errors.
-    #[must_use]
-    pub fn failing_for(&self) -> Duration {
-        let condition = self.0.borrow();
-        let error = condition
-            .error
-            .as_ref()
-            .filter(|error| error.last.elapsed() < ERROR_LASTS);
-        error.map_or(Duration::ZERO, |error| error.since.elapsed())
-    }
-
-    /// Waits until everything was listed, or can't be. A server that is away is waited for: when it is back, it
-    /// answers for one kind before it answers for another, and what is not listed yet is not missing.
-    pub async fn settled(&self) {
-        let mut changes = self.0.subscribe();
-        let given_up = |condition: &Condition| {
-            let hopeless = |error: &Trouble| error.denied || error.last - error.since > PATIENCE;
-            condition.pending == 0 || condition.error.as_ref().is_some_and(hopeless)
-        };
-        // The sender lives as long as `self`.
-        let _ = changes.wait_for(given_up).await;
-    }
-
-    /// Waits until everything was listed.
-    pub async fn synced(&self) {
-        let mut changes = self.0.subscribe();
-        let _ = changes.wait_for(|condition| condition.pending == 0).await;
-    }
-
-    fn listed(&self, first: bool) {
-        self.0.send_modify(|condition| {
-            condition.pending = condition.pending.saturating_sub(usize::from(first));
-            condition.error = None;
-        });
-    }
-
-    /// Returns whether this is news.
-    fn failed(&self, text: String, denied: bool) -> bool {
-        let mut news = true;
-        self.0.send_modify(|condition| {
-            let last = Instant::now();
-            let known = condition.error.take();
-            news = known.as_ref().is_none_or(|known| known.text != text);
-            let since = known
-                .filter(|known| known.last.elapsed() < ERROR_LASTS)
-                .map_or(last, |known| known.since);
-            condition.error = Some(Trouble {
-                since,
-                last,
-                text,
-                denied,
-            });
-        });
-        news
-    }
-}
 
 /// What a watch is to do.
 pub struct Watch<'a, K, T> {
@@ -208,7 +95,7 @@ where
                     let Ok(event) = timeout(LIST_DEADLINE, stream.next()).await else {
                         self.report(
                             &format!("no answer to a list within {} s", LIST_DEADLINE.as_secs()),
-                            false,
+                            Obstacle::Server,
                         );
                         return End::Lost;
                     };
@@ -257,8 +144,7 @@ where
                     }
                 }
                 Some(Err(error)) => {
-                    let denied = matches!(status_code(&error), Some((401 | 403 | 404, _)));
-                    self.report(&self.explain(&error), denied);
+                    self.report(&self.explain(&error), obstacle(&error));
                     if has_lost_its_place(&error) {
                         return End::Lost;
                     }
@@ -281,10 +167,10 @@ where
         (self.wake)(touched, Urgency::Change);
     }
 
-    fn report(&self, error: &str, denied: bool) {
+    fn report(&self, error: &str, obstacle: Obstacle) {
         let resource = self.resource;
         // Once for each error, not once for each try.
-        if self.kind.health.failed(error.to_owned(), denied) {
+        if self.kind.health.failed(error.to_owned(), obstacle) {
             warn!(resource, error, "the watch failed, and is tried again");
         } else {
             debug!(resource, error, "the watch failed again");
@@ -293,10 +179,12 @@ where
 
     fn explain(&self, error: &watcher::Error) -> String {
         match status_code(error) {
-            Some((404, _)) if self.resource == "appdeploys" => {
-                "the AppDeploy API is not installed in this cluster; run: kubectl appdeploy install (or make install)"
-                    .to_owned()
-            }
+            Some((404, message)) => match crd::Kind::ALL.into_iter().find(|kind| kind.plural() == self.resource) {
+                Some(kind) => format!(
+                    "the {kind} API is not installed in this cluster; run: kubectl appdeploy install (or make install)"
+                ),
+                None => message,
+            },
             Some((_, message)) => message,
             None => chain(error),
         }
@@ -317,6 +205,14 @@ enum End {
 fn has_lost_its_place(error: &watcher::Error) -> bool {
     use watcher::Error::{WatchFailed, WatchStartFailed};
     matches!(error, WatchStartFailed(_) | WatchFailed(_)) && matches!(status_code(error), Some((410, _)))
+}
+
+fn obstacle(error: &watcher::Error) -> Obstacle {
+    match status_code(error) {
+        Some((401 | 403, _)) => Obstacle::Denied,
+        Some((404, _)) => Obstacle::NotServed,
+        _ => Obstacle::Server,
+    }
 }
 
 fn status_code(error: &watcher::Error) -> Option<(u16, String)> {

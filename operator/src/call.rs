@@ -1,0 +1,181 @@
+//! One request to the API server: counted, with a deadline, and with an answer that is told from none.
+
+use std::sync::Arc;
+
+use kube::Client;
+use kube::api::PatchParams;
+use kube::core::{Status, request, response::reason};
+use model::Failure;
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use crate::client::DEADLINE;
+use crate::metrics::Metrics;
+use crate::watch::chain;
+
+/// Sends requests, and counts them.
+#[derive(Clone)]
+pub struct Caller {
+    client: Client,
+    metrics: Arc<Metrics>,
+}
+
+impl Caller {
+    /// Makes one that counts in these metrics.
+    #[must_use]
+    pub const fn new(client: Client, metrics: Arc<Metrics>) -> Self {
+        Self { client, metrics }
+    }
+
+    /// Sends a request of this verb to this resource, as access rules call them, and waits for the answer, but not
+    /// for longer than [`DEADLINE`].
+    ///
+    /// # Errors
+    /// Says whether the API server refused, or did not answer.
+    pub async fn send<T: DeserializeOwned>(
+        &self,
+        verb: &'static str,
+        resource: &'static str,
+        request: Result<http::Request<Vec<u8>>, request::Error>,
+    ) -> Result<T, CallError> {
+        let request = request.map_err(|error| CallError::Lost(error.to_string()))?;
+        self.metrics.request(verb, resource);
+        match timeout(DEADLINE, self.client.request(request)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(kube::Error::Api(status))) => Err(CallError::Refused(status)),
+            Ok(Err(error)) => Err(CallError::Lost(chain(&error))),
+            Err(_) => Err(CallError::Lost(format!("no answer within {} s", DEADLINE.as_secs()))),
+        }
+    }
+}
+
+/// Why a request failed.
+#[derive(Debug)]
+pub enum CallError {
+    /// The API server said no.
+    Refused(Box<Status>),
+    /// There was no answer, or none that could be understood.
+    Lost(String),
+}
+
+impl CallError {
+    /// Returns what the object that was to be written is told to fail at.
+    #[must_use]
+    pub fn failure(self, verb: &str, kind: &'static str, name: &str) -> Failure {
+        match self {
+            Self::Lost(why) => Failure::Unavailable {
+                what: format!("{verb} {kind} {name}"),
+                why,
+            },
+            Self::Refused(status) => refusal(kind, name, verb, &status),
+        }
+    }
+}
+
+/// Returns the parameters of a patch that makes its fields ours.
+#[must_use]
+pub fn by_us() -> PatchParams {
+    PatchParams {
+        field_manager: Some(crd::FIELD_MANAGER.into()),
+        ..PatchParams::default()
+    }
+}
+
+/// Tells an answer about the object from an answer about our rights and from one about the server.
+#[must_use]
+pub fn refusal(kind: &'static str, name: &str, verb: &str, status: &Status) -> Failure {
+    let message = status.message.clone();
+    let terminating = status
+        .details
+        .iter()
+        .flat_map(|details| &details.causes)
+        .any(|c| c.reason == "NamespaceTerminating");
+    if terminating {
+        return Failure::NamespaceTerminating;
+    }
+    match status.code {
+        // "User … cannot create resource …" is an access rule; any other 403 comes from admission.
+        403 if message.contains("cannot ") && message.contains(" resource ") => Failure::Forbidden(message),
+        400 | 403 | 413 | 422 => Failure::Rejected {
+            kind,
+            name: name.to_owned(),
+            message,
+        },
+        _ => Failure::Unavailable {
+            what: format!("{verb} {kind} {name}"),
+            why: message,
+        },
+    }
+}
+
+/// An apply with the UID of an object that was deleted is a conflict, and of one that was replaced by a namesake
+/// invalid in that very field.
+#[must_use]
+pub fn is_another_uid(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    let says = |words: &str| status.message.contains(words);
+    (status.reason == reason::CONFLICT && (says("uid mismatch") || says("UID in precondition")))
+        || (status.is_invalid() && causes.any(|cause| cause.field == "metadata.uid"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn status(code: u16, message: &str) -> Status {
+        serde_json::from_value(json!({"code": code, "message": message, "status": "Failure"})).unwrap()
+    }
+
+    #[test]
+    fn a_missing_right_is_told_from_a_refusal_of_the_object() {
+        let rbac = status(
+            403,
+            "services is forbidden: User \"x\" cannot create resource \"services\" in API group \"\"",
+        );
+        let quota = status(403, "services \"web\" is forbidden: exceeded quota: small");
+        assert!(matches!(
+            refusal("Service", "web", "create", &rbac),
+            Failure::Forbidden(_)
+        ));
+        assert!(matches!(
+            refusal("Service", "web", "create", &quota),
+            Failure::Rejected { .. }
+        ));
+    }
+
+    #[test]
+    fn a_server_in_trouble_is_no_verdict_on_the_object() {
+        for code in [409, 429, 500, 503, 504] {
+            let failure = refusal("Service", "web", "create", &status(code, "later"));
+            assert!(matches!(failure, Failure::Unavailable { .. }), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_terminating_namespace_is_no_rejection() {
+        let status: Status = serde_json::from_value(
+            json!({"code": 403, "message": "forbidden: unable to create new content",
+            "details": {"causes": [{"reason": "NamespaceTerminating", "message": "namespace x is being terminated"}]}}),
+        )
+        .unwrap();
+        assert_eq!(
+            refusal("Service", "web", "create", &status),
+            Failure::NamespaceTerminating
+        );
+    }
+
+    #[test]
+    fn a_name_that_contains_uid_is_no_other_identity() {
+        let refused: Status = serde_json::from_value(json!({"code": 422, "reason": "Invalid",
+            "message": "Deployment.apps \"squid\" is invalid: spec.replicas: Invalid value: -1",
+            "details": {"causes": [{"reason": "FieldValueInvalid", "message": "Invalid value: -1", "field": "spec.replicas"}]}}))
+        .unwrap();
+        assert!(!is_another_uid(&refused));
+        let replaced: Status = serde_json::from_value(json!({"code": 422, "reason": "Invalid", "message": "…",
+            "details": {"causes": [{"reason": "FieldValueInvalid", "message": "field is immutable", "field": "metadata.uid"}]}}))
+        .unwrap();
+        assert!(is_another_uid(&replaced));
+    }
+}
