@@ -5,6 +5,8 @@
 
 mod pod_template;
 
+pub(crate) use pod_template::pod_spec;
+
 use std::collections::BTreeMap;
 
 use crd::{annotation, label};

@@ -3,7 +3,7 @@
 mod pod;
 
 pub use self::pod::diagnose_pod;
-use self::pod::fill_in_keys;
+pub(crate) use self::pod::fill_in_keys;
 use crate::observed::{IngressClasses, Observed, Rollout};
 use crate::pod::PodState;
 pub use crate::reason::Reason;
@@ -155,7 +155,7 @@ fn current(pods: &[PodState]) -> impl Iterator<Item = &PodState> {
         })
 }
 
-fn said(reason: Reason, message: &str, next: Option<String>) -> Diagnosis {
+pub(crate) fn said(reason: Reason, message: &str, next: Option<String>) -> Diagnosis {
     Diagnosis {
         reason,
         message: message.to_owned(),
@@ -172,7 +172,7 @@ fn edit(subject: Subject<'_>) -> String {
     )
 }
 
-fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
+pub(crate) fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
     let namespace = subject.namespace;
     let (reason, next) = match failure {
         Failure::Invalid(_) | Failure::Unreadable(_) => {
@@ -190,6 +190,9 @@ fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
                 Some(format!("kubectl get {kind} {name} -n {namespace} -o yaml")),
             )
         }
+        Failure::Rejected {
+            kind: "Pod", message, ..
+        } => return of_refusal(subject, message),
         Failure::Rejected { message, .. } if is_quota(message) => (
             Reason::QuotaExceeded,
             Some(format!("kubectl describe quota -n {namespace}")),
@@ -218,7 +221,7 @@ fn is_quota(message: &str) -> bool {
     message.contains("exceeded quota") || message.contains("failed quota") || message.contains("must specify limits")
 }
 
-/// The ReplicaSet's own words: `pods "web-5d8f-" is forbidden: exceeded quota: small, requested: …`.
+/// The API server's own words to a ReplicaSet or to us: `pods "web-5d8f-" is forbidden: exceeded quota: small, requested: …`.
 fn of_refusal(subject: Subject<'_>, refusal: &str) -> Diagnosis {
     let detail = refusal
         .split_once("is forbidden: ")
@@ -232,7 +235,10 @@ fn of_refusal(subject: Subject<'_>, refusal: &str) -> Diagnosis {
         );
     }
     if refusal.contains("violates PodSecurity") {
-        let patch = r#"{"spec":{"securityProfile":"restricted"}}"#;
+        let patch = match subject.kind {
+            crd::Kind::AppDeploy => r#"{"spec":{"securityProfile":"restricted"}}"#,
+            crd::Kind::PodSet => r#"{"spec":{"template":{"securityProfile":"restricted"}}}"#,
+        };
         return said(
             Reason::PodSecurity,
             &format!("the namespace refuses the pods: {detail}"),
@@ -243,14 +249,17 @@ fn of_refusal(subject: Subject<'_>, refusal: &str) -> Diagnosis {
             )),
         );
     }
+    let next = match subject.kind {
+        crd::Kind::AppDeploy => format!(
+            "kubectl describe replicaset -n {namespace} -l {}",
+            subject.kind.pod_selector(subject.name)
+        ),
+        crd::Kind::PodSet => edit(subject),
+    };
     said(
         Reason::PodsRefused,
         &format!("pods can't be created: {detail}"),
-        Some(format!(
-            "kubectl describe replicaset -n {namespace} -l {}={}",
-            crd::label::APP,
-            subject.name
-        )),
+        Some(next),
     )
 }
 

@@ -17,6 +17,7 @@ pub mod failure;
 pub mod observed;
 pub mod plan;
 pub mod pod;
+pub mod podset;
 mod quantity;
 pub mod reason;
 pub mod status;

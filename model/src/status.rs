@@ -64,8 +64,26 @@ pub fn status(
             message: found.message.clone(),
             next: found.next.clone(),
         }),
-        conditions: Conditions { app, now }.of(&found, exposed(valid, observed)),
+        conditions: conditions(app, &found, exposed(valid, observed), now),
     }
+}
+
+fn conditions(
+    app: &AppDeploy,
+    found: &Diagnosis,
+    exposed: Option<(bool, &'static str, String)>,
+    now: Timestamp,
+) -> Vec<Condition> {
+    let make = Conditions {
+        before: app.status.as_ref().map_or(&[], |status| &status.conditions),
+        generation: app.metadata.generation,
+        now,
+    };
+    let mut conditions = make.of(found);
+    if let (Some((is, reason, message)), false) = (exposed, found.reason == Reason::Deleting) {
+        conditions.push(make.one(condition::EXPOSED, is, reason, &message));
+    }
+    conditions
 }
 
 /// Returns how long it takes until the clock alone makes [`status`] say something else: a container that had
@@ -122,38 +140,35 @@ fn exposed(valid: Option<&Valid<'_>>, observed: &Observed) -> Option<(bool, &'st
 }
 
 /// Makes conditions, each with the time of its last change.
-struct Conditions<'a> {
-    app: &'a AppDeploy,
-    now: Timestamp,
+pub(crate) struct Conditions<'a> {
+    /// The conditions as they are stored.
+    pub before: &'a [Condition],
+    /// The generation that they are about.
+    pub generation: Option<i64>,
+    /// The time.
+    pub now: Timestamp,
 }
 
 impl Conditions<'_> {
-    fn of(&self, found: &Diagnosis, exposed: Option<(bool, &'static str, String)>) -> Vec<Condition> {
+    /// Makes those that every kind has.
+    pub fn of(&self, found: &Diagnosis) -> Vec<Condition> {
         let Diagnosis { reason, message, .. } = found;
         let stalled = reason.is_stalled();
         let reconciling = !stalled && !reason.is_ready();
-        let mut conditions = vec![self.make(condition::READY, reason.is_ready(), reason.as_str(), message)];
+        let mut conditions = vec![self.one(condition::READY, reason.is_ready(), reason.as_str(), message)];
         if reconciling {
-            conditions.push(self.make(condition::RECONCILING, true, reason.as_str(), message));
+            conditions.push(self.one(condition::RECONCILING, true, reason.as_str(), message));
         }
         if stalled {
-            conditions.push(self.make(condition::STALLED, true, reason.as_str(), message));
-        }
-        if let (Some((is, reason, message)), false) = (exposed, *reason == Reason::Deleting) {
-            conditions.push(self.make(condition::EXPOSED, is, reason, &message));
+            conditions.push(self.one(condition::STALLED, true, reason.as_str(), message));
         }
         conditions
     }
 
-    fn make(&self, type_: &str, is: bool, reason: &str, message: &str) -> Condition {
+    /// Makes one.
+    pub fn one(&self, type_: &str, is: bool, reason: &str, message: &str) -> Condition {
         let status = if is { "True" } else { "False" };
-        let before = self
-            .app
-            .status
-            .iter()
-            .flat_map(|status| &status.conditions)
-            .find(|c| c.type_ == type_);
-        let since = match before {
+        let since = match self.before.iter().find(|c| c.type_ == type_) {
             Some(before) if before.status == status => before.last_transition_time.clone(),
             // Whole seconds, as they are stored: a fraction would make the status differ from itself.
             _ => Time(Timestamp::from_second(self.now.as_second()).unwrap_or(self.now)),
@@ -164,7 +179,7 @@ impl Conditions<'_> {
             reason: reason.to_owned(),
             message: message.to_owned(),
             last_transition_time: since,
-            observed_generation: self.app.metadata.generation,
+            observed_generation: self.generation,
         }
     }
 }

@@ -81,28 +81,10 @@ pub fn validate(app: &AppDeploy) -> Result<Valid<'_>, Invalid> {
              and '-', starting with a letter"
         ));
     }
-    if spec.pod.image.is_empty() || spec.pod.image.contains(char::is_whitespace) {
-        problems.push(format!(
-            "spec.image: {:?} is no image; write it like nginx or ghcr.io/acme/shop:1.4",
-            spec.pod.image
-        ));
-    }
     if spec.replicas < 0 {
         problems.push(format!("spec.replicas: {} is less than 0", spec.replicas));
     }
-    for (field, port) in [
-        ("spec.port", spec.pod.port),
-        ("spec.healthCheck.port", health_port(spec)),
-    ] {
-        if let Some(port) = port
-            && !(1..=65535).contains(&port)
-        {
-            problems.push(format!("{field}: {port} is no port; use 1 to 65535"));
-        }
-    }
-    if spec.pod.health_check.is_some() && spec.pod.port.or(health_port(spec)).is_none() {
-        problems.push("spec.healthCheck: needs a port to ask; set spec.port or spec.healthCheck.port".into());
-    }
+    pod_problems("spec", &spec.pod, &mut problems);
     let route = spec.pod.port.map(|port| Route {
         port,
         ingress: ingress_route(spec, &name, &namespace, &mut problems),
@@ -122,8 +104,27 @@ pub fn validate(app: &AppDeploy) -> Result<Valid<'_>, Invalid> {
     })
 }
 
-fn health_port(spec: &AppDeploySpec) -> Option<i32> {
-    spec.pod.health_check.as_ref()?.port
+/// Checks what is said about the pods, which stands in the field `at`.
+pub(crate) fn pod_problems(at: &str, pod: &PodFields, problems: &mut Vec<String>) {
+    if pod.image.is_empty() || pod.image.contains(char::is_whitespace) {
+        problems.push(format!(
+            "{at}.image: {:?} is no image; write it like nginx or ghcr.io/acme/shop:1.4",
+            pod.image
+        ));
+    }
+    let health_port = pod.health_check.as_ref().and_then(|check| check.port);
+    for (field, port) in [("port", pod.port), ("healthCheck.port", health_port)] {
+        if let Some(port) = port
+            && !(1..=65535).contains(&port)
+        {
+            problems.push(format!("{at}.{field}: {port} is no port; use 1 to 65535"));
+        }
+    }
+    if pod.health_check.is_some() && pod.port.or(health_port).is_none() {
+        problems.push(format!(
+            "{at}.healthCheck: needs a port to ask; set {at}.port or {at}.healthCheck.port"
+        ));
+    }
 }
 
 fn ingress_route(
@@ -155,7 +156,7 @@ fn ingress_route(
 }
 
 /// A name that serves as DNS label of a host and as name of a Service (which must start with a letter).
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     name.len() <= MAX_NAME && name.starts_with(|c: char| c.is_ascii_lowercase()) && is_label(name)
 }
 
@@ -229,8 +230,8 @@ mod tests {
             fields,
             [
                 "metadata.name",
-                "spec.image",
                 "spec.replicas",
+                "spec.image",
                 "spec.port",
                 "spec.host",
                 "spec.path"

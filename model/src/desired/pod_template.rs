@@ -19,7 +19,6 @@ use crate::Valid;
 const STARTUP_PERIOD: i32 = 2;
 
 pub(super) fn render(app: &Valid<'_>) -> PodTemplateSpec {
-    let restricted = app.pod.security_profile == SecurityProfile::Restricted;
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(labels(&app.name)),
@@ -29,25 +28,31 @@ pub(super) fn render(app: &Valid<'_>) -> PodTemplateSpec {
                 .map(|time| BTreeMap::from([(annotation::RESTARTED_AT.to_owned(), time.clone())])),
             ..ObjectMeta::default()
         }),
-        spec: Some(PodSpec {
-            // An application that does not talk to the API server needs no key to it; the environment
-            // variables of every Service of the namespace are of no use to anybody.
-            automount_service_account_token: Some(false),
-            enable_service_links: Some(false),
-            security_context: Some(PodSecurityContext {
-                run_as_non_root: restricted.then_some(true),
-                seccomp_profile: Some(SeccompProfile {
-                    type_: "RuntimeDefault".into(),
-                    localhost_profile: None,
-                }),
-                ..PodSecurityContext::default()
+        spec: Some(pod_spec(app.pod)),
+    }
+}
+
+/// Renders what runs in a pod, for every kind that makes pods.
+pub(crate) fn pod_spec(pod: &PodFields) -> PodSpec {
+    let restricted = pod.security_profile == SecurityProfile::Restricted;
+    PodSpec {
+        // An application that does not talk to the API server needs no key to it; the environment variables of
+        // every Service of the namespace are of no use to anybody.
+        automount_service_account_token: Some(false),
+        enable_service_links: Some(false),
+        security_context: Some(PodSecurityContext {
+            run_as_non_root: restricted.then_some(true),
+            seccomp_profile: Some(SeccompProfile {
+                type_: "RuntimeDefault".into(),
+                localhost_profile: None,
             }),
-            image_pull_secrets: some_list(&app.pod.image_pull_secrets, |secret| core::LocalObjectReference {
-                name: secret.name.clone(),
-            }),
-            containers: vec![container(app.pod, restricted)],
-            ..PodSpec::default()
+            ..PodSecurityContext::default()
         }),
+        image_pull_secrets: some_list(&pod.image_pull_secrets, |secret| core::LocalObjectReference {
+            name: secret.name.clone(),
+        }),
+        containers: vec![container(pod, restricted)],
+        ..PodSpec::default()
     }
 }
 

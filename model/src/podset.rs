@@ -1,0 +1,25 @@
+//! What a PodSet *means*: which pod to create, delete, update, adopt or let go next.
+//!
+//! ```text
+//! Wanted::of -> next_step -> (perform) -> status
+//!   SetPod  ------^                        ^--- SetPod, PodState
+//! ```
+//!
+//! [`next_step`] is the whole decision. The operator runs it, property tests drive it until it settles, and a
+//! model checker runs it in two operators at once, with caches that lag, crashes and lost answers: the very
+//! same function (docs/adr/0009).
+
+mod object;
+mod pod;
+mod rank;
+mod slot;
+mod status;
+mod step;
+mod wanted;
+
+pub use object::{adopted, pod, released, updated};
+pub use pod::{Controller, Phase, SetPod};
+pub use slot::Taken;
+pub use status::{Hindrance, Knowledge, Verb, changes_in, status};
+pub use step::{Creation, PodRef, Removal, Seen, Step, Update, Why, looks_again_at, next_step};
+pub use wanted::Wanted;

@@ -1,0 +1,114 @@
+//! The pods of a PodSet as Kubernetes objects, and the patches that change them.
+
+use std::collections::BTreeMap;
+
+use crd::{PodSet, annotation, label};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+
+use super::{Creation, PodRef, Update, Wanted};
+use crate::desired::{CONTAINER, pod_spec};
+
+/// Renders a pod. Its annotations say what it was made from.
+#[must_use]
+pub fn pod(set: &PodSet, wanted: &Wanted, creation: &Creation) -> Value {
+    let annotations = [
+        (annotation::TEMPLATE_HASH, Some(&wanted.template)),
+        (annotation::SHAPE_HASH, Some(&wanted.shape)),
+        (annotation::REPLACES, creation.replaces.as_ref()),
+    ];
+    let labels = [
+        (label::PODSET, &*wanted.name),
+        (label::MANAGED_BY, label::MANAGED_BY_VALUE),
+        (label::NAME, &*wanted.name),
+    ];
+    let annotations: BTreeMap<_, _> = annotations
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?.clone())))
+        .collect();
+    let pod = Pod {
+        metadata: ObjectMeta {
+            name: Some(wanted.pod_name(creation.slot)),
+            namespace: set.namespace(),
+            labels: Some(labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into()),
+            annotations: Some(annotations),
+            owner_references: Some(vec![controller(wanted)]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(pod_spec(&set.spec.template)),
+        status: None,
+    };
+    // A typed object always serialises: its keys are text.
+    serde_json::to_value(pod).unwrap_or_default()
+}
+
+/// Makes the strategic merge patch that takes a pod in. A pod that does not say what it was made from counts as
+/// made from the current template: whoever gave it the label wants it as it is.
+#[must_use]
+pub fn adopted(wanted: &Wanted, uid: &str, says_its_template: bool) -> Value {
+    let mut metadata = json!({"uid": uid, "ownerReferences": [controller(wanted)]});
+    if !says_its_template {
+        metadata["annotations"] = json!({
+            annotation::TEMPLATE_HASH: wanted.template, annotation::SHAPE_HASH: wanted.shape,
+        });
+    }
+    json!({"metadata": metadata})
+}
+
+/// Makes the strategic merge patch that lets a pod go. It says from whom, because it still has a name of ours.
+#[must_use]
+pub fn released(wanted: &Wanted, pod: &PodRef) -> Value {
+    json!({"metadata": {
+        "uid": pod.uid,
+        "annotations": {annotation::RELEASED_FROM: wanted.uid},
+        "ownerReferences": [{"$patch": "delete", "uid": wanted.uid}],
+    }})
+}
+
+/// Makes the strategic merge patch that changes the image of a pod.
+#[must_use]
+pub fn updated(set: &PodSet, wanted: &Wanted, update: &Update) -> Value {
+    json!({
+        "metadata": {
+            "uid": update.pod.uid,
+            "annotations": {
+                annotation::TEMPLATE_HASH: wanted.template,
+                annotation::UPDATED_FROM: update.container,
+            },
+        },
+        "spec": {"containers": [{"name": CONTAINER, "image": set.spec.template.image}]},
+    })
+}
+
+fn controller(wanted: &Wanted) -> OwnerReference {
+    OwnerReference {
+        api_version: format!("{}/{}", crd::GROUP, crd::VERSION),
+        kind: crd::Kind::PodSet.as_str().to_owned(),
+        name: wanted.name.clone(),
+        uid: wanted.uid.clone(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_is_rendered_with_what_it_was_made_from() {
+        let set: PodSet = serde_json::from_value(json!({
+            "apiVersion": "appdeploy.dev/v1alpha1", "kind": "PodSet",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "u1"},
+            "spec": {"template": {"image": "nginx:1.27", "port": 80}},
+        }))
+        .unwrap();
+        let creation = Creation {
+            slot: 3,
+            replaces: Some("p1".into()),
+        };
+        insta::assert_json_snapshot!(pod(&set, &Wanted::of(&set).unwrap(), &creation));
+    }
+}

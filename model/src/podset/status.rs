@@ -1,0 +1,246 @@
+//! The status of a PodSet, written on every outcome.
+
+use std::time::Duration;
+
+use crd::status::condition;
+use crd::{Cause, PodSet, PodSetStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt as _;
+
+use super::slot::Slots;
+use super::step::{Active, looks_again_at};
+use super::{Seen, SetPod, Wanted};
+use crate::Failure;
+use crate::diagnose::{Diagnosis, Reason, Subject, diagnose_pod, fill_in_keys, of_failure, said};
+use crate::pod::PodState;
+use crate::status::Conditions;
+
+/// What is known of a PodSet's pods.
+#[derive(Clone, Copy, Debug)]
+pub struct Knowledge<'a> {
+    /// What decides about them.
+    pub seen: Seen<'a>,
+    /// What they say about themselves.
+    pub states: &'a [PodState],
+}
+
+/// What was tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// To create a pod.
+    Create,
+    /// To delete a pod.
+    Delete,
+    /// Anything else.
+    Other,
+}
+
+/// Something that was tried and failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hindrance {
+    /// What was tried.
+    pub verb: Verb,
+    /// Why it failed.
+    pub failure: Failure,
+}
+
+impl From<Failure> for Hindrance {
+    fn from(failure: Failure) -> Self {
+        Self {
+            verb: Verb::Other,
+            failure,
+        }
+    }
+}
+
+/// Says how a PodSet is.
+///
+/// Of the status that `set` has, only the times at which conditions last changed are kept. Two calls that differ in
+/// nothing but `now` give the same status, until [`changes_in`] has passed.
+#[must_use]
+pub fn status(
+    set: &PodSet,
+    wanted: Option<&Wanted>,
+    known: Knowledge<'_>,
+    hindrances: &[Hindrance],
+    now: Timestamp,
+) -> PodSetStatus {
+    let name = set.name_any();
+    let subject = Subject {
+        kind: crd::Kind::PodSet,
+        name: &name,
+        namespace: set.metadata.namespace.as_deref().unwrap_or_default(),
+        deleting: set.metadata.deletion_timestamp.is_some(),
+        now: known.seen.now,
+        needs_address: false,
+    };
+    let outlook = wanted.map(|wanted| Outlook::of(wanted, known));
+    let found = diagnose(subject, set, outlook.as_ref(), hindrances);
+    let seen = outlook.as_ref();
+    PodSetStatus {
+        observed_generation: set.metadata.generation,
+        replicas: Some(number(seen.map(|outlook| outlook.active.pods.len()))),
+        ready_replicas: Some(number(seen.map(Outlook::ready))),
+        available_replicas: Some(number(seen.map(Outlook::available))),
+        updated_replicas: Some(number(seen.map(Outlook::updated))),
+        terminating_replicas: Some(number(seen.map(Outlook::terminating))),
+        pod_names: outlook.as_ref().map(Outlook::names).unwrap_or_default(),
+        selector: Some(crd::Kind::PodSet.pod_selector(&name)),
+        cause: (!found.reason.is_ready() && !found.reason.is_progress()).then(|| Cause {
+            reason: found.reason.as_str().to_owned(),
+            message: found.message.clone(),
+            next: found.next.clone(),
+        }),
+        conditions: conditions(set, &found, hindrances, now),
+    }
+}
+
+/// Returns how long it takes until the clock alone makes [`super::next_step`] or [`status`] say something else.
+#[must_use]
+pub fn changes_in(wanted: &Wanted, known: Knowledge<'_>) -> Option<Duration> {
+    let now = known.seen.now;
+    let states = known.states.iter().filter_map(|state| state.changes_at(now));
+    let at = states.chain(looks_again_at(wanted, known.seen)).min()?;
+    Some(Duration::from_secs(at.abs_diff(now)))
+}
+
+fn conditions(set: &PodSet, found: &Diagnosis, hindrances: &[Hindrance], now: Timestamp) -> Vec<Condition> {
+    let make = Conditions {
+        before: set.status.as_ref().map_or(&[], |status| &status.conditions),
+        generation: set.metadata.generation,
+        now,
+    };
+    let mut conditions = make.of(found);
+    let failed = hindrances.iter().find_map(|hindrance| match hindrance.verb {
+        Verb::Create => Some(("FailedCreate", &hindrance.failure)),
+        Verb::Delete => Some(("FailedDelete", &hindrance.failure)),
+        Verb::Other => None,
+    });
+    if let Some((reason, failure)) = failed {
+        conditions.push(make.one(condition::REPLICA_FAILURE, true, reason, &failure.to_string()));
+    }
+    conditions
+}
+
+/// The pods in numbers and names.
+struct Outlook<'a> {
+    wanted: &'a Wanted,
+    known: Knowledge<'a>,
+    active: Active<'a>,
+}
+
+impl<'a> Outlook<'a> {
+    fn of(wanted: &'a Wanted, known: Knowledge<'a>) -> Self {
+        Self {
+            wanted,
+            known,
+            active: Active::of(wanted, known.seen),
+        }
+    }
+
+    fn count(&self, is: impl Fn(&SetPod) -> bool) -> usize {
+        self.active.pods.iter().filter(|pod| is(pod)).count()
+    }
+
+    fn ready(&self) -> usize {
+        self.count(|pod| pod.ready_since.is_some())
+    }
+
+    fn available(&self) -> usize {
+        self.count(|pod| pod.is_available(self.wanted, self.known.seen.now))
+    }
+
+    fn updated(&self) -> usize {
+        self.count(|pod| pod.is_updated(self.wanted) && !pod.is_updating())
+    }
+
+    fn terminating(&self) -> usize {
+        let ours = self.known.seen.pods.iter().filter(|pod| pod.belongs_to(self.wanted));
+        ours.filter(|pod| pod.deleting).count()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut pods: Vec<&SetPod> = self.active.pods.clone();
+        // As a person counts: web-2 before web-10.
+        pods.sort_by_key(|pod| (self.wanted.slot_of(&pod.name).unwrap_or(u16::MAX), &pod.name));
+        pods.into_iter().map(|pod| pod.name.clone()).collect()
+    }
+
+    /// Returns what the pods say that keeps them from working: those of the current template first.
+    fn trouble(&self, now: i64) -> Option<crate::pod::Trouble> {
+        let ours = self
+            .known
+            .seen
+            .pods
+            .iter()
+            .filter(|pod| pod.belongs_to(self.wanted) && !pod.deleting);
+        ours.filter_map(|pod| {
+            let state = self.known.states.iter().find(|state| state.name == pod.name)?;
+            Some((pod.is_updated(self.wanted), state.trouble_at(now)?))
+        })
+        .min_by_key(|(updated, trouble)| (!updated, !trouble.reason.is_stalled(), trouble.reason.as_str()))
+        .map(|(_, trouble)| trouble)
+    }
+
+    fn progress(&self, slots: &Slots) -> String {
+        let wanted = self.wanted.replicas;
+        if let Some((chosen, heir)) = self.active.replacement() {
+            return match heir {
+                Some(heir) => format!("replacing {}: {} is starting", chosen.name, heir.name),
+                None => format!("replacing {}", chosen.name),
+            };
+        }
+        if self.updated() < self.active.pods.len() {
+            let in_place = |pod: &SetPod| pod.can_be_updated(self.wanted) || pod.is_updated(self.wanted);
+            let (how, what) = if self.active.pods.iter().all(|pod| in_place(pod)) {
+                ("updating in place", "image")
+            } else {
+                ("replacing the pods", "template")
+            };
+            return format!("{how}: {} of {wanted} pods run the new {what}", self.updated());
+        }
+        let ready = format!("{} of {wanted} pods are ready", self.ready().min(wanted));
+        match slots.ending.first() {
+            Some(name) => format!("{ready}; {name} has to end before its successor can have its name"),
+            None if self.ready() >= wanted => format!("{ready}, {} for long enough", self.available().min(wanted)),
+            None => ready,
+        }
+    }
+}
+
+fn diagnose(subject: Subject<'_>, set: &PodSet, outlook: Option<&Outlook<'_>>, hindrances: &[Hindrance]) -> Diagnosis {
+    if subject.deleting {
+        return said(Reason::Deleting, "it is being deleted, with its pods", None);
+    }
+    if let Some(hindrance) = hindrances.first() {
+        return of_failure(subject, &hindrance.failure);
+    }
+    let Some(outlook) = outlook else {
+        return said(Reason::Progressing, "the pods are being created", None);
+    };
+    let slots = outlook.active.slots();
+    if let Some(conflict) = slots.conflicts.first() {
+        return of_failure(subject, conflict);
+    }
+    if let Some(trouble) = outlook.trouble(subject.now) {
+        let mut found = diagnose_pod(subject, &trouble);
+        found.next = found.next.map(|next| fill_in_keys(next, &set.spec.template, &trouble));
+        return found;
+    }
+    let wanted = outlook.wanted.replicas;
+    let all = |count: usize| count == wanted;
+    let settled = all(outlook.active.pods.len()) && all(outlook.available()) && all(outlook.updated());
+    if !settled || outlook.active.replacement().is_some() {
+        return said(Reason::Progressing, &outlook.progress(&slots), None);
+    }
+    match wanted {
+        0 => said(Reason::ScaledToZero, "scaled to zero", None),
+        1 => said(Reason::Available, "1 pod is ready", None),
+        wanted => said(Reason::Available, &format!("{wanted} pods are ready"), None),
+    }
+}
+
+fn number(count: Option<usize>) -> i32 {
+    count.map_or(0, |count| i32::try_from(count).unwrap_or(i32::MAX))
+}

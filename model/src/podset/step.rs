@@ -1,0 +1,298 @@
+//! The decision: from what is wanted and what is there to the next thing to do.
+
+use std::collections::BTreeMap;
+
+use super::slot::{Slots, choose};
+use super::{SetPod, Taken, Wanted, rank};
+
+/// A pod that fails at once would be made anew at once, for ever. One that has ended is replaced when it is this
+/// old, in seconds.
+const SHORTEST_LIFE: i64 = 5;
+
+/// What is known when a decision is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// All pods that carry the set's label or a reference to it, own writes included.
+    pub pods: &'a [SetPod],
+    /// The names that creates have found taken.
+    pub taken: &'a BTreeMap<u16, Taken>,
+    /// How many pods may be created at a time. It starts at one and doubles with each success: where creating
+    /// one fails, creating a hundred would fail a hundred times.
+    pub pace: usize,
+    /// The time, in seconds since 1970.
+    pub now: i64,
+}
+
+/// One pod, and no other of its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodRef {
+    /// Its name.
+    pub name: String,
+    /// Its identity, which every write carries as a precondition.
+    pub uid: String,
+}
+
+/// What to do next. What stands in one step is independent of each other and may be done at the same time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Let go pods that have lost the label.
+    Release(Vec<PodRef>),
+    /// Take in pods that have the label and no controller, if the set is still there when asked for anew.
+    Adopt(Vec<PodRef>),
+    /// Create pods.
+    Create(Vec<Creation>),
+    /// Delete pods.
+    Delete(Vec<Removal>),
+    /// Change the image of pods.
+    Update(Vec<Update>),
+    /// Nothing, until something changes or [`looks_again_at`].
+    Settled,
+}
+
+/// A pod to create.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Creation {
+    /// Its slot.
+    pub slot: u16,
+    /// The pod whose place it shall take.
+    pub replaces: Option<String>,
+}
+
+/// A pod to delete.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Removal {
+    /// The pod.
+    pub pod: PodRef,
+    /// Why it goes.
+    pub why: Why,
+}
+
+/// Why a pod is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Why {
+    /// There are more than are wanted.
+    Surplus,
+    /// It has ended for good, and its name is needed.
+    Finished,
+    /// It runs an older template.
+    Outdated,
+    /// A person wants another in its place, and the other one is available.
+    Replaced,
+}
+
+/// A pod whose image to change.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Update {
+    /// The pod.
+    pub pod: PodRef,
+    /// The container that runs now, to see when another does.
+    pub container: String,
+}
+
+/// Decides what to do next. The same arguments give the same step; doing it and asking again comes to
+/// [`Step::Settled`] after finitely many steps.
+#[must_use]
+pub fn next_step(set: &Wanted, seen: Seen<'_>) -> Step {
+    if set.deleting {
+        return Step::Settled;
+    }
+    let active = Active::of(set, seen);
+    strangers(set, seen)
+        .or_else(|| finished(set, seen))
+        .or_else(|| active.surplus())
+        .or_else(|| active.missing())
+        .or_else(|| active.replaced())
+        .or_else(|| active.outdated())
+        .unwrap_or(Step::Settled)
+}
+
+/// Returns when, by the clock alone, [`next_step`] or the number of available pods may be another: a time in seconds
+/// since 1970, later than `now`.
+#[must_use]
+pub fn looks_again_at(set: &Wanted, seen: Seen<'_>) -> Option<i64> {
+    let ours = || seen.pods.iter().filter(|pod| pod.belongs_to(set) && !pod.deleting);
+    let available = ours()
+        .filter(|pod| pod.is_active())
+        .filter_map(|pod| pod.available_at(set));
+    let finished = ours()
+        .filter(|pod| !pod.is_active())
+        .map(|pod| pod.created + SHORTEST_LIFE);
+    available.chain(finished).filter(|at| *at > seen.now).min()
+}
+
+/// Pods that have become ours or have ceased to be.
+fn strangers(set: &Wanted, seen: Seen<'_>) -> Option<Step> {
+    let refs = |of: &dyn Fn(&&SetPod) -> bool| -> Vec<PodRef> { seen.pods.iter().filter(of).map(PodRef::of).collect() };
+    let lost = refs(&|pod| pod.is_controlled_by(set) && !pod.is_selected_by(set) && !pod.deleting);
+    if !lost.is_empty() {
+        return Some(Step::Release(lost));
+    }
+    let found = refs(&|pod| pod.controller.is_none() && pod.is_selected_by(set) && pod.is_active());
+    (!found.is_empty()).then_some(Step::Adopt(found))
+}
+
+/// Pods that have ended for good and hold a name.
+fn finished(set: &Wanted, seen: Seen<'_>) -> Option<Step> {
+    let ended = seen.pods.iter().filter(|pod| {
+        let old = pod.created + SHORTEST_LIFE <= seen.now;
+        pod.belongs_to(set) && !pod.deleting && !pod.is_active() && old
+    });
+    deletion(ended, Why::Finished)
+}
+
+fn deletion<'a>(pods: impl IntoIterator<Item = &'a SetPod>, why: Why) -> Option<Step> {
+    let removals: Vec<Removal> = pods
+        .into_iter()
+        .map(|pod| Removal {
+            pod: PodRef::of(pod),
+            why,
+        })
+        .collect();
+    (!removals.is_empty()).then_some(Step::Delete(removals))
+}
+
+/// The pods that count, the first to give up first.
+pub(super) struct Active<'a> {
+    set: &'a Wanted,
+    seen: Seen<'a>,
+    pub pods: Vec<&'a SetPod>,
+}
+
+impl<'a> Active<'a> {
+    pub fn of(set: &'a Wanted, seen: Seen<'a>) -> Self {
+        let mut pods: Vec<_> = seen
+            .pods
+            .iter()
+            .filter(|pod| pod.belongs_to(set) && pod.is_active())
+            .collect();
+        rank::sort(&mut pods, set, seen.now);
+        Self { set, seen, pods }
+    }
+
+    /// Returns the pods that a person wants others for.
+    fn chosen(&self) -> impl Iterator<Item = &'a SetPod> + '_ {
+        self.pods.iter().copied().filter(|pod| self.is_chosen(pod))
+    }
+
+    fn is_chosen(&self, pod: &SetPod) -> bool {
+        self.set.replace.contains(&pod.name)
+    }
+
+    /// Returns the pod that takes the place of this one.
+    fn successor(&self, of: &SetPod) -> Option<&'a SetPod> {
+        self.pods
+            .iter()
+            .copied()
+            .find(|pod| pod.replaces.as_deref() == Some(&*of.uid) && !self.is_chosen(pod))
+    }
+
+    /// Returns how many pods there shall be: one more from when a chosen pod is to get a successor until it has made
+    /// room for it.
+    fn target(&self) -> usize {
+        let replicas = self.set.replicas;
+        let replacing = self.chosen().any(|pod| self.successor(pod).is_some());
+        // Where there is one too many already, that one goes first: else a person who adds a pod by hand while
+        // another is replaced would end with one more for good.
+        let beginning = self.chosen().next().is_some() && self.pods.len() <= replicas;
+        replicas + usize::from(replicas > 0 && (replacing || beginning))
+    }
+
+    /// Returns which pod is being replaced, and by which.
+    pub fn replacement(&self) -> Option<(&'a SetPod, Option<&'a SetPod>)> {
+        let pairs = || self.chosen().map(|pod| (pod, self.successor(pod)));
+        pairs()
+            .find(|(_, successor)| successor.is_some())
+            .or_else(|| pairs().next())
+    }
+
+    /// Returns what becomes of the pods that are missing.
+    pub fn slots(&self) -> Slots {
+        let missing = self.target().saturating_sub(self.pods.len());
+        choose(self.set, self.seen.pods, self.seen.taken, missing)
+    }
+
+    fn surplus(&self) -> Option<Step> {
+        let count = self.pods.len().checked_sub(self.target()).filter(|count| *count > 0)?;
+        // Of those that are equally far, rather one that was chosen to go, and rather not the one that is to follow it.
+        let mut order = self.pods.clone();
+        if self.chosen().next().is_some() {
+            let successors: Vec<_> = self.chosen().filter_map(|chosen| self.successor(chosen)).collect();
+            order.sort_by_cached_key(|pod| {
+                (
+                    successors.contains(pod),
+                    pod.ready_since.is_some(),
+                    !self.is_chosen(pod),
+                )
+            });
+        }
+        deletion(order.into_iter().take(count), Why::Surplus)
+    }
+
+    fn missing(&self) -> Option<Step> {
+        let missing = self.target().saturating_sub(self.pods.len());
+        let Slots { free, .. } = self.slots();
+        let mut chosen = self.chosen().filter(|_| self.target() > self.set.replicas);
+        // One at a time, so at most one successor.
+        let mut heir = chosen.find(|_| !self.chosen().any(|pod| self.successor(pod).is_some()));
+        // The place of the successor is the last to be filled: what is missing comes first.
+        let fill = missing.saturating_sub(usize::from(heir.is_some()));
+        let creations: Vec<Creation> = free
+            .into_iter()
+            .enumerate()
+            .take(self.seen.pace.max(1))
+            .map(|(at, slot)| Creation {
+                slot,
+                replaces: (at >= fill).then(|| heir.take()).flatten().map(|pod| pod.uid.clone()),
+            })
+            .collect();
+        (!creations.is_empty()).then_some(Step::Create(creations))
+    }
+
+    fn replaced(&self) -> Option<Step> {
+        let is_available = |pod: &SetPod| pod.is_available(self.set, self.seen.now);
+        let done = self.chosen().find(|pod| self.successor(pod).is_some_and(is_available));
+        deletion(done, Why::Replaced)
+    }
+
+    fn outdated(&self) -> Option<Step> {
+        let is_available = |pod: &SetPod| pod.is_available(self.set, self.seen.now);
+        let available = self.pods.iter().filter(|pod| is_available(pod)).count();
+        let unavailable = self.set.replicas.saturating_sub(available);
+        // Those that don't serve anyway cost nothing; of the others, as many as may be missed.
+        let spare = self.set.max_unavailable.saturating_sub(unavailable);
+        let (serving, idle): (Vec<&SetPod>, Vec<&SetPod>) = self
+            .pods
+            .iter()
+            .filter(|pod| !pod.is_updated(self.set))
+            .partition(|pod| is_available(pod));
+        let turn = if idle.is_empty() {
+            serving.into_iter().take(spare).collect()
+        } else {
+            idle
+        };
+        let (in_place, anew): (Vec<&SetPod>, Vec<&SetPod>) =
+            turn.into_iter().partition(|pod| pod.can_be_updated(self.set));
+        if in_place.is_empty() {
+            return deletion(anew, Why::Outdated);
+        }
+        Some(Step::Update(in_place.into_iter().map(Update::of).collect()))
+    }
+}
+
+impl PodRef {
+    pub(super) fn of(pod: &SetPod) -> Self {
+        Self {
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+        }
+    }
+}
+
+impl Update {
+    fn of(pod: &SetPod) -> Self {
+        Self {
+            pod: PodRef::of(pod),
+            container: pod.container.clone().unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Parse once, then trust: from a PodSet as it was stored to what [`super::next_step`] decides by.
+
+use std::collections::BTreeSet;
+
+use crd::{PodFields, PodSet, annotation};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::ResourceExt as _;
+use serde_json::json;
+
+use crate::Digest;
+use crate::valid::{Invalid, MAX_NAME, is_name, pod_problems};
+
+/// A PodSet as it is wanted: what decides about its pods, and nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Wanted {
+    /// Its name: the pods are called `<name>-<slot>`.
+    pub name: String,
+    /// Its identity: a pod whose controller has another one is not its own.
+    pub uid: String,
+    /// It is being deleted: its pods are the garbage collector's, or nobody's.
+    pub deleting: bool,
+    /// How many pods.
+    pub replicas: usize,
+    /// How long a pod must have been ready to count as available, in seconds.
+    pub min_ready: i64,
+    /// How many pods may be unavailable while a change of the template is rolled out. At least 1.
+    pub max_unavailable: usize,
+    /// Names of pods to replace. No new pod gets one of them.
+    pub replace: BTreeSet<String>,
+    /// What a pod carries that runs the current template.
+    pub template: String,
+    /// What a pod carries that can be brought to the current template by a change of its image.
+    pub shape: String,
+}
+
+impl Wanted {
+    /// Checks a PodSet and spells out what it leaves to defaults.
+    ///
+    /// # Errors
+    /// Says of each field what is wrong and what to write instead.
+    pub fn of(set: &PodSet) -> Result<Self, Invalid> {
+        let (name, spec) = (set.name_any(), &set.spec);
+        let mut problems = Vec::new();
+        if !is_name(&name) {
+            problems.push(format!(
+                "metadata.name: {name:?} is no name for a pod set; use at most {MAX_NAME} lower-case letters, digits \
+                 and '-', starting with a letter"
+            ));
+        }
+        let replicas = usize::try_from(spec.replicas).unwrap_or_else(|_| {
+            problems.push(format!("spec.replicas: {} is less than 0", spec.replicas));
+            0
+        });
+        let max_unavailable = max_unavailable(spec.max_unavailable.as_ref(), replicas).unwrap_or_else(|written| {
+            problems.push(format!(
+                "spec.maxUnavailable: {written:?} is neither a number nor a percentage; write it like 2 or 25%"
+            ));
+            1
+        });
+        pod_problems("spec.template", &spec.template, &mut problems);
+        if !problems.is_empty() {
+            return Err(Invalid(problems));
+        }
+        let restarted_at = set.annotations().get(annotation::RESTARTED_AT);
+        let shape = PodFields {
+            image: String::new(),
+            ..spec.template.clone()
+        };
+        Ok(Self {
+            name,
+            uid: set.uid().unwrap_or_default(),
+            deleting: set.metadata.deletion_timestamp.is_some(),
+            replicas,
+            min_ready: spec.min_ready_seconds.into(),
+            max_unavailable,
+            replace: spec.replace_pods.iter().cloned().collect(),
+            template: hash(&spec.template, restarted_at),
+            shape: hash(&shape, restarted_at),
+        })
+    }
+
+    /// Returns the name of the pod in a slot.
+    #[must_use]
+    pub fn pod_name(&self, slot: u16) -> String {
+        format!("{}-{slot}", self.name)
+    }
+
+    /// Returns the slot of a pod by its name, if it has one of ours.
+    #[must_use]
+    pub fn slot_of(&self, pod: &str) -> Option<u16> {
+        let number = pod.strip_prefix(&self.name)?.strip_prefix('-')?;
+        let slot = number.parse().ok()?;
+        (number == u16::to_string(&slot)).then_some(slot)
+    }
+}
+
+/// Takes the hash of what the person wrote, and not of the pod that is made of it: an operator that makes another
+/// pod of the same template must not replace every pod of the cluster when it is upgraded.
+fn hash(template: &PodFields, restarted_at: Option<&String>) -> String {
+    let written = json!({"spec": {"template": template, "restartedAt": restarted_at}});
+    format!("{:016x}", Digest::of(&written).hash())
+}
+
+fn max_unavailable(written: Option<&IntOrString>, replicas: usize) -> Result<usize, String> {
+    let count = match written {
+        None => 1,
+        Some(IntOrString::Int(count)) => usize::try_from(*count).map_err(|_| count.to_string())?,
+        Some(IntOrString::String(text)) => {
+            let percent = text.strip_suffix('%').and_then(|number| number.parse::<usize>().ok());
+            let percent = percent.filter(|percent| *percent <= 100).ok_or_else(|| text.clone())?;
+            replicas * percent / 100
+        }
+    };
+    Ok(count.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn wanted(spec: Value) -> Result<Wanted, Invalid> {
+        let set: PodSet = serde_json::from_value(json!({
+            "apiVersion": "appdeploy.dev/v1alpha1", "kind": "PodSet",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "u1"}, "spec": spec,
+        }))
+        .unwrap();
+        Wanted::of(&set)
+    }
+
+    #[test]
+    fn defaults_are_spelled_out() {
+        let set = wanted(json!({})).unwrap();
+        assert_eq!((set.replicas, set.max_unavailable, set.min_ready), (1, 1, 0));
+    }
+
+    #[test]
+    fn the_image_is_part_of_the_template_and_not_of_its_shape() {
+        let of = |template: Value| wanted(json!({"template": template})).unwrap();
+        let old = of(json!({"image": "nginx:1", "port": 80}));
+        let image = of(json!({"image": "nginx:2", "port": 80}));
+        let port = of(json!({"image": "nginx:1", "port": 81}));
+        assert_ne!(old.template, image.template);
+        assert_eq!(old.shape, image.shape);
+        assert_ne!(old.shape, port.shape);
+    }
+
+    /// What is in clusters already was written with these: another hash would replace every pod.
+    #[test]
+    fn the_hashes_stay_as_they_are() {
+        let set = wanted(json!({"template": {"image": "nginx", "env": [{"name": "A", "value": "b"}]}})).unwrap();
+        insta::assert_snapshot!(format!("{} {}", set.template, set.shape));
+    }
+
+    #[test]
+    fn a_percentage_is_of_the_replicas_and_never_none() {
+        let of = |replicas: i32, max: Value| wanted(json!({"replicas": replicas, "maxUnavailable": max}));
+        assert_eq!(of(10, json!("25%")).unwrap().max_unavailable, 2);
+        assert_eq!(of(3, json!("10%")).unwrap().max_unavailable, 1);
+        assert_eq!(of(3, json!(2)).unwrap().max_unavailable, 2);
+        for bad in [json!("a"), json!("200%"), json!(-1)] {
+            assert!(of(3, bad).is_err());
+        }
+    }
+
+    #[test]
+    fn every_problem_is_told_at_once() {
+        let Invalid(problems) =
+            wanted(json!({"replicas": -1, "maxUnavailable": "x", "template": {"image": "a b", "port": 0}}))
+                .unwrap_err();
+        let fields: Vec<_> = problems.iter().map(|p| p.split(':').next().unwrap()).collect();
+        assert_eq!(
+            fields,
+            [
+                "spec.replicas",
+                "spec.maxUnavailable",
+                "spec.template.image",
+                "spec.template.port"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_slot_is_read_from_a_name_only_if_it_would_be_written_so() {
+        let set = Wanted {
+            name: "web".into(),
+            ..Wanted::default()
+        };
+        assert_eq!(set.slot_of("web-0"), Some(0));
+        assert_eq!(set.slot_of(&set.pod_name(41)), Some(41));
+        for other in ["web", "web-", "web-01", "web-+1", "web-x", "webs-1", "web-0-1"] {
+            assert_eq!(set.slot_of(other), None, "{other}");
+        }
+    }
+}
