@@ -96,6 +96,15 @@ pub fn status(
     }
 }
 
+/// Returns the names that are needed and are taken by pods of others. Nothing can be done about them but to look again.
+#[must_use]
+pub fn conflicts(wanted: &Wanted, seen: Seen<'_>) -> Vec<Failure> {
+    if wanted.deleting {
+        return Vec::new();
+    }
+    Active::of(wanted, seen).slots().conflicts
+}
+
 /// Returns how long it takes until the clock alone makes [`super::next_step`] or [`status`] say something else.
 #[must_use]
 pub fn changes_in(wanted: &Wanted, known: Knowledge<'_>) -> Option<Duration> {
