@@ -11,6 +11,8 @@ use testcluster::ControlPlane;
 use testcluster::process::Record;
 
 const PATIENCE: Duration = Duration::from_secs(30);
+/// etcd, the API server, the controller manager, the scheduler and kwok.
+const ALL_PROCESSES: usize = 5;
 
 #[test]
 fn it_is_ready_and_knows_who_asks() {
@@ -155,14 +157,14 @@ fn a_paused_api_server_answers_nothing_until_it_goes_on() {
 fn nothing_is_left_after_a_panic() {
     let (send, receive) = std::sync::mpsc::channel();
     let panicked = thread::spawn(move || {
-        let control_plane = ControlPlane::builder().controller_manager(&["*"]).start().unwrap();
+        let control_plane = ControlPlane::builder().fake_nodes(1).start().unwrap();
         send.send(left_behind(&control_plane)).unwrap();
         panic!("as a test that fails does");
     })
     .join();
     assert!(panicked.is_err());
     let (processes, folder) = receive.recv().unwrap();
-    assert_eq!(processes.len(), 3);
+    assert_eq!(processes.len(), ALL_PROCESSES);
     assert!(!processes.iter().any(Record::is_alive), "a process is left");
     assert!(!folder.exists(), "{} is left", folder.display());
 }
@@ -182,7 +184,7 @@ fn nothing_is_left_after_sigkill() {
     let announced = announced.expect("the owner ended before its control plane was up");
     let (processes, folder) = announced.split_once(" in ").unwrap();
     let processes: Vec<Record> = processes.split(',').map(|record| record.parse().unwrap()).collect();
-    assert_eq!(processes.len(), 2);
+    assert_eq!(processes.len(), ALL_PROCESSES);
     assert!(processes.iter().all(Record::is_alive));
 
     owner.kill().unwrap();
@@ -198,7 +200,7 @@ fn nothing_is_left_after_sigkill() {
 #[test]
 #[ignore = "is run, and killed, by nothing_is_left_after_sigkill"]
 fn owner_that_is_killed() {
-    let control_plane = ControlPlane::start().unwrap();
+    let control_plane = ControlPlane::builder().fake_nodes(1).start().unwrap();
     let (processes, folder) = left_behind(&control_plane);
     let processes: Vec<String> = processes.iter().map(ToString::to_string).collect();
     println!("started: {} in {}", processes.join(","), folder.display());

@@ -99,23 +99,29 @@ impl Builder {
 
     fn start_components(&self, components: &Components<'_>, kubectl: &Kubectl) -> Result<Vec<Process>, Error> {
         let mut controllers = self.controllers.clone();
-        if self.fake_nodes == 0 {
-            return if controllers.is_empty() {
-                Ok(Vec::new())
-            } else {
-                Ok(vec![components.controller_manager(&controllers)?])
-            };
+        let mut started = Vec::new();
+        if self.fake_nodes > 0 {
+            controllers.extend(["replicaset", "garbagecollector"].map(String::from));
+            started.push(components.scheduler()?);
         }
-        controllers.extend(["replicaset", "garbagecollector"].map(String::from));
+        if !controllers.is_empty() {
+            started.push(components.controller_manager(&controllers)?);
+        }
+        if self.fake_nodes > 0 {
+            started.push(self.start_fake_nodes(components, kubectl)?);
+        }
+        Ok(started)
+    }
+
+    fn start_fake_nodes(&self, components: &Components<'_>, kubectl: &Kubectl) -> Result<Process, Error> {
         let mut kwok = components.kwok()?;
-        let others = [components.scheduler()?, components.controller_manager(&controllers)?];
         fake_nodes::create(kubectl, self.fake_nodes)?;
         Readiness::of(&mut kwok).wait_for(|| match fake_nodes::ready(kubectl) {
             Ok(ready) if ready == self.fake_nodes => Ok(()),
             Ok(ready) => Err(format!("{ready} of {} nodes are ready", self.fake_nodes)),
             Err(error) => Err(error.to_string()),
         })?;
-        Ok([kwok].into_iter().chain(others).collect())
+        Ok(kwok)
     }
 
     fn all_apiserver_flags(&self) -> Vec<String> {

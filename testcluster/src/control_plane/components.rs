@@ -1,6 +1,6 @@
 //! The parts that ask the API server: the controller manager, and for fake nodes the scheduler and kwok.
 //!
-//! None of them is waited for. A part is ready when it does something, which a test awaits anyway.
+//! None of them is waited for here. A part is ready when it does something, which a test awaits anyway.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,0 +1,94 @@
+//! On fake nodes pods run, go and fail as on real ones, and at once.
+
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use testcluster::ControlPlane;
+use testcluster::control_plane::Error;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn pods_run_as_soon_as_they_are_wanted_and_go_as_soon_as_they_are_not() {
+    let control_plane = with_replica_set(20).unwrap();
+    println!("ready in {:?}", control_plane.started_in());
+    let addresses = control_plane
+        .kubectl(&["get", "pods", "-o=jsonpath={.items[*].status.podIP}"])
+        .unwrap();
+    assert_eq!(addresses.split_whitespace().collect::<BTreeSet<_>>().len(), 20);
+
+    let before = pods(&control_plane).unwrap();
+    let gone = before.first().unwrap();
+    // Half of the grace that a pod has by default: nothing runs that could use it.
+    control_plane.kubectl(&["delete", gone, "--timeout=15s"]).unwrap();
+    eventually(|| {
+        let now = pods(&control_plane).unwrap();
+        now.len() == 20 && !now.contains(gone)
+    });
+    wait_for_ready(&control_plane, 20).unwrap();
+
+    control_plane.kubectl(&["delete", "replicaset", "web"]).unwrap();
+    eventually(|| pods(&control_plane).unwrap().is_empty());
+}
+
+#[test]
+fn what_a_test_says_of_a_pod_stays() {
+    let control_plane = with_replica_set(3).unwrap();
+    let failed = r#"{"status": {"phase": "Failed", "reason": "Evicted"}}"#;
+    let unready = r#"{"status": {"conditions": [{"type": "Ready", "status": "False"}]}}"#;
+    let waiting = r#"{"status": {"phase": "Pending", "conditions": [{"type": "Ready", "status": "False"}]}}"#;
+    let said = [
+        (failed, "Failed True"),
+        (unready, "Running False"),
+        (waiting, "Pending False"),
+    ];
+    let pods: Vec<String> = pods(&control_plane).unwrap().into_iter().collect();
+    for (pod, (patch, _)) in pods.iter().zip(said) {
+        let patch = format!("--patch={patch}");
+        control_plane
+            .kubectl(&["patch", pod, "--subresource=status", &patch])
+            .unwrap();
+    }
+    // kwok is told of pods in the order of their changes, so it has seen the patches when it has made this one run.
+    control_plane.kubectl(&["run", "later", "--image=web"]).unwrap();
+    control_plane
+        .kubectl(&["wait", "pod/later", "--for=condition=Ready", "--timeout=60s"])
+        .unwrap();
+    for (pod, (_, stays)) in pods.iter().zip(said) {
+        let path = "-o=jsonpath={.status.phase} {.status.conditions[?(@.type==\"Ready\")].status}";
+        assert_eq!(control_plane.kubectl(&["get", pod, path]).unwrap(), stays);
+    }
+}
+
+fn with_replica_set(replicas: usize) -> Result<ControlPlane, Error> {
+    let control_plane = ControlPlane::builder().fake_nodes(1).start()?;
+    let pods = r#""selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "web", "image": "web"}]}}"#;
+    control_plane.apply(&format!(
+        r#"{{"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {{"name": "web", "namespace": "default"}},
+            "spec": {{"replicas": {replicas}, {pods}}}}}"#
+    ))?;
+    wait_for_ready(&control_plane, replicas)?;
+    Ok(control_plane)
+}
+
+fn wait_for_ready(control_plane: &ControlPlane, replicas: usize) -> Result<(), Error> {
+    let condition = format!("--for=jsonpath={{.status.readyReplicas}}={replicas}");
+    let patience = format!("--timeout={}s", PATIENCE.as_secs());
+    control_plane.kubectl(&["wait", "replicaset/web", &condition, &patience])?;
+    Ok(())
+}
+
+fn pods(control_plane: &ControlPlane) -> Result<BTreeSet<String>, Error> {
+    let pods = control_plane.kubectl(&["get", "pods", "-o", "name"])?;
+    Ok(pods.lines().map(str::to_owned).collect())
+}
+
+fn eventually(condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < PATIENCE, "it did not happen within {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
