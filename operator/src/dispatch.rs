@@ -33,8 +33,8 @@ pub enum Verdict {
     GaveUp,
 }
 
-/// Works on the keys of a queue until it is closed, then waits for the work that has begun.
-pub async fn dispatch<W, F>(queue: Arc<Queue<Key>>, concurrency: u16, metrics: Arc<Metrics>, work: W)
+/// Works on the objects of a kind that are in a queue until it is closed, then waits for the work that has begun.
+pub async fn dispatch<W, F>(kind: crd::Kind, queue: Arc<Queue<Key>>, concurrency: u16, metrics: Arc<Metrics>, work: W)
 where
     W: Fn(Key) -> F + Send + Sync + 'static,
     F: Future<Output = Verdict> + Send + 'static,
@@ -56,15 +56,15 @@ where
             let (verdict, outcome) = match timeout(DEADLINE, guarded).await {
                 Ok(Ok(verdict)) => (verdict, Outcome::of(verdict)),
                 Ok(Err(_)) => {
-                    error!(app = %key, "the reconcile panicked; this is a bug, please report it");
+                    error!(%kind, object = %key, "the reconcile panicked; this is a bug, please report it");
                     (Verdict::Failed, Outcome::Panic)
                 }
                 Err(_) => {
-                    error!(app = %key, "the reconcile took longer than {} s and was given up", DEADLINE.as_secs());
+                    error!(%kind, object = %key, "the reconcile took longer than {} s and was given up", DEADLINE.as_secs());
                     (Verdict::Failed, Outcome::Timeout)
                 }
             };
-            metrics.reconciled(outcome, start.elapsed());
+            metrics.reconciled(kind, outcome, start.elapsed());
             if let Some(wait) = failures.wait(&key, verdict) {
                 queue.add_after(key.clone(), wait);
             }
@@ -122,7 +122,14 @@ mod tests {
         for name in keys {
             queue.add(key(name), Urgency::Change);
         }
-        let task = tokio::spawn(dispatch(queue.clone(), concurrency, Arc::new(Metrics::default()), work));
+        let metrics = Arc::new(Metrics::default());
+        let task = tokio::spawn(dispatch(
+            crd::Kind::AppDeploy,
+            queue.clone(),
+            concurrency,
+            metrics,
+            work,
+        ));
         Running { queue, task }
     }
 

@@ -1,4 +1,4 @@
-//! The operator: it brings what people want (`AppDeploy`) and what is there together, again and again.
+//! The operator: it brings what people want (`AppDeploy`, `PodSet`) and what is there together, again and again.
 //!
 //! ```text
 //! watch -> cache -> queue -> reconcile: observe -> validate -> desired -> plan -> perform -> status
@@ -6,16 +6,19 @@
 //!
 //! What to do is decided in the crate `model`; here is everything that touches the world. Each effect has one
 //! place: [`watch`] reads, [`perform`] writes children, [`reconcile`] writes the status, [`event`] writes
-//! Events, [`server`] answers probes and scrapes.
+//! Events, [`server`] answers probes and scrapes. Each kind that people create ([`primary`]) has a queue and
+//! a [`controller`] of its own.
 
 pub mod cache;
 pub mod call;
 pub mod client;
+pub mod controller;
 pub mod dispatch;
 pub mod event;
 pub mod key;
 pub mod metrics;
 pub mod perform;
+pub mod primary;
 pub mod queue;
 pub mod reconcile;
 pub mod run;
@@ -23,4 +26,5 @@ pub mod server;
 pub mod settings;
 pub mod telemetry;
 pub mod watch;
+pub mod watches;
 pub mod world;

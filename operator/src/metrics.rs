@@ -11,10 +11,10 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::dispatch::Verdict;
-use crate::world::World;
+use crate::world::{Watched, World};
 
-/// The name of the controller in labels.
-const CONTROLLER: &str = "appdeploy";
+/// Bounds of the time a reconcile takes, in seconds: from one that finds nothing to do to its deadline.
+const BUCKETS: [f64; 12] = [0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 25.0];
 
 /// How a reconcile ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,11 @@ struct ReconcileLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ControllerLabels {
+    controller: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
     verb: &'static str,
     resource: &'static str,
@@ -76,7 +81,8 @@ struct QueueLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ClassLabels {
+struct FailureLabels {
+    controller: &'static str,
     class: &'static str,
 }
 
@@ -85,9 +91,9 @@ struct ClassLabels {
 pub struct Metrics {
     registry: Registry,
     reconciles: Family<ReconcileLabels, Counter>,
-    durations: Histogram,
+    durations: Family<ControllerLabels, Histogram>,
     requests: Family<RequestLabels, Counter>,
-    failures: Family<ClassLabels, Counter>,
+    failures: Family<FailureLabels, Counter>,
     depth: Family<QueueLabels, Gauge>,
     synced: Family<ResourceLabels, Gauge>,
     failing: Family<ResourceLabels, Gauge>,
@@ -100,7 +106,7 @@ impl Default for Metrics {
         let mut registry = Registry::default();
         let metrics = Self {
             reconciles: Family::default(),
-            durations: Histogram::new([0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 25.0]),
+            durations: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             requests: Family::default(),
             failures: Family::default(),
             depth: Family::default(),
@@ -122,7 +128,7 @@ impl Default for Metrics {
         );
         registry.register(
             "workqueue_depth",
-            "Applications waiting to be looked at",
+            "Objects waiting to be looked at",
             metrics.depth.clone(),
         );
         registry.register(
@@ -160,14 +166,17 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Counts a reconcile.
-    pub fn reconciled(&self, outcome: Outcome, took: Duration) {
+    /// Counts a reconcile of an object of a kind.
+    pub fn reconciled(&self, kind: crd::Kind, outcome: Outcome, took: Duration) {
+        let controller = kind.singular();
         let labels = ReconcileLabels {
-            controller: CONTROLLER,
+            controller,
             result: outcome.as_str(),
         };
         self.reconciles.get_or_create(&labels).inc();
-        self.durations.observe(took.as_secs_f64());
+        self.durations
+            .get_or_create(&ControllerLabels { controller })
+            .observe(took.as_secs_f64());
     }
 
     /// Counts a request.
@@ -175,35 +184,31 @@ impl Metrics {
         self.requests.get_or_create(&RequestLabels { verb, resource }).inc();
     }
 
-    /// Counts a failure.
-    pub fn failed(&self, class: &'static str) {
-        self.failures.get_or_create(&ClassLabels { class }).inc();
+    /// Counts a failure of an object of a kind.
+    pub fn failed(&self, kind: crd::Kind, class: &'static str) {
+        let labels = FailureLabels {
+            controller: kind.singular(),
+            class,
+        };
+        self.failures.get_or_create(&labels).inc();
     }
 
     /// Returns everything in the `OpenMetrics` text format, with the state of this moment.
     #[must_use]
-    pub fn render(&self, world: &World, depth: usize) -> String {
-        self.depth
-            .get_or_create(&QueueLabels { name: CONTROLLER })
-            .set(depth.try_into().unwrap_or(i64::MAX));
-        for (resource, health) in world.watches() {
-            self.synced
-                .get_or_create(&ResourceLabels { resource })
-                .set(health.is_synced().into());
-            self.failing
-                .get_or_create(&ResourceLabels { resource })
-                .set(health.error().is_some().into());
+    pub fn render(&self, world: &World, depths: impl IntoIterator<Item = (crd::Kind, usize)>) -> String {
+        for (kind, depth) in depths {
+            self.depth
+                .get_or_create(&QueueLabels { name: kind.singular() })
+                .set(depth.try_into().unwrap_or(i64::MAX));
         }
-        for (resource, count) in [
-            ("appdeploys", world.apps.cache.len()),
-            ("deployments", world.deployments.cache.len()),
-            ("services", world.services.cache.len()),
-            ("ingresses", world.ingresses.cache.len()),
-            ("pods", world.pods.cache.len()),
-        ] {
+        for watched in world.watches() {
+            let Watched { resource, health, .. } = watched;
+            let labels = ResourceLabels { resource };
+            self.synced.get_or_create(&labels).set(health.is_synced().into());
+            self.failing.get_or_create(&labels).set(health.error().is_some().into());
             self.objects
-                .get_or_create(&ResourceLabels { resource })
-                .set(count.try_into().unwrap_or(i64::MAX));
+                .get_or_create(&labels)
+                .set(watched.objects.try_into().unwrap_or(i64::MAX));
         }
         if let Some(bytes) = resident_memory() {
             self.memory.set(bytes);
@@ -230,15 +235,17 @@ mod tests {
     #[test]
     fn everything_counted_is_shown() {
         let metrics = Metrics::default();
-        metrics.reconciled(Outcome::Success, Duration::from_millis(3));
+        metrics.reconciled(crd::Kind::AppDeploy, Outcome::Success, Duration::from_millis(3));
         metrics.request("create", "services");
-        metrics.failed("name_conflict");
-        let text = metrics.render(&World::default(), 5);
+        metrics.failed(crd::Kind::AppDeploy, "name_conflict");
+        let text = metrics.render(&World::default(), [(crd::Kind::AppDeploy, 5), (crd::Kind::PodSet, 0)]);
         for line in [
             "controller_runtime_reconcile_total{controller=\"appdeploy\",result=\"success\"} 1",
+            "controller_runtime_reconcile_time_seconds_count{controller=\"appdeploy\"} 1",
             "appdeploy_requests_total{verb=\"create\",resource=\"services\"} 1",
-            "appdeploy_failures_total{class=\"name_conflict\"} 1",
+            "appdeploy_failures_total{controller=\"appdeploy\",class=\"name_conflict\"} 1",
             "workqueue_depth{name=\"appdeploy\"} 5",
+            "workqueue_depth{name=\"podset\"} 0",
             "appdeploy_watch_synced{resource=\"appdeploys\"} 0",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");

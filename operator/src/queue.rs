@@ -1,4 +1,4 @@
-//! The work queue: which applications are to be looked at, in which order, and not before when.
+//! The work queue: which objects of a kind are to be looked at, in which order, and not before when.
 //!
 //! First in, first out; a key is in it once and is worked on by one at a time; what arrives meanwhile is done
 //! once more afterwards. kube's own scheduler picks in no particular order, shares one backoff among all and
@@ -29,6 +29,7 @@ const SWEEP_SHARE: u32 = 8;
 pub struct Queue<K> {
     state: Mutex<State<K>>,
     wake: Notify,
+    end: Notify,
 }
 
 #[derive(Debug)]
@@ -64,6 +65,7 @@ impl<K> Default for Queue<K> {
                 closed: false,
             }),
             wake: Notify::new(),
+            end: Notify::new(),
         }
     }
 }
@@ -122,6 +124,15 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     pub fn close(&self) {
         self.lock().closed = true;
         self.wake.notify_one();
+        self.end.notify_waiters();
+    }
+
+    /// Waits until the queue is closed.
+    pub async fn closed(&self) {
+        let end = self.end.notified();
+        if !self.lock().closed {
+            end.await;
+        }
     }
 
     /// Returns how many keys wait to be taken now.
@@ -304,8 +315,14 @@ mod tests {
             let queue = queue.clone();
             async move { queue.next().await }
         });
+        let end = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.closed().await }
+        });
         tokio::task::yield_now().await;
         queue.close();
         assert_eq!(waiting.await.unwrap(), None);
+        end.await.unwrap();
+        queue.closed().await;
     }
 }

@@ -13,11 +13,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
 
-use crate::key::Key;
+use crate::controller::Queues;
 use crate::metrics::Metrics;
-use crate::queue::Queue;
 use crate::telemetry::LogLevel;
-use crate::world::World;
+use crate::world::{Need, Watched, World};
 
 /// How long a watch may fail before what is known of its kind is too old to rely on.
 const STALE: Duration = Duration::from_secs(120);
@@ -28,7 +27,7 @@ pub struct Facts {
     /// What is known of the cluster.
     pub world: Arc<World>,
     /// What waits.
-    pub queue: Arc<Queue<Key>>,
+    pub queues: Queues,
     /// What was counted.
     pub metrics: Arc<Metrics>,
 }
@@ -70,11 +69,15 @@ pub async fn serve_debug(listener: TcpListener, level: LogLevel) -> std::io::Res
 /// Ready once every kind that matters was listed. What is missing is named.
 async fn readyz(State(facts): State<Facts>) -> Response {
     let mut waiting = Vec::new();
-    for (resource, health) in facts.world.watches() {
-        // Pods and IngressClasses make the status better, but nothing waits for them.
-        let optional = matches!(resource, "pods" | "ingressclasses");
+    for watched in facts.world.watches() {
+        let Watched { resource, health, .. } = watched;
         let stale = !health.is_synced() || health.failing_for() >= STALE;
-        if stale && !optional {
+        let needed = match watched.need {
+            Need::Always => true,
+            Need::IfServed => !health.is_not_served(),
+            Need::Helps => false,
+        };
+        if stale && needed {
             let error = health.error().unwrap_or_else(|| "not listed yet".to_owned());
             waiting.push(format!("{resource}: {error}\n"));
         }
@@ -86,7 +89,8 @@ async fn readyz(State(facts): State<Facts>) -> Response {
 }
 
 async fn metrics(State(facts): State<Facts>) -> Response {
-    let text = facts.metrics.render(&facts.world, facts.queue.depth());
+    let depths = crd::Kind::ALL.map(|kind| (kind, facts.queues.of(kind).depth()));
+    let text = facts.metrics.render(&facts.world, depths);
     (
         [(
             CONTENT_TYPE,

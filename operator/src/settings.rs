@@ -14,7 +14,8 @@ pub struct Settings {
     #[arg(long, env = "APPDEPLOY_KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// How many applications are worked on at a time. Each takes at most one connection to the API server.
+    /// How many AppDeploys are worked on at a time, and how many PodSets beside them. Each takes at most one
+    /// connection to the API server.
     #[arg(long, env = "APPDEPLOY_CONCURRENCY", default_value = "64", value_parser = clap::value_parser!(u16).range(1..=1024), value_name = "N")]
     pub concurrency: u16,
 

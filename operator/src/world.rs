@@ -3,44 +3,20 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crd::AppDeploy;
+use crd::{AppDeploy, PodSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::networking::v1::IngressClass;
-use kube::core::{DeserializeGuard, DynamicObject, ObjectMeta};
+use kube::core::{DeserializeGuard, DynamicObject};
 use model::pod::PodState;
 use model::{Child, ChildKind, IngressClasses, Observed, Sight};
 
 use crate::cache::{Cache, Item};
 use crate::key::Key;
+use crate::primary::Root;
 use crate::watch::Health;
 
 /// The annotation that marks the default IngressClass.
 const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
-
-/// An AppDeploy as it is stored.
-#[derive(Clone, Debug)]
-pub enum Root {
-    /// As it should be.
-    Readable(Arc<AppDeploy>),
-    /// It does not fit the schema: it is older than a rule, or was written past it.
-    Unreadable {
-        /// What can be read.
-        meta: Arc<ObjectMeta>,
-        /// Why the rest can't.
-        error: Arc<str>,
-    },
-}
-
-impl Root {
-    /// Returns the object's metadata.
-    #[must_use]
-    pub fn meta(&self) -> &ObjectMeta {
-        match self {
-            Self::Readable(app) => &app.metadata,
-            Self::Unreadable { meta, .. } => meta,
-        }
-    }
-}
 
 /// A kind, with what is known of its objects and of its watch.
 #[derive(Debug)]
@@ -60,11 +36,50 @@ impl<T: Clone> Default for Kind<T> {
     }
 }
 
+impl<T: Clone> Kind<T> {
+    fn watched(&self, resource: &'static str, controller: crd::Kind, need: Need) -> Watched<'_> {
+        Watched {
+            resource,
+            controller,
+            need,
+            health: &self.health,
+            objects: self.cache.len(),
+        }
+    }
+}
+
+/// A watch, as it looks to others.
+#[derive(Clone, Copy, Debug)]
+pub struct Watched<'a> {
+    /// Its name: the plural name of the kind.
+    pub resource: &'static str,
+    /// The kind whose reconciles use it.
+    pub controller: crd::Kind,
+    /// Whether readiness depends on it.
+    pub need: Need,
+    /// How it is doing.
+    pub health: &'a Health,
+    /// How many objects it has brought.
+    pub objects: usize,
+}
+
+/// Whether the operator's readiness depends on a watch. Reconciles begin in any case as soon as they can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It does.
+    Always,
+    /// It does, unless the server has no such kind: then there is nothing to look after. An installation is older
+    /// than the kind until its CRDs are applied again.
+    IfServed,
+    /// It makes the status better, but nothing waits for it.
+    Helps,
+}
+
 /// The caches of all kinds.
 #[derive(Debug, Default)]
 pub struct World {
     /// The applications.
-    pub apps: Kind<Root>,
+    pub apps: Kind<Root<AppDeploy>>,
     /// Their Deployments.
     pub deployments: Kind<Arc<Child>>,
     /// Their Services.
@@ -73,6 +88,8 @@ pub struct World {
     pub ingresses: Kind<Arc<Child>>,
     /// Their pods.
     pub pods: Kind<Arc<PodState>>,
+    /// The PodSets. A cache of their pods comes here.
+    pub podsets: Kind<Root<PodSet>>,
     /// The cluster's IngressClasses; the value says whether one is the default.
     pub ingress_classes: Kind<bool>,
 }
@@ -123,47 +140,37 @@ impl World {
         }
     }
 
-    /// Returns the watches with their names, in the order in which they matter.
+    /// Returns the names of all objects of a primary kind.
     #[must_use]
-    pub const fn watches(&self) -> [(&'static str, &Health); 6] {
-        [
-            ("appdeploys", &self.apps.health),
-            ("deployments", &self.deployments.health),
-            ("services", &self.services.health),
-            ("ingresses", &self.ingresses.health),
-            ("pods", &self.pods.health),
-            ("ingressclasses", &self.ingress_classes.health),
-        ]
+    pub fn keys(&self, kind: crd::Kind) -> Vec<Key> {
+        match kind {
+            crd::Kind::AppDeploy => self.apps.cache.keys(),
+            crd::Kind::PodSet => self.podsets.cache.keys(),
+        }
     }
-}
 
-/// Reduces an AppDeploy to what is kept of it.
-#[must_use]
-pub fn root(object: DeserializeGuard<AppDeploy>) -> Item<Root> {
-    let (meta, value) = match object.0 {
-        Ok(mut app) => {
-            app.metadata.managed_fields = None;
-            let app = Arc::new(app);
-            (app.metadata.clone(), Root::Readable(app))
+    /// Returns how the watch of a primary kind is doing.
+    #[must_use]
+    pub const fn health(&self, kind: crd::Kind) -> &Health {
+        match kind {
+            crd::Kind::AppDeploy => &self.apps.health,
+            crd::Kind::PodSet => &self.podsets.health,
         }
-        Err(invalid) => {
-            let mut meta = invalid.metadata;
-            meta.managed_fields = None;
-            (
-                meta.clone(),
-                Root::Unreadable {
-                    meta: Arc::new(meta),
-                    error: invalid.error.into(),
-                },
-            )
-        }
-    };
-    let key = Key::of(&meta);
-    Item {
-        owners: [key.clone()].into(),
-        key,
-        version: meta.resource_version.unwrap_or_default(),
-        value,
+    }
+
+    /// Returns all watches, in the order in which they matter.
+    #[must_use]
+    pub fn watches(&self) -> [Watched<'_>; 7] {
+        use crd::Kind::{AppDeploy, PodSet};
+        [
+            self.apps.watched("appdeploys", AppDeploy, Need::Always),
+            self.podsets.watched("podsets", PodSet, Need::IfServed),
+            self.deployments.watched("deployments", AppDeploy, Need::Always),
+            self.services.watched("services", AppDeploy, Need::Always),
+            self.ingresses.watched("ingresses", AppDeploy, Need::Always),
+            self.pods.watched("pods", AppDeploy, Need::Helps),
+            self.ingress_classes.watched("ingressclasses", AppDeploy, Need::Helps),
+        ]
     }
 }
 

@@ -119,6 +119,7 @@ fn a_steady_cluster_costs_no_request() {
 fn a_restart_costs_lists_and_no_write() {
     let expected = [
         "appdeploys",
+        "podsets",
         "deployments",
         "services",
         "ingresses",

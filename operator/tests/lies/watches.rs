@@ -160,12 +160,12 @@ fn a_child_whose_owner_reference_has_another_version_is_still_ours() {
 fn lists_are_fresh_and_of_our_own_objects() {
     let stage = Stage::new("lists");
     let lists = of(&stage.proxy.records(), &Requests::with(&[Verb::List]));
-    assert_eq!(lists.len(), 6);
+    assert_eq!(lists.len(), 7);
     for list in lists {
         let request = list.request;
         assert!(!request.query.contains("resourceVersion"), "{request:?}");
         let ours = match request.resource.as_str() {
-            "appdeploys" | "ingressclasses" => true,
+            "appdeploys" | "podsets" | "ingressclasses" => true,
             "pods" => request.query.contains("labelSelector=appdeploy.dev%2Fapp"),
             _ => request
                 .query

@@ -1,0 +1,103 @@
+//! One look at one application: observe, validate, desired, plan, perform, status.
+
+use std::sync::Arc;
+
+use crd::AppDeploy;
+use model::status::{StatusOptions, changes_in};
+use model::{Failure, Plan, Valid, desired, plan, status, validate};
+use tracing::instrument;
+
+use super::teller::{Look, Teller, Word};
+use crate::call::Caller;
+use crate::dispatch::Verdict;
+use crate::key::Key;
+use crate::perform::Outcome;
+use crate::perform::children::Performer;
+use crate::world::World;
+
+/// What reconciling an application needs.
+pub struct Reconciler {
+    /// Who writes children.
+    pub caller: Caller,
+    /// What is known.
+    pub world: Arc<World>,
+    /// How strict the status is.
+    pub options: StatusOptions,
+    /// Who writes statuses.
+    pub teller: Teller<AppDeploy>,
+}
+
+impl Reconciler {
+    /// Brings one application to where its spec wants it, as far as it can be, and says how it is.
+    #[instrument(skip_all, fields(kind = %crd::Kind::AppDeploy, object = %key))]
+    pub async fn reconcile(&self, key: Key) -> Verdict {
+        let Some(look) = self.teller.look(key) else {
+            // It is gone. Its children go with it: they carry its owner reference.
+            return Verdict::Settled;
+        };
+        let app = &*look.object;
+        let valid = match &look.unreadable {
+            Some(error) => Err(Failure::Unreadable(error.to_string())),
+            None => validate(app).map_err(Failure::from),
+        };
+        let failures = match &valid {
+            Err(failure) => vec![failure.clone()],
+            Ok(_) if app.metadata.deletion_timestamp.is_some() => Vec::new(),
+            Ok(valid) => match self.bring(&look, valid).await {
+                Some(failures) => failures,
+                None => return Verdict::Again,
+            },
+        };
+        self.teller
+            .conclude(&look, &failures, |now| {
+                let observed = self.world.observe(&look.key);
+                Word {
+                    status: status(app, valid.as_ref().ok(), &observed, &failures, self.options, now),
+                    changes_in: changes_in(&observed, now),
+                }
+            })
+            .await
+    }
+
+    /// Writes what is not as wanted, and returns what failed; `None` if what was believed was wrong.
+    async fn bring(&self, look: &Look<AppDeploy>, valid: &Valid<'_>) -> Option<Vec<Failure>> {
+        let Plan {
+            actions,
+            mut failures,
+            rival_scaler,
+        } = plan(valid, &desired(valid), &self.world.observe(&look.key));
+        let performer = Performer {
+            caller: &self.caller,
+            world: &self.world,
+            app: &look.key,
+            uid: &valid.uid,
+        };
+        for action in actions {
+            match performer.perform(action).await {
+                Ok(Outcome::Done) => {}
+                Ok(Outcome::Again) => return None,
+                Err(failure) => {
+                    // Of a server that does not answer, the next request would be as late.
+                    let lost = matches!(failure, Failure::Unavailable { .. });
+                    failures.push(failure);
+                    if lost {
+                        break;
+                    }
+                }
+            }
+        }
+        if let Some(rival) = rival_scaler {
+            self.warn_of_rival(&look.object, &rival).await;
+        }
+        Some(failures)
+    }
+
+    async fn warn_of_rival(&self, app: &AppDeploy, rival: &str) {
+        let name = app.metadata.name.as_deref().unwrap_or_default();
+        let message = format!(
+            "{rival} has scaled Deployment {name}, and was overruled: the number of pods is spec.replicas of AppDeploy \
+             {name}. A HorizontalPodAutoscaler works if its scaleTargetRef is AppDeploy {name}"
+        );
+        self.teller.warn(app, "ScaledByAnother", &message).await;
+    }
+}

@@ -1,0 +1,155 @@
+//! What is remembered of each object from one look to the next. Nothing is lost with it but a second of patience.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use model::Failure;
+use tokio::time::Instant;
+
+use crate::key::Key;
+
+/// The shortest time between two writes of one status. Pods come and go in bursts; who reads the status
+/// reads the last one.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the API server may fail at our writes before an object is said to suffer from it. A request
+/// that is tried again a moment later is nobody's business.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is remembered of all objects of a kind whose status is an `S`.
+#[derive(Debug)]
+pub struct Memory<S>(Mutex<HashMap<Key, Trace<S>>>);
+
+#[derive(Debug)]
+struct Trace<S> {
+    uid: Box<str>,
+    /// When its status was last written.
+    told: Option<Instant>,
+    /// Of an object whose stored status can't be read, what was written there.
+    unreadable: Option<S>,
+    /// Since when the API server has not answered as it should.
+    unavailable: Option<Instant>,
+}
+
+impl<S> Default for Memory<S> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<S: Clone> Memory<S> {
+    /// Begins to remember an object. What was remembered of a namesake with another UID is forgotten.
+    pub fn meet(&self, key: &Key, uid: &str) {
+        let mut all = self.lock();
+        if all.get(key).is_none_or(|trace| &*trace.uid != uid) {
+            let trace = Trace {
+                uid: uid.into(),
+                told: None,
+                unreadable: None,
+                unavailable: None,
+            };
+            all.insert(key.clone(), trace);
+        }
+    }
+
+    /// Forgets an object that is gone.
+    pub fn forget(&self, key: &Key) {
+        self.lock().remove(key);
+    }
+
+    /// Takes in that the status was written just now, and, where it can't be read back, what it says.
+    pub fn told(&self, key: &Key, unreadable: Option<S>) {
+        if let Some(trace) = self.lock().get_mut(key) {
+            trace.told = Some(Instant::now());
+            trace.unreadable = unreadable;
+        }
+    }
+
+    /// Returns how long the next write of the status has to wait.
+    pub fn holds_back(&self, key: &Key) -> Option<Duration> {
+        let told = self.lock().get(key)?.told?;
+        STATUS_INTERVAL.checked_sub(told.elapsed())
+    }
+
+    /// Returns what was written as the status of an object that can't be read.
+    pub fn of_unreadable(&self, key: &Key) -> Option<S> {
+        self.lock().get(key)?.unreadable.clone()
+    }
+
+    /// Whether all that failed is the API server itself, and not for long.
+    pub fn may_pass(&self, key: &Key, failures: &[Failure]) -> bool {
+        let is_the_server = |failure: &Failure| matches!(failure, Failure::Unavailable { .. });
+        let unavailable = !failures.is_empty() && failures.iter().all(is_the_server);
+        self.lock().get_mut(key).is_some_and(|trace| {
+            if !unavailable {
+                trace.unavailable = None;
+                return false;
+            }
+            trace.unavailable.get_or_insert_with(Instant::now).elapsed() < PATIENCE
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Trace<S>>> {
+        // Nothing that can panic runs under the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn key() -> Key {
+        Key::new("default", "web")
+    }
+
+    fn no_answer() -> [Failure; 1] {
+        [Failure::Unavailable {
+            what: "create Service web".into(),
+            why: "no answer".into(),
+        }]
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_status_is_held_back_for_a_second() {
+        let memory = Memory::<()>::default();
+        memory.meet(&key(), "u1");
+        assert_eq!(memory.holds_back(&key()), None);
+        memory.told(&key(), None);
+        advance(Duration::from_millis(300)).await;
+        memory.meet(&key(), "u1");
+        assert_eq!(memory.holds_back(&key()), Some(Duration::from_millis(700)));
+        advance(Duration::from_secs(1)).await;
+        assert_eq!(memory.holds_back(&key()), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_fails_is_told_of_when_it_goes_on() {
+        let memory = Memory::<()>::default();
+        memory.meet(&key(), "u1");
+        assert!(memory.may_pass(&key(), &no_answer()));
+        advance(PATIENCE).await;
+        assert!(!memory.may_pass(&key(), &no_answer()));
+        assert!(!memory.may_pass(&key(), &[]));
+        assert!(memory.may_pass(&key(), &no_answer()), "it begins anew");
+        let forbidden = Failure::Forbidden(String::new());
+        assert!(!memory.may_pass(&key(), &[no_answer().into(), vec![forbidden]].concat()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_that_was_made_anew_starts_afresh() {
+        let memory = Memory::default();
+        memory.meet(&key(), "u1");
+        memory.told(&key(), Some("unreadable"));
+        assert!(memory.may_pass(&key(), &no_answer()));
+        assert_eq!(memory.of_unreadable(&key()), Some("unreadable"));
+        advance(PATIENCE).await;
+        memory.told(&key(), Some("unreadable"));
+        memory.meet(&key(), "u2");
+        assert_eq!((memory.holds_back(&key()), memory.of_unreadable(&key())), (None, None));
+        assert!(memory.may_pass(&key(), &no_answer()));
+    }
+}

@@ -1,0 +1,224 @@
+//! How a look at an object begins and ends, whatever its kind: what is known of it, and what is told of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::api::Patch;
+use kube::core::Request;
+use model::Failure;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tracing::{debug, info, warn};
+
+use super::memory::Memory;
+use crate::call::{CallError, Caller, by_us};
+use crate::dispatch::Verdict;
+use crate::event;
+use crate::key::Key;
+use crate::metrics::Metrics;
+use crate::primary::{Primary, Root, root};
+use crate::queue::Queue;
+use crate::world::World;
+
+/// Tells of the objects of one kind: the only place that writes a status.
+pub struct Teller<K: Primary> {
+    caller: Caller,
+    world: Arc<World>,
+    queue: Arc<Queue<Key>>,
+    metrics: Arc<Metrics>,
+    memory: Memory<K::Status>,
+}
+
+/// An object that is looked at.
+pub struct Look<K> {
+    /// Its name.
+    pub key: Key,
+    /// The object. Of one that can't be read, its metadata and the status that we have written.
+    pub object: Arc<K>,
+    /// Why it can't be read.
+    pub unreadable: Option<Arc<str>>,
+}
+
+/// What is to be told of an object.
+pub struct Word<S> {
+    /// Its status.
+    pub status: S,
+    /// How long it takes until the clock alone makes it another one.
+    pub changes_in: Option<Duration>,
+}
+
+impl<K: Primary> Teller<K> {
+    /// Makes one that comes back to an object through this queue.
+    #[must_use]
+    pub fn new(caller: Caller, world: Arc<World>, queue: Arc<Queue<Key>>, metrics: Arc<Metrics>) -> Self {
+        Self {
+            caller,
+            world,
+            queue,
+            metrics,
+            memory: Memory::default(),
+        }
+    }
+
+    /// Begins to look at an object; `None` if it is gone.
+    pub fn look(&self, key: Key) -> Option<Look<K>> {
+        let Some(root) = K::known(&self.world).cache.get(&key) else {
+            self.memory.forget(&key);
+            return None;
+        };
+        self.memory.meet(&key, root.meta().uid.as_deref().unwrap_or_default());
+        let (object, unreadable) = match root {
+            Root::Readable(object) => (object, None),
+            Root::Unreadable { meta, error } => {
+                let mut object = K::default();
+                *object.meta_mut() = (*meta).clone();
+                *object.status_mut() = self.memory.of_unreadable(&key);
+                (Arc::new(object), Some(error))
+            }
+        };
+        Some(Look {
+            key,
+            object,
+            unreadable,
+        })
+    }
+
+    /// Ends a look: writes the status, whatever happened. `say` makes it from what is known by then, the answers
+    /// to our writes included, so that one status tells of them.
+    pub async fn conclude(
+        &self,
+        look: &Look<K>,
+        failures: &[Failure],
+        say: impl FnOnce(Timestamp) -> Word<K::Status> + Send,
+    ) -> Verdict {
+        for failure in failures {
+            self.metrics.failed(K::KIND, failure.class());
+            warn!(%failure, "not as wanted");
+        }
+        if self.memory.may_pass(&look.key, failures) {
+            return Verdict::Failed;
+        }
+        let word = say(Timestamp::now());
+        if let Some(wait) = word.changes_in {
+            self.queue.add_after(look.key.clone(), wait);
+        }
+        let told = self.write_status(look, &word.status).await;
+        match (failures.iter().any(Failure::is_worth_a_retry), told) {
+            (_, Err(())) | (true, _) => Verdict::Failed,
+            (false, Ok(())) if failures.is_empty() => Verdict::Settled,
+            (false, Ok(())) => Verdict::GaveUp,
+        }
+    }
+
+    /// Publishes an Event about an object.
+    pub async fn warn(&self, object: &K, reason: &str, message: &str) {
+        let warning = event::warning(K::KIND, object.meta(), reason, message, Timestamp::now());
+        event::publish(&self.caller, warning).await;
+    }
+
+    async fn write_status(&self, look: &Look<K>, wanted: &K::Status) -> Result<(), ()> {
+        let Look { key, object, .. } = look;
+        let before = object.status();
+        if before == Some(wanted) {
+            return Ok(());
+        }
+        if let Some(wait) = self.memory.holds_back(key) {
+            self.queue.add_after(key.clone(), wait);
+            return Ok(());
+        }
+        let patch = status_patch(object.meta().uid.as_deref(), before, wanted);
+        let url = K::url_path(&(), Some(&key.namespace));
+        let request = Request::new(url).patch_subresource("status", &key.name, &by_us(), &Patch::Merge(&patch));
+        match self.caller.send("patch", K::STATUS, request).await {
+            Ok(answer) => {
+                K::known(&self.world).cache.upsert(root(answer));
+                let unreadable = look.unreadable.is_some();
+                self.memory.told(key, unreadable.then(|| wanted.clone()));
+                self.tell_of_a_change(object, wanted).await;
+                Ok(())
+            }
+            // It was deleted meanwhile; the watch says so soon.
+            Err(CallError::Refused(status)) if status.is_not_found() => Ok(()),
+            Err(CallError::Refused(status)) => {
+                warn!(code = status.code, message = status.message, "the status was refused");
+                Err(())
+            }
+            Err(CallError::Lost(why)) => {
+                warn!(why, "the status could not be written");
+                Err(())
+            }
+        }
+    }
+
+    /// An Event when the cause changes: not for what is normal, and not again for what was said.
+    async fn tell_of_a_change(&self, object: &K, wanted: &K::Status) {
+        let before = object.status().and_then(K::cause);
+        match K::cause(wanted) {
+            Some(cause) if before.map(|before| &before.reason) != Some(&cause.reason) => {
+                info!(reason = cause.reason, message = cause.message, "not ready");
+                self.warn(object, &cause.reason, &cause.message).await;
+            }
+            Some(_) => {}
+            None => debug!("told"),
+        }
+    }
+}
+
+/// Makes the merge patch (RFC 7386) that turns the stored status into the wanted one. The UID makes it fail on
+/// an object of the same name that was made anew.
+fn status_patch<S: Serialize>(uid: Option<&str>, before: Option<&S>, wanted: &S) -> Value {
+    let fields = |status: &S| match serde_json::to_value(status) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    let mut patch = fields(wanted);
+    for field in before.map(fields).unwrap_or_default().keys() {
+        patch.entry(field).or_insert(Value::Null);
+    }
+    // Below the list level a merge patch replaces; below an object it merges, and would keep an old `next`.
+    if let Some(Value::Object(cause)) = patch.get_mut("cause") {
+        cause.entry("next").or_insert(Value::Null);
+    }
+    json!({"metadata": {"uid": uid}, "status": patch})
+}
+
+#[cfg(test)]
+mod tests {
+    use crd::{AppDeployStatus, Cause};
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_longer_true_is_removed() {
+        let before = AppDeployStatus {
+            url: Some("http://web.default/".into()),
+            cause: Some(Cause {
+                reason: "CrashLoop".into(),
+                message: "it ends".into(),
+                next: Some("kubectl logs".into()),
+            }),
+            ..AppDeployStatus::default()
+        };
+        let after = AppDeployStatus {
+            url: Some("http://web.default/".into()),
+            ..AppDeployStatus::default()
+        };
+        assert_eq!(
+            status_patch(Some("u1"), Some(&before), &after),
+            json!({"metadata": {"uid": "u1"}, "status": {"url": "http://web.default/", "cause": null}})
+        );
+        let after = AppDeployStatus {
+            cause: Some(Cause {
+                reason: "Evicted".into(),
+                message: "no room".into(),
+                next: None,
+            }),
+            ..AppDeployStatus::default()
+        };
+        assert_eq!(
+            status_patch(Some("u1"), Some(&before), &after)["status"],
+            json!({"url": null, "cause": {"reason": "Evicted", "message": "no room", "next": null}})
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! The watches of the operator: of what, by which labels, and whom they wake.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::networking::v1::IngressClass;
+use kube::core::{DeserializeGuard, DynamicObject};
+use kube::discovery::ApiResource;
+use kube::runtime::watcher;
+use kube::{Api, Client, Resource};
+use model::ChildKind;
+
+use crate::controller::Queues;
+use crate::key::Key;
+use crate::primary::{Primary, root};
+use crate::queue::Urgency;
+use crate::settings::Settings;
+use crate::watch::{PAGE, Watch};
+use crate::world::{self, World};
+
+/// Watches every kind, in every namespace that is ours to look after.
+pub async fn watch_all(settings: Settings, client: Client, world: Arc<World>, queues: Queues) {
+    let namespaces = settings.namespaces();
+    let scopes: Vec<Option<&str>> = if namespaces.is_empty() {
+        vec![None]
+    } else {
+        namespaces.into_iter().map(Some).collect()
+    };
+    for watched in world.watches() {
+        if watched.resource != "ingressclasses" {
+            watched.health.expect(scopes.len());
+        }
+    }
+    let watches = Watches {
+        client,
+        world,
+        queues,
+        resync: settings.resync_period,
+    };
+    tokio::join!(
+        join_all(scopes.into_iter().map(|scope| watches.watch_scope(scope))),
+        watches.watch_classes()
+    );
+}
+
+/// What the watches share.
+struct Watches {
+    client: Client,
+    world: Arc<World>,
+    queues: Queues,
+    resync: Duration,
+}
+
+impl Watches {
+    /// Watches a namespace, or all.
+    async fn watch_scope(&self, scope: Option<&str>) {
+        let ours = format!("{}={}", crd::label::MANAGED_BY, crd::label::MANAGED_BY_VALUE);
+        let wake_apps = |owners, urgency| self.wake(crd::Kind::AppDeploy, owners, urgency);
+        let children = ChildKind::ALL.map(|kind| Watch {
+            resource: kind.resource(),
+            api: child_api(&self.client, scope, kind),
+            scope,
+            config: config().labels(&ours),
+            resync: self.resync,
+            kind: self.world.children(kind),
+            reduce: match kind {
+                ChildKind::Deployment => |object| Some(world::child(ChildKind::Deployment, &object)),
+                ChildKind::Service => |object| Some(world::child(ChildKind::Service, &object)),
+                ChildKind::Ingress => |object| Some(world::child(ChildKind::Ingress, &object)),
+            },
+            wake: &wake_apps,
+            on_vanish: None,
+        });
+        let pods = Watch {
+            resource: "pods",
+            api: api::<DeserializeGuard<Pod>>(&self.client, scope),
+            scope,
+            config: config().labels(crd::label::APP),
+            resync: self.resync,
+            kind: &self.world.pods,
+            reduce: world::pod,
+            wake: &wake_apps,
+            on_vanish: None,
+        };
+        tokio::join!(
+            self.watch_primary::<crd::AppDeploy>(scope),
+            self.watch_primary::<crd::PodSet>(scope),
+            join_all(children.map(Watch::run)),
+            pods.run()
+        );
+    }
+
+    async fn watch_primary<K: Primary>(&self, scope: Option<&str>) {
+        let watch = Watch {
+            resource: K::KIND.plural(),
+            api: api::<DeserializeGuard<K>>(&self.client, scope),
+            scope,
+            config: config(),
+            resync: self.resync,
+            kind: K::known(&self.world),
+            reduce: |object| Some(root(object)),
+            wake: &|owners, urgency| self.wake(K::KIND, owners, urgency),
+            on_vanish: None,
+        };
+        watch.run().await;
+    }
+
+    /// A class concerns every application, none in particular.
+    async fn watch_classes(&self) {
+        let wake = |classes: Vec<Key>, _: Urgency| {
+            if !classes.is_empty() {
+                self.wake(crd::Kind::AppDeploy, self.world.apps.cache.keys(), Urgency::Sweep);
+            }
+        };
+        let watch = Watch {
+            resource: "ingressclasses",
+            api: Api::<IngressClass>::all(self.client.clone()),
+            scope: None,
+            config: config(),
+            resync: self.resync,
+            kind: &self.world.ingress_classes,
+            reduce: |class| Some(world::ingress_class(&class)),
+            wake: &wake,
+            on_vanish: None,
+        };
+        watch.run().await;
+    }
+
+    fn wake(&self, kind: crd::Kind, owners: Vec<Key>, urgency: Urgency) {
+        for owner in owners {
+            self.queues.of(kind).add(owner, urgency);
+        }
+    }
+}
+
+fn config() -> watcher::Config {
+    watcher::Config::default().page_size(PAGE)
+}
+
+fn api<K>(client: &Client, scope: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+{
+    match scope {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
+fn child_api(client: &Client, scope: Option<&str>, kind: ChildKind) -> Api<DynamicObject> {
+    let (group, version) = match kind {
+        ChildKind::Deployment => ("apps", "v1"),
+        ChildKind::Service => ("", "v1"),
+        ChildKind::Ingress => ("networking.k8s.io", "v1"),
+    };
+    let resource = ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: if group.is_empty() {
+            version.to_owned()
+        } else {
+            format!("{group}/{version}")
+        },
+        kind: kind.as_str().to_owned(),
+        plural: kind.resource().to_owned(),
+    };
+    match scope {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    }
+}
