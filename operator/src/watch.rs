@@ -58,7 +58,8 @@ pub struct Watch<'a, K, T> {
     /// Whom to tell which owners are concerned.
     pub wake: &'a (dyn Fn(Vec<Key>, Urgency) + Sync),
     /// Whom to tell what has vanished, before those whom it concerned are woken. It may still be there, and only
-    /// have lost the label by which the watch selects: a server tells both alike.
+    /// have lost the label by which the watch selects: a server tells both alike. What was forgotten before
+    /// ([`Cache::forget`](crate::cache::Cache::forget)) is not told.
     pub on_vanish: Option<&'a (dyn Fn(Key, T) + Sync)>,
 }
 

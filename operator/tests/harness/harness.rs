@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 pub use cluster::{Cluster, OPERATOR, config};
-pub use kind::{APP, CLASS, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, POD, REPLICA_SET, SERVICE};
+pub use kind::{APP, CLASS, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, POD, PODSET, REPLICA_SET, SERVICE};
 pub use namespace::Namespace;
 pub use operator::{Operator, free_address};
 

@@ -12,6 +12,7 @@ pub struct Kind {
 }
 
 pub const APP: Kind = Kind::new(crd::GROUP, crd::VERSION, "AppDeploy", "appdeploys");
+pub const PODSET: Kind = Kind::new(crd::GROUP, crd::VERSION, "PodSet", "podsets");
 pub const DEPLOYMENT: Kind = Kind::new("apps", "v1", "Deployment", "deployments");
 pub const REPLICA_SET: Kind = Kind::new("apps", "v1", "ReplicaSet", "replicasets");
 pub const SERVICE: Kind = Kind::new("", "v1", "Service", "services");

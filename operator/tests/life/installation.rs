@@ -1,0 +1,67 @@
+//! The operator in a cluster that lacks what `install` would apply.
+
+use std::sync::Arc;
+
+use testcluster::ControlPlane;
+
+use crate::harness::{Cluster, DEPLOYMENT, INGRESS, SERVICE, config, web};
+
+#[test]
+fn without_the_crd_it_says_what_to_do_and_waits_for_it() {
+    let cluster = Arc::new(Cluster::without_crd(ControlPlane::builder()));
+    let operator = cluster.spawn_operator(&[]);
+    let hint = "the AppDeploy API is not installed in this cluster; run: kubectl appdeploy install (or make install)";
+    operator.until("/readyz", "it says what it lacks", |status, body| {
+        status == 503 && body == format!("appdeploys: {hint}\n")
+    });
+    assert_eq!(
+        operator.log().matches(hint).count(),
+        1,
+        "once, however often it was tried"
+    );
+    assert_eq!(operator.get("/healthz").0, 200, "a restart would not help");
+
+    cluster.install_crd();
+    operator.until_ready();
+    let shop = cluster.namespace("shop");
+    shop.settled_app("shop", web());
+    shop.until_there(INGRESS, "shop");
+
+    // E11: and it outlives the CRD's removal, which takes all applications with it.
+    shop.kubectl(&["delete", "crd", "appdeploys.appdeploy.dev"]);
+    for kind in [DEPLOYMENT, SERVICE, INGRESS] {
+        shop.delete(kind, "shop");
+    }
+    cluster.install_crd();
+    shop.app("again", web());
+    shop.until_there(INGRESS, "again");
+    assert!(shop.get(DEPLOYMENT, "shop").is_null(), "of an application that is gone");
+}
+
+/// An image that is newer than its installation. Remedies: each controller waits only for what it needs
+/// (`Watched::controller`), and readiness not for a kind that the server does not have (`Need::IfServed`).
+#[test]
+fn without_the_crd_of_podsets_apps_are_served() {
+    let cluster = Arc::new(Cluster::without_crd(ControlPlane::builder()));
+    cluster.apply_crd(&config("crd/appdeploys.yaml"));
+    let operator = cluster.operator(&[]);
+    let shop = cluster.namespace("shop");
+    shop.settled_app("shop", web());
+    shop.until_there(INGRESS, "shop");
+    let before = shop.get(SERVICE, "shop");
+    shop.delete(SERVICE, "shop");
+    shop.until_back(SERVICE, &before);
+    operator.until_ready();
+    let hint = "the PodSet API is not installed in this cluster; run: kubectl appdeploy install (or make install)";
+    assert_eq!(operator.log().matches(hint).count(), 1, "{}", operator.log());
+    let failing = |is: u8| format!("appdeploy_watch_failing{{resource=\"podsets\"}} {is}");
+    operator.until("/metrics", "the watch is said to fail", |_, body| {
+        body.contains(&failing(1))
+    });
+
+    cluster.install_crd();
+    operator.until("/metrics", "PodSets are watched", |_, body| {
+        body.contains("appdeploy_watch_synced{resource=\"podsets\"} 1") && body.contains(&failing(0))
+    });
+    operator.until_ready();
+}
