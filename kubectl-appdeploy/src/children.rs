@@ -1,4 +1,4 @@
-//! What belongs to an app: five lists by label, whatever the size of the namespace.
+//! What belongs to an app or a pod set: a list per kind by label, whatever the size of the namespace.
 
 use futures::join;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
@@ -10,11 +10,12 @@ use kube::{Api, Resource};
 
 use crate::connection::Cluster;
 use crate::error::{Error, Result};
+use crate::workload::Workload;
 
 /// One list, or in a word why there is none.
 pub type Section<T> = std::result::Result<Vec<T>, String>;
 
-/// What belongs to an app.
+/// What belongs to an app or a pod set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Children {
     /// What leads requests to the Service.
@@ -29,15 +30,37 @@ pub struct Children {
     pub pods: Section<Pod>,
 }
 
-/// Lists what belongs to an app. A list that is not allowed does not spoil the others.
-pub async fn fetch(cluster: &Cluster, namespace: &str, name: &str) -> Result<Children> {
+impl Children {
+    /// Returns pods with nothing above them.
+    pub const fn of_pods(pods: Section<Pod>) -> Self {
+        Self {
+            ingresses: Ok(Vec::new()),
+            services: Ok(Vec::new()),
+            deployments: Ok(Vec::new()),
+            replica_sets: Ok(Vec::new()),
+            pods,
+        }
+    }
+}
+
+/// Lists what belongs to one. A list that is not allowed does not spoil the others.
+pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
+    let (namespace, name) = (workload.namespace(), workload.name());
+    let run = ListParams::default().labels(&workload.kind().pod_selector(name));
+    if let Workload::PodSet(_) = workload {
+        let pods = list::<Pod>(cluster, namespace, &run).await?;
+        // Any pod can bear a label; those of a pod set have no other owner.
+        return Ok(Children::of_pods(pods.map(|mut pods| {
+            pods.retain(|pod| is_of(pod, workload.meta().uid.as_deref()));
+            pods
+        })));
+    }
     let owned = ListParams::default().labels(&format!(
         "{}={},{}={name}",
         crd::label::MANAGED_BY,
         crd::label::MANAGED_BY_VALUE,
         crd::label::NAME
     ));
-    let run = ListParams::default().labels(&format!("{}={name}", crd::label::APP));
     let (ingresses, services, deployments, replica_sets, pods) = join!(
         list(cluster, namespace, &owned),
         list(cluster, namespace, &owned),
@@ -52,6 +75,14 @@ pub async fn fetch(cluster: &Cluster, namespace: &str, name: &str) -> Result<Chi
         replica_sets: replica_sets?,
         pods: pods?,
     })
+}
+
+/// Whether an object is controlled by the owner with this UID.
+pub fn is_of<K: Resource>(object: &K, owner: Option<&str>) -> bool {
+    let owners = object.meta().owner_references.iter().flatten();
+    owners
+        .into_iter()
+        .any(|reference| reference.controller == Some(true) && Some(reference.uid.as_str()) == owner)
 }
 
 async fn list<K>(cluster: &Cluster, namespace: &str, params: &ListParams) -> Result<Section<K>>

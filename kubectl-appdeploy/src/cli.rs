@@ -2,11 +2,14 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::builder::StyledStr;
+use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::connection::KubeArgs;
+use crate::create::{AppArgs, PodSetArgs, Spec};
 use crate::error::{Error, Kind, Result};
 use crate::ui::Ui;
+use crate::words::{self, Words};
 use crate::{create, delete, describe, install, scale, status, uninstall, version};
 
 /// An application on Kubernetes as one object: the operator keeps its Deployment, Service and Ingress, and says
@@ -36,34 +39,52 @@ First steps:
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 will not become ready by itself, 4 timed out.";
 
 #[derive(Debug, Subcommand)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one of it, for the life of the process"
-)]
 enum Verb {
     /// Install AppDeploy into the cluster, or bring it up to date
     Install(install::Args),
-    /// Remove AppDeploy from the cluster; apps stay unless told otherwise
+    /// Remove AppDeploy from the cluster; apps and pod sets stay unless told otherwise
     Uninstall(uninstall::Args),
-    /// Create an app from flags, or by answering questions
-    Create(create::Args),
-    /// Change the number of pods of apps
-    Scale(scale::Args),
-    /// Show apps and why they are not ready; with a name, also what belongs to it
-    Status(status::Args),
-    /// Show all there is to know about apps, with events
-    Describe(describe::Args),
-    /// Delete apps and what belongs to them
-    Delete(delete::Args),
+    #[command(flatten)]
+    App(Common<AppArgs>),
+    /// Work on pod sets: equal pods that the operator keeps itself, as a ReplicaSet would
+    #[command(
+        visible_aliases = ["podsets", "pset"],
+        subcommand_required = true,
+        arg_required_else_help = true,
+        subcommand
+    )]
+    Podset(PodSetVerb),
     /// Show the versions of the plugin and of the operator
     Version(version::Args),
+}
+
+/// What can be done with every kind.
+#[derive(Debug, Subcommand)]
+enum Common<S: Spec> {
+    /// Create {an} from flags, or by answering questions
+    Create(create::Args<S>),
+    /// Change the number of pods of {many}
+    Scale(scale::Args),
+    /// Show {many} and why they are not ready; with a name, also what belongs to it
+    Status(status::Args),
+    /// Show all there is to know about {many}, with events
+    Describe(describe::Args),
+    /// Delete {many} and what belongs to them
+    Delete(delete::Args),
+}
+
+/// What can be done with pod sets.
+#[derive(Debug, Subcommand)]
+enum PodSetVerb {
+    #[command(flatten)]
+    Common(Common<PodSetArgs>),
 }
 
 /// Parses, runs, tells an error, and returns the exit code.
 pub fn main() -> ExitCode {
     // Two crates of this process could bring a provider; rustls wants to be told which one counts.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let cli = match Cli::command()
+    let cli = match command()
         .try_get_matches()
         .and_then(|matches| Cli::from_arg_matches(&matches))
     {
@@ -91,7 +112,7 @@ fn run(cli: Cli, ui: &mut Ui) -> Result<()> {
     // Ctrl-C is how one leaves a watch; elsewhere something may be under way.
     let interrupted = Error::new(
         Kind::Interrupted,
-        if matches!(cli.verb, Verb::Status(_)) {
+        if cli.verb.is_status() {
             ""
         } else {
             "interrupted: what has been asked for goes on in the cluster"
@@ -116,13 +137,59 @@ async fn dispatch(cli: Cli, ui: &mut Ui) -> Result<()> {
     match cli.verb {
         Verb::Install(args) => install::run(args, kube, ui).await,
         Verb::Uninstall(args) => uninstall::run(args, kube, ui).await,
-        Verb::Create(args) => create::run(args, kube, ui).await,
-        Verb::Scale(args) => scale::run(args, kube, ui).await,
-        Verb::Status(args) => status::run(args, kube, ui).await,
-        Verb::Describe(args) => describe::run(args, kube, ui).await,
-        Verb::Delete(args) => delete::run(args, kube, ui).await,
+        Verb::App(verb) => common(verb, kube, ui).await,
+        Verb::Podset(PodSetVerb::Common(verb)) => common(verb, kube, ui).await,
         Verb::Version(args) => version::run(args, kube, ui).await,
     }
+}
+
+async fn common<S: Spec>(verb: Common<S>, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    match verb {
+        Common::Create(args) => create::run(args, kube, ui).await,
+        Common::Scale(args) => scale::run(args, S::KIND, kube, ui).await,
+        Common::Status(args) => status::run(args, S::KIND, kube, ui).await,
+        Common::Describe(args) => describe::run(args, S::KIND, kube, ui).await,
+        Common::Delete(args) => delete::run(args, S::KIND, kube, ui).await,
+    }
+}
+
+impl Verb {
+    const fn is_status(&self) -> bool {
+        matches!(
+            self,
+            Self::App(Common::Status(_)) | Self::Podset(PodSetVerb::Common(Common::Status(_)))
+        )
+    }
+}
+
+/// Returns the command line, its help in the words of each kind.
+fn command() -> Command {
+    Cli::command().mut_subcommands(|verb| {
+        let kind = match verb.get_name() {
+            "podset" => crd::Kind::PodSet,
+            _ => crd::Kind::AppDeploy,
+        };
+        filled(verb, words::of(kind))
+    })
+}
+
+/// Puts the words of a kind into all texts of a command and of what is below it.
+fn filled(command: Command, words: &'static Words) -> Command {
+    let fill = |text: Option<&StyledStr>| text.map(|text| words.fill(&text.to_string()));
+    let (about, after) = (fill(command.get_about()), fill(command.get_after_help()));
+    let mut command = command
+        .mut_args(|arg| match fill(arg.get_help()) {
+            Some(help) => arg.help(help),
+            None => arg,
+        })
+        .mut_subcommands(|verb| filled(verb, words));
+    if let Some(about) = about {
+        command = command.about(about);
+    }
+    if let Some(after) = after {
+        command = command.after_help(after);
+    }
+    command
 }
 
 #[cfg(test)]
@@ -131,7 +198,21 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_help_has_the_words_of_its_kind() {
+        fn all(command: &mut Command, texts: &mut Vec<String>) {
+            texts.push(command.render_long_help().to_string());
+            command.get_subcommands_mut().for_each(|verb| all(verb, texts));
+        }
+        let mut texts = Vec::new();
+        all(&mut command(), &mut texts);
+        assert!(texts.len() > 12);
+        for text in texts {
+            assert!(!text.contains(['{', '}']), "{text}");
+        }
     }
 
     #[test]

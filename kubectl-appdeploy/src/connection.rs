@@ -5,13 +5,17 @@ mod proxy;
 
 use std::time::Duration;
 
+use crd::Kind;
 use futures::future::LocalBoxFuture;
 use http::header::{HeaderValue, USER_AGENT};
+use kube::Api;
+use kube::api::DynamicObject;
 use kube::config::{Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedCluster, NamedContext};
 use kube::{Client, Config};
 
-use crate::duration;
 use crate::error::{self, Error, Result};
+use crate::words::{self, Words};
+use crate::{duration, workload};
 
 pub use flags::KubeArgs;
 
@@ -29,6 +33,8 @@ pub struct Cluster {
     pub client: Client,
     /// The namespace that was asked for, or that of the context.
     pub namespace: String,
+    /// The kind that it is asked about.
+    pub kind: Kind,
     /// Whether it was asked for by flag: a hint must repeat it.
     namespaced: bool,
     url: String,
@@ -59,6 +65,7 @@ impl KubeArgs {
         Ok(Cluster {
             client,
             namespace,
+            kind: Kind::AppDeploy,
             namespaced: self.namespace.is_some(),
             url,
             context,
@@ -189,6 +196,27 @@ fn is_absent(error: &KubeconfigError) -> bool {
 }
 
 impl Cluster {
+    /// Returns the same cluster, asked about another kind.
+    #[must_use]
+    pub fn about(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// Returns the words for the kind that is asked about.
+    pub const fn words(&self) -> &'static Words {
+        words::of(self.kind)
+    }
+
+    /// Returns the objects of the kind in a namespace, or in all.
+    pub fn objects(&self, namespace: Option<&str>) -> Api<DynamicObject> {
+        workload::api(&self.client, self.kind, namespace)
+    }
+
+    /// Returns a name of the kind as kubectl prints it.
+    pub fn title(&self, name: &str) -> String {
+        workload::title(self.kind, name)
+    }
+
     /// Returns ` -n NAMESPACE` for the next command where this one had it.
     pub fn flag(&self) -> String {
         if self.namespaced {
@@ -235,6 +263,7 @@ impl Cluster {
         let asked = error::Asked {
             url: &self.url,
             context: self.context.as_deref(),
+            kind: self.kind,
             namespace: &self.namespace,
             flag: &self.flag(),
         };

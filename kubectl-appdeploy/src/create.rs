@@ -1,13 +1,18 @@
-//! `kubectl appdeploy create`: an app from flags, or from answers.
+//! `kubectl appdeploy create`: an app or a pod set from flags, or from answers.
 
+mod app;
 mod ask;
-mod spec;
+mod check;
+mod pod;
+mod podset;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crd::AppDeploy;
-use kube::Resource as _;
+use crd::Kind;
 use kube::api::{DynamicObject, ListParams};
+use kube::core::ObjectMeta;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::connection::{Cluster, KubeArgs, MANAGER};
@@ -15,33 +20,40 @@ use crate::error::{Error, Result};
 use crate::output::{self, ChangeArgs, DryRun};
 use crate::ui::Ui;
 use crate::wait::{self, Deadline};
-use crate::{app, duration};
+use crate::{duration, words, workload};
 
-const EXAMPLES: &str = "\
-Examples:
-  # Answer questions
-  kubectl appdeploy create
+pub use app::AppArgs;
+pub use podset::PodSetArgs;
 
-  # A web application, reachable at http://shop.<namespace>
-  kubectl appdeploy create shop --image=ghcr.io/acme/shop:1.4 --port=8080
+/// The flags that describe an object of one kind.
+pub trait Spec: clap::Args + Clone + Default + PartialEq {
+    /// The kind.
+    const KIND: Kind;
+    /// Whether there is none without an image.
+    const NEEDS_IMAGE: bool;
+    /// The end of the help.
+    const EXAMPLES: &'static str;
 
-  # With a host of your own, three pods and a health check; return when it is ready
-  kubectl appdeploy create shop --image=ghcr.io/acme/shop:1.4 --port=8080 \\
-    --host=shop.example.com --replicas=3 --health-path=/healthz --wait
+    /// Returns the flags about its pods.
+    fn pod(&mut self) -> &mut pod::PodArgs;
 
-  # A worker: no port, no Service, no Ingress; what follows -- are its arguments
-  kubectl appdeploy create mailer --image=ghcr.io/acme/mailer --env=QUEUE=mail -- --verbose
+    /// Returns the object that the flags mean, if it is a valid one.
+    fn object(&self, metadata: ObjectMeta) -> Result<Value>;
 
-  # Write it down instead of creating it
-  kubectl appdeploy create shop --image=nginx --port=80 --dry-run=client -o yaml > shop.yaml";
+    /// Asks for what the object is made of.
+    fn ask(&mut self, name: &str, namespace: &str) -> Result<()>;
+}
 
 /// The flags of `create`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub struct Args {
-    /// Name of the app
+#[command(after_help = S::EXAMPLES)]
+pub struct Args<S: Spec> {
+    /// Name of the {one}
     name: Option<String>,
-    /// Return when the app is ready; exit code 3 when it can't become so, 4 when it takes too long
+    /// Labels of the {one}, like team=shop,tier=web
+    #[arg(short, long, value_name = "LABELS", value_delimiter = ',', value_parser = pod::pair)]
+    labels: Vec<(String, String)>,
+    /// Return when the {one} is ready; exit code 3 when it can't become so, 4 when it takes too long
     #[arg(long)]
     wait: bool,
     /// How long to wait, like 30s or 5m
@@ -50,15 +62,15 @@ pub struct Args {
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
-    spec: spec::SpecArgs,
+    spec: S,
 }
 
 /// Runs the verb.
-pub async fn run(mut args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
-    let asked = args.spec.is_empty() && Ui::can_ask();
+pub async fn run<S: Spec>(mut args: Args<S>, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let asked = args.is_open() && Ui::can_ask();
     // A dry run on this side needs no cluster, unless it is the only one to know the namespace.
     let cluster = match kube.connect().await {
-        Ok(cluster) => Some(cluster),
+        Ok(cluster) => Some(cluster.about(S::KIND)),
         Err(_) if args.change.dry_run == DryRun::Client => None,
         Err(error) => return Err(error),
     };
@@ -70,42 +82,57 @@ pub async fn run(mut args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
             check(cluster).await?;
         }
         let namespace = cluster.as_ref().map_or("default", |cluster| cluster.namespace.as_str());
-        args.name = Some(ask::name(args.name.as_deref(), namespace)?);
-        ask::spec(args.name.as_deref().unwrap_or_default(), namespace, &mut args.spec)?;
+        let name = ask::name::<S>(args.name.as_deref(), namespace)?;
+        args.spec.ask(&name, namespace)?;
+        args.name = Some(name);
     }
-    let app = args.app(kube, cluster.as_ref())?;
-    if asked && !ask::confirm(&app, args.change.dry_run)? {
+    let namespace = cluster.as_ref().map(|cluster| cluster.namespace.clone());
+    let name = args.complete()?;
+    let object = args.object(&name, namespace.or_else(|| kube.namespace.clone()))?;
+    if asked && !ask::confirm(&object, args.change.dry_run)? {
         ui.say("Nothing was created.");
         return Ok(());
     }
-    let name = args.name.clone().unwrap_or_default();
     let (Some(cluster), true) = (&cluster, args.change.dry_run != DryRun::Client) else {
-        return args.change.tell(ui, &app::title(&name), "created", &plain(&app)?);
+        let title = workload::title(S::KIND, &name);
+        return args.change.tell(ui, &title, "created", &object);
     };
-    create(&args, cluster, &name, &app, ui).await
+    create(&args, cluster, &name, &object, ui).await
 }
 
-impl Args {
-    /// Returns the app that the flags mean, if it is a valid one.
-    fn app(&self, kube: &KubeArgs, cluster: Option<&Cluster>) -> Result<AppDeploy> {
-        const EXAMPLE: &str = "kubectl appdeploy create shop --image=nginx --port=80";
-        let missing = |what: &str| Error::usage(format!("create needs {what}")).next(EXAMPLE);
-        let (name, image) = match (&self.name, &self.spec.image) {
-            (None, None) => return Err(missing("a name and an image")),
-            (None, Some(_)) => return Err(missing("a name")),
-            (Some(_), None) => return Err(missing("an image: --image=NAME")),
-            (Some(name), Some(image)) => (name, image),
+impl<S: Spec> Args<S> {
+    /// Whether so little is said that a person is rather asked.
+    fn is_open(&self) -> bool {
+        self.labels.is_empty() && self.spec == S::default() && (S::NEEDS_IMAGE || self.name.is_none())
+    }
+
+    /// Returns the name, if everything is there that nobody can guess.
+    fn complete(&mut self) -> Result<String> {
+        let has_image = !S::NEEDS_IMAGE || self.spec.pod().image.is_some();
+        let what = match (&self.name, has_image) {
+            (Some(name), true) => return Ok(name.clone()),
+            (None, false) => "a name and an image",
+            (None, true) => "a name",
+            (Some(_), false) => "an image: --image=NAME",
         };
-        let namespace = cluster.map_or_else(|| kube.namespace.clone(), |cluster| Some(cluster.namespace.clone()));
-        let app = self.spec.app(name, image, namespace)?;
-        spec::validate(&app)?;
-        Ok(app)
+        let example = words::of(S::KIND).fill("{command} create {name} --image=nginx --port=80");
+        Err(Error::usage(format!("create needs {what}")).next(example))
+    }
+
+    fn object(&self, name: &str, namespace: Option<String>) -> Result<Value> {
+        let labels: BTreeMap<String, String> = self.labels.iter().cloned().collect();
+        self.spec.object(ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace,
+            labels: (!labels.is_empty()).then_some(labels),
+            ..ObjectMeta::default()
+        })
     }
 }
 
 /// Finds out whether the API is there, before anybody is asked anything.
 async fn check(cluster: &Cluster) -> Result<()> {
-    let api = app::api(&cluster.client, Some(&cluster.namespace));
+    let api = cluster.objects(Some(&cluster.namespace));
     match cluster.attempt(api.list(&ListParams::default().limit(1))).await? {
         // Whoever may create but not list finds out in the end.
         Err(kube::Error::Api(status)) if status.is_forbidden() => Ok(()),
@@ -114,29 +141,32 @@ async fn check(cluster: &Cluster) -> Result<()> {
     }
 }
 
-async fn create(args: &Args, cluster: &Cluster, name: &str, app: &AppDeploy, ui: &mut Ui) -> Result<()> {
-    let body = output::json(&plain(app)?)?;
+async fn create<S: Spec>(args: &Args<S>, cluster: &Cluster, name: &str, object: &Value, ui: &mut Ui) -> Result<()> {
+    let body = output::json(object)?;
     let created = cluster.call(post(cluster, body, args.change.dry_run)).await?;
     args.change
-        .tell(ui, &app::title(name), "created", &output::presentable(&created))?;
+        .tell(ui, &cluster.title(name), "created", &output::presentable(&created))?;
     if !args.change.dry_run.is_real() {
         return Ok(());
     }
     if !args.wait {
         if args.change.output.is_none() {
-            ui.next(&format!("kubectl appdeploy status {name}{}", cluster.flag()));
+            let command = cluster.words().command;
+            ui.next(&format!("{command} status {name}{}", cluster.flag()));
         }
         return Ok(());
     }
     let ready = wait::ready(cluster, &cluster.namespace, name, Deadline::after(args.timeout), ui).await?;
-    let url = ready.status.as_ref().and_then(|status| status.url.as_deref());
-    ui.say(&url.map_or_else(|| format!("{name} is ready"), |url| format!("{name} is ready: {url}")));
+    ui.say(&match ready.address() {
+        Some(url) => format!("{name} is ready: {url}"),
+        None => format!("{name} is ready"),
+    });
     Ok(())
 }
 
-/// Creates an app and has the server refuse, instead of drop, a field that its schema is too old for.
+/// Creates an object and has the server refuse, instead of drop, a field that its schema is too old for.
 async fn post(cluster: &Cluster, body: String, dry_run: DryRun) -> kube::Result<DynamicObject> {
-    let path = AppDeploy::url_path(&(), Some(&cluster.namespace));
+    let path = cluster.objects(Some(&cluster.namespace)).resource_url().to_owned();
     let dry = if dry_run == DryRun::Server { "&dryRun=All" } else { "" };
     let request = http::Request::post(format!("{path}?fieldManager={MANAGER}&fieldValidation=Strict{dry}"))
         .header(http::header::CONTENT_TYPE, "application/json")
@@ -145,20 +175,23 @@ async fn post(cluster: &Cluster, body: String, dry_run: DryRun) -> kube::Result<
     cluster.client.request(request).await
 }
 
-/// Returns the app as a person would write it down: no status, no defaults spelled out.
-fn plain(app: &AppDeploy) -> Result<Value> {
+/// Returns an object as a person would write it down: no status, and no defaults spelled out. `usual` are the
+/// defaults: the part of the spec, the field, its value.
+fn plain(object: &impl Serialize, usual: &[(&str, &str, Value)]) -> Result<Value> {
     let mut value =
-        serde_json::to_value(app).map_err(|source| Error::failed(format!("cannot write the app: {source}")))?;
-    let object = value.as_object_mut();
-    if let Some(object) = object {
+        serde_json::to_value(object).map_err(|source| Error::failed(format!("cannot write the object: {source}")))?;
+    if let Some(object) = value.as_object_mut() {
         object.remove("status");
-        if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
-            if spec.get("expose").is_some_and(|expose| expose == "Ingress") {
-                spec.remove("expose");
-            }
-            if spec.get("securityProfile").is_some_and(|profile| profile == "baseline") {
-                spec.remove("securityProfile");
-            }
+    }
+    for (part, field, usual) in usual {
+        let part = match *part {
+            "" => &mut value["spec"],
+            part => &mut value["spec"][part],
+        };
+        if let Some(fields) = part.as_object_mut()
+            && fields.get(*field) == Some(usual)
+        {
+            fields.remove(*field);
         }
     }
     Ok(value)

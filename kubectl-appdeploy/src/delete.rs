@@ -3,36 +3,39 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
+use crd::Kind;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, DynamicObject, Preconditions, PropagationPolicy};
+use kube::core::ObjectMeta;
 
 use crate::children::{self, Children};
 use crate::connection::{Cluster, KubeArgs};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::output::{self, ChangeArgs, Done, DryRun};
 use crate::selection::{self, Selection};
 use crate::ui::Ui;
 use crate::wait::{self, Deadline};
-use crate::{app, duration};
+use crate::workload::Workload;
+use crate::{duration, words};
 
 const EXAMPLES: &str = "\
 Examples:
-  # Delete an app; returns when its Deployment, Service, Ingress and pods are gone
-  kubectl appdeploy delete shop
+  # Delete {an}; returns when {family} are gone
+  {command} delete {name}
 
   # Delete two, and do not mind if one is already gone
-  kubectl appdeploy delete shop blog --ignore-not-found
+  {command} delete {name} {other} --ignore-not-found
 
-  # Delete the AppDeploy and leave what belongs to it running
-  kubectl appdeploy delete shop --cascade=orphan";
+  # Delete the {kind} alone and leave {family} running
+  {command} delete {name} --cascade=orphan";
 
-/// What happens to what belongs to a deleted app.
+/// What happens to what belongs to one that is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Cascade {
-    /// It goes first, and the app last.
+    /// It goes first, and its owner last.
     #[default]
     Foreground,
-    /// The app goes first, the rest follows.
+    /// The owner goes first, the rest follows.
     Background,
     /// It stays.
     Orphan,
@@ -43,14 +46,14 @@ enum Cascade {
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
-    apps: Selection,
-    /// An app that does not exist is no error
+    which: Selection,
+    /// Do not mind {many} that do not exist
     #[arg(long)]
     ignore_not_found: bool,
-    /// What happens to what belongs to the app: foreground deletes it first, background later, orphan keeps it
+    /// What happens to what belongs to the {one}: foreground deletes it first, background later, orphan keeps it
     #[arg(long, value_name = "HOW", default_value = "foreground", hide_possible_values = true)]
     cascade: Cascade,
-    /// Return when the apps are gone
+    /// Return when the {many} are gone
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value = "true", action = clap::ArgAction::Set, hide_possible_values = true
@@ -64,19 +67,19 @@ pub struct Args {
 }
 
 /// Runs the verb.
-pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
-    let cluster = kube.connect().await?;
-    let apps = match args.apps.resolve(&cluster, "kubectl appdeploy delete shop").await {
+pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let cluster = kube.connect().await?.about(kind);
+    let found = match args.which.resolve(&cluster, "delete {name}").await {
         Err(error) if args.ignore_not_found && is_not_found(&error) => Vec::new(),
         other => other?,
     };
-    if apps.is_empty() && args.apps.names.is_empty() {
-        ui.say(&format!("No apps found in {} namespace.", cluster.namespace));
+    if found.is_empty() && args.which.names.is_empty() {
+        selection::nothing(&cluster, ui);
     }
     let (mut gone, mut failures) = (Vec::new(), Vec::new());
     // All are asked to go before the first is waited for.
     let mut asked = Vec::new();
-    for object in apps {
+    for object in found {
         match ask(&args, &cluster, object).await {
             Ok(object) => asked.push(object),
             Err(error) if args.ignore_not_found && is_not_found(&error) => {}
@@ -96,7 +99,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
             }
         }
         gone.push(Done {
-            title: app::title(&object.name_any()),
+            title: cluster.title(&object.name_any()),
             word: "deleted",
             object: output::presentable(&object),
         });
@@ -128,50 +131,50 @@ async fn ask(args: &Args, cluster: &Cluster, object: Result<DynamicObject>) -> R
         }),
         ..DeleteParams::default()
     };
-    let api = app::api(&cluster.client, Some(&cluster.namespace));
+    let api = cluster.objects(Some(&cluster.namespace));
     cluster.call(api.delete(&object.name_any(), &params)).await?;
     Ok(object)
 }
 
-/// Waits until an app is gone, and says what holds it when it is not.
+/// Waits until one is gone, and says what holds it when it is not.
 pub async fn until_gone(cluster: &Cluster, object: &DynamicObject, deadline: Deadline) -> Result<()> {
     let (namespace, name) = selection::place(object);
-    let api = app::api(&cluster.client, Some(&namespace));
+    let api = cluster.objects(Some(&namespace));
     let Some(last) = wait::gone(cluster, api, &name, object.metadata.uid.as_deref(), deadline).await? else {
         return Ok(());
     };
-    let children = children::fetch(cluster, &namespace, &name).await?;
+    let last = Workload::read(cluster.kind, &last);
+    let children = children::fetch(cluster, &last).await?;
     Err(held(&last, &children, deadline))
 }
 
-/// Returns what keeps an app from going, by name.
-fn held(object: &DynamicObject, children: &Children, deadline: Deadline) -> Error {
-    const FOREGROUND: &str = "foregroundDeletion";
-    let name = object.name_any();
+/// Returns what keeps one from going, by name.
+fn held(last: &Workload, children: &Children, deadline: Deadline) -> Error {
+    let (name, namespace) = (last.name(), last.namespace());
     let error = Error::new(
-        Kind::TimedOut,
-        format!("{} is not gone after {}", app::title(&name), deadline.text()),
+        ErrorKind::TimedOut,
+        format!("{} is not gone after {}", last.title(), deadline.text()),
     );
-    let namespace = object.namespace().unwrap_or_default();
-    let guards: Vec<&str> = object
-        .finalizers()
-        .iter()
-        .map(String::as_str)
-        .filter(|guard| *guard != FOREGROUND)
-        .collect();
+    let guards = guards(last.meta());
     if !guards.is_empty() {
         return error
             .why(format!(
                 "the finalizer {} holds it: whoever set it has not finished",
                 guards.join(", ")
             ))
-            .next(format!("kubectl get appdeploy {name} -n {namespace} -o yaml"));
+            .next(format!(
+                "kubectl get {} {name} -n {namespace} -o yaml",
+                last.kind().singular()
+            ));
     }
     let blocking = blocking(children);
     if blocking.is_empty() {
         return error
             .why("Kubernetes' garbage collector has not removed it: is the kube-controller-manager running?")
-            .next(format!("kubectl appdeploy status {name} -n {namespace}"));
+            .next(format!(
+                "{} status {name} -n {namespace}",
+                words::of(last.kind()).command
+            ));
     }
     let first = blocking.first().map_or_else(String::new, |(child, _)| child.clone());
     blocking
@@ -186,21 +189,22 @@ fn held(object: &DynamicObject, children: &Children, deadline: Deadline) -> Erro
         .next(format!("kubectl describe {first} -n {namespace}"))
 }
 
+/// Returns the finalizers that somebody has to take away; that of the deletion itself is none of them.
+fn guards(meta: &ObjectMeta) -> Vec<&str> {
+    let all = meta.finalizers.iter().flatten().map(String::as_str);
+    all.filter(|guard| *guard != "foregroundDeletion").collect()
+}
+
 /// Returns the children that are still there, with their finalizers.
 fn blocking(children: &Children) -> Vec<(String, String)> {
     fn of<'a, K: kube::Resource + 'a>(
         kind: &'a str,
         section: &'a children::Section<K>,
     ) -> impl Iterator<Item = (String, String)> + 'a {
-        section.iter().flatten().map(move |child| {
-            let guards = child
-                .finalizers()
-                .iter()
-                .filter(|guard| *guard != "foregroundDeletion")
-                .cloned()
-                .collect::<Vec<_>>();
-            (format!("{kind}/{}", child.name_any()), guards.join(", "))
-        })
+        section
+            .iter()
+            .flatten()
+            .map(move |child| (format!("{kind}/{}", child.name_any()), guards(child.meta()).join(", ")))
     }
     let mut all: Vec<_> = of("ingress", &children.ingresses)
         .chain(of("service", &children.services))
@@ -224,10 +228,8 @@ mod tests {
 
     #[test]
     fn what_holds_an_app_is_named() {
-        let object: DynamicObject = serde_json::from_value(
-            json!({"metadata": {"name": "shop", "namespace": "a", "finalizers": ["foregroundDeletion"]}}),
-        )
-        .unwrap();
+        let app = json!({"metadata": {"name": "shop", "namespace": "a", "finalizers": ["foregroundDeletion"]}, "spec": {"image": "nginx"}});
+        let app = Workload::App(serde_json::from_value(app).unwrap());
         let children = Children {
             ingresses: Ok(vec![]),
             services: Ok(vec![
@@ -240,7 +242,7 @@ mod tests {
             replica_sets: Ok(vec![]),
             pods: Err("n/a (forbidden)".to_owned()),
         };
-        insta::assert_snapshot!(held(&object, &children, Deadline::after(Duration::from_secs(90))).text(&Look::default()), @r"
+        insta::assert_snapshot!(held(&app, &children, Deadline::after(Duration::from_secs(90))).text(&Look::default()), @r"
         error: appdeploy.appdeploy.dev/shop is not gone after 1m30s
           why:  service/shop is still there, held by the finalizer lb.example.com/guard
           next: kubectl describe service/shop -n a

@@ -1,8 +1,10 @@
-//! `kubectl appdeploy describe`: everything about an app on one page, with events.
+//! `kubectl appdeploy describe`: everything about one on one page, with events.
 
 mod events;
 mod page;
+mod spec;
 
+use crd::Kind;
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 
@@ -10,34 +12,35 @@ use crate::connection::{Cluster, KubeArgs};
 use crate::error::Result;
 use crate::selection::{self, Selection};
 use crate::ui::Ui;
-use crate::{app, children, operator};
+use crate::workload::Workload;
+use crate::{children, operator};
 
 const EXAMPLES: &str = "\
 Examples:
-  # Everything about one app
-  kubectl appdeploy describe shop
+  # Everything about one {one}
+  {command} describe {name}
 
-  # Everything about the apps of a team
-  kubectl appdeploy describe -l team=shop";
+  # Everything about the {many} of a team
+  {command} describe -l team=shop";
 
 /// The flags of `describe`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
-    apps: Selection,
+    which: Selection,
 }
 
 /// Runs the verb.
-pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
-    let cluster = kube.connect().await?;
-    let apps = args.apps.resolve(&cluster, "kubectl appdeploy describe shop").await?;
-    if apps.is_empty() {
-        ui.say(&format!("No apps found in {} namespace.", cluster.namespace));
+pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let cluster = kube.connect().await?.about(kind);
+    let found = args.which.resolve(&cluster, "describe {name}").await?;
+    if found.is_empty() {
+        selection::nothing(&cluster, ui);
     }
     let mut failures = Vec::new();
     let mut first = true;
-    for object in apps {
+    for object in found {
         let text = match object {
             Ok(object) => describe(&cluster, &object, ui).await,
             Err(error) => Err(error),
@@ -55,19 +58,15 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
 }
 
 async fn describe(cluster: &Cluster, object: &DynamicObject, ui: &Ui) -> Result<String> {
-    let app = app::read(object);
+    let workload = Workload::read(cluster.kind, object);
     let now = Timestamp::now();
-    let (namespace, name) = selection::place(object);
-    let (children, events) = futures::join!(
-        children::fetch(cluster, &namespace, &name),
-        events::fetch(cluster, &namespace, &name)
-    );
+    let (children, events) = futures::join!(children::fetch(cluster, &workload), events::fetch(cluster, &workload));
     let children = children?;
-    let events = events::about(events?, &app, &children);
-    let absence = if app::is_overlooked(&app, now) {
-        operator::look(cluster).await.absence(Some(&namespace))
+    let events = events::about(events?, &workload, &children);
+    let absence = if workload.is_overlooked(now) {
+        operator::look(cluster).await.absence(Some(workload.namespace()))
     } else {
         None
     };
-    Ok(page::text(&app, &children, &events, absence, now, &ui.look()))
+    Ok(page::text(&workload, &children, &events, absence, now, &ui.look()))
 }

@@ -4,7 +4,6 @@
 //! [`error::Error`], from which the exit code follows. What a verb shows or decides is a function of values.
 
 mod age;
-mod app;
 mod children;
 mod cli;
 mod connection;
@@ -27,6 +26,8 @@ mod ui;
 mod uninstall;
 mod version;
 mod wait;
+mod words;
+mod workload;
 mod yaml;
 
 use std::process::ExitCode;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crd::Kind;
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::json;
@@ -12,32 +13,33 @@ use crate::output::{self, ChangeArgs, Done, DryRun};
 use crate::selection::{self, Selection};
 use crate::ui::Ui;
 use crate::wait::{self, Deadline};
-use crate::{app, duration};
+use crate::workload::Workload;
+use crate::{duration, workload};
 
 const EXAMPLES: &str = "\
 Examples:
   # Three pods
-  kubectl appdeploy scale shop --replicas=3
+  {command} scale {name} --replicas=3
 
   # Stop it and keep everything else
-  kubectl appdeploy scale shop --replicas=0
+  {command} scale {name} --replicas=0
 
-  # Scale all apps of a team and wait until they are ready
-  kubectl appdeploy scale -l team=shop --replicas=2 --wait";
+  # Scale all {many} of a team and wait until they are ready
+  {command} scale -l team=shop --replicas=2 --wait";
 
 /// The flags of `scale`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
-    apps: Selection,
-    /// How many pods each app gets
+    which: Selection,
+    /// How many pods each {one} gets
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..=1000))]
     replicas: i32,
-    /// Scale only an app that has this many now
+    /// Scale only {an} that has this many now
     #[arg(long, value_name = "N")]
     current_replicas: Option<i32>,
-    /// Return when the apps are ready
+    /// Return when the {many} are ready
     #[arg(long)]
     wait: bool,
     /// How long to wait, like 30s or 5m
@@ -48,17 +50,14 @@ pub struct Args {
 }
 
 /// Runs the verb.
-pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
-    let cluster = kube.connect().await?;
-    let apps = args
-        .apps
-        .resolve(&cluster, "kubectl appdeploy scale shop --replicas=3")
-        .await?;
-    if apps.is_empty() {
-        ui.say(&format!("No apps found in {} namespace.", cluster.namespace));
+pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let cluster = kube.connect().await?.about(kind);
+    let found = args.which.resolve(&cluster, "scale {name} --replicas=3").await?;
+    if found.is_empty() {
+        selection::nothing(&cluster, ui);
     }
     let (mut done, mut failures) = (Vec::new(), Vec::new());
-    for object in apps {
+    for object in found {
         match scale(&args, &cluster, object).await {
             Ok(scaled) => done.push(scaled),
             Err(error) => failures.push(error),
@@ -70,7 +69,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         for one in &done {
             let name = one.object["metadata"]["name"].as_str().unwrap_or_default();
             match wait::ready(&cluster, &cluster.namespace, name, deadline, ui).await {
-                Ok(app) => ui.say(&format!("{} is ready ({})", one.title, app::ready(&app))),
+                Ok(workload) => ui.say(&format!("{} is ready ({})", one.title, workload.ready())),
                 Err(error) => failures.push(error),
             }
         }
@@ -81,12 +80,12 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
 async fn scale(args: &Args, cluster: &Cluster, object: Result<DynamicObject>) -> Result<Done> {
     let mut object = object?;
     let name = object.name_any();
-    let now = app::read(&object).spec.replicas;
+    let now = Workload::read(cluster.kind, &object).wanted();
     if args.current_replicas.is_some_and(|expected| expected != now) {
         let expected = args.current_replicas.unwrap_or_default();
         return Err(Error::failed(format!(
             "{} has {now} replica{}, not {expected}: nothing was changed",
-            app::title(&name),
+            cluster.title(&name),
             if now == 1 { "" } else { "s" }
         )));
     }
@@ -103,21 +102,18 @@ async fn scale(args: &Args, cluster: &Cluster, object: Result<DynamicObject>) ->
             dry_run: args.change.dry_run == DryRun::Server,
             ..PatchParams::default()
         };
-        let api = app::api(&cluster.client, Some(&cluster.namespace));
+        let api = cluster.objects(Some(&cluster.namespace));
         // The scale subresource is what an autoscaler and `kubectl scale` use, and the least right that suffices.
         cluster
             .call(api.patch_scale(&name, &params, &Patch::Merge(&patch)))
             .await?;
         object.data["spec"]["replicas"] = args.replicas.into();
         if args.change.dry_run.is_real() && args.change.output.is_some() {
-            object = cluster.call(api.get(&name)).await?;
+            object = workload::complete(cluster.kind, cluster.call(api.get(&name)).await?);
         }
     }
-    object
-        .types
-        .get_or_insert_with(kube::core::TypeMeta::resource::<crd::AppDeploy>);
     Ok(Done {
-        title: app::title(&name),
+        title: cluster.title(&name),
         word: "scaled",
         object: output::presentable(&object),
     })

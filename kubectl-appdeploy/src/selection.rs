@@ -1,23 +1,25 @@
-//! Which apps a verb means: names, a label selector, or all of a namespace.
+//! Which of a kind a verb means: names, a label selector, or all of a namespace.
 
 use clap::Args;
+use crd::Kind;
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, ListParams};
 
-use crate::app;
 use crate::connection::Cluster;
 use crate::error::{Error, Result};
+use crate::ui::Ui;
+use crate::{words, workload};
 
 /// Names, `-l` or `--all`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Selection {
-    /// Names of apps
+    /// Names of {many}
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// The apps with these labels, like team=shop,tier!=test
+    /// The {many} with these labels, like team=shop,tier!=test
     #[arg(short = 'l', long, value_name = "LABELS", conflicts_with_all = ["names", "all"])]
     pub selector: Option<String>,
-    /// All apps of the namespace
+    /// All {many} of the namespace
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
 }
@@ -28,28 +30,30 @@ impl Selection {
         self.names.is_empty() && self.selector.is_none() && !self.all
     }
 
-    /// Returns the apps that are meant, each with its own error: one that is missing does not stop the others.
+    /// Returns those that are meant, each with its own error: one that is missing does not stop the others.
+    /// The example is of the kind's command, like `scale {name} --replicas=3`.
     pub async fn resolve(&self, cluster: &Cluster, example: &str) -> Result<Vec<Result<DynamicObject>>> {
+        let words = cluster.words();
         if self.is_empty() {
-            return Err(Error::usage("no app is named")
-                .why("name one or more apps, select them with -l, or take --all")
-                .next(example));
+            return Err(Error::usage(format!("no {} is named", words.one))
+                .why(words.fill("name one or more {many}, select them with -l, or take --all"))
+                .next(words.fill(&format!("{{command}} {example}"))));
         }
-        let api = app::api(&cluster.client, Some(&cluster.namespace));
+        let api = cluster.objects(Some(&cluster.namespace));
+        let complete = |object| workload::complete(cluster.kind, object);
         if self.names.is_empty() {
             let params = ListParams {
                 label_selector: self.selector.clone(),
                 ..ListParams::default()
             };
             let list = cluster.call(api.list(&params)).await?;
-            return Ok(list.items.into_iter().map(Ok).collect());
+            return Ok(list.items.into_iter().map(complete).map(Ok).collect());
         }
+        let names = self.names.iter().map(|text| name(cluster.kind, text));
+        let names = names.collect::<Result<Vec<_>>>()?;
         let mut found = Vec::new();
-        for name in &self.names {
-            let name = name.as_str();
-            // `appdeploy/shop` is what `-o name` prints and what kubectl takes.
-            let name = name.rsplit('/').next().unwrap_or(name);
-            found.push(cluster.call(api.get(name)).await);
+        for name in names {
+            found.push(cluster.call(api.get(name)).await.map(complete));
         }
         // The same answer for each name would be the same text many times.
         match found.first() {
@@ -59,16 +63,80 @@ impl Selection {
     }
 }
 
-/// Returns the name of an app with its namespace where that is not the one in use.
+/// Returns the name that a person typed: alone, or behind its kind as `-o name` prints it and kubectl takes it.
+/// A name behind another kind is not taken for one of this.
+pub fn name(kind: Kind, text: &str) -> Result<&str> {
+    let Some((prefix, name)) = text.split_once('/') else {
+        return Ok(text);
+    };
+    let prefix = prefix.split('.').next().unwrap_or(prefix).to_lowercase();
+    let is_of = |kind: &Kind| [kind.singular(), kind.plural(), words::of(*kind).short].contains(&prefix.as_str());
+    if is_of(&kind) {
+        return Ok(name);
+    }
+    let words = words::of(kind);
+    let error = Error::usage(format!("{text} is not {}: nothing was done", words.an));
+    Err(match Kind::ALL.iter().find(|kind| is_of(kind)) {
+        Some(other) => {
+            let other = words::of(*other);
+            error
+                .why(format!("it is {}", other.an))
+                .next(format!("{} --help", other.command))
+        }
+        None => error.why(format!(
+            "a name stands alone or behind its kind, like {}/{}",
+            kind.singular(),
+            words.name
+        )),
+    })
+}
+
+/// Says that nothing was found where all were asked for.
+pub fn nothing(cluster: &Cluster, ui: &mut Ui) {
+    let many = cluster.words().many;
+    ui.say(&format!("No {many} found in {} namespace.", cluster.namespace));
+}
+
+/// Returns the namespace and the name of an object.
 pub fn place(object: &DynamicObject) -> (String, String) {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
 /// Tells every failure but the last, which ends the command.
-pub fn conclude(mut failures: Vec<Error>, ui: &mut crate::ui::Ui) -> Result<()> {
+pub fn conclude(mut failures: Vec<Error>, ui: &mut Ui) -> Result<()> {
     let last = failures.pop();
     for failure in &failures {
         ui.error(failure);
     }
     last.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::Look;
+
+    #[test]
+    fn a_name_may_stand_behind_its_own_kind_only() {
+        for text in [
+            "workers",
+            "podset/workers",
+            "podsets/workers",
+            "pset/workers",
+            "podset.appdeploy.dev/workers",
+        ] {
+            assert_eq!(name(Kind::PodSet, text), Ok("workers"), "{text}");
+        }
+        let said = name(Kind::AppDeploy, "podset/workers").unwrap_err();
+        insta::assert_snapshot!(said.text(&Look::default()), @r"
+        error: podset/workers is not an app: nothing was done
+          why:  it is a pod set
+          next: kubectl appdeploy podset --help
+        ");
+        let said = name(Kind::AppDeploy, "deployment/shop").unwrap_err();
+        insta::assert_snapshot!(said.text(&Look::default()), @r"
+        error: deployment/shop is not an app: nothing was done
+          why:  a name stands alone or behind its kind, like appdeploy/shop
+        ");
+    }
 }

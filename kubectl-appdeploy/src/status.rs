@@ -1,11 +1,12 @@
-//! `kubectl appdeploy status`: apps in a table, or one app with all that belongs to it.
+//! `kubectl appdeploy status`: all of a kind in a table, or one with all that belongs to it.
 
 pub mod list;
 mod page;
+pub mod table;
 mod watch;
 
 use clap::ValueEnum;
-use crd::AppDeploy;
+use crd::Kind;
 use jiff::Timestamp;
 use kube::api::{DynamicObject, ListParams};
 
@@ -14,21 +15,22 @@ use crate::error::{Error, Result};
 use crate::operator;
 use crate::output;
 use crate::ui::Ui;
-use crate::{app, children, yaml};
+use crate::workload::{self, Workload};
+use crate::{children, selection, yaml};
 
 const EXAMPLES: &str = "\
 Examples:
-  # The apps of the namespace, and why one is not ready
-  kubectl appdeploy status
+  # The {many} of the namespace, and why one is not ready
+  {command} status
 
-  # One app with its Ingress, Service, Deployment and pods
-  kubectl appdeploy status shop
+  # One {one} with {family}
+  {command} status {name}
 
-  # Follow the apps of a team in all namespaces
-  kubectl appdeploy status -A -l team=shop -w
+  # Follow the {many} of a team in all namespaces
+  {command} status -A -l team=shop -w
 
-  # The names of all apps, for a script
-  kubectl appdeploy status -o name";
+  # The names of all {many}, for a script
+  {command} status -o name";
 
 /// How `status` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -43,12 +45,12 @@ enum Format {
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Name of one app; without it, all apps of the namespace
+    /// Name of one {one}; without it, all {many} of the namespace
     name: Option<String>,
-    /// The apps of all namespaces
+    /// The {many} of all namespaces
     #[arg(short = 'A', long, conflicts_with = "name")]
     all_namespaces: bool,
-    /// The apps with these labels, like team=shop,tier!=test
+    /// The {many} with these labels, like team=shop,tier!=test
     #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "name")]
     selector: Option<String>,
     /// Keep watching, and show every change
@@ -63,19 +65,19 @@ pub struct Args {
 }
 
 /// Runs the verb.
-pub async fn run(mut args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
-    let cluster = kube.connect().await?;
-    if let Some(name) = args.name.take() {
-        args.name = Some(name.rsplit('/').next().unwrap_or(&name).to_owned());
+pub async fn run(mut args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let cluster = kube.connect().await?.about(kind);
+    if let Some(name) = &mut args.name {
+        *name = selection::name(kind, name)?.to_owned();
     }
     if args.watch {
         return watch::run(&args, &cluster, ui).await;
     }
     if let Some(name) = &args.name {
-        let api = app::api(&cluster.client, Some(&cluster.namespace));
+        let api = cluster.objects(Some(&cluster.namespace));
         let object = cluster.call(api.get(name)).await?;
         if args.output.is_some_and(|format| format != Format::Wide) {
-            return raw(&args, vec![object], ui);
+            return raw(&args, kind, vec![object], ui);
         }
         let text = page(&args, &cluster, &object, ui).await?;
         return ui.print(&text);
@@ -84,17 +86,17 @@ pub async fn run(mut args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         label_selector: args.selector.clone(),
         ..ListParams::default()
     };
-    let api = app::api(&cluster.client, args.scope(&cluster));
+    let api = cluster.objects(args.scope(&cluster));
     let items = cluster.call(api.list(&params)).await?.items;
     if args.output.is_some_and(|format| format != Format::Wide) {
-        return raw(&args, items, ui);
+        return raw(&args, kind, items, ui);
     }
-    let apps: Vec<AppDeploy> = items.iter().map(app::read).collect();
-    if apps.is_empty() {
+    let all: Vec<Workload> = items.iter().map(|object| Workload::read(kind, object)).collect();
+    if all.is_empty() {
         nothing(&args, &cluster, ui);
         return Ok(());
     }
-    let text = list(&args, &cluster, &apps, ui).await;
+    let text = list(&args, &cluster, &all, ui).await;
     ui.print(&text)
 }
 
@@ -103,8 +105,8 @@ impl Args {
         (!self.all_namespaces).then_some(cluster.namespace.as_str())
     }
 
-    fn view(&self) -> list::View {
-        list::View {
+    fn view(&self) -> table::View {
+        table::View {
             namespaces: self.all_namespaces,
             wide: self.output == Some(Format::Wide),
             headers: !self.no_headers,
@@ -121,26 +123,26 @@ fn nothing(args: &Args, cluster: &Cluster, ui: &mut Ui) {
     let place = args
         .scope(cluster)
         .map_or_else(String::new, |namespace| format!(" in {namespace} namespace"));
-    ui.say(&format!("No apps{selected} found{place}."));
+    let words = cluster.words();
+    ui.say(&format!("No {}{selected} found{place}.", words.many));
     if args.selector.is_none() && !args.no_headers {
         let elsewhere = if args.all_namespaces {
             ""
         } else {
             "  (-A looks into all namespaces)"
         };
-        ui.next(&format!("kubectl appdeploy create{}{elsewhere}", cluster.flag()));
+        ui.next(&format!("{} create{}{elsewhere}", words.command, cluster.flag()));
     }
 }
 
-/// Returns the page of one app.
+/// Returns the page of one.
 async fn page(args: &Args, cluster: &Cluster, object: &DynamicObject, ui: &Ui) -> Result<String> {
-    let app = app::read(object);
+    let workload = Workload::read(cluster.kind, object);
     let now = Timestamp::now();
-    let namespace = app.metadata.namespace.clone().unwrap_or_default();
-    let children = children::fetch(cluster, &namespace, app.metadata.name.as_deref().unwrap_or_default()).await?;
-    let absence = absence(cluster, &[&app], now).await;
+    let children = children::fetch(cluster, &workload).await?;
+    let absence = absence(cluster, std::slice::from_ref(&workload), now).await;
     Ok(page::text(
-        &app,
+        &workload,
         args.output == Some(Format::Wide),
         &children,
         absence,
@@ -149,29 +151,26 @@ async fn page(args: &Args, cluster: &Cluster, object: &DynamicObject, ui: &Ui) -
     ))
 }
 
-/// Returns the table of several apps with an explanation for each that is not ready.
-async fn list(args: &Args, cluster: &Cluster, apps: &[AppDeploy], ui: &Ui) -> String {
+/// Returns the table of several with an explanation for each that is not ready.
+async fn list(args: &Args, cluster: &Cluster, all: &[Workload], ui: &Ui) -> String {
     let now = Timestamp::now();
-    let all: Vec<&AppDeploy> = apps.iter().collect();
     let absence = if args.no_headers {
         None
     } else {
-        absence(cluster, &all, now).await
+        absence(cluster, all, now).await
     };
-    list::text(apps, args.view(), absence, now, &ui.look())
+    list::text(all, args.view(), absence, now, &ui.look())
 }
 
-/// Asks for the operator only when an app looks as if there were none: the usual page costs one request less.
-async fn absence(cluster: &Cluster, apps: &[&AppDeploy], now: Timestamp) -> Option<(String, String)> {
-    let lost = apps.iter().find(|app| app::is_overlooked(app, now))?;
-    operator::look(cluster)
-        .await
-        .absence(lost.metadata.namespace.as_deref())
+/// Asks for the operator only when one looks as if there were none: the usual page costs one request less.
+async fn absence(cluster: &Cluster, all: &[Workload], now: Timestamp) -> Option<(String, String)> {
+    let lost = all.iter().find(|one| one.is_overlooked(now))?;
+    operator::look(cluster).await.absence(Some(lost.namespace()))
 }
 
-fn raw(args: &Args, items: Vec<DynamicObject>, ui: &mut Ui) -> Result<()> {
+fn raw(args: &Args, kind: Kind, items: Vec<DynamicObject>, ui: &mut Ui) -> Result<()> {
     let one = args.name.is_some();
-    let mut values: Vec<_> = items.into_iter().map(complete).collect();
+    let mut values: Vec<_> = items.into_iter().map(|object| presentable(kind, object)).collect();
     let value = match (one, values.pop()) {
         (true, Some(value)) => value,
         (_, last) => {
@@ -187,17 +186,13 @@ fn raw(args: &Args, items: Vec<DynamicObject>, ui: &mut Ui) -> Result<()> {
             all.iter().try_for_each(|value| {
                 let name = value["metadata"]["name"]
                     .as_str()
-                    .ok_or_else(|| Error::failed("an app without a name"))?;
-                ui.print(&app::title(name))
+                    .ok_or_else(|| Error::failed("an object without a name"))?;
+                ui.print(&workload::title(kind, name))
             })
         }
     }
 }
 
-/// A list leaves out kind and version of its items; a person who copies one needs them.
-fn complete(mut object: DynamicObject) -> serde_json::Value {
-    object
-        .types
-        .get_or_insert_with(kube::core::TypeMeta::resource::<AppDeploy>);
-    output::presentable(&object)
+fn presentable(kind: Kind, object: DynamicObject) -> serde_json::Value {
+    output::presentable(&workload::complete(kind, object))
 }

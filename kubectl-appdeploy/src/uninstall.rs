@@ -17,13 +17,13 @@ use crate::manifests::Kind;
 use crate::output::DryRun;
 use crate::ui::Ui;
 use crate::wait::{self, Deadline};
-use crate::{app, duration};
+use crate::{duration, workload};
 
 use plan::{Choice, Plan};
 
 const EXAMPLES: &str = "\
 Examples:
-  # Remove the operator; apps and their definition stay, and go on serving
+  # Remove the operator; apps, pod sets and their definitions stay, and what runs goes on running
   kubectl appdeploy uninstall
 
   # See what would be removed
@@ -37,13 +37,13 @@ Examples:
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Also delete all apps, in all namespaces, with what belongs to them
+    /// Also delete all apps and pod sets, in all namespaces, with what belongs to them
     #[arg(long)]
     delete_apps: bool,
-    /// Also delete the definition of the API, and with it every app
+    /// Also delete the definitions of the API, and with them every app and pod set
     #[arg(long)]
     delete_crds: bool,
-    /// Do not ask before deleting apps
+    /// Do not ask before deleting apps and pod sets
     #[arg(short, long)]
     yes: bool,
     /// Return when everything is gone
@@ -88,7 +88,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         return ui.print(&plan.text());
     }
     ui.say(&plan.text());
-    if args.dry_run.is_real() && !plan.apps.is_empty() && !args.yes {
+    if args.dry_run.is_real() && !plan.workloads.is_empty() && !args.yes {
         consent(&args, &plan)?;
     }
     remove(&args, &cluster, &plan, ui).await?;
@@ -98,9 +98,9 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     Ok(())
 }
 
-/// Lets nobody lose apps by accident.
+/// Lets nobody lose anything by accident.
 fn consent(args: &Args, plan: &Plan) -> Result<()> {
-    let apps = plan::count(plan.apps.len());
+    let lost = plan::count(&plan.workloads);
     if !Ui::can_ask() {
         let flags = [
             (args.delete_apps, " --delete-apps"),
@@ -108,12 +108,12 @@ fn consent(args: &Args, plan: &Plan) -> Result<()> {
         ];
         let flags: String = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| *flag).collect();
         return Err(Error::usage(format!(
-            "this deletes {apps} with everything that belongs to them: nothing was removed"
+            "this deletes {lost} with everything that belongs to them: nothing was removed"
         ))
         .next(format!("if that is wanted: kubectl appdeploy uninstall{flags} --yes")));
     }
     let answer = Confirm::new()
-        .with_prompt(format!("Delete {apps} with everything that belongs to them?"))
+        .with_prompt(format!("Delete {lost} with everything that belongs to them?"))
         .default(false);
     match answer.interact_on(&Term::stderr()) {
         Ok(true) => Ok(()),
@@ -129,17 +129,17 @@ fn consent(args: &Args, plan: &Plan) -> Result<()> {
 async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, ui: &mut Ui) -> Result<()> {
     let deadline = Deadline::after(args.timeout);
     let suffix = args.dry_run.suffix();
-    // The operator is still there: whatever guards an app can do its work.
-    for object in &plan.apps {
-        let api = app::api(&cluster.client, object.metadata.namespace.as_deref());
+    // The operator is still there: whatever guards an object can do its work.
+    for (kind, object) in &plan.workloads {
+        let api = workload::api(&cluster.client, *kind, object.metadata.namespace.as_deref());
         ask(args, cluster, &api, object).await?;
     }
-    for object in &plan.apps {
-        let title = app::title(&object.name_any());
+    for (kind, object) in &plan.workloads {
+        let title = workload::title(*kind, &object.name_any());
         if args.dry_run.is_real() {
             ui.progress(&format!("waiting until {title} and what belongs to it are gone"));
-            // Even without --wait: without its definition or its operator an app could hang for ever.
-            delete::until_gone(cluster, object, deadline).await?;
+            // Even without --wait: without its definition or its operator an object could hang for ever.
+            delete::until_gone(&cluster.clone().about(*kind), object, deadline).await?;
         }
         ui.print(&format!(
             "{title} deleted from {} namespace{suffix}",

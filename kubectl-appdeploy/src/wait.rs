@@ -1,8 +1,9 @@
 //! Waiting: until when, for what, and what to say meanwhile. The cluster tells; nothing is polled.
 
+mod known;
+
 use std::time::Duration;
 
-use crd::AppDeploy;
 use crd::status::condition;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
@@ -11,11 +12,13 @@ use kube::runtime::watcher;
 use kube::runtime::{WatchStreamExt as _, watcher::watch_object};
 use tokio::time::Instant;
 
-use crate::app;
 use crate::connection::Cluster;
 use crate::error::{Error, Kind, Result};
 use crate::ui::Ui;
-use crate::{duration, operator};
+use crate::workload::Workload;
+use crate::{duration, operator, words};
+
+pub use known::Known;
 
 /// A time by which something has to be done.
 #[derive(Clone, Copy, Debug)]
@@ -55,30 +58,32 @@ pub enum Verdict {
     Waiting(String),
 }
 
-/// Returns what the status of an app means for somebody who waits.
-pub fn verdict(app: &AppDeploy) -> Verdict {
-    if !app::is_observed(app) {
+/// Returns what a status means for somebody who waits.
+pub fn verdict(workload: &Workload) -> Verdict {
+    if !workload.is_observed() {
         return Verdict::Waiting("waiting for the operator".to_owned());
     }
-    if app::is_true(app, condition::STALLED) {
+    if workload.is_true(condition::STALLED) {
         return Verdict::Stalled;
     }
-    if app::is_true(app, condition::READY) {
+    if workload.is_true(condition::READY) {
         return Verdict::Ready;
     }
-    let busy = app::explanation(app).map_or_else(|| "not ready yet".to_owned(), |(text, _)| text);
+    let busy = workload
+        .explanation()
+        .map_or_else(|| "not ready yet".to_owned(), |(text, _)| text);
     Verdict::Waiting(busy)
 }
 
-/// Waits until an app is ready, and says on the way what it is busy with.
+/// Waits until one is ready, and says on the way what it is busy with.
 pub async fn ready(
     cluster: &Cluster,
     namespace: &str,
     name: &str,
     deadline: Deadline,
     ui: &mut Ui,
-) -> Result<AppDeploy> {
-    let api = app::api(&cluster.client, Some(namespace));
+) -> Result<Workload> {
+    let api = cluster.objects(Some(namespace));
     let mut changes = changes(cluster, api.clone(), name);
     let mut last = None;
     loop {
@@ -89,62 +94,74 @@ pub async fn ready(
             None => (None, true),
         };
         if let Some(object) = object {
-            let app = app::read(&object);
-            match verdict(&app) {
+            let workload = Workload::read(cluster.kind, &object);
+            match verdict(&workload) {
                 Verdict::Ready => {
                     ui.clear_progress();
-                    return Ok(app);
+                    return Ok(workload);
                 }
-                Verdict::Stalled => return Err(stalled(name, &cluster.flag(), &app)),
+                Verdict::Stalled => return Err(stalled(&workload, &cluster.flag())),
                 Verdict::Waiting(busy) => ui.progress(&format!("{name}: {busy}")),
             }
-            last = Some(app);
+            last = Some(workload);
         } else if last.is_some() && !over {
-            return Err(Error::failed(format!(
-                "{} was deleted while waiting for it",
-                app::title(name)
-            )));
+            return Err(deleted(cluster, name));
         }
         if over {
-            return Err(timed_out(cluster, name, last.as_ref(), deadline).await);
+            let state = "is not ready";
+            return Err(timed_out(cluster, name, last.as_ref(), state, deadline).await);
         }
     }
 }
 
-fn stalled(name: &str, flag: &str, app: &AppDeploy) -> Error {
-    let error = Error::new(
-        Kind::Stalled,
-        format!("{} will not become ready by itself", app::title(name)),
-    );
-    match app::explanation(app) {
-        Some((why, Some(next))) => error.why(why).next(next),
-        Some((why, None)) => error.why(why).next(format!("kubectl appdeploy describe {name}{flag}")),
-        None => error.next(format!("kubectl appdeploy describe {name}{flag}")),
-    }
+/// Returns what to say when somebody deleted it meanwhile.
+pub fn deleted(cluster: &Cluster, name: &str) -> Error {
+    Error::failed(format!("{} was deleted while waiting for it", cluster.title(name)))
 }
 
-async fn timed_out(cluster: &Cluster, name: &str, last: Option<&AppDeploy>, deadline: Deadline) -> Error {
+/// Returns what to say of one that waiting does not help.
+pub fn stalled(workload: &Workload, flag: &str) -> Error {
+    let error = Error::new(
+        Kind::Stalled,
+        format!("{} will not become ready by itself", workload.title()),
+    );
+    let command = words::of(workload.kind()).command;
+    explained(error, workload, format!("{command} describe {}{flag}", workload.name()))
+}
+
+/// Returns what to say when the time is over; `state` is what it still is.
+pub async fn timed_out(
+    cluster: &Cluster,
+    name: &str,
+    last: Option<&Workload>,
+    state: &str,
+    deadline: Deadline,
+) -> Error {
     let error = Error::new(
         Kind::TimedOut,
         format!(
-            "{} is not ready after {}; it may still become so",
-            app::title(name),
+            "{} {state} after {}; it may still become so",
+            cluster.title(name),
             deadline.text()
         ),
     );
-    let flag = cluster.flag();
-    let Some(app) = last else {
-        return error.next(format!("kubectl appdeploy status {name}{flag}"));
+    let status = format!("{} status {name}", cluster.words().command);
+    let Some(workload) = last else {
+        return error.next(format!("{status}{}", cluster.flag()));
     };
-    if !app::is_observed(app)
-        && let Some((why, next)) = operator::look(cluster).await.absence(app.metadata.namespace.as_deref())
+    if !workload.is_observed()
+        && let Some((why, next)) = operator::look(cluster).await.absence(Some(workload.namespace()))
     {
         return error.why(why).next(next);
     }
-    match app::explanation(app) {
-        Some((why, Some(next))) => error.why(why).next(next),
-        Some((why, None)) => error.why(why).next(format!("kubectl appdeploy status {name} -w{flag}")),
-        None => error.next(format!("kubectl appdeploy status {name} -w{flag}")),
+    explained(error, workload, format!("{status} -w{}", cluster.flag()))
+}
+
+/// Adds why one is not ready, and what to run next if nothing better is known.
+fn explained(error: Error, workload: &Workload, otherwise: String) -> Error {
+    match workload.explanation() {
+        Some((why, next)) => error.why(why).next(next.unwrap_or(otherwise)),
+        None => error.next(otherwise),
     }
 }
 
@@ -225,13 +242,13 @@ mod tests {
     use crate::ui::Look;
     use serde_json::{Value, json};
 
-    fn app(status: &Value) -> AppDeploy {
-        serde_json::from_value(json!({
+    fn app(status: &Value) -> Workload {
+        let app = serde_json::from_value(json!({
             "apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
             "metadata": {"name": "shop", "namespace": "default", "generation": 2},
             "spec": {"image": "nginx", "replicas": 2}, "status": status,
-        }))
-        .unwrap()
+        }));
+        Workload::App(app.unwrap())
     }
 
     fn conditions(list: &[(&str, &str)]) -> Value {
@@ -264,7 +281,7 @@ mod tests {
             &json!({"observedGeneration": 2, "conditions": conditions(&[("Ready", "False"), ("Stalled", "True")]),
             "cause": {"reason": "ImageNotFound", "message": "image nginx:1.99 does not exist", "next": "kubectl edit appdeploy shop"}}),
         );
-        let error = stalled("shop", "", &app);
+        let error = stalled(&app, "");
         assert_eq!(error.kind(), Kind::Stalled);
         insta::assert_snapshot!(error.text(&Look::default()), @r"
         error: appdeploy.appdeploy.dev/shop will not become ready by itself

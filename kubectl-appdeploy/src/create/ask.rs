@@ -3,40 +3,51 @@
 
 use std::io;
 
-use crd::AppDeploy;
 use dialoguer::console::Term;
 use dialoguer::{Confirm, Input};
+use kube::core::ObjectMeta;
+use serde_json::Value;
 
-use super::spec::{SpecArgs, validate};
+use super::Spec;
+use super::app::AppArgs;
 use crate::error::{Error, Kind, Result};
 use crate::output::DryRun;
 use crate::ui::Look;
-use crate::yaml;
+use crate::{words, yaml};
 
 /// Asks for the name, unless it is known.
-pub fn name(known: Option<&str>, namespace: &str) -> Result<String> {
+pub fn name<S: Spec>(known: Option<&str>, namespace: &str) -> Result<String> {
+    let check = |name: &str| acceptable(name, S::default());
     if let Some(name) = known {
-        return match acceptable(name, "nginx", |_| {}) {
-            Ok(()) => Ok(name.to_owned()),
-            Err(why) => Err(Error::usage(why)),
-        };
+        return check(name).map(|()| name.to_owned()).map_err(Error::usage);
     }
+    let one = words::of(S::KIND).one;
     answer(
         Input::<String>::new()
-            .with_prompt(format!("Name of the app (in namespace {namespace})"))
-            .validate_with(|name: &String| acceptable(name, "nginx", |_| {}))
+            .with_prompt(format!("Name of the {one} (in namespace {namespace})"))
+            .validate_with(|name: &String| check(name))
             .interact_text_on(&Term::stderr()),
     )
 }
 
-/// Asks for what an app is made of.
-pub fn spec(name: &str, namespace: &str, args: &mut SpecArgs) -> Result<()> {
+/// Asks for the image. An empty answer is none, where one is not needed.
+pub fn image<S: Spec>(name: &str, prompt: &str) -> Result<Option<String>> {
     let image: String = answer(
         Input::new()
-            .with_prompt("Image")
-            .validate_with(|image: &String| acceptable(name, image, |_| {}))
+            .with_prompt(prompt)
+            .allow_empty(!S::NEEDS_IMAGE)
+            .validate_with(|image: &String| {
+                let mut spec = S::default();
+                spec.pod().image = Some(image.clone()).filter(|image| S::NEEDS_IMAGE || !image.is_empty());
+                acceptable(name, spec)
+            })
             .interact_text_on(&Term::stderr()),
     )?;
+    Ok(Some(image).filter(|image| !image.is_empty()))
+}
+
+/// Asks for the port.
+pub fn port() -> Result<Option<i32>> {
     let port: String = answer(
         Input::new()
             .with_prompt("Port it listens on (empty: none, a worker)")
@@ -50,24 +61,29 @@ pub fn spec(name: &str, namespace: &str, args: &mut SpecArgs) -> Result<()> {
             })
             .interact_text_on(&Term::stderr()),
     )?;
-    args.port = port.trim().parse().ok();
-    if args.port.is_some() {
-        let usual = format!("{name}.{namespace}");
-        let host: String = answer(
-            Input::new()
-                .with_prompt("Host")
-                .default(usual.clone())
-                .validate_with(|host: &String| {
-                    acceptable(name, &image, |args| {
-                        (args.port, args.host) = (Some(80), Some(host.clone()));
-                    })
-                })
-                .interact_text_on(&Term::stderr()),
-        )?;
-        // The default is computed by the operator and stored nowhere.
-        args.host = Some(host).filter(|host| *host != usual);
-    }
-    let replicas = answer(
+    Ok(port.trim().parse().ok())
+}
+
+/// Asks for the host of an app.
+pub fn host(name: &str, namespace: &str, args: &AppArgs) -> Result<Option<String>> {
+    let usual = format!("{name}.{namespace}");
+    let host: String = answer(
+        Input::new()
+            .with_prompt("Host")
+            .default(usual.clone())
+            .validate_with(|host: &String| {
+                let host = Some(host.clone());
+                acceptable(name, AppArgs { host, ..args.clone() })
+            })
+            .interact_text_on(&Term::stderr()),
+    )?;
+    // The default is computed by the operator and stored nowhere.
+    Ok(Some(host).filter(|host| *host != usual))
+}
+
+/// Asks for the number of pods.
+pub fn replicas() -> Result<i32> {
+    answer(
         Input::<i32>::new()
             .with_prompt("Number of pods")
             .default(1)
@@ -79,19 +95,16 @@ pub fn spec(name: &str, namespace: &str, args: &mut SpecArgs) -> Result<()> {
                 }
             })
             .interact_text_on(&Term::stderr()),
-    )?;
-    args.replicas = Some(replicas);
-    args.image = Some(image);
-    Ok(())
+    )
 }
 
-/// Shows the app and asks whether to create it.
-pub fn confirm(app: &AppDeploy, dry_run: DryRun) -> Result<bool> {
+/// Shows the object and asks whether to create it.
+pub fn confirm(object: &Value, dry_run: DryRun) -> Result<bool> {
     if !dry_run.is_real() {
         return Ok(true);
     }
     let term = Term::stderr();
-    let text = yaml::write(&super::plain(app)?)?;
+    let text = yaml::write(object)?;
     let shown = text.lines().try_for_each(|line| term.write_line(&format!("  {line}")));
     shown.and_then(|()| term.write_line("")).map_err(stopped)?;
     answer(
@@ -103,17 +116,20 @@ pub fn confirm(app: &AppDeploy, dry_run: DryRun) -> Result<bool> {
 }
 
 /// Checks one answer with the rules of the schema, everything else being fine.
-fn acceptable(name: &str, image: &str, change: impl FnOnce(&mut SpecArgs)) -> std::result::Result<(), String> {
-    let mut args = SpecArgs::default();
-    change(&mut args);
-    args.app(name, image, None)
-        .and_then(|app| validate(&app))
-        .map_err(|error| {
-            let reasons = error.reasons();
-            // The question says which field it is.
-            let rule = reasons.split_once(": ").map_or(reasons.as_str(), |(_, rule)| rule);
-            broken_up(rule)
-        })
+fn acceptable<S: Spec>(name: &str, mut spec: S) -> std::result::Result<(), String> {
+    if S::NEEDS_IMAGE {
+        spec.pod().image.get_or_insert_with(|| "nginx".to_owned());
+    }
+    let metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    };
+    spec.object(metadata).map(drop).map_err(|error| {
+        let reasons = error.reasons();
+        // The question says which field it is.
+        let rule = reasons.split_once(": ").map_or(reasons.as_str(), |(_, rule)| rule);
+        broken_up(rule)
+    })
 }
 
 /// Breaks a sentence where the terminal ends: dialoguer takes away as many lines as it wrote.

@@ -1,9 +1,8 @@
-//! The events of an app and of what belongs to it: three lists, whatever the number of pods.
+//! The events of one and of what belongs to it: a list per kind, whatever the number of pods.
 
 use std::collections::HashSet;
 
-use crd::AppDeploy;
-use futures::join;
+use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
@@ -15,42 +14,47 @@ use crate::connection::Cluster;
 use crate::error::Result;
 use crate::table::{Cell, Table};
 use crate::ui::Style;
+use crate::workload::Workload;
 
 /// How many events are shown: the youngest.
 const SHOWN: usize = 15;
 /// How many of a kind are read: enough for any namespace that can still be helped.
 const READ: u32 = 500;
 
-/// Lists what could be about the app: children bear its name, except for revisions and pods.
-pub async fn fetch(cluster: &Cluster, namespace: &str, name: &str) -> Result<Section<Event>> {
-    let api: Api<Event> = Api::namespaced(cluster.client.clone(), namespace);
-    let one = async |fields: String| {
+/// Lists what could be about the workload: children bear its name, except for revisions and pods.
+pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Section<Event>> {
+    let api: Api<Event> = Api::namespaced(cluster.client.clone(), workload.namespace());
+    let warnings: &[&str] = match workload {
+        Workload::App(_) => &["ReplicaSet", "Pod"],
+        Workload::PodSet(_) => &["Pod"],
+    };
+    let own = format!("involvedObject.name={}", workload.name());
+    let warnings = warnings
+        .iter()
+        .map(|kind| format!("involvedObject.kind={kind},type=Warning"));
+    let lists = std::iter::once(own).chain(warnings).map(async |fields| {
         let params = ListParams::default().fields(&fields).limit(READ);
         children::section(
             cluster,
             cluster.attempt(api.list(&params)).await?.map(|list| list.items),
         )
-    };
-    let (own, sets, pods) = join!(
-        one(format!("involvedObject.name={name}")),
-        one("involvedObject.kind=ReplicaSet,type=Warning".to_owned()),
-        one("involvedObject.kind=Pod,type=Warning".to_owned()),
-    );
-    let mut all = match own? {
-        Ok(all) => all,
-        Err(why) => return Ok(Err(why)),
-    };
-    all.extend(sets?.unwrap_or_default());
-    all.extend(pods?.unwrap_or_default());
+    });
+    let mut all = Vec::new();
+    for list in join_all(lists).await {
+        match list? {
+            Ok(events) => all.extend(events),
+            Err(why) => return Ok(Err(why)),
+        }
+    }
     Ok(Ok(all))
 }
 
-/// Keeps the events of the app and of its children, oldest first.
-pub fn about(events: Section<Event>, app: &AppDeploy, children: &Children) -> Section<Event> {
+/// Keeps the events of the workload and of its children, oldest first.
+pub fn about(events: Section<Event>, workload: &Workload, children: &Children) -> Section<Event> {
     fn uids<K: Resource>(section: &Section<K>) -> impl Iterator<Item = String> + '_ {
         section.iter().flatten().filter_map(|child| child.meta().uid.clone())
     }
-    let mut family: HashSet<String> = app.metadata.uid.iter().cloned().collect();
+    let mut family: HashSet<String> = workload.meta().uid.iter().cloned().collect();
     family.extend(uids(&children.ingresses));
     family.extend(uids(&children.services));
     family.extend(uids(&children.deployments));

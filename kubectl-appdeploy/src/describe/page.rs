@@ -2,33 +2,37 @@
 
 use std::fmt::Write as _;
 
-use crd::{AppDeploy, EnvVar, Expose, SecurityProfile};
+use crd::PodSetStatus;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
-use kube::ResourceExt as _;
 
-use super::events;
+use super::{events, spec};
 use crate::age::age;
 use crate::children::{Children, Section};
+use crate::status::table::url;
 use crate::table::{Cell, Table};
+use crate::tree;
 use crate::ui::{Look, Style, clean};
-use crate::{app, tree};
+use crate::workload::Workload;
 
 /// The width of the labels.
 const LABEL: usize = 14;
 
-struct Page<'a> {
+/// A page that is being written.
+pub struct Page<'a> {
     text: String,
     look: &'a Look,
 }
 
 impl Page<'_> {
-    fn line(&mut self, label: &str, value: &str) {
+    /// Writes a label with its value.
+    pub fn line(&mut self, label: &str, value: &str) {
         let padded = format!("{:LABEL$}", format!("{label}:"));
         let _ = writeln!(self.text, "{}{}", self.look.label(&padded), clean(value));
     }
 
-    fn list(&mut self, label: &str, values: &[String]) {
+    /// Writes a label with several values below each other.
+    pub fn list(&mut self, label: &str, values: &[String]) {
         for (index, value) in values.iter().enumerate() {
             if index == 0 {
                 self.line(label, value);
@@ -48,7 +52,7 @@ impl Page<'_> {
 
 /// Returns the page.
 pub fn text(
-    app: &AppDeploy,
+    workload: &Workload,
     children: &Children,
     events: &Section<Event>,
     absence: Option<(String, String)>,
@@ -59,11 +63,11 @@ pub fn text(
         text: String::new(),
         look,
     };
-    head(&mut page, app, now);
-    spec(&mut page, app);
-    state(&mut page, app, absence);
-    conditions(&mut page, app, now);
-    let tree = tree::table(children, now);
+    head(&mut page, workload, now);
+    spec::write(&mut page, workload);
+    state(&mut page, workload, absence);
+    conditions(&mut page, workload, now);
+    let tree = tree::table(workload, children, now);
     if tree.is_empty() {
         page.line("Children", "<none>");
     } else {
@@ -78,133 +82,65 @@ pub fn text(
     page.text
 }
 
-fn head(page: &mut Page<'_>, app: &AppDeploy, now: Timestamp) {
-    page.line("Name", &app.name_any());
-    page.line("Namespace", &app.namespace().unwrap_or_default());
-    let labels: Vec<String> = app
-        .labels()
+fn head(page: &mut Page<'_>, workload: &Workload, now: Timestamp) {
+    page.line("Name", workload.name());
+    page.line("Namespace", workload.namespace());
+    let labels: Vec<String> = workload
+        .meta()
+        .labels
         .iter()
+        .flatten()
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
     if !labels.is_empty() {
         page.list("Labels", &labels);
     }
-    let created = app.metadata.creation_timestamp.as_ref();
+    let created = workload.meta().creation_timestamp.as_ref();
     page.line("Age", &age(created, now));
     if let Some(created) = created {
         page.line("Created", &created.0.to_string());
     }
 }
 
-fn spec(page: &mut Page<'_>, app: &AppDeploy) {
-    let spec = &app.spec;
-    let pod = &spec.pod;
-    page.line("Image", &pod.image);
-    match pod.port {
-        Some(port) => page.line("Port", &port.to_string()),
-        None => page.line("Port", "<none> (a worker: no Service, no Ingress)"),
-    }
-    if pod.port.is_some() && spec.expose == Expose::Service {
-        page.line("Expose", "Service (inside the cluster only)");
-    }
-    let optional = [
-        ("Path", spec.path.clone()),
-        ("IngressClass", spec.ingress_class_name.clone()),
-        ("TLS Secret", spec.tls.as_ref().map(|tls| tls.secret_name.clone())),
-        ("Command", (!pod.command.is_empty()).then(|| words(&pod.command))),
-        ("Args", (!pod.args.is_empty()).then(|| words(&pod.args))),
-        (
-            "Pull Policy",
-            pod.image_pull_policy.map(|policy| policy.as_str().to_owned()),
-        ),
-        (
-            "Security",
-            (pod.security_profile == SecurityProfile::Restricted).then(|| "restricted".to_owned()),
-        ),
-    ];
-    for (label, value) in optional {
-        if let Some(value) = value {
-            page.line(label, &value);
-        }
-    }
-    if let Some(resources) = &pod.resources {
-        let amounts = |map: &std::collections::BTreeMap<String, crd::Quantity>| {
-            map.iter()
-                .map(|(name, amount)| format!("{name}={amount}"))
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
-        if !resources.requests.is_empty() {
-            page.line("Requests", &amounts(&resources.requests));
-        }
-        if !resources.limits.is_empty() {
-            page.line("Limits", &amounts(&resources.limits));
-        }
-    }
-    if let Some(check) = &pod.health_check {
-        let port = check.port.or(pod.port).unwrap_or_default();
-        page.line(
-            "Health Check",
-            &check.path.as_ref().map_or_else(
-                || format!("TCP on port {port}"),
-                |path| format!("GET {path} on port {port}"),
-            ),
-        );
-    }
-    if !pod.env.is_empty() {
-        page.list("Environment", &pod.env.iter().map(variable).collect::<Vec<_>>());
-    }
-}
-
-fn words(words: &[String]) -> String {
-    let quoted = words.iter().map(|word| {
-        let plain = !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || "'\"$\\".contains(c));
-        if plain { word.clone() } else { format!("{word:?}") }
-    });
-    quoted.collect::<Vec<_>>().join(" ")
-}
-
-fn variable(variable: &EnvVar) -> String {
-    let name = &variable.name;
-    let Some(source) = &variable.value_from else {
-        return format!("{name}={}", variable.value.as_deref().unwrap_or_default());
-    };
-    let (kind, key) = match (&source.secret_key_ref, &source.config_map_key_ref) {
-        (Some(key), _) => ("Secret", key),
-        (None, Some(key)) => ("ConfigMap", key),
-        (None, None) => return format!("{name}=<unset>"),
-    };
-    format!("{name} from {kind} {}, key {}", key.name, key.key)
-}
-
-fn state(page: &mut Page<'_>, app: &AppDeploy, absence: Option<(String, String)>) {
-    let status = app.status.clone().unwrap_or_default();
-    let count = |n: Option<i32>| n.unwrap_or(0);
-    page.line(
-        "Replicas",
-        &format!(
-            "{} wanted, {} exist, {} up to date, {} ready",
-            app.spec.replicas,
-            count(status.replicas),
-            count(status.updated_replicas),
-            count(status.ready_replicas)
-        ),
+fn state(page: &mut Page<'_>, workload: &Workload, absence: Option<(String, String)>) {
+    let state = workload.state();
+    let mut replicas = format!(
+        "{} wanted, {} exist, {} up to date, {} ready",
+        workload.wanted(),
+        state.replicas,
+        state.updated,
+        state.ready
     );
-    page.line("URL", &app::url(app));
-    if let Some(address) = &status.address {
-        page.line("Address", address);
+    match workload {
+        Workload::App(app) => {
+            page.line("Replicas", &replicas);
+            page.line("URL", &url(app));
+            if let Some(address) = app.status.as_ref().and_then(|status| status.address.as_ref()) {
+                page.line("Address", address);
+            }
+        }
+        Workload::PodSet(set) => {
+            let status = set.status.as_ref();
+            let count = |n: fn(&PodSetStatus) -> Option<i32>| status.and_then(n).unwrap_or(0);
+            let (available, ending) = (count(|s| s.available_replicas), count(|s| s.terminating_replicas));
+            let _ = write!(replicas, ", {available} available");
+            if ending > 0 {
+                let _ = write!(replicas, ", {ending} ending");
+            }
+            page.line("Replicas", &replicas);
+        }
     }
     page.line(
         "Ready",
         &format!(
             "{} ({})",
-            if app::mood(app) == Style::Good { "yes" } else { "no" },
-            app::reason(app)
+            if workload.mood() == Style::Good { "yes" } else { "no" },
+            workload.reason()
         ),
     );
     let explanation = absence
         .map(|(why, next)| (why, Some(next)))
-        .or_else(|| app::explanation(app));
+        .or_else(|| workload.explanation());
     if let Some((why, next)) = explanation {
         page.line("  why", &why);
         if let Some(next) = next {
@@ -214,12 +150,8 @@ fn state(page: &mut Page<'_>, app: &AppDeploy, absence: Option<(String, String)>
     }
 }
 
-fn conditions(page: &mut Page<'_>, app: &AppDeploy, now: Timestamp) {
-    let conditions = app
-        .status
-        .as_ref()
-        .map(|status| status.conditions.clone())
-        .unwrap_or_default();
+fn conditions(page: &mut Page<'_>, workload: &Workload, now: Timestamp) {
+    let conditions = workload.state().conditions;
     if conditions.is_empty() {
         page.line("Conditions", "<none>");
         return;
@@ -227,11 +159,11 @@ fn conditions(page: &mut Page<'_>, app: &AppDeploy, now: Timestamp) {
     let mut table = Table::new(vec!["TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"]);
     for condition in conditions {
         table.row(vec![
-            condition.type_.into(),
-            condition.status.into(),
-            condition.reason.into(),
+            condition.type_.clone().into(),
+            condition.status.clone().into(),
+            condition.reason.clone().into(),
             age(Some(&condition.last_transition_time), now).into(),
-            Cell::from(condition.message),
+            Cell::from(condition.message.clone()),
         ]);
     }
     page.section("Conditions", &table.text(page.look.color));
@@ -254,13 +186,7 @@ mod tests {
                 "conditions": [cond("Ready", "False", "CrashLoop", "1 of 2 pods keeps crashing")],
                 "cause": {"reason": "CrashLoop", "message": "shop-1: exit code 1: no such table", "next": "kubectl logs shop-1 -p"}}),
         );
-        let none = Children {
-            ingresses: Ok(vec![]),
-            services: Ok(vec![]),
-            deployments: Ok(vec![]),
-            replica_sets: Ok(vec![]),
-            pods: Ok(vec![]),
-        };
+        let none = Children::of_pods(Ok(vec![]));
         let event: Event = serde_json::from_value(
             json!({"metadata": {}, "type": "Warning", "reason": "BackOff", "message": "restarting\n", "count": 4,
             "involvedObject": {"kind": "Pod", "name": "shop-1"}, "lastTimestamp": "2026-06-01T11:59:30Z"}),

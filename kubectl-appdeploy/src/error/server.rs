@@ -1,8 +1,10 @@
 //! Turns an answer of the API server into a sentence.
 
 use kube::core::Status;
+use kube::core::response::StatusDetails;
 
 use super::{Error, Kind, unreachable};
+use crate::words;
 
 /// The client's reason for an answer that is no Status of Kubernetes.
 const NO_STATUS: &str = "Failed to parse error data";
@@ -14,6 +16,8 @@ pub struct Asked<'a> {
     pub url: &'a str,
     /// The context of the kubeconfig.
     pub context: Option<&'a str>,
+    /// The kind that it was asked about.
+    pub kind: crd::Kind,
     /// The namespace in use.
     pub namespace: &'a str,
     /// ` -n NAMESPACE` where the next command needs it, too.
@@ -46,12 +50,13 @@ pub fn is_missing_api(status: &Status) -> bool {
 fn answer(status: &Status, asked: Asked<'_>) -> Error {
     let Asked {
         context,
+        kind,
         namespace,
         flag,
         ..
     } = asked;
     if is_missing_api(status) {
-        return Error::failed("the AppDeploy API is not installed in this cluster").next("kubectl appdeploy install");
+        return missing(kind);
     }
     if status.reason == NO_STATUS {
         return Error::failed(format!("what answers at {} is no Kubernetes API server", asked.url))
@@ -72,7 +77,7 @@ fn answer(status: &Status, asked: Asked<'_>) -> Error {
     let name = details.map_or("", |details| details.name.as_str());
     let about = details.map_or("", |details| details.kind.as_str());
     let causes = details.map_or(&[][..], |details| details.causes.as_slice());
-    let app = details.is_some_and(|details| details.group == crd::GROUP);
+    let ours = details.and_then(of);
     let reason = if status.reason.is_empty() {
         "Unknown"
     } else {
@@ -82,43 +87,64 @@ fn answer(status: &Status, asked: Asked<'_>) -> Error {
         Kind::Failed,
         format!("Error from server ({reason}): {}", first_sentence(status)),
     );
-    let known = about == "appdeploys" && !name.is_empty();
-    match reason {
-        "NotFound" if about == "namespaces" => error.next(format!("kubectl create namespace {name}")),
-        "NotFound" if known => error
-            .why(format!("namespace {namespace} has no app of that name"))
-            .next("kubectl appdeploy status -A"),
-        "AlreadyExists" if app => error
+    match (reason, ours) {
+        ("NotFound", _) if about == "namespaces" => error.next(format!("kubectl create namespace {name}")),
+        ("NotFound", Some(kind)) if !name.is_empty() => {
+            let words = words::of(kind);
+            error
+                .why(format!("namespace {namespace} has no {} of that name", words.one))
+                .next(format!("{} status -A", words.command))
+        }
+        ("AlreadyExists", Some(kind)) => error
             .why("nothing was changed")
-            .next(format!("kubectl appdeploy status {name}{flag}"))
-            .next(format!("kubectl edit appdeploy {name}{flag}")),
-        "Forbidden" if status.message.contains("is being terminated") => {
+            .next(format!("{} status {name}{flag}", words::of(kind).command))
+            .next(format!("kubectl edit {} {name}{flag}", kind.singular())),
+        ("Forbidden", _) if status.message.contains("is being terminated") => {
             error.next("wait until the namespace is gone, or take another with -n")
         }
-        "Forbidden" if status.message.contains("exceeded quota") => error.next("kubectl describe resourcequota"),
-        "Forbidden" => error.next(forbidden(&status.message)),
-        "Invalid" => causes
+        ("Forbidden", _) if status.message.contains("exceeded quota") => error.next("kubectl describe resourcequota"),
+        ("Forbidden", _) => error.next(forbidden(&status.message)),
+        ("Invalid", _) => causes
             .iter()
             .fold(error, |error, cause| {
                 error.why(format!("{}: {}", cause.field, rule(&cause.message)))
             })
-            .next(if app {
-                "kubectl explain appdeploy.spec"
-            } else {
-                "correct the fields above"
-            }),
-        "Conflict" if !causes.is_empty() => causes
+            .next(ours.map_or_else(
+                || "correct the fields above".to_owned(),
+                |kind| format!("kubectl explain {}.spec", kind.singular()),
+            )),
+        ("Conflict", _) if !causes.is_empty() => causes
             .iter()
             .fold(error, |error, cause| {
                 error.why(format!("{}: {}", cause.field, cause.message))
             })
             .next("the same command with --force-conflicts takes these fields over"),
-        "Conflict" => error.next("somebody else changed it at the same time: run the command again"),
-        "Timeout" | "ServerTimeout" | "TooManyRequests" | "ServiceUnavailable" | "InternalError" => {
+        ("Conflict", _) => error.next("somebody else changed it at the same time: run the command again"),
+        ("Timeout" | "ServerTimeout" | "TooManyRequests" | "ServiceUnavailable" | "InternalError", _) => {
             error.next("the API server is in trouble or overloaded: run the command again in a moment")
         }
         _ => error,
     }
+}
+
+/// Returns which of our kinds an answer is about: it calls them now by one, now by many.
+fn of(details: &StatusDetails) -> Option<crd::Kind> {
+    let is_meant = |kind: &crd::Kind| [kind.as_str(), kind.plural()].contains(&details.kind.as_str());
+    crd::Kind::ALL
+        .into_iter()
+        .find(is_meant)
+        .filter(|_| details.group == crd::GROUP)
+}
+
+/// Returns what to say of a kind that the server does not know.
+fn missing(kind: crd::Kind) -> Error {
+    let error = match kind {
+        crd::Kind::AppDeploy => Error::failed("the AppDeploy API is not installed in this cluster"),
+        // The first release had apps alone.
+        crd::Kind::PodSet => Error::failed("this cluster knows no pod sets")
+            .why("AppDeploy is not installed in it, or in a version that had none"),
+    };
+    error.next("kubectl appdeploy install")
 }
 
 /// The server repeats every cause of an invalid object in one line; the lines below say it better.
@@ -187,6 +213,7 @@ mod tests {
         let asked = Asked {
             url: "https://127.0.0.1:6443",
             context: Some("dev"),
+            kind: crd::Kind::AppDeploy,
             namespace: "default",
             flag: "",
         };
@@ -199,6 +226,15 @@ mod tests {
             "message": "the server could not find the requested resource", "reason": "NotFound", "code": 404, "details": {},
         })), @r"
         error: the AppDeploy API is not installed in this cluster
+          next: kubectl appdeploy install
+        ");
+    }
+
+    #[test]
+    fn an_installation_without_pod_sets_may_only_be_old() {
+        insta::assert_snapshot!(missing(crd::Kind::PodSet).text(&Look::default()), @r"
+        error: this cluster knows no pod sets
+          why:  AppDeploy is not installed in it, or in a version that had none
           next: kubectl appdeploy install
         ");
     }

@@ -7,20 +7,20 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 use kube::api::ListParams;
 
-use crate::app;
 use crate::connection::Cluster;
 use crate::error::{Error, Kind as ErrorKind, Result, is_missing_api};
 use crate::ui::Ui;
 use crate::wait::{self, Deadline};
+use crate::workload;
 
-/// Waits until the API answers.
+/// Waits until the API answers for the kind that a definition of this name defines.
 pub async fn served(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     ui.progress("waiting for the AppDeploy API");
     let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
     let mut changes = wait::changes(cluster, api, name);
     loop {
         let Some(next) = deadline.bound(changes.next()).await else {
-            return Err(not_served(deadline));
+            return Err(not_served(name, deadline));
         };
         let Some(definition) = next.transpose()?.flatten() else {
             continue;
@@ -45,7 +45,11 @@ pub async fn served(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut 
         }
     }
     // Established is true a moment before the objects can be listed, and an API server of several may be behind.
-    let list = app::api(&cluster.client, None);
+    let is_defined = |kind: &&crd::Kind| name == format!("{}.{}", kind.plural(), crd::GROUP);
+    let Some(kind) = crd::Kind::ALL.iter().find(is_defined) else {
+        return Ok(());
+    };
+    let list = workload::api(&cluster.client, *kind, None);
     let mut pause = Duration::from_millis(50);
     loop {
         match cluster.attempt(list.list(&ListParams::default().limit(1))).await? {
@@ -54,16 +58,16 @@ pub async fn served(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut 
             Err(source) => return Err(cluster.explain(source)),
         }
         if deadline.bound(tokio::time::sleep(pause)).await.is_none() {
-            return Err(not_served(deadline));
+            return Err(not_served(name, deadline));
         }
         pause = (pause * 2).min(Duration::from_secs(1));
     }
 }
 
-fn not_served(deadline: Deadline) -> Error {
+fn not_served(name: &str, deadline: Deadline) -> Error {
     Error::new(
         ErrorKind::TimedOut,
-        format!("the AppDeploy API does not answer after {}", deadline.text()),
+        format!("the AppDeploy API does not answer for {name} after {}", deadline.text()),
     )
-    .next("kubectl get crd appdeploys.appdeploy.dev -o yaml")
+    .next(format!("kubectl get crd {name} -o yaml"))
 }

@@ -1,35 +1,20 @@
-//! The table of apps: one row each, and below it a line for each app that is not ready.
+//! The table of a kind: one row each, and below it a line for each that is not ready.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crd::AppDeploy;
-use crd::status::condition;
 use jiff::Timestamp;
-use kube::ResourceExt as _;
 
-use crate::age::age;
-use crate::app;
+use super::table::{View, table};
 use crate::output::some;
-use crate::table::{Cell, Table};
 use crate::ui::Look;
-
-/// What the table shows.
-#[derive(Clone, Copy, Debug)]
-pub struct View {
-    /// A column for the namespace.
-    pub namespaces: bool,
-    /// More columns, nothing shortened.
-    pub wide: bool,
-    /// A header, and explanations below.
-    pub headers: bool,
-}
+use crate::workload::Workload;
 
 /// Returns the table with its explanations.
-pub fn text(apps: &[AppDeploy], view: View, absence: Option<(String, String)>, now: Timestamp, look: &Look) -> String {
-    let mut apps: Vec<&AppDeploy> = apps.iter().collect();
-    apps.sort_by_key(|app| (app.namespace(), app.name_any()));
-    let mut table = table(&apps, view, now);
+pub fn text(all: &[Workload], view: View, absence: Option<(String, String)>, now: Timestamp, look: &Look) -> String {
+    let mut all: Vec<&Workload> = all.iter().collect();
+    all.sort_by_key(|one| (one.namespace(), one.name()));
+    let mut table = table(&all, view, now);
     if !view.wide {
         table = table.fit("URL", look.width);
     }
@@ -37,11 +22,11 @@ pub fn text(apps: &[AppDeploy], view: View, absence: Option<(String, String)>, n
         return table.without_header().text(look.color);
     }
     let mut text = table.text(look.color);
-    let notes = notes(&apps, view, absence.is_some(), look);
+    let notes = notes(&all, view, absence.is_some(), look);
     if !notes.is_empty() {
         let _ = write!(text, "\n\n{}", notes.join("\n"));
     }
-    for (why, names) in hidden(&apps, view) {
+    for (why, names) in hidden(&all, view) {
         let note = format!("{}: {why}", some(&names));
         let _ = write!(text, "\n\n{}", look.sentence("", "note:", &note));
     }
@@ -57,60 +42,17 @@ pub fn text(apps: &[AppDeploy], view: View, absence: Option<(String, String)>, n
     text
 }
 
-/// Returns the rows.
-pub fn table(apps: &[&AppDeploy], view: View, now: Timestamp) -> Table {
-    let mut header = vec!["NAME", "READY", "REASON", "URL"];
-    if view.namespaces {
-        header.insert(0, "NAMESPACE");
-    }
-    if view.wide {
-        header.extend(["ADDRESS", "IMAGE"]);
-    }
-    header.push("AGE");
-    let mut table = Table::new(header);
-    for app in apps {
-        table.row(row(app, view, now));
-    }
-    table
-}
-
-fn row(app: &AppDeploy, view: View, now: Timestamp) -> Vec<Cell> {
-    let mood = app::mood(app);
-    let mut row: Vec<Cell> = Vec::new();
-    if view.namespaces {
-        row.push(app.namespace().unwrap_or_default().into());
-    }
-    row.push(app.name_any().into());
-    row.push(Cell::styled(app::ready(app), mood));
-    row.push(Cell::styled(app::reason(app), mood));
-    row.push(app::url(app).into());
-    if view.wide {
-        let address = app.status.as_ref().and_then(|status| status.address.clone());
-        row.push(address.unwrap_or_default().into());
-        row.push(app.spec.pod.image.clone().into());
-    }
-    row.push(age(app.metadata.creation_timestamp.as_ref(), now).into());
-    row
-}
-
-/// How many apps are explained one by one.
+/// How many are explained one by one.
 const EXPLAINED: usize = 10;
 
-fn notes(apps: &[&AppDeploy], view: View, absence: bool, look: &Look) -> Vec<String> {
-    let said = apps.iter().filter_map(|app| {
+fn notes(all: &[&Workload], view: View, absence: bool, look: &Look) -> Vec<String> {
+    let said = all.iter().filter_map(|one| {
         // One sentence at the end says it for all of these.
-        if absence
-            && app
-                .status
-                .as_ref()
-                .and_then(|status| status.observed_generation)
-                .is_none()
-        {
+        if absence && one.state().observed.is_none() {
             return None;
         }
-        let (why, next) = app::explanation(app)?;
-        let name = name(app, view);
-        let mut note = look.sentence("", &format!("{name}:"), &why);
+        let (why, next) = one.explanation()?;
+        let mut note = look.sentence("", &format!("{}:", name(one, view)), &why);
         if let Some(next) = next {
             let _ = write!(note, "\n  {} {}", look.label("next:"), look.command(&next));
         }
@@ -125,23 +67,23 @@ fn notes(apps: &[&AppDeploy], view: View, absence: bool, look: &Look) -> Vec<Str
     notes
 }
 
-/// Returns the apps that serve, but are reached by nobody from outside, by the reason for it.
-fn hidden(apps: &[&AppDeploy], view: View) -> BTreeMap<String, Vec<String>> {
+/// Returns those that work, but are reached by nobody from outside, by the reason for it.
+fn hidden(all: &[&Workload], view: View) -> BTreeMap<String, Vec<String>> {
     let mut hidden: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for app in apps {
-        let exposed = app::condition(app, condition::EXPOSED).filter(|exposed| exposed.status == "False");
-        if let Some(exposed) = exposed.filter(|_| app::is_true(app, condition::READY)) {
-            hidden.entry(exposed.message.clone()).or_default().push(name(app, view));
+    for one in all {
+        if let Some(why) = one.hidden() {
+            hidden.entry(why.to_owned()).or_default().push(name(one, view));
         }
     }
     hidden
 }
 
-/// Returns the name of an app, with its namespace where there are several.
-fn name(app: &AppDeploy, view: View) -> String {
-    match app.namespace() {
-        Some(namespace) if view.namespaces => format!("{namespace}/{}", app.name_any()),
-        _ => app.name_any(),
+/// Returns a name, with its namespace where there are several.
+fn name(one: &Workload, view: View) -> String {
+    if view.namespaces && !one.namespace().is_empty() {
+        format!("{}/{}", one.namespace(), one.name())
+    } else {
+        one.name().to_owned()
     }
 }
 
@@ -155,20 +97,20 @@ pub mod tests {
         "2026-06-01T12:00:00Z".parse().unwrap()
     }
 
-    pub fn app(name: &str, spec: &Value, status: &Value) -> AppDeploy {
-        serde_json::from_value(json!({
+    pub fn app(name: &str, spec: &Value, status: &Value) -> Workload {
+        let app = serde_json::from_value(json!({
             "apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
             "metadata": {"name": name, "namespace": "default", "generation": 1, "uid": name, "creationTimestamp": "2026-06-01T00:00:00Z"},
             "spec": spec, "status": status,
-        }))
-        .unwrap()
+        }));
+        Workload::App(app.unwrap())
     }
 
     pub fn cond(kind: &str, status: &str, reason: &str, message: &str) -> Value {
         json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-06-01T11:58:00Z"})
     }
 
-    pub fn healthy() -> AppDeploy {
+    pub fn healthy() -> Workload {
         app(
             "shop",
             &json!({"image": "ghcr.io/acme/shop:1.4", "port": 8080, "replicas": 3}),
@@ -179,7 +121,7 @@ pub mod tests {
         )
     }
 
-    pub fn broken() -> AppDeploy {
+    pub fn broken() -> Workload {
         app(
             "blog",
             &json!({"image": "nginx:1.99", "port": 80, "replicas": 2}),
@@ -191,7 +133,7 @@ pub mod tests {
         )
     }
 
-    fn worker() -> AppDeploy {
+    fn worker() -> Workload {
         app(
             "worker",
             &json!({"image": "busybox"}),

@@ -1,20 +1,18 @@
-//! The page of one app: how it is, why, what to do next, and what belongs to it.
+//! The page of one: how it is, why, what to do next, and what belongs to it.
 
 use std::fmt::Write as _;
 
-use crd::AppDeploy;
-use crd::status::condition;
 use jiff::Timestamp;
 
-use super::list::{self, View};
-use crate::app;
+use super::table::{self, View};
 use crate::children::Children;
 use crate::tree;
 use crate::ui::Look;
+use crate::workload::Workload;
 
 /// Returns the page.
 pub fn text(
-    app: &AppDeploy,
+    workload: &Workload,
     wide: bool,
     children: &Children,
     absence: Option<(String, String)>,
@@ -26,12 +24,12 @@ pub fn text(
         wide,
         headers: true,
     };
-    let table = list::table(&[app], view, now);
+    let table = table::table(&[workload], view, now);
     let table = if wide { table } else { table.fit("URL", look.width) };
     let mut text = table.text(look.color);
     let explanation = absence
         .map(|(why, next)| (why, Some(next)))
-        .or_else(|| app::explanation(app));
+        .or_else(|| workload.explanation());
     if let Some((why, next)) = explanation {
         let _ = write!(text, "\n\n{}", look.sentence("", "why: ", &why));
         if let Some(next) = next {
@@ -39,14 +37,12 @@ pub fn text(
         }
     }
     // Ready and yet not reachable from outside: told, although nothing is broken.
-    if let Some(exposed) = app::condition(app, condition::EXPOSED)
-        && exposed.status == "False"
-        && app::is_true(app, condition::READY)
-    {
-        let _ = write!(text, "\n\n{}", look.sentence("", "note:", &exposed.message));
+    if let Some(why) = workload.hidden() {
+        let _ = write!(text, "\n\n{}", look.sentence("", "note:", why));
     }
-    let tree = tree::table(children, now);
+    let tree = tree::table(workload, children, now);
     if !tree.is_empty() {
+        let tree = if wide { tree } else { tree.fit("NODE", look.width) };
         let _ = write!(text, "\n\n{}", tree.text(look.color));
     }
     text
@@ -142,13 +138,12 @@ mod tests {
 
     #[test]
     fn an_app_that_nobody_outside_reaches_says_so_although_it_is_ready() {
-        let mut app = app(
+        let app = app(
             "shop",
             &json!({"image": "nginx", "port": 80, "replicas": 1}),
             &json!({"observedGeneration": 1, "readyReplicas": 1,
             "conditions": [cond("Ready", "True", "Ready", ""), cond("Exposed", "False", "NoIngressClass", "no IngressClass applies: the app is reached inside the cluster only")]}),
         );
-        app.metadata.uid = Some("blog".to_owned());
         let text = text(&app, false, &children(vec![]), None, noon(), &Look::default());
         assert!(text.contains("note: no IngressClass applies"), "{text}");
         assert!(!super::text(&healthy(), false, &children(vec![]), None, noon(), &Look::default()).contains("why:"));

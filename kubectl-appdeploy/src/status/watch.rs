@@ -1,11 +1,10 @@
 //! `status -w`: redrawn in place on a terminal, a line for each change in a pipe.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::pin::pin;
 use std::time::Duration;
 
-use crd::AppDeploy;
+use crd::Kind;
 use futures::{Stream, StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -14,12 +13,12 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 
-use super::{Args, Format, complete, list, nothing};
-use crate::app;
+use super::{Args, Format, nothing, presentable, table};
 use crate::connection::Cluster;
 use crate::error::{Error, Result};
 use crate::ui::{Ui, clean};
-use crate::wait;
+use crate::wait::{self, Known};
+use crate::workload::{self, Workload};
 use crate::yaml;
 
 /// Changes come in bursts; nobody reads faster than this.
@@ -29,14 +28,14 @@ const TICK: Duration = Duration::from_secs(10);
 
 /// What wakes the page.
 enum Wake {
-    App(Box<Event<DynamicObject>>),
+    Change(Box<Event<DynamicObject>>),
     Pod,
     Clock,
 }
 
 /// Runs until somebody presses Ctrl-C.
 pub async fn run(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<()> {
-    let api = app::api(&cluster.client, args.scope(cluster));
+    let api = cluster.objects(args.scope(cluster));
     let mut config = watcher::Config::default();
     if let Some(selector) = &args.selector {
         config = config.labels(selector);
@@ -46,24 +45,24 @@ pub async fn run(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<()> {
         cluster.call(api.get(name)).await?;
         config = config.fields(&format!("metadata.name={name}"));
     }
-    let apps = wait::watch(cluster, api, config).map(|event| event.map(|event| Wake::App(Box::new(event))));
+    let changes = wait::watch(cluster, api, config).map(|event| event.map(|event| Wake::Change(Box::new(event))));
     if ui.screen() && !matches!(args.output, Some(Format::Json | Format::Yaml | Format::Name)) {
         let clock = stream::unfold((), |()| async {
             tokio::time::sleep(TICK).await;
             Some((Ok(Wake::Clock), ()))
         });
-        let wakes = stream::select(stream::select(apps, pods(args, cluster)), clock);
+        let wakes = stream::select(stream::select(changes, pods(args, cluster)), clock);
         return screen(args, cluster, wakes, ui).await;
     }
-    lines(args, cluster, apps, ui).await
+    lines(args, cluster, changes, ui).await
 }
 
-/// The pods of a single app move before its status does.
+/// The pods move before the status of their owner does.
 fn pods(args: &Args, cluster: &Cluster) -> impl Stream<Item = Result<Wake>> + use<> {
     let watched = args.name.as_ref().map(|name| {
         let api: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-        let config = watcher::Config::default().labels(&format!("{}={name}", crd::label::APP));
-        // Whoever may not watch pods still sees the app.
+        let config = watcher::Config::default().labels(&cluster.kind.pod_selector(name));
+        // Whoever may not watch pods still sees their owner.
         wait::watch(cluster, api, config).filter_map(|event| std::future::ready(event.ok().map(|_| Ok(Wake::Pod))))
     });
     stream::iter(watched).flatten()
@@ -83,22 +82,22 @@ async fn screen(args: &Args, cluster: &Cluster, wakes: impl Stream<Item = Result
             }
         }
         for wake in pending {
-            if let Wake::App(event) = wake {
+            if let Wake::Change(event) = wake {
                 known.take(*event);
             }
         }
-        if !known.complete {
+        if !known.is_complete() {
             continue;
         }
-        let apps: Vec<AppDeploy> = known.apps.values().map(app::read).collect();
-        let text = match (&args.name, known.apps.values().next()) {
-            (Some(name), None) => format!("{} is gone", app::title(name)),
+        let all: Vec<Workload> = known.all().map(|object| Workload::read(cluster.kind, object)).collect();
+        let text = match (&args.name, known.all().next()) {
+            (Some(name), None) => format!("{} is gone", cluster.title(name)),
             (Some(_), Some(object)) => super::page(args, cluster, object, ui).await?,
-            (None, None) => "No apps found.".to_owned(),
-            (None, Some(_)) => super::list(args, cluster, &apps, ui).await,
+            (None, None) => format!("No {} found.", cluster.words().many),
+            (None, Some(_)) => super::list(args, cluster, &all, ui).await,
         };
         drawn = redraw(&text, drawn, ui)?;
-        if args.name.is_some() && known.apps.is_empty() {
+        if args.name.is_some() && known.is_empty() {
             return Ok(());
         }
     }
@@ -140,38 +139,38 @@ async fn lines(args: &Args, cluster: &Cluster, wakes: impl Stream<Item = Result<
     let mut headed = args.no_headers;
     let mut widths = Vec::new();
     while let Some(wake) = wakes.next().await {
-        let Wake::App(event) = wake? else { continue };
+        let Wake::Change(event) = wake? else { continue };
         let done = matches!(*event, Event::InitDone);
         let changes = known.take(*event);
         match args.output {
             None | Some(Format::Wide) if !changes.is_empty() => {
-                ui.print(&rows(args, &changes, !headed, &mut widths))?;
+                ui.print(&rows(args, cluster.kind, &changes, !headed, &mut widths))?;
                 headed = true;
             }
             None | Some(Format::Wide) => {}
             Some(format) => {
                 for (object, _) in changes {
-                    ui.print(&one(format, object)?)?;
+                    ui.print(&one(format, cluster.kind, object)?)?;
                 }
             }
         }
-        if done && known.apps.is_empty() {
+        if done && known.is_empty() {
             nothing(args, cluster, ui);
         }
     }
     Ok(())
 }
 
-/// Returns a line for each app that changed, with why it is not ready.
-fn rows(args: &Args, changes: &[(DynamicObject, bool)], header: bool, widths: &mut Vec<usize>) -> String {
-    let apps: Vec<AppDeploy> = changes.iter().map(|(object, _)| app::read(object)).collect();
-    let table = list::table(&apps.iter().collect::<Vec<_>>(), args.view(), Timestamp::now()).below(widths);
+/// Returns a line for each that changed, with why it is not ready.
+fn rows(args: &Args, kind: Kind, changes: &[(DynamicObject, bool)], header: bool, widths: &mut Vec<usize>) -> String {
+    let all: Vec<Workload> = changes.iter().map(|(object, _)| Workload::read(kind, object)).collect();
+    let table = table::table(&all.iter().collect::<Vec<_>>(), args.view(), Timestamp::now()).below(widths);
     let table = if header { table } else { table.without_header() };
     let text = table.text(false);
-    let notes = apps
+    let notes = all
         .iter()
         .zip(changes)
-        .map(|(app, (_, deleted))| match app::explanation(app) {
+        .map(|(one, (_, deleted))| match one.explanation() {
             _ if *deleted => Some("deleted".to_owned()),
             Some((why, _)) => Some(clean(&why)),
             None => None,
@@ -184,61 +183,14 @@ fn rows(args: &Args, changes: &[(DynamicObject, bool)], header: bool, widths: &m
 }
 
 /// One object for each change: a line of JSON, or a document of YAML.
-fn one(format: Format, object: DynamicObject) -> Result<String> {
+fn one(format: Format, kind: Kind, object: DynamicObject) -> Result<String> {
     let name = object.name_any();
-    let value: Value = complete(object);
+    let value: Value = presentable(kind, object);
     match format {
         Format::Json => {
             serde_json::to_string(&value).map_err(|source| Error::failed(format!("cannot write JSON: {source}")))
         }
         Format::Yaml => Ok(format!("---\n{}", yaml::write(&value)?)),
-        _ => Ok(app::title(&name)),
-    }
-}
-
-/// What the watch has told so far.
-#[derive(Default)]
-struct Known {
-    apps: BTreeMap<(String, String), DynamicObject>,
-    /// Those of the list that is being read.
-    listed: BTreeMap<(String, String), DynamicObject>,
-    complete: bool,
-}
-
-impl Known {
-    /// Takes in an event and returns what changed by it, and whether that is gone.
-    fn take(&mut self, event: Event<DynamicObject>) -> Vec<(DynamicObject, bool)> {
-        let key = |object: &DynamicObject| (object.namespace().unwrap_or_default(), object.name_any());
-        match event {
-            Event::Init => {
-                self.listed.clear();
-                Vec::new()
-            }
-            Event::InitApply(object) => {
-                self.listed.insert(key(&object), object);
-                Vec::new()
-            }
-            Event::InitDone => {
-                // A watch that was interrupted lists again: only what differs is news.
-                let before = std::mem::replace(&mut self.apps, std::mem::take(&mut self.listed));
-                self.complete = true;
-                let gone = before
-                    .iter()
-                    .filter(|(key, _)| !self.apps.contains_key(*key))
-                    .map(|(_, object)| (object.clone(), true));
-                let new = self.apps.iter().filter(|(key, object)| {
-                    before.get(*key).map(kube::ResourceExt::resource_version) != Some(object.resource_version())
-                });
-                gone.chain(new.map(|(_, object)| (object.clone(), false))).collect()
-            }
-            Event::Apply(object) => {
-                self.apps.insert(key(&object), object.clone());
-                vec![(object, false)]
-            }
-            Event::Delete(object) => {
-                self.apps.remove(&key(&object));
-                vec![(object, true)]
-            }
-        }
+        _ => Ok(workload::title(kind, &name)),
     }
 }

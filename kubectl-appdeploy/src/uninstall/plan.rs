@@ -1,6 +1,6 @@
 //! What an uninstallation removes, in which order, and what it leaves: a function of what was found.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use kube::ResourceExt as _;
@@ -9,11 +9,12 @@ use kube::api::DynamicObject;
 use super::survey::Found;
 use crate::manifests::Kind;
 use crate::output::some;
+use crate::{words, workload};
 
 /// What the person said about what holds data.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice {
-    /// Delete the apps.
+    /// Delete apps and pod sets.
     pub apps: bool,
     /// Delete the definition of the API.
     pub crds: bool,
@@ -22,8 +23,8 @@ pub struct Choice {
 /// What is going to happen.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Apps to delete first, while the operator is alive.
-    pub apps: Vec<DynamicObject>,
+    /// Apps and pod sets to delete first, while the operator is alive.
+    pub workloads: Vec<(crd::Kind, DynamicObject)>,
     /// The rest, in order.
     pub steps: Vec<(Kind, DynamicObject)>,
     /// What stays, and why.
@@ -32,19 +33,23 @@ pub struct Plan {
 
 /// Returns the plan.
 ///
-/// The order: apps while their operator lives, the operator, its rights, the definition of the API, and at last
+/// The order: apps and pod sets while their operator lives, the operator, its rights, the definition of the API, and at last
 /// the namespace, when nobody else has anything in it.
 pub fn plan(found: &Found, choice: Choice) -> Plan {
     let mut plan = Plan::default();
-    // Without its definition no app can exist: deleting one deletes the others.
-    let apps_go = choice.apps || choice.crds;
-    if apps_go {
-        plan.apps.clone_from(&found.apps);
-    } else if !found.apps.is_empty() {
-        plan.stays.push((
-            places(&found.apps),
-            "they serve on; --delete-apps deletes them".to_owned(),
-        ));
+    // Without its definition no object can exist: deleting one deletes the others.
+    let all_go = choice.apps || choice.crds;
+    if all_go {
+        plan.workloads.clone_from(&found.workloads);
+    } else {
+        for (kind, objects) in by_kind(&found.workloads) {
+            let so = match kind {
+                crd::Kind::AppDeploy => "they serve on",
+                crd::Kind::PodSet => "their pods run on, but nobody replaces one that ends",
+            };
+            plan.stays
+                .push((places(kind, &objects), format!("{so}; --delete-apps deletes them")));
+        }
     }
     plan.steps.extend(found.operator.iter().cloned());
     let mut rights = found.rights.clone();
@@ -69,12 +74,12 @@ pub fn plan(found: &Found, choice: Choice) -> Plan {
         let kind = Kind::namespace();
         let name = namespace.name_any();
         let mut reasons = found.foreign.clone();
-        if !apps_go {
+        if !all_go {
             let inside = found
-                .apps
+                .workloads
                 .iter()
-                .filter(|app| app.namespace().as_deref() == Some(crd::OPERATOR_NAMESPACE));
-            reasons.extend(inside.map(|app| crate::app::title(&app.name_any())));
+                .filter(|(_, object)| object.namespace().as_deref() == Some(crd::OPERATOR_NAMESPACE));
+            reasons.extend(inside.map(|(kind, object)| workload::title(*kind, &object.name_any())));
         }
         match (&found.unseen, reasons.is_empty()) {
             _ if !crate::manifests::is_ours(namespace) => plan
@@ -96,7 +101,7 @@ pub fn plan(found: &Found, choice: Choice) -> Plan {
 impl Plan {
     /// Whether nothing happens.
     pub fn is_empty(&self) -> bool {
-        self.apps.is_empty() && self.steps.is_empty()
+        self.workloads.is_empty() && self.steps.is_empty()
     }
 
     /// Returns the plan as a person reads it.
@@ -105,8 +110,12 @@ impl Plan {
         if !self.is_empty() {
             text.push_str("To be removed, in this order:\n");
         }
-        if !self.apps.is_empty() {
-            let _ = writeln!(text, "  {}, with everything that belongs to them", places(&self.apps));
+        for (kind, objects) in by_kind(&self.workloads) {
+            let _ = writeln!(
+                text,
+                "  {}, with everything that belongs to them",
+                places(kind, &objects)
+            );
         }
         for (kind, object) in &self.steps {
             let _ = writeln!(text, "  {}", kind.title(&object.name_any()));
@@ -122,27 +131,34 @@ impl Plan {
     }
 }
 
-/// Returns a number of apps in words.
-pub fn count(apps: usize) -> String {
-    if apps == 1 {
-        "1 app".to_owned()
-    } else {
-        format!("{apps} apps")
-    }
+/// Returns how many there are of each kind, in words.
+pub fn count(workloads: &[(crd::Kind, DynamicObject)]) -> String {
+    let counts = by_kind(workloads)
+        .into_iter()
+        .map(|(kind, objects)| words::of(kind).count(objects.len()));
+    counts.collect::<Vec<_>>().join(" and ")
 }
 
-fn places(apps: &[DynamicObject]) -> String {
-    let namespaces: BTreeSet<String> = apps.iter().filter_map(kube::ResourceExt::namespace).collect();
-    let names: Vec<String> = apps
+fn by_kind(workloads: &[(crd::Kind, DynamicObject)]) -> BTreeMap<crd::Kind, Vec<&DynamicObject>> {
+    let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (kind, object) in workloads {
+        kinds.entry(*kind).or_default().push(object);
+    }
+    kinds
+}
+
+fn places(kind: crd::Kind, objects: &[&DynamicObject]) -> String {
+    let namespaces: BTreeSet<String> = objects.iter().filter_map(|object| object.namespace()).collect();
+    let names: Vec<String> = objects
         .iter()
-        .map(|app| format!("{}/{}", app.namespace().unwrap_or_default(), app.name_any()))
+        .map(|object| format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any()))
         .collect();
     let scope = if namespaces.len() == 1 {
         "1 namespace".to_owned()
     } else {
         format!("{} namespaces", namespaces.len())
     };
-    format!("{} in {scope}: {}", count(apps.len()), some(&names))
+    format!("{} in {scope}: {}", words::of(kind).count(objects.len()), some(&names))
 }
 
 #[cfg(test)]
@@ -165,14 +181,23 @@ mod tests {
         found
     }
 
-    fn app(namespace: &str, name: &str) -> DynamicObject {
-        serde_json::from_value(json!({"metadata": {"namespace": namespace, "name": name}})).unwrap()
+    fn of(kind: crd::Kind, namespace: &str, name: &str) -> (crd::Kind, DynamicObject) {
+        let object = json!({"metadata": {"namespace": namespace, "name": name}});
+        (kind, serde_json::from_value(object).unwrap())
+    }
+
+    fn app(namespace: &str, name: &str) -> (crd::Kind, DynamicObject) {
+        of(crd::Kind::AppDeploy, namespace, name)
+    }
+
+    fn set(namespace: &str, name: &str) -> (crd::Kind, DynamicObject) {
+        of(crd::Kind::PodSet, namespace, name)
     }
 
     #[test]
     fn apps_and_their_definition_stay_unless_told() {
         let found = Found {
-            apps: vec![app("a", "shop"), app("b", "blog")],
+            workloads: vec![app("a", "shop"), app("b", "blog"), set("a", "workers")],
             ..installed()
         };
         insta::assert_snapshot!(plan(&found, Choice::default()).text(), @r"
@@ -186,19 +211,22 @@ mod tests {
           namespace/appdeploy-system
         To stay:
           2 apps in 2 namespaces: a/shop, b/blog  (they serve on; --delete-apps deletes them)
+          1 pod set in 1 namespace: a/workers  (their pods run on, but nobody replaces one that ends; --delete-apps deletes them)
           customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev  (--delete-crds deletes it)
+          customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev  (--delete-crds deletes it)
         ");
     }
 
     #[test]
     fn apps_go_first_and_the_namespace_last() {
         let found = Found {
-            apps: vec![app("a", "shop")],
+            workloads: vec![app("a", "shop"), set("a", "workers")],
             ..installed()
         };
         insta::assert_snapshot!(plan(&found, Choice { apps: true, crds: true }).text(), @r"
         To be removed, in this order:
           1 app in 1 namespace: a/shop, with everything that belongs to them
+          1 pod set in 1 namespace: a/workers, with everything that belongs to them
           deployment.apps/appdeploy-operator
           clusterrolebinding.rbac.authorization.k8s.io/appdeploy-operator
           clusterrole.rbac.authorization.k8s.io/appdeploy-operator
@@ -206,6 +234,7 @@ mod tests {
           clusterrole.rbac.authorization.k8s.io/appdeploy-viewer
           serviceaccount/appdeploy-operator
           customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev
+          customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev
           namespace/appdeploy-system
         ");
     }
@@ -213,7 +242,7 @@ mod tests {
     #[test]
     fn a_definition_takes_its_apps_along() {
         let found = Found {
-            apps: vec![app("a", "shop")],
+            workloads: vec![app("a", "shop"), set("a", "workers")],
             ..installed()
         };
         assert_eq!(
@@ -224,9 +253,9 @@ mod tests {
                     crds: true
                 }
             )
-            .apps
+            .workloads
             .len(),
-            1
+            2
         );
     }
 
@@ -246,9 +275,9 @@ mod tests {
         assert_eq!(stays(&found).unwrap().1, "it also holds configmap/notes");
         found.foreign.clear();
         assert_eq!(stays(&found), None);
-        found.apps = vec![app(crd::OPERATOR_NAMESPACE, "inside")];
+        found.workloads = vec![app(crd::OPERATOR_NAMESPACE, "inside")];
         assert_eq!(stays(&found).unwrap().1, "it also holds appdeploy.appdeploy.dev/inside");
-        found.apps.clear();
+        found.workloads.clear();
         found.unseen = Some("secrets is forbidden".to_owned());
         assert!(stays(&found).is_some());
         found.unseen = None;

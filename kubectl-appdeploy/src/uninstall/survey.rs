@@ -15,17 +15,16 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, ResourceExt as _};
 
-use crate::app;
 use crate::connection::Cluster;
 use crate::error::{Error, Result, is_missing_api};
 use crate::manifests::Kind;
-use crate::operator;
+use crate::{operator, workload};
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// All apps of the cluster.
-    pub apps: Vec<DynamicObject>,
+    /// All apps and pod sets of the cluster.
+    pub workloads: Vec<(crd::Kind, DynamicObject)>,
     /// What runs.
     pub operator: Vec<(Kind, DynamicObject)>,
     /// Accounts, roles and bindings.
@@ -43,7 +42,6 @@ pub struct Found {
 /// Looks for everything that carries the label, so that leftovers of another version go as well.
 pub async fn look(cluster: &Cluster) -> Result<Found> {
     let mut found = Found {
-        apps: apps(cluster).await?,
         operator: labelled(cluster, Kind::deployment()).await?,
         definitions: labelled(cluster, Kind::crd()).await?,
         ..Found::default()
@@ -51,6 +49,9 @@ pub async fn look(cluster: &Cluster) -> Result<Found> {
     found
         .definitions
         .retain(|(_, object)| object.data["spec"]["group"] == crd::GROUP);
+    for kind in crd::Kind::ALL {
+        found.workloads.extend(all(cluster, kind).await?);
+    }
     for kind in [
         Kind::cluster_role_binding(),
         Kind::cluster_role(),
@@ -66,12 +67,10 @@ pub async fn look(cluster: &Cluster) -> Result<Found> {
     Ok(found)
 }
 
-async fn apps(cluster: &Cluster) -> Result<Vec<DynamicObject>> {
-    match cluster
-        .attempt(app::api(&cluster.client, None).list(&ListParams::default()))
-        .await?
-    {
-        Ok(list) => Ok(list.items),
+async fn all(cluster: &Cluster, kind: crd::Kind) -> Result<Vec<(crd::Kind, DynamicObject)>> {
+    let api = workload::api(&cluster.client, kind, None);
+    match cluster.attempt(api.list(&ListParams::default())).await? {
+        Ok(list) => Ok(list.items.into_iter().map(|object| (kind, object)).collect()),
         Err(kube::Error::Api(status)) if is_missing_api(&status) => Ok(Vec::new()),
         Err(source) => Err(cluster.explain(source)),
     }

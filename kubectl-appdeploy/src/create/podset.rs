@@ -1,0 +1,114 @@
+//! The flags that describe a pod set, and the pod set they describe.
+
+use crd::{Kind, PodSet, PodSetSpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::core::ObjectMeta;
+use serde_json::Value;
+
+use super::pod::PodArgs;
+use super::{Spec, ask, check};
+use crate::error::{Error, Result};
+
+/// What a pod set can be made of.
+#[derive(Clone, Debug, Default, PartialEq, clap::Args)]
+#[command(next_help_heading = "Pod set")]
+pub struct PodSetArgs {
+    #[command(flatten)]
+    pod: PodArgs,
+    /// Number of pods; default: 1
+    #[arg(long, value_name = "N")]
+    replicas: Option<i32>,
+    /// How long a new pod must have been ready to count as available, in seconds; default: 0
+    #[arg(long, value_name = "N")]
+    min_ready_seconds: Option<i32>,
+    /// How many pods may be unavailable during an update, like 2 or 25%; default: 1
+    #[arg(long, value_name = "N|P%", value_parser = share)]
+    max_unavailable: Option<IntOrString>,
+}
+
+/// Reads a number or a percentage; which of them are valid is a rule of the schema.
+#[expect(clippy::unnecessary_wraps, reason = "what clap calls")]
+fn share(text: &str) -> std::result::Result<IntOrString, String> {
+    Ok(text
+        .parse()
+        .map_or_else(|_| IntOrString::String(text.to_owned()), IntOrString::Int))
+}
+
+impl PodSetArgs {
+    /// Whether the flags say anything about what runs in the pods.
+    fn has_template(&self) -> Result<bool> {
+        let given = self.pod.given();
+        if self.pod.image.is_some() || given.is_empty() {
+            return Ok(self.pod.image.is_some());
+        }
+        let (flags, verb) = (given.join(", "), if given.len() == 1 { "needs" } else { "need" });
+        Err(Error::usage(format!("{flags} {verb} an image: --image=NAME"))
+            .why("without an image the pods run a busybox that sleeps, of which nothing else can be chosen")
+            .next("kubectl appdeploy podset create --help"))
+    }
+}
+
+impl Spec for PodSetArgs {
+    const KIND: Kind = Kind::PodSet;
+    const NEEDS_IMAGE: bool = false;
+    const EXAMPLES: &'static str = "\
+Examples:
+  # Three pods that sleep, to try things out
+  kubectl appdeploy podset create workers --replicas=3
+
+  # An image of your own; return when all pods are ready
+  kubectl appdeploy podset create workers --image=ghcr.io/acme/worker:1.4 --replicas=3 --wait
+
+  # A change of its template takes down two at a time, and a new pod counts after ten seconds
+  kubectl appdeploy podset create workers --image=ghcr.io/acme/worker:1.4 --replicas=10 \\
+    --max-unavailable=2 --min-ready-seconds=10
+
+  # What follows -- are the arguments of the container, with --command what it runs
+  kubectl appdeploy podset create workers --image=busybox --command -- sleep 1h
+
+  # Write it down instead of creating it
+  kubectl appdeploy podset create workers --image=nginx --port=80 --dry-run=client -o yaml > set.yaml";
+
+    fn pod(&mut self) -> &mut PodArgs {
+        &mut self.pod
+    }
+
+    fn object(&self, metadata: ObjectMeta) -> Result<Value> {
+        let has_template = self.has_template()?;
+        let mut set = PodSet {
+            metadata,
+            spec: PodSetSpec {
+                replicas: self.replicas.unwrap_or(1),
+                min_ready_seconds: self.min_ready_seconds.unwrap_or(0),
+                max_unavailable: self.max_unavailable.clone(),
+                ..PodSetSpec::default()
+            },
+            status: None,
+        };
+        if has_template {
+            set.spec.template = self.pod.fields()?;
+        }
+        let ranges = [
+            check::port(set.spec.template.port),
+            check::replicas(set.spec.replicas),
+            check::range("minReadySeconds", set.spec.min_ready_seconds, 3600),
+        ];
+        check::valid(Self::KIND, &set.metadata, ranges, set.validate_cel())?;
+        let usual = [
+            ("", "minReadySeconds", 0.into()),
+            ("template", "securityProfile", "baseline".into()),
+        ];
+        let mut value = super::plain(&set, &usual)?;
+        if !has_template && let Some(spec) = value["spec"].as_object_mut() {
+            // The server knows its default, and may come to know a better one.
+            spec.remove("template");
+        }
+        Ok(value)
+    }
+
+    fn ask(&mut self, name: &str, _: &str) -> Result<()> {
+        self.pod.image = ask::image::<Self>(name, "Image (empty: a busybox that sleeps)")?;
+        self.replicas = Some(ask::replicas()?);
+        Ok(())
+    }
+}

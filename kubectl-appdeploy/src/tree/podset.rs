@@ -1,0 +1,74 @@
+//! The nodes of a pod set: its pods, and below one that is being replaced the pod that takes its place.
+
+use crd::{PodSet, annotation};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+
+use super::{Node, born, mood, pods, progress};
+use crate::children::Section;
+use crate::pod;
+use crate::table::Cell;
+use crate::ui::Style;
+
+/// The columns behind the name.
+pub const COLUMNS: [&str; 5] = ["READY", "STATUS", "RESTARTS", "NODE", "AGE"];
+
+/// Returns the pod set with its pods; nothing where there is no pod.
+pub fn roots(set: &PodSet, all: &Section<Pod>, now: Timestamp) -> Vec<Node> {
+    if all.as_ref().is_ok_and(Vec::is_empty) {
+        return Vec::new();
+    }
+    let known = all.as_deref().unwrap_or_default();
+    let is_successor = |one: &Pod| {
+        let place = replaces(one);
+        place.is_some() && known.iter().any(|other| other.metadata.uid.as_deref() == place)
+    };
+    let is_settled = |one: &Pod| pod::is_ready(one) && !is_leaving(set, one);
+    let count = |n: Option<i32>| n.unwrap_or(0);
+    let status = set.status.clone().unwrap_or_default();
+    let (wanted, ready) = (set.spec.replicas, count(status.ready_replicas));
+    let word = progress(wanted, count(status.updated_replicas), ready);
+    let ready = format!("{ready}/{wanted}").into();
+    vec![Node {
+        below: pods(
+            all,
+            |one| !is_successor(one),
+            is_settled,
+            |one| node(set, known, one, now),
+        ),
+        ..Node::new("PodSet", set, [ready, word, "-".into(), "-".into(), born(set, now)])
+    }]
+}
+
+/// Returns the UID of the pod that a pod was started in place of.
+pub fn replaces(pod: &Pod) -> Option<&str> {
+    pod.annotations().get(annotation::REPLACES).map(String::as_str)
+}
+
+fn is_leaving(set: &PodSet, one: &Pod) -> bool {
+    set.spec.replace_pods.contains(&one.name_any())
+}
+
+fn node(set: &PodSet, known: &[Pod], one: &Pod, now: Timestamp) -> Node {
+    let word = pod::word(one);
+    let status = if is_leaving(set, one) && one.metadata.deletion_timestamp.is_none() {
+        Cell::styled(format!("{word}, being replaced"), Style::Busy)
+    } else {
+        Cell::styled(word, mood(one))
+    };
+    let place = one.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    let cells = [
+        pod::containers(one).into(),
+        status,
+        pod::restarts(one).to_string().into(),
+        place.unwrap_or_default().into(),
+        born(one, now),
+    ];
+    let uid = one.metadata.uid.as_deref();
+    let successors = known.iter().filter(|next| uid.is_some() && replaces(next) == uid);
+    Node {
+        below: successors.map(|next| node(set, known, next, now)).collect(),
+        ..Node::new("Pod", one, cells)
+    }
+}

@@ -1,0 +1,97 @@
+//! What a person calls each kind, so that a text is written once for both.
+
+use crd::Kind;
+
+/// The words for one kind.
+#[derive(Debug)]
+pub struct Words {
+    /// One of them.
+    pub one: &'static str,
+    /// One of them, with its article.
+    pub an: &'static str,
+    /// Several of them.
+    pub many: &'static str,
+    /// The command under which their verbs stand.
+    pub command: &'static str,
+    /// The name in examples.
+    pub name: &'static str,
+    /// Another name in examples.
+    pub other: &'static str,
+    /// What belongs to one.
+    pub family: &'static str,
+    /// The short name, as kubectl takes it.
+    pub short: &'static str,
+    kind: Kind,
+}
+
+const APP: Words = Words {
+    one: "app",
+    an: "an app",
+    many: "apps",
+    command: "kubectl appdeploy",
+    name: "shop",
+    other: "blog",
+    family: "its Deployment, Service, Ingress and pods",
+    short: "ad",
+    kind: Kind::AppDeploy,
+};
+
+const PODSET: Words = Words {
+    one: "pod set",
+    an: "a pod set",
+    many: "pod sets",
+    command: "kubectl appdeploy podset",
+    name: "workers",
+    other: "batch",
+    family: "its pods",
+    short: "pset",
+    kind: Kind::PodSet,
+};
+
+/// Returns the words for a kind.
+pub const fn of(kind: Kind) -> &'static Words {
+    match kind {
+        Kind::AppDeploy => &APP,
+        Kind::PodSet => &PODSET,
+    }
+}
+
+impl Words {
+    /// Returns a number of them.
+    pub fn count(&self, count: usize) -> String {
+        format!("{count} {}", if count == 1 { self.one } else { self.many })
+    }
+
+    /// Puts the words into a text that names them in braces, like `{many}`.
+    pub fn fill(&self, text: &str) -> String {
+        [
+            ("{one}", self.one),
+            ("{an}", self.an),
+            ("{many}", self.many),
+            ("{command}", self.command),
+            ("{name}", self.name),
+            ("{other}", self.other),
+            ("{family}", self.family),
+            ("{kind}", self.kind.as_str()),
+        ]
+        .iter()
+        .fold(text.to_owned(), |text, (place, word)| text.replace(place, word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_written_once_for_both_kinds() {
+        let said = Kind::ALL.map(|kind| of(kind).fill("{command} delete {name} deletes {an} with {family}"));
+        assert_eq!(
+            said,
+            [
+                "kubectl appdeploy delete shop deletes an app with its Deployment, Service, Ingress and pods",
+                "kubectl appdeploy podset delete workers deletes a pod set with its pods"
+            ]
+        );
+    }
+}
