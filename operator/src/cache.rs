@@ -120,6 +120,21 @@ impl<T: Clone> Cache<T> {
         self.write().evict(key);
     }
 
+    /// Forgets an object if what is kept of it is what is meant: another one may have taken its name.
+    pub fn forget_if(&self, key: &Key, is: impl FnOnce(&T) -> bool) {
+        let mut inner = self.write();
+        if inner.items.get(key).is_some_and(|entry| is(&entry.value)) {
+            inner.evict(key);
+        }
+    }
+
+    /// Changes what is kept of an object, until something newer is told of it.
+    pub fn amend(&self, key: &Key, change: impl FnOnce(&mut T)) {
+        if let Some(entry) = self.write().items.get_mut(key) {
+            change(&mut entry.value);
+        }
+    }
+
     /// Ends a list: what is known of its scope (a namespace, or all) and was not in it has vanished. Returns
     /// what that is.
     pub fn retain(&self, scope: Option<&str>, listed: &HashSet<Key>) -> Vec<Vanished<T>> {

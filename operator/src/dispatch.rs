@@ -25,6 +25,8 @@ pub const DEADLINE: Duration = Duration::from_secs(25);
 pub enum Verdict {
     /// Nothing is left to do until something changes.
     Settled,
+    /// It was done, and there is more to do: at once again.
+    Onward,
     /// What was believed was wrong and has been set right: at once again, but not for ever at once.
     Again,
     /// It failed, and trying again can help.
@@ -84,9 +86,9 @@ impl Failures {
     /// Returns how long to wait before the next try, if there is to be one.
     fn wait(&self, key: &Key, verdict: Verdict) -> Option<Duration> {
         let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(verdict, Verdict::Settled | Verdict::GaveUp) {
+        if matches!(verdict, Verdict::Settled | Verdict::Onward | Verdict::GaveUp) {
             failures.remove(key);
-            return None;
+            return (verdict == Verdict::Onward).then_some(Duration::ZERO);
         }
         let count = failures.entry(key.clone()).or_default();
         *count = count.saturating_add(1);

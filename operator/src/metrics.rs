@@ -36,7 +36,7 @@ impl Outcome {
     #[must_use]
     pub const fn of(verdict: Verdict) -> Self {
         match verdict {
-            Verdict::Settled | Verdict::Again => Self::Success,
+            Verdict::Settled | Verdict::Onward | Verdict::Again => Self::Success,
             Verdict::Failed => Self::Error,
             Verdict::GaveUp => Self::Terminal,
         }

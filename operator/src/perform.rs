@@ -1,6 +1,7 @@
 //! Carries out plans: the only place that writes what belongs to our objects.
 
 pub mod children;
+pub mod pods;
 
 /// What became of one write.
 #[derive(Debug, PartialEq, Eq)]

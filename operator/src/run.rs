@@ -117,7 +117,11 @@ impl Shell {
     }
 
     fn reconcile_podsets(&self) -> JoinHandle<()> {
-        let reconciler = Arc::new(podset::Reconciler { teller: self.teller() });
+        let reconciler = Arc::new(podset::Reconciler::new(
+            self.caller.clone(),
+            self.world.clone(),
+            self.teller(),
+        ));
         let controller = self.controller(crd::Kind::PodSet);
         tokio::spawn(controller.run(move |key| {
             let reconciler = reconciler.clone();

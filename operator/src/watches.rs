@@ -18,6 +18,7 @@ use crate::primary::{Primary, root};
 use crate::queue::Urgency;
 use crate::settings::Settings;
 use crate::watch::{PAGE, Watch};
+use crate::world::set_pods::set_pod;
 use crate::world::{self, World};
 
 /// Watches every kind, in every namespace that is ours to look after.
@@ -87,6 +88,7 @@ impl Watches {
         tokio::join!(
             self.watch_primary::<crd::AppDeploy>(scope),
             self.watch_primary::<crd::PodSet>(scope),
+            self.watch_set_pods(scope),
             join_all(children.map(Watch::run)),
             pods.run()
         );
@@ -103,6 +105,22 @@ impl Watches {
             reduce: |object| Some(root(object)),
             wake: &|owners, urgency| self.wake(K::KIND, owners, urgency),
             on_vanish: None,
+        };
+        watch.run().await;
+    }
+
+    /// Watches the pods of PodSets by label. One that loses the label vanishes from here, and is still there.
+    async fn watch_set_pods(&self, scope: Option<&str>) {
+        let watch = Watch {
+            resource: "podset-pods",
+            api: api::<DeserializeGuard<Pod>>(&self.client, scope),
+            scope,
+            config: config().labels(crd::label::PODSET),
+            resync: self.resync,
+            kind: &self.world.set_pods.kind,
+            reduce: |pod| Some(set_pod(&pod.0.ok()?)),
+            wake: &|owners, urgency| self.wake(crd::Kind::PodSet, owners, urgency),
+            on_vanish: Some(&|key, member| self.world.set_pods.lose(&key, &member)),
         };
         watch.run().await;
     }

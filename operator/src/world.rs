@@ -1,5 +1,7 @@
 //! All that is known of the cluster, from watches and from the answers to our own writes.
 
+pub mod set_pods;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ use crate::cache::{Cache, Item};
 use crate::key::Key;
 use crate::primary::Root;
 use crate::watch::Health;
+use set_pods::SetPods;
 
 /// The annotation that marks the default IngressClass.
 const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
@@ -88,8 +91,10 @@ pub struct World {
     pub ingresses: Kind<Arc<Child>>,
     /// Their pods.
     pub pods: Kind<Arc<PodState>>,
-    /// The PodSets. A cache of their pods comes here.
+    /// The PodSets.
     pub podsets: Kind<Root<PodSet>>,
+    /// Their pods.
+    pub set_pods: SetPods,
     /// The cluster's IngressClasses; the value says whether one is the default.
     pub ingress_classes: Kind<bool>,
 }
@@ -160,11 +165,12 @@ impl World {
 
     /// Returns all watches, in the order in which they matter.
     #[must_use]
-    pub fn watches(&self) -> [Watched<'_>; 7] {
+    pub fn watches(&self) -> [Watched<'_>; 8] {
         use crd::Kind::{AppDeploy, PodSet};
         [
             self.apps.watched("appdeploys", AppDeploy, Need::Always),
             self.podsets.watched("podsets", PodSet, Need::IfServed),
+            self.set_pods.kind.watched("podset-pods", PodSet, Need::Always),
             self.deployments.watched("deployments", AppDeploy, Need::Always),
             self.services.watched("services", AppDeploy, Need::Always),
             self.ingresses.watched("ingresses", AppDeploy, Need::Always),

@@ -41,7 +41,7 @@ pub struct SetPod {
     pub shape: Option<String>,
     /// The container that runs; `None` if there is no container of ours whose image could be changed.
     pub container: Option<String>,
-    /// The container that ran when its image was changed.
+    /// What ran when its image was changed: what [`Self::runs`] said.
     pub updated_from: Option<String>,
     /// The UID of the pod whose place it shall take.
     pub replaces: Option<String>,
@@ -150,10 +150,25 @@ impl SetPod {
     }
 
     /// Whether its image was changed and the container of before still runs.
+    ///
+    /// A change that was taken back before its node heard of it restarts nothing: then what runs is what is wanted.
     #[must_use]
     pub fn is_updating(&self) -> bool {
-        let from = self.updated_from.as_deref().filter(|from| !from.is_empty());
-        from.is_some() && from == self.container.as_deref()
+        self.template_of_old_container()
+            .is_some_and(|template| self.template.as_deref() != Some(template))
+    }
+
+    /// Says what runs now, for a patch to write down: the container and its template.
+    #[must_use]
+    pub fn runs(&self) -> String {
+        let template = self.template_of_old_container().or(self.template.as_deref());
+        format!("{} {}", self.container.as_deref().unwrap_or_default(), template.unwrap_or_default())
+    }
+
+    /// Returns the template of the container that runs, if that has run since before its image was changed.
+    fn template_of_old_container(&self) -> Option<&str> {
+        let (container, template) = self.updated_from.as_deref()?.split_once(' ')?;
+        (!container.is_empty() && self.container.as_deref() == Some(container)).then_some(template)
     }
 
     /// Returns when it counts as available, if nothing happens to it until then.
@@ -196,7 +211,7 @@ mod tests {
                 "name": "web-0", "uid": "p1", "creationTimestamp": "2026-01-01T00:00:00Z",
                 "labels": {"appdeploy.dev/podset": "web"},
                 "annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5", "appdeploy.dev/template-hash": "t",
-                    "appdeploy.dev/shape-hash": "s", "appdeploy.dev/updated-from": "containerd://1"},
+                    "appdeploy.dev/shape-hash": "s", "appdeploy.dev/updated-from": "containerd://1 t0"},
                 "ownerReferences": [{"apiVersion": "appdeploy.dev/v1alpha1", "kind": "PodSet", "name": "web",
                     "uid": "u1", "controller": true}],
             },
@@ -227,32 +242,45 @@ mod tests {
                 template: Some("t".into()),
                 shape: Some("s".into()),
                 container: Some("containerd://1".into()),
-                updated_from: Some("containerd://1".into()),
+                updated_from: Some("containerd://1 t0".into()),
                 ..SetPod::default()
             }
         );
     }
 
-    #[test]
-    fn an_update_has_arrived_when_another_container_runs() {
-        let pod = |container: &str| SetPod {
+    fn updated(from: &str, container: &str, template: &str) -> SetPod {
+        SetPod {
             container: Some(container.into()),
-            updated_from: Some("c1".into()),
+            updated_from: Some(from.into()),
+            template: Some(template.into()),
             ready_since: Some(0),
             ..SetPod::default()
-        };
-        assert!(pod("c1").is_updating());
-        assert!(!pod("c1").is_available(&Wanted::default(), 9));
-        assert!(!pod("c2").is_updating());
-        assert!(pod("c2").is_available(&Wanted::default(), 9));
-        let waiting = SetPod {
-            container: Some(String::new()),
-            updated_from: Some(String::new()),
-            ..SetPod::default()
-        };
+        }
+    }
+
+    #[test]
+    fn an_update_has_arrived_when_another_container_runs() {
+        let pod = updated("c1 old", "c1", "new");
+        assert!(pod.is_updating());
+        assert!(!pod.is_available(&Wanted::default(), 9));
+        let pod = updated("c1 old", "c2", "new");
+        assert!(!pod.is_updating());
+        assert!(pod.is_available(&Wanted::default(), 9));
+        let waiting = updated(" old", "", "new");
         assert!(
             !waiting.is_updating(),
             "nothing ran before, so what runs next is the new image"
         );
+    }
+
+    /// Who sets another image and at once the old one again: the node starts no other container.
+    #[test]
+    fn an_update_that_was_taken_back_is_none() {
+        let pod = updated("c1 old", "c1", "new");
+        assert_eq!(pod.runs(), "c1 old", "the container is still the one of the old template");
+        let back = updated(&pod.runs(), "c1", "old");
+        assert!(!back.is_updating());
+        assert!(back.is_available(&Wanted::default(), 9));
+        assert_eq!(updated("c1 old", "c2", "new").runs(), "c2 new");
     }
 }

@@ -105,6 +105,16 @@ pub fn conflicts(wanted: &Wanted, seen: Seen<'_>) -> Vec<Failure> {
     Active::of(wanted, seen).slots().conflicts
 }
 
+/// Says what a pod died of that is deleted because it had ended.
+#[must_use]
+pub fn obituary(pod: &str, state: Option<&PodState>) -> String {
+    match state.and_then(|state| state.trouble.as_ref()) {
+        Some(trouble) if trouble.detail.is_empty() => format!("{pod} has ended ({})", trouble.reason.as_str()),
+        Some(trouble) => format!("{pod} has ended ({}): {}", trouble.reason.as_str(), trouble.detail),
+        None => format!("{pod} has ended by itself"),
+    }
+}
+
 /// Returns how long it takes until the clock alone makes [`super::next_step`] or [`status`] say something else.
 #[must_use]
 pub fn changes_in(wanted: &Wanted, known: Knowledge<'_>) -> Option<Duration> {

@@ -85,8 +85,8 @@ pub enum Why {
 pub struct Update {
     /// The pod.
     pub pod: PodRef,
-    /// The container that runs now, to see when another does.
-    pub container: String,
+    /// What runs now, to see when something else does.
+    pub from: String,
 }
 
 /// Decides what to do next. The same arguments give the same step; doing it and asking again comes to
@@ -292,7 +292,7 @@ impl Update {
     fn of(pod: &SetPod) -> Self {
         Self {
             pod: PodRef::of(pod),
-            container: pod.container.clone().unwrap_or_default(),
+            from: pod.runs(),
         }
     }
 }

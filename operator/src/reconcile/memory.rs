@@ -24,6 +24,8 @@ pub struct Memory<S>(Mutex<HashMap<Key, Trace<S>>>);
 #[derive(Debug)]
 struct Trace<S> {
     uid: Box<str>,
+    /// When it was first looked at.
+    met: Instant,
     /// When its status was last written.
     told: Option<Instant>,
     /// Of an object whose stored status can't be read, what was written there.
@@ -45,6 +47,7 @@ impl<S: Clone> Memory<S> {
         if all.get(key).is_none_or(|trace| &*trace.uid != uid) {
             let trace = Trace {
                 uid: uid.into(),
+                met: Instant::now(),
                 told: None,
                 unreadable: None,
                 unavailable: None,
@@ -64,6 +67,13 @@ impl<S: Clone> Memory<S> {
             trace.told = Some(Instant::now());
             trace.unreadable = unreadable;
         }
+    }
+
+    /// Whether nothing was told for as long as a status may be held back.
+    pub fn is_due(&self, key: &Key) -> bool {
+        let all = self.lock();
+        let trace = all.get(key);
+        trace.is_some_and(|trace| trace.told.unwrap_or(trace.met).elapsed() >= STATUS_INTERVAL)
     }
 
     /// Returns how long the next write of the status has to wait.

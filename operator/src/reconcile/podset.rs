@@ -1,23 +1,156 @@
-//! One look at one PodSet. Not written yet: a PodSet is seen, and nothing is done.
+//! One look at one PodSet: observe, decide the next step, perform it, status; and at once again until it is settled.
+
+mod progress;
+
+use std::sync::Arc;
 
 use crd::PodSet;
+use jiff::Timestamp;
+use model::podset::{Hindrance, Removal, Step, Wanted, Why, changes_in, conflicts, next_step, status};
+use model::{Failure, podset};
+use tokio::sync::Semaphore;
 use tracing::instrument;
 
-use super::teller::Teller;
+use super::teller::{Look, Teller, Word};
+use crate::call::Caller;
 use crate::dispatch::Verdict;
 use crate::key::Key;
+use crate::perform::pods::{CONCURRENCY, Performer};
+use crate::world::World;
+use crate::world::set_pods::Known;
+use progress::Progress;
 
 /// What reconciling a PodSet needs.
 pub struct Reconciler {
-    /// Who writes statuses.
-    pub teller: Teller<PodSet>,
+    caller: Caller,
+    world: Arc<World>,
+    teller: Teller<PodSet>,
+    slots: Semaphore,
+    progress: Progress,
+}
+
+/// What became of a step.
+enum Advance {
+    /// There was nothing to do.
+    Settled,
+    /// It was done, and another may follow.
+    Stepped,
+    /// What was believed was wrong.
+    Mistaken,
+    /// Something stands in the way.
+    Hindered(Vec<Hindrance>),
 }
 
 impl Reconciler {
-    /// Brings one PodSet to where its spec wants it, as far as it can be, and says how it is.
+    /// Makes one that has looked at nothing yet.
+    #[must_use]
+    pub fn new(caller: Caller, world: Arc<World>, teller: Teller<PodSet>) -> Self {
+        Self {
+            caller,
+            world,
+            teller,
+            slots: Semaphore::new(CONCURRENCY),
+            progress: Progress::default(),
+        }
+    }
+
+    /// Brings one PodSet one step closer to where its spec wants it, and says how it is.
     #[instrument(skip_all, fields(kind = %crd::Kind::PodSet, object = %key))]
     pub async fn reconcile(&self, key: Key) -> Verdict {
-        let _ = self.teller.look(key);
-        Verdict::Settled
+        let Some(look) = self.teller.look(key.clone()) else {
+            // It is gone. Its pods go with it, or stay: as whoever deleted it has said.
+            self.progress.forget(&key);
+            return Verdict::Settled;
+        };
+        let wanted = match &look.unreadable {
+            Some(error) => Err(Failure::Unreadable(error.to_string())),
+            None => Wanted::of(&look.object).map_err(Failure::from),
+        };
+        let advance = match &wanted {
+            Err(failure) => Advance::Hindered(vec![failure.clone().into()]),
+            Ok(wanted) => self.advance(&look, wanted).await,
+        };
+        let (hindrances, stepped) = match advance {
+            Advance::Mistaken => return Verdict::Again,
+            // Who creates a hundred pods need not tell of each.
+            Advance::Stepped if !self.teller.is_due(&key) => return Verdict::Onward,
+            Advance::Stepped => (Vec::new(), true),
+            Advance::Settled => (Vec::new(), false),
+            Advance::Hindered(hindrances) => (hindrances, false),
+        };
+        match self.conclude(&look, wanted.as_ref().ok(), &hindrances).await {
+            Verdict::Settled if stepped => Verdict::Onward,
+            verdict => verdict,
+        }
+    }
+
+    async fn advance(&self, look: &Look<PodSet>, wanted: &Wanted) -> Advance {
+        let Look { key, object: set, .. } = look;
+        let pods = &self.world.set_pods;
+        if !pods.kind.health.is_synced() {
+            let why = pods.kind.health.error().unwrap_or_else(|| "not listed yet".to_owned());
+            return Advance::Hindered(vec![Failure::Blind { resource: "pods", why }.into()]);
+        }
+        let performer = Performer {
+            caller: &self.caller,
+            world: &self.world,
+            slots: &self.slots,
+            key,
+            set,
+            wanted,
+        };
+        for pod in pods.lost_by(key) {
+            match performer.look_at_lost(&pod).await {
+                Ok(()) => pods.found(key, &pod),
+                Err(hindrance) => return Advance::Hindered(vec![hindrance]),
+            }
+        }
+        let known = pods.of(key);
+        let (pace, taken) = self.progress.of(key, &wanted.uid);
+        let seen = known.seen(&taken, pace, Timestamp::now().as_second());
+        let step = next_step(wanted, seen);
+        if step == Step::Settled {
+            self.progress.rested(key);
+            let conflicts: Vec<Hindrance> = conflicts(wanted, seen).into_iter().map(Hindrance::from).collect();
+            return if conflicts.is_empty() {
+                Advance::Settled
+            } else {
+                Advance::Hindered(conflicts)
+            };
+        }
+        let outcome = performer.perform(&step).await;
+        let done = outcome.hindrances.is_empty();
+        self.progress.stepped(key, done, outcome.taken);
+        if done && let Step::Delete(removals) = &step {
+            self.tell_of_the_ended(set, &known, removals).await;
+        }
+        match (done, outcome.mistaken) {
+            (false, _) => Advance::Hindered(outcome.hindrances),
+            (true, true) => Advance::Mistaken,
+            (true, false) => Advance::Stepped,
+        }
+    }
+
+    async fn conclude(&self, look: &Look<PodSet>, wanted: Option<&Wanted>, hindrances: &[Hindrance]) -> Verdict {
+        let failures: Vec<Failure> = hindrances.iter().map(|hindrance| hindrance.failure.clone()).collect();
+        let say = |now: Timestamp| {
+            let known = self.world.set_pods.of(&look.key);
+            let (_, taken) = self.progress.of(&look.key, wanted.map_or("", |wanted| &wanted.uid));
+            let knowledge = known.knowledge(&taken, now.as_second());
+            Word {
+                status: status(&look.object, wanted, knowledge, hindrances, now),
+                changes_in: wanted.and_then(|wanted| changes_in(wanted, knowledge)),
+            }
+        };
+        self.teller.conclude(look, &failures, say).await
+    }
+
+    /// A pod that has ended for good would be the record of what it died of. It had to go, so an Event is.
+    async fn tell_of_the_ended(&self, set: &PodSet, known: &Known, removals: &[Removal]) {
+        for removal in removals.iter().filter(|removal| removal.why == Why::Finished) {
+            let state = known.states.iter().find(|state| state.name == removal.pod.name);
+            let message = podset::obituary(&removal.pod.name, state);
+            self.teller.warn(set, "PodEnded", &message).await;
+        }
     }
 }

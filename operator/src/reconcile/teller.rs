@@ -111,6 +111,11 @@ impl<K: Primary> Teller<K> {
         }
     }
 
+    /// Whether a status is to be told although work goes on: it has gone on for a while.
+    pub fn is_due(&self, key: &Key) -> bool {
+        self.memory.is_due(key)
+    }
+
     /// Publishes an Event about an object.
     pub async fn warn(&self, object: &K, reason: &str, message: &str) {
         let warning = event::warning(K::KIND, object.meta(), reason, message, Timestamp::now());

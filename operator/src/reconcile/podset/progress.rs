@@ -1,0 +1,122 @@
+//! What is remembered of each PodSet from one step to the next. What is lost with it is found out again.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use model::podset::Taken;
+use tokio::time::Instant;
+
+use crate::key::Key;
+
+/// How long a name that was found taken is believed to be. The pod that has it may be one that no watch shows.
+const BELIEF: Duration = Duration::from_secs(30);
+
+/// The progress of all PodSets.
+#[derive(Debug, Default)]
+pub struct Progress(Mutex<HashMap<Key, Trace>>);
+
+#[derive(Debug)]
+struct Trace {
+    uid: Box<str>,
+    /// How many pods may be created in the next step.
+    pace: usize,
+    /// Names that were found taken, and when.
+    taken: BTreeMap<u16, (Taken, Instant)>,
+}
+
+impl Progress {
+    /// Returns how many pods may be created in the next step, and which names are taken. What was remembered of a
+    /// namesake with another UID is forgotten.
+    pub fn of(&self, key: &Key, uid: &str) -> (usize, BTreeMap<u16, Taken>) {
+        let mut all = self.lock();
+        let trace = all.entry(key.clone()).or_insert_with(|| Trace::new(uid));
+        if &*trace.uid != uid {
+            *trace = Trace::new(uid);
+        }
+        trace.taken.retain(|_, (_, since)| since.elapsed() < BELIEF);
+        let taken = trace.taken.iter().map(|(slot, (by, _))| (*slot, by.clone()));
+        (trace.pace, taken.collect())
+    }
+
+    /// Takes in what became of a step.
+    pub fn stepped(&self, key: &Key, done: bool, taken: BTreeMap<u16, Taken>) {
+        if let Some(trace) = self.lock().get_mut(key) {
+            trace.pace = if done { trace.pace.saturating_mul(2) } else { 1 };
+            let now = Instant::now();
+            trace
+                .taken
+                .extend(taken.into_iter().map(|(slot, by)| (slot, (by, now))));
+        }
+    }
+
+    /// Takes in that there was nothing to do.
+    pub fn rested(&self, key: &Key) {
+        if let Some(trace) = self.lock().get_mut(key) {
+            trace.pace = 1;
+        }
+    }
+
+    /// Forgets a PodSet that is gone.
+    pub fn forget(&self, key: &Key) {
+        self.lock().remove(key);
+    }
+
+    // Nothing that can panic runs under the lock.
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Trace>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Trace {
+    fn new(uid: &str) -> Self {
+        Self {
+            uid: uid.into(),
+            pace: 1,
+            taken: BTreeMap::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn key() -> Key {
+        Key::new("default", "web")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pace_doubles_until_something_fails() {
+        let progress = Progress::default();
+        let mut paces = Vec::new();
+        for done in [true, true, true, false, true] {
+            paces.push(progress.of(&key(), "u1").0);
+            progress.stepped(&key(), done, BTreeMap::new());
+        }
+        assert_eq!(paces, [1, 2, 4, 8, 1]);
+        progress.rested(&key());
+        assert_eq!(progress.of(&key(), "u1").0, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_name_is_believed_to_be_taken_for_a_while() {
+        let progress = Progress::default();
+        progress.of(&key(), "u1");
+        progress.stepped(&key(), true, [(3, Taken::Released)].into());
+        assert_eq!(progress.of(&key(), "u1").1, [(3, Taken::Released)].into());
+        advance(BELIEF).await;
+        assert_eq!(progress.of(&key(), "u1").1, BTreeMap::new());
+    }
+
+    /// Row 2: what was expected of a set is of no use to another one of the same name.
+    #[tokio::test(start_paused = true)]
+    async fn a_set_that_was_made_anew_starts_afresh() {
+        let progress = Progress::default();
+        progress.of(&key(), "u1");
+        progress.stepped(&key(), true, [(0, Taken::Ending)].into());
+        assert_eq!(progress.of(&key(), "u2"), (1, BTreeMap::new()));
+    }
+}
