@@ -10,7 +10,7 @@ use crate::create::{AppArgs, PodSetArgs, Spec};
 use crate::error::{Error, Kind, Result};
 use crate::ui::Ui;
 use crate::words::{self, Words};
-use crate::{create, delete, describe, install, scale, status, uninstall, version};
+use crate::{create, delete, describe, install, replace, scale, status, uninstall, version};
 
 /// An application on Kubernetes as one object: the operator keeps its Deployment, Service and Ingress, and says
 /// why it does not work when it does not.
@@ -75,9 +75,15 @@ enum Common<S: Spec> {
 
 /// What can be done with pod sets.
 #[derive(Debug, Subcommand)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of it, for the life of the process"
+)]
 enum PodSetVerb {
     #[command(flatten)]
     Common(Common<PodSetArgs>),
+    /// Replace pods of {an}: a new one is started first, then the named one is deleted
+    Replace(replace::Args),
 }
 
 /// Parses, runs, tells an error, and returns the exit code.
@@ -139,6 +145,7 @@ async fn dispatch(cli: Cli, ui: &mut Ui) -> Result<()> {
         Verb::Uninstall(args) => uninstall::run(args, kube, ui).await,
         Verb::App(verb) => common(verb, kube, ui).await,
         Verb::Podset(PodSetVerb::Common(verb)) => common(verb, kube, ui).await,
+        Verb::Podset(PodSetVerb::Replace(args)) => replace::run(args, kube, ui).await,
         Verb::Version(args) => version::run(args, kube, ui).await,
     }
 }

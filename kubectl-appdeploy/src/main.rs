@@ -17,6 +17,7 @@ mod manifests;
 mod operator;
 mod output;
 mod pod;
+mod replace;
 mod scale;
 mod selection;
 mod status;

@@ -74,6 +74,12 @@ pub fn is_ready(pod: &Pod) -> bool {
     conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True")
 }
 
+/// Returns the UID of the pod in whose place a pod of a PodSet was started.
+pub fn replaces(pod: &Pod) -> Option<&str> {
+    let annotations = pod.metadata.annotations.as_ref()?;
+    annotations.get(crd::annotation::REPLACES).map(String::as_str)
+}
+
 /// Returns ready and all containers: `1/1`.
 pub fn containers(pod: &Pod) -> String {
     let all = pod.spec.as_ref().map_or(0, |spec| spec.containers.len());

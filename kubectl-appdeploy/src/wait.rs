@@ -108,8 +108,8 @@ pub async fn ready(
             return Err(deleted(cluster, name));
         }
         if over {
-            let state = "is not ready";
-            return Err(timed_out(cluster, name, last.as_ref(), state, deadline).await);
+            let state = ("is not ready", "become so");
+            return Err(timed_out(cluster, name, last.as_ref(), state, deadline, None).await);
         }
     }
 }
@@ -129,18 +129,20 @@ pub fn stalled(workload: &Workload, flag: &str) -> Error {
     explained(error, workload, format!("{command} describe {}{flag}", workload.name()))
 }
 
-/// Returns what to say when the time is over; `state` is what it still is.
+/// Returns what to say when the time is over. `state` is how it still is and what may yet happen; `busy` is why, where that is known
+/// better than its status does.
 pub async fn timed_out(
     cluster: &Cluster,
     name: &str,
     last: Option<&Workload>,
-    state: &str,
+    (state, hope): (&str, &str),
     deadline: Deadline,
+    busy: Option<String>,
 ) -> Error {
     let error = Error::new(
         Kind::TimedOut,
         format!(
-            "{} {state} after {}; it may still become so",
+            "{} {state} after {}; it may still {hope}",
             cluster.title(name),
             deadline.text()
         ),
@@ -154,7 +156,11 @@ pub async fn timed_out(
     {
         return error.why(why).next(next);
     }
-    explained(error, workload, format!("{status} -w{}", cluster.flag()))
+    let otherwise = format!("{status} -w{}", cluster.flag());
+    match busy.filter(|_| workload.state().cause.is_none()) {
+        Some(busy) => error.why(busy).next(otherwise),
+        None => explained(error, workload, otherwise),
+    }
 }
 
 /// Adds why one is not ready, and what to run next if nothing better is known.

@@ -1,6 +1,6 @@
 //! The nodes of a pod set: its pods, and below one that is being replaced the pod that takes its place.
 
-use crd::{PodSet, annotation};
+use crd::PodSet;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -21,7 +21,7 @@ pub fn roots(set: &PodSet, all: &Section<Pod>, now: Timestamp) -> Vec<Node> {
     }
     let known = all.as_deref().unwrap_or_default();
     let is_successor = |one: &Pod| {
-        let place = replaces(one);
+        let place = pod::replaces(one);
         place.is_some() && known.iter().any(|other| other.metadata.uid.as_deref() == place)
     };
     let is_settled = |one: &Pod| pod::is_ready(one) && !is_leaving(set, one);
@@ -39,11 +39,6 @@ pub fn roots(set: &PodSet, all: &Section<Pod>, now: Timestamp) -> Vec<Node> {
         ),
         ..Node::new("PodSet", set, [ready, word, "-".into(), "-".into(), born(set, now)])
     }]
-}
-
-/// Returns the UID of the pod that a pod was started in place of.
-pub fn replaces(pod: &Pod) -> Option<&str> {
-    pod.annotations().get(annotation::REPLACES).map(String::as_str)
 }
 
 fn is_leaving(set: &PodSet, one: &Pod) -> bool {
@@ -66,7 +61,7 @@ fn node(set: &PodSet, known: &[Pod], one: &Pod, now: Timestamp) -> Node {
         born(one, now),
     ];
     let uid = one.metadata.uid.as_deref();
-    let successors = known.iter().filter(|next| uid.is_some() && replaces(next) == uid);
+    let successors = known.iter().filter(|next| uid.is_some() && pod::replaces(next) == uid);
     Node {
         below: successors.map(|next| node(set, known, next, now)).collect(),
         ..Node::new("Pod", one, cells)
