@@ -101,6 +101,16 @@ fn pods(
     nodes
 }
 
+/// Returns the word for the state of a pod, with its restarts.
+fn status(pod: &Pod) -> String {
+    let word = pod::word(pod);
+    match pod::restarts(pod) {
+        0 => word,
+        1 => format!("{word} (1 restart)"),
+        many => format!("{word} ({many} restarts)"),
+    }
+}
+
 fn mood(pod: &Pod) -> Style {
     if pod::is_ready(pod) { Style::Good } else { Style::Bad }
 }

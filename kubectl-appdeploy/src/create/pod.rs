@@ -97,7 +97,7 @@ impl PodArgs {
             (!pull_secret.is_empty(), "--pull-secret"),
             (security_profile.is_some(), "--security-profile"),
             (*command, "--command"),
-            (!args.is_empty(), "--"),
+            (!args.is_empty(), "arguments after --"),
         ];
         flags
             .iter()

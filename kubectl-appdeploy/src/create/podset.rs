@@ -41,8 +41,8 @@ impl PodSetArgs {
         if self.pod.image.is_some() || given.is_empty() {
             return Ok(self.pod.image.is_some());
         }
-        let (flags, verb) = (given.join(", "), if given.len() == 1 { "needs" } else { "need" });
-        Err(Error::usage(format!("{flags} {verb} an image: --image=NAME"))
+        let given = given.join(", ");
+        Err(Error::usage(format!("an image is needed with {given}: --image=NAME"))
             .why("without an image the pods run a busybox that sleeps, of which nothing else can be chosen")
             .next("kubectl appdeploy podset create --help"))
     }
@@ -92,6 +92,7 @@ Examples:
             check::port(set.spec.template.port),
             check::replicas(set.spec.replicas),
             check::range("minReadySeconds", set.spec.min_ready_seconds, 3600),
+            check::unavailable(set.spec.max_unavailable.as_ref()),
         ];
         check::valid(Self::KIND, &set.metadata, ranges, set.validate_cel())?;
         let usual = [
@@ -110,5 +111,94 @@ Examples:
         self.pod.image = ask::image::<Self>(name, "Image (empty: a busybox that sleeps)")?;
         self.replicas = Some(ask::replicas()?);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::create::Args;
+    use crate::ui::Look;
+    use crate::yaml;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args<PodSetArgs>,
+    }
+
+    fn created(line: &str) -> String {
+        let args = Line::parse_from(std::iter::once("create").chain(line.split(' '))).args;
+        let made = args.object("workers", None).and_then(|object| yaml::write(&object));
+        made.unwrap_or_else(|error| error.text(&Look::default()))
+    }
+
+    #[test]
+    fn without_an_image_no_template_is_sent() {
+        insta::assert_snapshot!(created("workers --replicas=3 -l team=shop"), @r"
+        apiVersion: appdeploy.dev/v1alpha1
+        kind: PodSet
+        metadata:
+          labels:
+            team: shop
+          name: workers
+        spec:
+          replicas: 3
+        ");
+    }
+
+    #[test]
+    fn flags_of_pods_make_a_template() {
+        insta::assert_snapshot!(created("workers --image=busybox --max-unavailable=25% --min-ready-seconds=10 --env=A=on --command -- sleep 1h"), @r#"
+        apiVersion: appdeploy.dev/v1alpha1
+        kind: PodSet
+        metadata:
+          name: workers
+        spec:
+          maxUnavailable: 25%
+          minReadySeconds: 10
+          replicas: 1
+          template:
+            command:
+            - sleep
+            - 1h
+            env:
+            - name: A
+              value: "on"
+            image: busybox
+        "#);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_what_to_write_instead() {
+        let lines = [
+            "workers --port=80 --env=A=b",
+            "workers -- sleep",
+            "workers --max-unavailable=0",
+            "workers --max-unavailable=half --replicas=-1",
+            "workers --min-ready-seconds=4000",
+            "workers --image=nginx --health-path=/healthz",
+            "workers --image=Nginx --max-unavailable=1",
+        ];
+        insta::assert_snapshot!(lines.map(created).join("\n"), @r"
+        error: an image is needed with --port, --env: --image=NAME
+          why:  without an image the pods run a busybox that sleeps, of which nothing else can be chosen
+          next: kubectl appdeploy podset create --help
+        error: an image is needed with arguments after --: --image=NAME
+          why:  without an image the pods run a busybox that sleeps, of which nothing else can be chosen
+          next: kubectl appdeploy podset create --help
+        error: podset.appdeploy.dev/workers would not be valid; nothing was sent
+          why:  spec.maxUnavailable: take a number from 1, or a percentage from 1% to 100%; write it like 2 or 25%
+        error: podset.appdeploy.dev/workers would not be valid; nothing was sent
+          why:  spec.replicas: take a number from 0 to 1000
+          why:  spec.maxUnavailable: take a number from 1, or a percentage from 1% to 100%; write it like 2 or 25%
+        error: podset.appdeploy.dev/workers would not be valid; nothing was sent
+          why:  spec.minReadySeconds: take a number from 0 to 3600
+        error: podset.appdeploy.dev/workers would not be valid; nothing was sent
+          why:  spec.template: a health check needs a port to ask: set spec.template.port or spec.template.healthCheck.port
+        error: podset.appdeploy.dev/workers would not be valid; nothing was sent
+          why:  spec.template.image: an image is [REGISTRY/]NAME[:TAG], its name in lower case and without spaces; write it like nginx or ghcr.io/acme/shop:1.4
+        ");
     }
 }

@@ -172,7 +172,7 @@ fn conditions(page: &mut Page<'_>, workload: &Workload, now: Timestamp) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::list::tests::{app, cond, noon};
+    use crate::status::list::tests::{app, batch, cond, noon};
     use serde_json::json;
 
     #[test]
@@ -217,5 +217,29 @@ mod tests {
           LAST       TYPE      REASON    OBJECT       MESSAGE
           30s (x4)   Warning   BackOff   Pod/shop-1   restarting
         "#);
+    }
+
+    #[test]
+    fn a_description_of_a_pod_set_has_its_own_lines() {
+        let none = Children::of_pods(Ok(vec![]));
+        insta::assert_snapshot!(text(&batch(), &none, &Ok(vec![]), None, noon(), &Look::default()), @r"
+        Name:         batch
+        Namespace:    default
+        Age:          12h
+        Created:      2026-06-01T00:00:00Z
+        Image:        ghcr.io/acme/batch:1.99
+        Min Ready:    10s
+        Unavailable:  at most 25% during an update
+        Replicas:     8 wanted, 8 exist, 2 up to date, 6 ready, 0 available
+        Ready:        no (ImageNotFound)
+          why:        image ghcr.io/acme/batch:1.99 was not found
+          next:       kubectl edit podset batch -n default
+        Conditions:
+          TYPE      STATUS   REASON          SINCE   MESSAGE
+          Ready     False    ImageNotFound   2m      image ghcr.io/acme/batch:1.99 was not found
+          Stalled   True     ImageNotFound   2m      <none>
+        Children:     <none>
+        Events:       <none>
+        ");
     }
 }

@@ -144,6 +144,40 @@ pub mod tests {
         )
     }
 
+    pub fn set(name: &str, spec: &Value, status: &Value) -> Workload {
+        let set = serde_json::from_value(json!({
+            "apiVersion": "appdeploy.dev/v1alpha1", "kind": "PodSet",
+            "metadata": {"name": name, "namespace": "default", "generation": 1, "uid": name, "creationTimestamp": "2026-06-01T00:00:00Z"},
+            "spec": spec, "status": status,
+        }));
+        Workload::PodSet(set.unwrap())
+    }
+
+    pub fn workers() -> Workload {
+        set(
+            "workers",
+            &json!({"replicas": 3, "template": {"image": "busybox"}, "replacePods": ["workers-0"]}),
+            &json!({
+                "observedGeneration": 1, "replicas": 3, "readyReplicas": 3, "updatedReplicas": 3, "availableReplicas": 3, "terminatingReplicas": 1,
+                "podNames": ["workers-0", "workers-1", "workers-2", "workers-3"],
+                "conditions": [cond("Ready", "False", "Progressing", "replacing workers-0: workers-3 is starting"), cond("Reconciling", "True", "Progressing", "")],
+            }),
+        )
+    }
+
+    pub fn batch() -> Workload {
+        set(
+            "batch",
+            &json!({"replicas": 8, "template": {"image": "ghcr.io/acme/batch:1.99"}, "maxUnavailable": "25%", "minReadySeconds": 10}),
+            &json!({
+                "observedGeneration": 1, "replicas": 8, "readyReplicas": 6, "updatedReplicas": 2,
+                "podNames": (0..8).map(|n| format!("batch-{n}")).collect::<Vec<_>>(),
+                "conditions": [cond("Ready", "False", "ImageNotFound", "image ghcr.io/acme/batch:1.99 was not found"), cond("Stalled", "True", "ImageNotFound", "")],
+                "cause": {"reason": "ImageNotFound", "message": "image ghcr.io/acme/batch:1.99 was not found", "next": "kubectl edit podset batch -n default"},
+            }),
+        )
+    }
+
     const PLAIN: View = View {
         namespaces: false,
         wide: false,
@@ -179,6 +213,26 @@ pub mod tests {
 
         default/blog: image nginx:1.99 does not exist
           next: kubectl edit appdeploy blog
+        ");
+    }
+
+    #[test]
+    fn pod_sets_have_columns_of_their_own() {
+        let sets = [workers(), batch()];
+        insta::assert_snapshot!(text(&sets, PLAIN, None, noon(), &Look { width: Some(80), ..Look::default() }), @r"
+        NAME      READY   UPDATED   REASON          AGE
+        batch     6/8     2         ImageNotFound   12h
+        workers   3/3     3         Progressing     12h
+
+        batch: image ghcr.io/acme/batch:1.99 was not found
+          next: kubectl edit podset batch -n default
+        workers: replacing workers-0: workers-3 is starting
+        ");
+        let wide = View { wide: true, ..PLAIN };
+        insta::assert_snapshot!(table(&sets.iter().collect::<Vec<_>>(), wide, noon()).text(false), @r"
+        NAME      READY   UPDATED   REASON          IMAGE                     PODS                                         AGE
+        workers   3/3     3         Progressing     busybox                   workers-0,workers-1,workers-2,workers-3      12h
+        batch     6/8     2         ImageNotFound   ghcr.io/acme/batch:1.99   batch-0,batch-1,batch-2,batch-3,batch-4,+3   12h
         ");
     }
 

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::ResourceExt as _;
 
-use super::{Node, born, pods, progress};
+use super::{Node, born, mood, pods, progress, status};
 use crate::children::{Children, Section, is_of};
 use crate::pod;
 use crate::table::Cell;
@@ -132,14 +132,8 @@ fn replica_set(set: &ReplicaSet, all: &Section<Pod>, now: Timestamp) -> Node {
 }
 
 fn pod_node(one: &Pod, now: Timestamp) -> Node {
-    let word = pod::word(one);
-    let status = match pod::restarts(one) {
-        0 => word,
-        1 => format!("{word} (1 restart)"),
-        many => format!("{word} ({many} restarts)"),
-    };
-    let status = Cell::styled(status, super::mood(one));
-    Node::new("Pod", one, [pod::containers(one).into(), status, born(one, now)])
+    let word = Cell::styled(status(one), mood(one));
+    Node::new("Pod", one, [pod::containers(one).into(), word, born(one, now)])
 }
 
 fn replicas(set: &ReplicaSet) -> i32 {

@@ -5,14 +5,14 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::{Node, born, mood, pods, progress};
+use super::{Node, born, mood, pods, progress, status};
 use crate::children::Section;
 use crate::pod;
 use crate::table::Cell;
 use crate::ui::Style;
 
 /// The columns behind the name.
-pub const COLUMNS: [&str; 5] = ["READY", "STATUS", "RESTARTS", "NODE", "AGE"];
+pub const COLUMNS: [&str; 4] = ["READY", "STATUS", "NODE", "AGE"];
 
 /// Returns the pod set with its pods; nothing where there is no pod.
 pub fn roots(set: &PodSet, all: &Section<Pod>, now: Timestamp) -> Vec<Node> {
@@ -37,7 +37,7 @@ pub fn roots(set: &PodSet, all: &Section<Pod>, now: Timestamp) -> Vec<Node> {
             is_settled,
             |one| node(set, known, one, now),
         ),
-        ..Node::new("PodSet", set, [ready, word, "-".into(), "-".into(), born(set, now)])
+        ..Node::new("PodSet", set, [ready, word, "-".into(), born(set, now)])
     }]
 }
 
@@ -46,7 +46,7 @@ fn is_leaving(set: &PodSet, one: &Pod) -> bool {
 }
 
 fn node(set: &PodSet, known: &[Pod], one: &Pod, now: Timestamp) -> Node {
-    let word = pod::word(one);
+    let word = status(one);
     let status = if is_leaving(set, one) && one.metadata.deletion_timestamp.is_none() {
         Cell::styled(format!("{word}, being replaced"), Style::Busy)
     } else {
@@ -56,7 +56,6 @@ fn node(set: &PodSet, known: &[Pod], one: &Pod, now: Timestamp) -> Node {
     let cells = [
         pod::containers(one).into(),
         status,
-        pod::restarts(one).to_string().into(),
         place.unwrap_or_default().into(),
         born(one, now),
     ];
