@@ -112,7 +112,10 @@ where
             };
             match event {
                 Some(Ok(event)) => {
-                    failures = 0;
+                    // That a list begins, or has a first page, does not say that it succeeds.
+                    if !matches!(event, Event::Init | Event::InitApply(_)) {
+                        failures = 0;
+                    }
                     match event {
                         Event::Init => {
                             listed.clear();

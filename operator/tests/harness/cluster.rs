@@ -11,7 +11,7 @@ use testcluster::{ControlPlane, Proxy};
 use tokio::runtime::Runtime;
 
 use super::eventually;
-use super::kind::APP;
+use super::kind::{APP, Kind, PODSET};
 use super::namespace::Namespace;
 use super::operator::Operator;
 
@@ -60,16 +60,17 @@ impl Cluster {
 
     /// Installs the CRD, and waits until the API server serves it.
     pub fn install_crd(&self) {
-        self.control_plane.apply(&config("crd/podsets.yaml")).unwrap();
-        self.apply_crd(&config("crd/appdeploys.yaml"));
+        for kind in [PODSET, APP] {
+            self.apply_crd(kind, &config(&format!("crd/{}.yaml", kind.plural())));
+        }
     }
 
     /// Installs a CRD, and waits until the API server serves the kind, lists it and explains it.
-    pub fn apply_crd(&self, manifest: &str) {
+    pub fn apply_crd(&self, kind: Kind, manifest: &str) {
         self.control_plane.apply(manifest).unwrap();
         let api = format!("apis/{}/{}", crd::GROUP, crd::VERSION);
         let [objects, kinds, schema] = [
-            format!("/{api}/{}", APP.plural()),
+            format!("/{api}/{}", kind.plural()),
             format!("/{api}"),
             format!("/openapi/v3/{api}"),
         ];

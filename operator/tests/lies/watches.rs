@@ -134,6 +134,19 @@ fn a_kind_that_may_not_be_read_holds_up_no_other() {
     });
 }
 
+/// A kind that may not be read for ever is asked for ever less often. kube's word that a list begins is no success.
+#[test]
+fn lists_that_fail_are_tried_ever_less_often() {
+    let lists = Requests::with(&[Verb::List]).on("ingresses");
+    let stage = Stage::scripted("denied", &[], |proxy| {
+        let forbidden = Answer::refusal(403, "Forbidden", "ingresses is forbidden: says the proxy");
+        proxy.add(Rule::new(lists.clone(), Action::Answer(forbidden)));
+    });
+    let tries = stage.until_asked(0, &lists, 5);
+    let waits: Vec<Duration> = tries.windows(2).map(|two| two[1].at - two[0].at).collect();
+    assert!(waits[3] > 3 * waits[0], "{waits:?}");
+}
+
 /// P8. Remedy: a child is known by its name and the UID of its controller, not by the controller's apiVersion;
 /// a reference in another version is rewritten.
 #[test]
@@ -159,14 +172,17 @@ fn a_child_whose_owner_reference_has_another_version_is_still_ours() {
 #[test]
 fn lists_are_fresh_and_of_our_own_objects() {
     let stage = Stage::new("lists");
-    let lists = of(&stage.proxy.records(), &Requests::with(&[Verb::List]));
-    assert_eq!(lists.len(), 7);
+    let lists = stage.until_asked(0, &Requests::with(&[Verb::List]), 8);
+    assert_eq!(lists.len(), 8);
     for list in lists {
         let request = list.request;
         assert!(!request.query.contains("resourceVersion"), "{request:?}");
         let ours = match request.resource.as_str() {
             "appdeploys" | "podsets" | "ingressclasses" => true,
-            "pods" => request.query.contains("labelSelector=appdeploy.dev%2Fapp"),
+            "pods" => ["app", "podset"].iter().any(|label| {
+                let selector = format!("labelSelector=appdeploy.dev%2F{label}");
+                request.query.split('&').any(|part| part == selector)
+            }),
             _ => request
                 .query
                 .contains("labelSelector=app.kubernetes.io%2Fmanaged-by%3Dappdeploy"),

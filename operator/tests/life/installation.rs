@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use testcluster::ControlPlane;
 
-use crate::harness::{Cluster, DEPLOYMENT, INGRESS, SERVICE, config, web};
+use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, SERVICE, config, web};
 
 #[test]
 fn without_the_crd_it_says_what_to_do_and_waits_for_it() {
@@ -43,7 +43,7 @@ fn without_the_crd_it_says_what_to_do_and_waits_for_it() {
 #[test]
 fn without_the_crd_of_podsets_apps_are_served() {
     let cluster = Arc::new(Cluster::without_crd(ControlPlane::builder()));
-    cluster.apply_crd(&config("crd/appdeploys.yaml"));
+    cluster.apply_crd(APP, &config("crd/appdeploys.yaml"));
     let operator = cluster.operator(&[]);
     let shop = cluster.namespace("shop");
     shop.settled_app("shop", web());
@@ -53,7 +53,8 @@ fn without_the_crd_of_podsets_apps_are_served() {
     shop.until_back(SERVICE, &before);
     operator.until_ready();
     let hint = "the PodSet API is not installed in this cluster; run: kubectl appdeploy install (or make install)";
-    assert_eq!(operator.log().matches(hint).count(), 1, "{}", operator.log());
+    let warning = format!("WARN the watch failed, and is tried again resource=\"podsets\" error=\"{hint}\"");
+    assert_eq!(operator.log().matches(&warning).count(), 1, "{}", operator.log());
     let failing = |is: u8| format!("appdeploy_watch_failing{{resource=\"podsets\"}} {is}");
     operator.until("/metrics", "the watch is said to fail", |_, body| {
         body.contains(&failing(1))

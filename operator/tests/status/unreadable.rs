@@ -15,7 +15,7 @@ use crate::holds;
 #[test]
 fn one_app_that_can_not_be_read_holds_up_no_other_and_is_told() {
     let cluster = Arc::new(Cluster::without_crd(ControlPlane::builder()));
-    cluster.apply_crd(&loose_crd());
+    cluster.apply_crd(APP, &loose_crd());
     let shop = cluster.namespace("mixed");
     shop.app("unreadable", json!({"image": "nginx", "env": "none"}));
     shop.app(
