@@ -9,6 +9,10 @@ pub fn first_app(world: &World, space: &Space) -> Result<()> {
     follow(world, space, "first-app")
 }
 
+pub fn podset(world: &World, space: &Space) -> Result<()> {
+    follow(world, space, "podset")
+}
+
 pub fn debugging(world: &World, space: &Space) -> Result<()> {
     follow(world, space, "debugging")
 }

@@ -131,7 +131,7 @@ pub struct Space {
 impl Space {
     /// Returns what somebody wants to see after a failure.
     pub fn scene(&self) -> String {
-        let look = "kubectl get appdeploy,deploy,rs,pod,svc,ing --output wide 2>&1; \
+        let look = "kubectl get appdeploy,podset,deploy,rs,pod,svc,ing --output wide 2>&1; \
                     kubectl get events --sort-by=.lastTimestamp 2>&1 | tail -n 15; \
                     kubectl logs --namespace appdeploy-system deployment/appdeploy-operator --tail 15 2>&1 || true";
         let seen = self.shell.run(look).unwrap_or_else(|error| format!("{error:#}"));
