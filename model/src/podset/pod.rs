@@ -39,9 +39,11 @@ pub struct SetPod {
     pub template: Option<String>,
     /// The hash of what of its template can't be changed in place.
     pub shape: Option<String>,
+    /// The image that its container is to run.
+    pub image: Option<String>,
     /// The container that runs; `None` if there is no container of ours whose image could be changed.
     pub container: Option<String>,
-    /// What ran when its image was changed: what [`Self::runs`] said.
+    /// What ran when its image was changed: what [`Self::runs`] said then.
     pub updated_from: Option<String>,
     /// The UID of the pod whose place it shall take.
     pub replaces: Option<String>,
@@ -83,11 +85,8 @@ impl SetPod {
             .and_then(|all| all.iter().find(|c| c.type_ == "Ready"))
             .filter(|ready| ready.status == "True");
         let containers = || status.iter().flat_map(|s| s.container_statuses.iter().flatten());
-        let has_ours = pod
-            .spec
-            .iter()
-            .flat_map(|spec| &spec.containers)
-            .any(|c| c.name == CONTAINER);
+        let mut specs = pod.spec.iter().flat_map(|spec| &spec.containers);
+        let ours = specs.find(|c| c.name == CONTAINER);
         let created = pod.creation_timestamp().map_or(0, |time| time.0.as_second());
         Self {
             name: pod.name_any(),
@@ -113,7 +112,8 @@ impl SetPod {
             restarts: containers().map(|c| c.restart_count).sum(),
             template: annotation(annotation::TEMPLATE_HASH),
             shape: annotation(annotation::SHAPE_HASH),
-            container: has_ours.then(|| {
+            image: ours.and_then(|ours| ours.image.clone()),
+            container: ours.map(|_| {
                 let ours = containers().find(|c| c.name == CONTAINER);
                 ours.and_then(|c| c.container_id.clone()).unwrap_or_default()
             }),
@@ -158,11 +158,21 @@ impl SetPod {
             .is_some_and(|template| self.template.as_deref() != Some(template))
     }
 
-    /// Says what runs now, for a patch to write down: the container and its template.
+    /// Says what runs now, for a patch to write down that changes the image: the container and its template.
+    ///
+    /// Where the image is the wanted one already, by somebody's hand, the patch restarts nothing, and there is nothing
+    /// to wait for but what was waited for before.
     #[must_use]
-    pub fn runs(&self) -> String {
+    pub fn runs(&self, set: &Wanted) -> String {
+        if self.image.as_deref() == Some(&*set.image) {
+            return self.updated_from.clone().unwrap_or_default();
+        }
         let template = self.template_of_old_container().or(self.template.as_deref());
-        format!("{} {}", self.container.as_deref().unwrap_or_default(), template.unwrap_or_default())
+        format!(
+            "{} {}",
+            self.container.as_deref().unwrap_or_default(),
+            template.unwrap_or_default()
+        )
     }
 
     /// Returns the template of the container that runs, if that has run since before its image was changed.
@@ -171,12 +181,16 @@ impl SetPod {
         (!container.is_empty() && self.container.as_deref() == Some(container)).then_some(template)
     }
 
+    /// Returns since when it has been ready, unless it is about to restart.
+    #[must_use]
+    pub fn serves_since(&self) -> Option<i64> {
+        self.ready_since.filter(|_| !self.is_updating())
+    }
+
     /// Returns when it counts as available, if nothing happens to it until then.
     #[must_use]
     pub fn available_at(&self, set: &Wanted) -> Option<i64> {
-        self.ready_since
-            .filter(|_| !self.is_updating())
-            .map(|since| since + set.min_ready)
+        self.serves_since().map(|since| since + set.min_ready)
     }
 
     /// Whether it has been ready for long enough.
@@ -241,6 +255,7 @@ mod tests {
                 restarts: 2,
                 template: Some("t".into()),
                 shape: Some("s".into()),
+                image: Some("nginx".into()),
                 container: Some("containerd://1".into()),
                 updated_from: Some("containerd://1 t0".into()),
                 ..SetPod::default()
@@ -276,11 +291,37 @@ mod tests {
     /// Who sets another image and at once the old one again: the node starts no other container.
     #[test]
     fn an_update_that_was_taken_back_is_none() {
+        let set = Wanted::default();
         let pod = updated("c1 old", "c1", "new");
-        assert_eq!(pod.runs(), "c1 old", "the container is still the one of the old template");
-        let back = updated(&pod.runs(), "c1", "old");
+        let from = pod.runs(&set);
+        assert_eq!(from, "c1 old", "the container is still the one of the old template");
+        let back = updated(&from, "c1", "old");
         assert!(!back.is_updating());
-        assert!(back.is_available(&Wanted::default(), 9));
-        assert_eq!(updated("c1 old", "c2", "new").runs(), "c2 new");
+        assert!(back.is_available(&set, 9));
+        assert_eq!(updated("c1 old", "c2", "new").runs(&set), "c2 new");
+    }
+
+    /// Who tries an image in one pod by hand, and then wants it in all: in that pod nothing restarts.
+    #[test]
+    fn an_image_that_is_there_already_is_not_waited_for() {
+        let set = Wanted {
+            image: "nginx:2".into(),
+            ..Wanted::default()
+        };
+        let pod = SetPod {
+            image: Some("nginx:2".into()),
+            container: Some("c2".into()),
+            template: Some("old".into()),
+            ..SetPod::default()
+        };
+        assert!(!updated(&pod.runs(&set), "c2", "new").is_updating());
+        let changed_before = SetPod {
+            updated_from: Some("c2 older".into()),
+            ..pod
+        };
+        assert!(
+            updated(&changed_before.runs(&set), "c2", "new").is_updating(),
+            "that restart is still to come"
+        );
     }
 }

@@ -10,6 +10,8 @@ use super::{SetPod, Wanted};
 /// then of unknown phase, then not ready, then cheaper, then with more of its kind on its node, then ready for a
 /// shorter time, then restarted more often, then younger.
 ///
+/// A pod that is about to restart, for another image, counts as not ready.
+///
 /// As there, times count by their order of magnitude, so that pods of about the same age are equal. Where
 /// ReplicaSet then decides by chance, here the highest slot goes: the low names stay.
 pub fn sort(pods: &mut [&SetPod], set: &Wanted, now: i64) {
@@ -21,10 +23,10 @@ pub fn sort(pods: &mut [&SetPod], set: &Wanted, now: i64) {
         (
             pod.node.is_some(),
             pod.phase,
-            pod.ready_since.is_some(),
+            pod.serves_since().is_some(),
             pod.deletion_cost,
             Reverse(neighbours.get(&pod.node.as_deref()).copied()),
-            pod.ready_since.map(|since| magnitude(now - since)),
+            pod.serves_since().map(|since| magnitude(now - since)),
             Reverse(pod.restarts),
             magnitude(now - pod.created),
             Reverse(set.slot_of(&pod.name).unwrap_or(u16::MAX)),
@@ -131,6 +133,22 @@ mod tests {
                 assert_eq!(pods[0], pod, "{what} goes before {other}");
             }
         }
+    }
+
+    /// What is ready there is what is about to go.
+    #[test]
+    fn a_pod_whose_image_is_being_changed_counts_as_not_ready() {
+        let ready = |name: &str, updated_from: &str| SetPod {
+            name: name.into(),
+            ready_since: Some(0),
+            container: Some("c1".into()),
+            updated_from: Some(updated_from.into()),
+            ..SetPod::default()
+        };
+        let (serving, restarting) = (ready("web-1", "c0 old"), ready("web-0", "c1 old"));
+        let mut pods = [&serving, &restarting];
+        sort(&mut pods, &Wanted::default(), 0);
+        assert_eq!(pods[0], &restarting);
     }
 
     #[test]

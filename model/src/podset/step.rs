@@ -214,13 +214,14 @@ impl<'a> Active<'a> {
     fn surplus(&self) -> Option<Step> {
         let count = self.pods.len().checked_sub(self.target()).filter(|count| *count > 0)?;
         // Of those that are equally far, rather one that was chosen to go, and rather not the one that is to follow it.
+        // Far is who is available: one that has just become ready is no reason to give up the chosen one.
         let mut order = self.pods.clone();
         if self.chosen().next().is_some() {
             let successors: Vec<_> = self.chosen().filter_map(|chosen| self.successor(chosen)).collect();
             order.sort_by_cached_key(|pod| {
                 (
                     successors.contains(pod),
-                    pod.ready_since.is_some(),
+                    pod.is_available(self.set, self.seen.now),
                     !self.is_chosen(pod),
                 )
             });
@@ -275,7 +276,9 @@ impl<'a> Active<'a> {
         if in_place.is_empty() {
             return deletion(anew, Why::Outdated);
         }
-        Some(Step::Update(in_place.into_iter().map(Update::of).collect()))
+        Some(Step::Update(
+            in_place.into_iter().map(|pod| Update::of(pod, self.set)).collect(),
+        ))
     }
 }
 
@@ -289,10 +292,10 @@ impl PodRef {
 }
 
 impl Update {
-    fn of(pod: &SetPod) -> Self {
+    fn of(pod: &SetPod, set: &Wanted) -> Self {
         Self {
             pod: PodRef::of(pod),
-            from: pod.runs(),
+            from: pod.runs(set),
         }
     }
 }
