@@ -6,7 +6,7 @@ mod server;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use crate::ui::{Look, Style, clean, paint};
+use crate::ui::{Look, Style};
 
 pub use connect::{kubeconfig, unreachable};
 pub use server::{Asked, is_missing_api, server};
@@ -125,7 +125,7 @@ impl Error {
             Some((label, rest)) if label.starts_with("Error from server") => (format!("{label}:"), rest),
             _ => ("error:".to_owned(), self.message.as_str()),
         };
-        let mut text = format!("{} {}", paint(look.color, Style::Bad, &label), clean(rest));
+        let mut text = look.styled(Style::Bad, "", &label, rest);
         for why in &self.why {
             let _ = write!(text, "\n{}", look.sentence("  ", "why: ", why));
         }

@@ -2,6 +2,10 @@
 //!
 //! A verb is a file with `Args` and `run`; it speaks through [`ui::Ui`] alone and fails with an
 //! [`error::Error`], from which the exit code follows. What a verb shows or decides is a function of values.
+//!
+//! There are two kinds, apps and pod sets, and each verb is written once for both: a
+//! [`connection::Cluster`] knows which kind it is asked about, a [`workload::Workload`] is one object of either,
+//! [`words::Words`] are what a person calls it, and a [`create::Spec`] is the flags that describe one.
 
 mod age;
 mod children;

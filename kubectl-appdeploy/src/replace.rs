@@ -183,7 +183,7 @@ fn refusal(cluster: &Cluster, name: &str, pods: &[Pod], missing: &[&String], oth
         error = error.why(format!("pod {} belongs to {whose}", other.name_any()));
     }
     let mut own: Vec<String> = pods.iter().map(kube::ResourceExt::name_any).collect();
-    own.sort();
+    own.sort_by_key(|name| (name.len(), name.clone()));
     let error = error.why(if own.is_empty() {
         "it has no pods".to_owned()
     } else {

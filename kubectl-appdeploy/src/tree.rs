@@ -92,7 +92,8 @@ fn pods(
         Ok(all) => all.iter().filter(|pod| is_meant(pod)).collect(),
         Err(why) => return vec![Node::missing("Pod", why)],
     };
-    meant.sort_by_key(|pod| (is_settled(pod), pod.name_any()));
+    // The shorter first: web-9 stands before web-10.
+    meant.sort_by_key(|pod| (is_settled(pod), pod.name_any().len(), pod.name_any()));
     let rest = meant.len().saturating_sub(PODS);
     let mut nodes: Vec<Node> = meant.into_iter().take(PODS).map(node).collect();
     if rest > 0 {

@@ -70,8 +70,13 @@ pub struct Look {
 impl Look {
     /// Returns a sentence behind its label, broken between words where the terminal ends.
     pub fn sentence(&self, indent: &str, label: &str, sentence: &str) -> String {
+        self.styled(Style::Label, indent, label, sentence)
+    }
+
+    /// Returns a sentence behind a label that has a meaning.
+    pub fn styled(&self, style: Style, indent: &str, label: &str, sentence: &str) -> String {
         let (label_width, hang) = (label.chars().count() + 1, " ".repeat(indent.len() + 6));
-        let mut text = format!("{indent}{} ", self.label(label));
+        let mut text = format!("{indent}{} ", paint(self.color, style, label));
         let mut column = indent.len() + label_width;
         for (index, word) in clean(sentence).split(' ').enumerate() {
             let length = word.chars().count();

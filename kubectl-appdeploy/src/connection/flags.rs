@@ -98,7 +98,7 @@ impl KubeArgs {
                 "the operator always lives in {}: leave out --namespace",
                 crd::OPERATOR_NAMESPACE
             ))
-            .why("it takes care of the apps of all namespaces, or of those that --watch-namespace names")),
+            .why("it takes care of the apps and pod sets of all namespaces, or of those that --watch-namespace names")),
             _ => Ok(()),
         }
     }

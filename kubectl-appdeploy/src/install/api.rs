@@ -15,7 +15,7 @@ use crate::workload;
 
 /// Waits until the API answers for the kind that a definition of this name defines.
 pub async fn served(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
-    ui.progress("waiting for the AppDeploy API");
+    ui.progress(&format!("waiting until {name} is served"));
     let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
     let mut changes = wait::changes(cluster, api, name);
     loop {

@@ -10,10 +10,10 @@ use crate::duration;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Operator settings")]
 pub struct Settings {
-    /// Namespaces whose apps it takes care of; default: all
+    /// Namespaces whose apps and pod sets it takes care of; default: all
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     watch_namespace: Vec<String>,
-    /// How many apps it works on at once
+    /// How many apps it works on at once, and how many pod sets beside them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     concurrency: Option<u16>,
     /// How often it looks at everything again, like 1h

@@ -103,6 +103,16 @@ impl Seen {
         self.named.iter().filter_map(|(_, uid)| pod(uid)).collect()
     }
 
+    /// Returns when a pod goes whose successor is ready.
+    fn when(&self) -> String {
+        match &self.set {
+            Workload::PodSet(set) if set.spec.min_ready_seconds > 0 => {
+                format!("when it has been so for {}s", set.spec.min_ready_seconds)
+            }
+            _ => "next".to_owned(),
+        }
+    }
+
     /// Returns what is being waited for, until the named pods are gone.
     fn busy(&self) -> Option<String> {
         let left = self.left();
@@ -119,7 +129,7 @@ impl Seen {
         let step = match successor(pod) {
             _ if is_ending(pod) => ending(pod),
             None => format!("no pod was started in place of {name} yet"),
-            Some(next) if pod::is_ready(next) => format!("{} is ready, {name} goes next", next.name_any()),
+            Some(next) if pod::is_ready(next) => format!("{} is ready, {name} goes {}", next.name_any(), self.when()),
             Some(next) => match pod::trouble(next) {
                 Some(trouble) => format!("{} is not starting: {}", next.name_any(), trouble.message),
                 None => format!(

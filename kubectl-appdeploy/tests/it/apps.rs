@@ -35,7 +35,7 @@ fn an_app_is_created_once_and_shown() {
 
     status(
         &cluster,
-        "shop",
+        "appdeploy/shop",
         &conditions("False", "Progressing", "0 of 2 pods are ready", Some("Reconciling")),
     );
     let shown = plugin.run("status").ok();
@@ -209,7 +209,7 @@ fn a_page_costs_the_same_few_requests_however_many_apps_there_are() {
         plugin.run(&format!("create app{round} --image=nginx --port=80")).ok();
         status(
             &cluster,
-            &format!("app{round}"),
+            &format!("appdeploy/app{round}"),
             &conditions("True", "Available", "", None),
         );
         assert_eq!([cost("status"), cost("status app0"), cost("describe app0")], [1, 6, 9]);

@@ -31,8 +31,8 @@ fn install_and_uninstall_can_be_repeated() {
         let again = plugin.run("install --wait=false").ok();
         assert!(again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
         // Nothing can run the pod here.
-        let late = plugin.run("install --timeout=1s").fails(4);
-        assert!(late.contains("the operator is not running after 1s"), "{late}");
+        let late = plugin.run("install --timeout=3s").fails(4);
+        assert!(late.contains("the operator is not running after 3s"), "{late}");
         plugin.run(&format!("create app{round} --image=nginx --port=80")).ok();
         // Apps and their definition stay.
         let gone = plugin.run("uninstall --timeout=60s");
@@ -57,23 +57,40 @@ fn install_and_uninstall_can_be_repeated() {
         "appdeploy.appdeploy.dev/app0\nappdeploy.appdeploy.dev/app1\n"
     );
 
-    // Losing apps takes a word.
+    // Losing apps and pod sets takes a word.
     plugin.run("install --wait=false").ok();
+    plugin.run("podset create workers").ok();
+    let gone = plugin.run("uninstall --dry-run=client").ok();
+    assert!(
+        gone.contains(
+            "1 pod set in 1 namespace: default/workers  (their pods run on, but nobody replaces one that ends; "
+        ),
+        "{gone}"
+    );
     for line in ["uninstall --delete-apps", "uninstall --delete-crds"] {
         let refused = plugin.run(line).fails(2);
         assert!(
-            refused.contains("this deletes 2 apps with everything that belongs to them: nothing was removed"),
+            refused.contains(
+                "this deletes 2 apps and 1 pod set with everything that belongs to them: nothing was removed"
+            ),
             "{refused}"
         );
     }
     let plan = plugin.run("uninstall --delete-crds --dry-run=client").ok();
     assert!(
-        plan.starts_with("To be removed, in this order:\n  2 apps in 1 namespace: default/app0, default/app1, "),
+        plan.starts_with("To be removed, in this order:\n  2 apps in 1 namespace: default/app0, default/app1, with everything that belongs to them\n  1 pod set in 1 namespace: default/workers, with "),
         "{plan}"
     );
-    plugin
+    let removed = plugin
         .run("uninstall --delete-apps --delete-crds --yes --timeout=60s")
         .ok();
+    for line in [
+        "appdeploy.appdeploy.dev/app0 deleted from default namespace",
+        "podset.appdeploy.dev/workers deleted from default namespace",
+        "customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev deleted",
+    ] {
+        assert!(removed.contains(line), "{removed}");
+    }
     assert!(plugin.run("status").fails(1).contains("not installed"));
     let left = cluster
         .kubectl(&[

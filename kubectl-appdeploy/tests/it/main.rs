@@ -11,4 +11,6 @@ mod apps;
 mod lifecycle;
 mod manifests;
 mod plugin;
+mod podsets;
+mod replacing;
 mod waiting;

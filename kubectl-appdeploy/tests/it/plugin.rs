@@ -77,23 +77,15 @@ impl From<Output> for Run {
     }
 }
 
-/// Writes a status as the operator would.
-pub fn status(cluster: &ControlPlane, app: &str, status: &serde_json::Value) {
+/// Writes a status as the operator would. The object is named like `appdeploy/shop`.
+pub fn status(cluster: &ControlPlane, object: &str, status: &serde_json::Value) {
     let patch = serde_json::json!({ "status": status }).to_string();
     cluster
-        .kubectl(&[
-            "patch",
-            "appdeploy",
-            app,
-            "--subresource=status",
-            "--type=merge",
-            "-p",
-            &patch,
-        ])
+        .kubectl(&["patch", object, "--subresource=status", "--type=merge", "-p", &patch])
         .expect("the status is accepted");
 }
 
-/// Returns the status of an app of the first generation, with one condition beside Ready.
+/// Returns the status of an object of the first generation, with one condition beside Ready.
 pub fn conditions(ready: &str, reason: &str, message: &str, other: Option<&str>) -> serde_json::Value {
     let one = |kind: &str, status: &str| serde_json::json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let all: Vec<_> = std::iter::once(one("Ready", ready))

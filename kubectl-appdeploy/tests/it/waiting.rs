@@ -27,10 +27,10 @@ fn a_wait_ends_as_the_status_says() {
     appear(&cluster, "shop");
     status(
         &cluster,
-        "shop",
+        "appdeploy/shop",
         &conditions("False", "Progressing", "0 of 1 pods are ready", Some("Reconciling")),
     );
-    status(&cluster, "shop", &conditions("True", "Available", "", None));
+    status(&cluster, "appdeploy/shop", &conditions("True", "Available", "", None));
     let done = Run::of(waiting);
     assert!(
         done.err.ends_with("shop is ready: http://shop.default\n"),
@@ -50,7 +50,7 @@ fn a_wait_ends_as_the_status_says() {
         Some("Stalled"),
     );
     broken["cause"] = json!({"reason": "ImageNotFound", "message": "image nginx:1.99 was not found", "next": "kubectl edit appdeploy bad -n default"});
-    status(&cluster, "bad", &broken);
+    status(&cluster, "appdeploy/bad", &broken);
     let said = Run::of(waiting).fails(3);
     assert!(
         said.ends_with("will not become ready by itself\n  why:  image nginx:1.99 was not found\n  next: kubectl edit appdeploy bad -n default\n"),
