@@ -81,26 +81,16 @@ impl<T: Clone> Cache<T> {
     /// Takes in what a watch, a list or the answer to a write says. Returns the owners that this concerns, those
     /// that it had and those that it has: none if it is older than, or the same as, what is known.
     pub fn upsert(&self, item: Item<T>) -> Vec<Key> {
-        let version = number(&item.version);
+        self.write().upsert(item)
+    }
+
+    /// Takes in the answer to a deletion. Where the object is gone at once, the watch tells its end by the same version,
+    /// perhaps before the answer is there: what is not known any more is not taken in.
+    pub fn upsert_known(&self, item: Item<T>) {
         let mut inner = self.write();
-        // A deletion has a version of its own. The same version means that the object is there, and has only
-        // lost the label by which the watch selects.
-        if inner.deleted.get(&item.key).is_some_and(|deleted| *deleted > version) {
-            return Vec::new();
+        if inner.items.contains_key(&item.key) {
+            inner.upsert(item);
         }
-        if inner
-            .items
-            .get(&item.key)
-            .is_some_and(|known| known.version >= version && version != 0)
-        {
-            return Vec::new();
-        }
-        inner.deleted.remove(&item.key);
-        let before = inner.evict(&item.key).map(|gone| gone.owners).unwrap_or_default();
-        let left = before.into_iter().filter(|owner| !item.owners.contains(owner));
-        let touched = left.chain(item.owners.iter().cloned()).collect();
-        inner.insert(item.key, item.owners, version, item.value);
-        touched
     }
 
     /// Takes in that an object was deleted, or has left the view of the watch. Returns it, if it was known.
@@ -211,6 +201,25 @@ impl<T: Clone> Cache<T> {
 }
 
 impl<T> Inner<T> {
+    fn upsert(&mut self, item: Item<T>) -> Vec<Key> {
+        let version = number(&item.version);
+        // A deletion has a version of its own. The same version means that the object is there, and has only
+        // lost the label by which the watch selects.
+        if self.deleted.get(&item.key).is_some_and(|deleted| *deleted > version) {
+            return Vec::new();
+        }
+        let is_newer = |known: &Entry<T>| known.version < version || version == 0;
+        if !self.items.get(&item.key).is_none_or(is_newer) {
+            return Vec::new();
+        }
+        self.deleted.remove(&item.key);
+        let before = self.evict(&item.key).map(|gone| gone.owners).unwrap_or_default();
+        let left = before.into_iter().filter(|owner| !item.owners.contains(owner));
+        let touched = left.chain(item.owners.iter().cloned()).collect();
+        self.insert(item.key, item.owners, version, item.value);
+        touched
+    }
+
     fn insert(&mut self, key: Key, owners: BTreeSet<Key>, version: u64, value: T) {
         let mut others = owners.iter().filter(|owner| **owner != key).peekable();
         let alone = others.peek().is_none() && !owners.is_empty();
@@ -291,6 +300,18 @@ mod tests {
         assert_eq!(cache.upsert(item("web", "web", 8)), []);
         assert_eq!(cache.get(&key("web")), None);
         assert_eq!(cache.upsert(item("web", "web", 10)), [key("web")]);
+    }
+
+    /// A pod that has failed, or has no node, is gone at once.
+    #[test]
+    fn the_answer_to_a_deletion_does_not_bring_back_what_it_has_ended() {
+        let cache = Cache::default();
+        cache.upsert(item("pod-1", "web", 7));
+        cache.upsert_known(item("pod-1", "web", 8));
+        assert_eq!(cache.members(&key("web")), [8]);
+        assert_eq!(cache.remove(&key("pod-1"), "8"), Some(gone("pod-1", &["web"], 8)));
+        cache.upsert_known(item("pod-1", "web", 8));
+        assert_eq!(cache.members(&key("web")), [0; 0]);
     }
 
     #[test]

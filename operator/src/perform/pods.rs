@@ -166,7 +166,7 @@ impl Performer<'_> {
                 if let Ok(pod) = serde_json::from_value::<Pod>(answer) {
                     let mut item = set_pod(&pod);
                     Arc::make_mut(&mut item.value).pod.deleting = true;
-                    self.world.set_pods.kind.cache.upsert(item);
+                    self.world.set_pods.kind.cache.upsert_known(item);
                 }
                 // What is known may be newer than the answer, and still older than the deletion.
                 self.amend(name, uid, |pod| pod.deleting = true);
