@@ -15,7 +15,6 @@ use crate::{AppDeployStatus, PodFields};
     plural = "appdeploys",
     singular = "appdeploy",
     shortname = "ad",
-    category = "appdeploy",
     namespaced,
     status = "AppDeployStatus",
     derive = "PartialEq",

@@ -16,7 +16,6 @@ use crate::{Cause, PodFields};
     plural = "podsets",
     singular = "podset",
     shortname = "pset",
-    category = "appdeploy",
     namespaced,
     status = "PodSetStatus",
     derive = "PartialEq",
