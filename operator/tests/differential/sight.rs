@@ -1,0 +1,91 @@
+//! A set and its pods, as everybody can see them.
+
+use std::ops::RangeInclusive;
+
+use serde_json::Value;
+
+use crate::harness::{ready, text, uid};
+use crate::side::Rival;
+
+/// What is seen of a set.
+#[derive(Debug, Default)]
+pub struct Sight {
+    /// The pods that count as the set's: controlled by it and neither ended nor ending. In the order of their age.
+    pub owned: Vec<Value>,
+    /// The pods that were let go. In the order of their age.
+    pub released: Vec<Value>,
+    /// What is still to happen, whatever is wanted.
+    pub unrest: Vec<String>,
+    /// What the status says of the number of pods: those there, and those ready. `None` while it is about an older spec.
+    told: Option<(u64, u64)>,
+}
+
+impl Sight {
+    /// Looks at a set and all pods of its namespace.
+    pub fn of(rival: Rival, set: &Value, mut pods: Vec<Value>) -> Self {
+        let mut sight = Self {
+            told: told(set),
+            ..Self::default()
+        };
+        // Timestamps of Kubernetes sort as text.
+        pods.sort_by_cached_key(|pod| {
+            ["creationTimestamp", "name"].map(|field| text(&pod["metadata"], &format!("/{field}")).to_owned())
+        });
+        for pod in pods {
+            sight.take(rival, set, pod);
+        }
+        if let Some(unrest) = rival.unrest_of(set) {
+            sight.unrest.push(unrest);
+        }
+        sight
+    }
+
+    /// Returns what is not yet as it is to be: so many pods owned, and so many let go.
+    pub fn differs(&self, replicas: usize, released: &RangeInclusive<usize>) -> Option<String> {
+        let count = u64::try_from(replicas).unwrap_or(u64::MAX);
+        let at_rest = self.unrest.is_empty() && self.told == Some((count, count));
+        let as_wanted = self.owned.len() == replicas && released.contains(&self.released.len());
+        (!at_rest || !as_wanted).then(|| {
+            format!(
+                "{} owned of {replicas}, {} let go of {released:?}, told (there, ready): {:?}, to come: {:?}",
+                self.owned.len(),
+                self.released.len(),
+                self.told,
+                self.unrest
+            )
+        })
+    }
+
+    fn take(&mut self, rival: Rival, set: &Value, pod: Value) {
+        let name = text(&pod, "/metadata/name").to_owned();
+        let mut unrest = |what: &str| self.unrest.push(format!("{name} {what}"));
+        let controller = pod["metadata"]["ownerReferences"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|owner| owner["controller"] == true);
+        let is_owned = controller.is_some_and(|owner| owner["uid"] == uid(set));
+        let is_selected = pod["metadata"]["labels"][rival.label()] == text(set, "/metadata/name");
+        if pod["metadata"].get("deletionTimestamp").is_some() {
+            unrest("is ending");
+        } else if matches!(text(&pod, "/status/phase"), "Failed" | "Succeeded") {
+            if rival == Rival::PodSet {
+                unrest("has ended, and its name is needed");
+            }
+        } else if ready(&pod).0 != "True" {
+            unrest("is not ready");
+        } else if is_owned != is_selected {
+            unrest(if is_owned { "is not let go" } else { "is not taken in" });
+        } else if is_owned {
+            self.owned.push(pod);
+        } else {
+            self.released.push(pod);
+        }
+    }
+}
+
+fn told(set: &Value) -> Option<(u64, u64)> {
+    let status = &set["status"];
+    let count = |field: &str| status[field].as_u64().unwrap_or(0);
+    (status["observedGeneration"] == set["metadata"]["generation"]).then(|| (count("replicas"), count("readyReplicas")))
+}
