@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use crate::client::DEADLINE;
+use crate::lease::Fence;
 use crate::metrics::Metrics;
 use crate::watch::chain;
 
@@ -18,13 +19,14 @@ use crate::watch::chain;
 pub struct Caller {
     client: Client,
     metrics: Arc<Metrics>,
+    fence: Fence,
 }
 
 impl Caller {
-    /// Makes one that counts in these metrics.
+    /// Makes one that counts in these metrics, and whose writes pass this fence.
     #[must_use]
-    pub const fn new(client: Client, metrics: Arc<Metrics>) -> Self {
-        Self { client, metrics }
+    pub const fn new(client: Client, metrics: Arc<Metrics>, fence: Fence) -> Self {
+        Self { client, metrics, fence }
     }
 
     /// Sends a request of this verb to this resource, as access rules call them, and waits for the answer, but not
@@ -39,22 +41,30 @@ impl Caller {
         request: Result<http::Request<Vec<u8>>, request::Error>,
     ) -> Result<T, CallError> {
         let request = request.map_err(|error| CallError::Lost(error.to_string()))?;
+        let deadline = if verb == "get" {
+            DEADLINE
+        } else {
+            let allowed = self.fence.allows(DEADLINE);
+            allowed.ok_or_else(|| CallError::Lost("another operator may lead by now".into()))?
+        };
         self.metrics.request(verb, resource);
-        match timeout(DEADLINE, self.client.request(request)).await {
+        match timeout(deadline, self.client.request(request)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(kube::Error::Api(status))) => Err(CallError::Refused(status)),
             Ok(Err(error)) => Err(CallError::Lost(chain(&error))),
-            Err(_) => Err(CallError::Lost(format!("no answer within {} s", DEADLINE.as_secs()))),
+            Err(_) => Err(CallError::Lost(format!("no answer within {} s", deadline.as_secs()))),
         }
     }
 }
 
 /// Why a request failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The API server said no.
+    #[error("{}", .0.message)]
     Refused(Box<Status>),
     /// There was no answer, or none that could be understood.
+    #[error("{0}")]
     Lost(String),
 }
 

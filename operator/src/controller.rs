@@ -9,6 +9,7 @@ use tracing::info;
 
 use crate::dispatch::{Verdict, dispatch};
 use crate::key::Key;
+use crate::lease::Leadership;
 use crate::metrics::Metrics;
 use crate::queue::{Queue, Urgency};
 use crate::world::{Watched, World};
@@ -52,6 +53,8 @@ pub struct Controller {
     pub metrics: Arc<Metrics>,
     /// How many are worked on at a time.
     pub concurrency: u16,
+    /// Whether this operator is to do the work.
+    pub leadership: Leadership,
 }
 
 impl Controller {
@@ -61,8 +64,13 @@ impl Controller {
         W: Fn(Key) -> F + Send + Sync + 'static,
         F: Future<Output = Verdict> + Send + 'static,
     {
+        let ready = async {
+            self.seen().await;
+            // A follower is warm: it has seen everything, and what has changed waits in its queue.
+            self.leadership.acquired().await;
+        };
         tokio::select! {
-            () = self.seen() => {}
+            () = ready => {}
             () = self.queue.closed() => return,
         }
         info!(kind = %self.kind, "reconciling");

@@ -16,6 +16,7 @@ pub mod controller;
 pub mod dispatch;
 pub mod event;
 pub mod key;
+pub mod lease;
 pub mod metrics;
 pub mod perform;
 pub mod primary;

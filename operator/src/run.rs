@@ -13,6 +13,8 @@ use tracing::{info, warn};
 
 use crate::call::Caller;
 use crate::controller::{Controller, Queues};
+use crate::lease::election::Terms;
+use crate::lease::{Elector, Fence, Leadership};
 use crate::metrics::Metrics;
 use crate::primary::Primary;
 use crate::reconcile::teller::Teller;
@@ -56,12 +58,27 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
         world.clone(),
         queues.clone(),
     ));
+    let fence = if settings.leader_elect {
+        Fence::closed()
+    } else {
+        Fence::open()
+    };
+    let election = settings
+        .leader_elect
+        .then(|| elector(&settings, client.clone(), metrics.clone(), fence.clone()));
+    let (elector, leadership) = election.map_or((None, Leadership::alone()), |(elector, leadership)| {
+        (Some(Arc::new(elector)), leadership)
+    });
+    let mut standing = elector
+        .clone()
+        .map(|elector| tokio::spawn(async move { elector.run().await }));
     let shell = Shell {
-        caller: Caller::new(client, metrics.clone()),
+        caller: Caller::new(client, metrics.clone(), fence),
         world,
         queues,
         metrics,
         settings,
+        leadership: leadership.clone(),
     };
     let mut apps = shell.reconcile_apps();
     let mut podsets = shell.reconcile_podsets();
@@ -75,6 +92,8 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
         _ = &mut apps => bail!("the reconciles of AppDeploys have ended; this is a bug, please report it"),
         _ = &mut podsets => bail!("the reconciles of PodSets have ended; this is a bug, please report it"),
         _ = &mut serving => bail!("the server of probes has ended; this is a bug, please report it"),
+        // What it believes may be old by now, and what it has begun is another one's to do.
+        () = leadership.lost() => bail!("another operator leads, or may do so by now; ending, to start as a follower"),
     };
     info!(signal, "ending: what has begun is finished, nothing new begins");
     watches.abort();
@@ -87,7 +106,20 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
         _ = end.recv() => warn!("told twice, ending at once"),
         _ = interrupt.recv() => warn!("told twice, ending at once"),
     }
+    if let (Some(elector), Some(standing)) = (elector, standing.take()) {
+        standing.abort();
+        elector.release().await;
+    }
     Ok(())
+}
+
+/// Makes the one that stands for election. It is called as its pod is, and differently at each start.
+fn elector(settings: &Settings, client: Client, metrics: Arc<Metrics>, fence: Fence) -> (Elector, Leadership) {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "operator".into());
+    let name = format!("{host}_{:08x}", fastrand::u32(..));
+    let caller = Caller::new(client, metrics, Fence::open());
+    let terms = Terms::of(settings.leader_elect_lease_duration);
+    Elector::new(caller, settings.leader_elect_namespace.clone(), name, terms, fence)
 }
 
 /// What the controllers share.
@@ -97,6 +129,7 @@ struct Shell {
     queues: Queues,
     metrics: Arc<Metrics>,
     settings: Settings,
+    leadership: Leadership,
 }
 
 impl Shell {
@@ -145,6 +178,7 @@ impl Shell {
             queue: self.queues.of(kind).clone(),
             metrics: self.metrics.clone(),
             concurrency: self.settings.concurrency,
+            leadership: self.leadership.clone(),
         }
     }
 }

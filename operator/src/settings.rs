@@ -47,6 +47,21 @@ pub struct Settings {
     )]
     pub debug_bind: SocketAddr,
 
+    /// Lead only while holding a Lease, so that of several operators one writes. The others watch, and take over when
+    /// it is gone.
+    #[arg(long, env = "APPDEPLOY_LEADER_ELECT", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set)]
+    pub leader_elect: bool,
+
+    /// Namespace of the Lease.
+    #[arg(long, env = "APPDEPLOY_LEADER_ELECT_NAMESPACE", default_value = crd::OPERATOR_NAMESPACE, value_name = "NAMESPACE")]
+    pub leader_elect_namespace: String,
+
+    /// How long another operator waits after the last sign of life of the one that leads. That one renews three times
+    /// as often, and stops by itself when two thirds have passed without success.
+    #[arg(long, env = "APPDEPLOY_LEADER_ELECT_LEASE_DURATION", default_value = "15s", value_parser = lease_duration, value_name = "TIME")]
+    pub leader_elect_lease_duration: Duration,
+
     /// Whether an application counts as ready only when its Ingress has an address. `ignore` is for ingress
     /// controllers that publish none.
     #[arg(long, env = "APPDEPLOY_INGRESS_ADDRESS", value_enum, default_value_t = IngressAddress::Require)]
@@ -106,6 +121,17 @@ fn duration(text: &str) -> Result<Duration, String> {
     let duration = Duration::try_from(span).map_err(|_| format!("{text:?} is negative"))?;
     if duration < Duration::from_secs(1) {
         return Err(format!("{text:?} is less than a second"));
+    }
+    Ok(duration)
+}
+
+/// What is shorter than this is lost by a busy API server alone.
+const SHORTEST_LEASE: Duration = Duration::from_secs(3);
+
+fn lease_duration(text: &str) -> Result<Duration, String> {
+    let duration = duration(text)?;
+    if duration < SHORTEST_LEASE {
+        return Err(format!("{text:?} is less than {} s", SHORTEST_LEASE.as_secs()));
     }
     Ok(duration)
 }

@@ -1,0 +1,281 @@
+//! Leader election by a Lease: of several operators one writes, the others are warm.
+//!
+//! The rules are those of client-go, judged by a monotonic clock. Beyond them every write passes a [`Fence`], which
+//! closes by the clock: an operator that was frozen and wakes up does not write before it has looked at the Lease.
+
+pub mod election;
+pub mod fence;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::Resource as _;
+use kube::api::{GetParams, PostParams};
+use kube::core::Request;
+use tokio::sync::watch as channel;
+use tokio::time::{Instant, sleep, timeout};
+use tracing::{info, warn};
+
+use crate::call::{CallError, Caller};
+use election::{Candidate, Move, Record, Terms};
+pub use fence::Fence;
+
+/// The name of the Lease.
+pub const NAME: &str = "appdeploy-operator";
+
+/// Where an operator is in an election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// It watches, and writes nothing.
+    Follower,
+    /// It writes.
+    Leader,
+    /// It has led and must end: what it believes may be old.
+    Deposed,
+}
+
+/// Whether this operator leads, for whoever wants to wait for it.
+#[derive(Clone, Debug)]
+pub struct Leadership(channel::Receiver<Role>);
+
+impl Leadership {
+    /// Returns that of an operator that is alone.
+    #[must_use]
+    pub fn alone() -> Self {
+        Self(channel::channel(Role::Leader).1)
+    }
+
+    /// Waits until this operator leads.
+    pub async fn acquired(&self) {
+        self.until(Role::Leader).await;
+    }
+
+    /// Waits until this operator has led and does so no more.
+    pub async fn lost(&self) {
+        self.until(Role::Deposed).await;
+    }
+
+    async fn until(&self, role: Role) {
+        let mut changes = self.0.clone();
+        if changes.wait_for(|now| *now == role).await.is_err() {
+            // Whoever would tell is gone: it stays as it is.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Takes part in an election.
+pub struct Elector {
+    caller: Caller,
+    namespace: String,
+    name: String,
+    terms: Terms,
+    fence: Fence,
+    role: channel::Sender<Role>,
+    start: Instant,
+}
+
+/// What became of a write of the Lease.
+enum Written {
+    Done(Record),
+    /// Somebody else was faster.
+    Beaten,
+    Failed(String),
+}
+
+impl Elector {
+    /// Makes one that takes part under this name, and opens this fence while it leads. `caller` sends its requests, and
+    /// is not fenced.
+    #[must_use]
+    pub fn new(caller: Caller, namespace: String, name: String, terms: Terms, fence: Fence) -> (Self, Leadership) {
+        let (role, roles) = channel::channel(Role::Follower);
+        let elector = Self {
+            caller,
+            namespace,
+            name,
+            terms,
+            fence,
+            role,
+            start: Instant::now(),
+        };
+        (elector, Leadership(roles))
+    }
+
+    /// Takes part until it was elected and deposed.
+    pub async fn run(&self) {
+        let mut candidate = Candidate::new(self.name.clone());
+        let mut held: Option<(Record, Instant)> = None;
+        loop {
+            let begun = Instant::now();
+            // A leader need not read what it has written itself.
+            let (seen, read) = match held.take() {
+                Some((record, _)) => (Ok(Some(record)), false),
+                None => (self.read().await, true),
+            };
+            match seen {
+                Err(why) => warn!(why, "the Lease could not be read"),
+                Ok(record) => match self.play(candidate.see(record.clone(), self.start.elapsed())).await {
+                    // Whoever wrote it: a leader that is told of another one does not wait to be sure.
+                    None if *self.role.borrow() == Role::Leader => self.fence.close(),
+                    Some(Written::Done(record)) => {
+                        self.fence.extend(begun + self.terms.renew);
+                        if self.role.send_replace(Role::Leader) != Role::Leader {
+                            info!(lease = NAME, name = self.name, "leading");
+                        }
+                        held = Some((record, begun));
+                    }
+                    Some(Written::Failed(why)) => {
+                        warn!(why, "the Lease could not be written");
+                        // Unless it was read just now, what is known of it is still good for the next try.
+                        held = record.filter(|_| !read).map(|record| (record, begun));
+                    }
+                    Some(Written::Beaten) | None => {}
+                },
+            }
+            if *self.role.borrow() == Role::Leader && !self.fence.is_open() {
+                self.role.send_replace(Role::Deposed);
+                return;
+            }
+            self.pause(held.is_some(), begun).await;
+        }
+    }
+
+    /// Gives the Lease back, so that the next one need not wait.
+    pub async fn release(&self) {
+        if *self.role.borrow() != Role::Leader {
+            return;
+        }
+        self.fence.close();
+        if let Ok(Some(record)) = self.read().await
+            && record.holder.as_deref() == Some(&*self.name)
+        {
+            let freed = LeaseSpec {
+                holder_identity: Some(String::new()),
+                lease_duration_seconds: Some(1),
+                lease_transitions: Some(record.transitions),
+                renew_time: Some(MicroTime(Timestamp::now())),
+                ..LeaseSpec::default()
+            };
+            if let Written::Done(_) = self.put(&record.version, freed).await {
+                info!("gave the Lease back");
+            }
+        }
+    }
+
+    async fn play(&self, next: Move) -> Option<Written> {
+        match next {
+            Move::Wait => None,
+            Move::Create => Some(self.create().await),
+            Move::Take(record) => {
+                info!(from = record.holder, "taking the Lease");
+                Some(self.put(&record.version, self.spec(record.transitions + 1, None)).await)
+            }
+            Move::Renew(record) => {
+                let spec = self.spec(record.transitions, record.acquired);
+                Some(self.put(&record.version, spec).await)
+            }
+        }
+    }
+
+    /// Followers come at different times, so that they do not all ask at once when a leader is gone. A leader that has
+    /// just failed to renew tries again soon.
+    async fn pause(&self, holds: bool, begun: Instant) {
+        let leads = *self.role.borrow() == Role::Leader;
+        let wait = match (leads, holds) {
+            (true, false) => self.terms.retry / 5,
+            (true, true) => self.terms.retry,
+            (false, _) => self.terms.retry.mul_f64(1.0 - 0.2 * fastrand::f64()),
+        };
+        sleep(wait.saturating_sub(begun.elapsed())).await;
+    }
+
+    fn spec(&self, transitions: i32, acquired: Option<Timestamp>) -> LeaseSpec {
+        let now = Timestamp::now();
+        LeaseSpec {
+            holder_identity: Some(self.name.clone()),
+            lease_duration_seconds: i32::try_from(self.terms.lease.as_secs()).ok(),
+            acquire_time: Some(MicroTime(acquired.unwrap_or(now))),
+            renew_time: Some(MicroTime(now)),
+            lease_transitions: Some(transitions),
+            ..LeaseSpec::default()
+        }
+    }
+
+    async fn read(&self) -> Result<Option<Record>, String> {
+        match self
+            .send::<Lease>("get", self.collection().get(NAME, &GetParams::default()))
+            .await
+        {
+            Ok(lease) => Ok(Some(record(lease))),
+            Err(CallError::Refused(status)) if status.is_not_found() => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    async fn create(&self) -> Written {
+        let body = self.body(None, self.spec(0, None));
+        let request = self.collection().create(&PostParams::default(), body);
+        written(self.send("create", request).await)
+    }
+
+    async fn put(&self, version: &str, spec: LeaseSpec) -> Written {
+        let body = self.body(Some(version.to_owned()), spec);
+        let request = self.collection().replace(NAME, &PostParams::default(), body);
+        written(self.send("update", request).await)
+    }
+
+    fn body(&self, version: Option<String>, spec: LeaseSpec) -> Vec<u8> {
+        let lease = Lease {
+            metadata: ObjectMeta {
+                name: Some(NAME.into()),
+                namespace: Some(self.namespace.clone()),
+                labels: Some([(crd::label::PART_OF.to_owned(), crd::label::PART_OF_VALUE.to_owned())].into()),
+                resource_version: version,
+                ..ObjectMeta::default()
+            },
+            spec: Some(spec),
+        };
+        // A typed object always serialises: its keys are text.
+        serde_json::to_vec(&lease).unwrap_or_default()
+    }
+
+    async fn send<T: serde::de::DeserializeOwned>(
+        &self,
+        verb: &'static str,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<T, CallError> {
+        let patience = self.terms.renew / 2;
+        match timeout(patience, self.caller.send(verb, "leases", request)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(CallError::Lost(format!("no answer within {patience:?}"))),
+        }
+    }
+
+    fn collection(&self) -> Request {
+        Request::new(Lease::url_path(&(), Some(&self.namespace)))
+    }
+}
+
+fn record(lease: Lease) -> Record {
+    let spec = lease.spec.unwrap_or_default();
+    let lasts = spec
+        .lease_duration_seconds
+        .and_then(|seconds| u64::try_from(seconds).ok());
+    Record {
+        holder: spec.holder_identity.filter(|holder| !holder.is_empty()),
+        version: lease.metadata.resource_version.unwrap_or_default(),
+        lasts: Duration::from_secs(lasts.unwrap_or_default()),
+        acquired: spec.acquire_time.map(|time| time.0),
+        transitions: spec.lease_transitions.unwrap_or_default(),
+    }
+}
+
+fn written(answer: Result<Lease, CallError>) -> Written {
+    match answer {
+        Ok(lease) => Written::Done(record(lease)),
+        Err(CallError::Refused(status)) if matches!(status.code, 404 | 409) => Written::Beaten,
+        Err(error) => Written::Failed(error.to_string()),
+    }
+}
