@@ -15,6 +15,7 @@ mod cluster;
 mod kind;
 mod namespace;
 mod operator;
+mod podset;
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -22,9 +23,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 pub use cluster::{Cluster, OPERATOR, config};
-pub use kind::{APP, CLASS, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, POD, PODSET, REPLICA_SET, SERVICE};
+pub use kind::{APP, CLASS, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, POD, PODSET, QUOTA, REPLICA_SET, SERVICE};
 pub use namespace::Namespace;
 pub use operator::{Operator, free_address};
+pub use podset::{count_of, pods_of};
 
 /// How long a test waits for what has to happen. Long, because a machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,30 +1,93 @@
-//! What a ReplicaSet does, done by a PodSet, on a real API server with fake nodes.
+//! What a ReplicaSet does, done by a PodSet, on a real API server.
+//!
+//! Each test names the rows that it shows, of what the controller of ReplicaSets does
+//! (`pkg/controller/replicaset` and `pkg/controller/controller_ref_manager.go` of Kubernetes):
+//!
+//! | Row | |
+//! |---|---|
+//! | 1 | it acts on nothing older than what it wrote itself |
+//! | 2 | nothing that is remembered of a set outlives it, or is missed after a crash |
+//! | 3 | creates start slowly: one that fails is one, not a hundred |
+//! | 4 | a namespace that is being deleted is left alone, without an Event |
+//! | 5 | a set is read anew before it adopts |
+//! | 6 | a pod is adopted by its label, and released when it loses it |
+//! | 7 | what another controller owns is not touched |
+//! | 8 | a pod that ends or has ended does not count |
+//! | 9 | a pod that is seen for the first time when it is being deleted was deleted |
+//! | 10 | a pod that changes hands wakes both sets |
+//! | 11 | which pods go first |
+//! | 12 | a set that is being deleted creates and deletes nothing, and its status is kept |
+//! | 13 | a status is written if it differs |
+//! | 14 | what keeps pods from being created or deleted is a condition |
+//! | 15 | a pod becomes available by the clock alone |
+//! | 18 | what no watch tells is found by the next list |
+//!
+//! Rows that an API server that lies can show are in `lies/podset.rs`; decisions alone are tested where they are
+//! made, in `model`.
 
 #![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
 
 #[path = "../harness/harness.rs"]
 mod harness;
 
+mod deletion;
+mod ended;
+mod order;
+mod replace;
+mod rollout;
+mod status;
+mod strangers;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
+use testcluster::audit::Requests;
 
-use harness::{Cluster, POD, PODSET, Shared};
+use harness::{Cluster, Namespace, Operator, Shared};
 
-static CLUSTER: Shared<Cluster> = Shared::new();
-
-fn cluster() -> Arc<Cluster> {
-    CLUSTER.get(|| Cluster::start(ControlPlane::builder().fake_nodes(3)).with_operator(&[]))
+/// Makes a namespace in a cluster with nodes, whose pods run as soon as they are made, and with an operator for all.
+fn with_nodes(name: &str) -> Namespace {
+    static SHARED: Shared<Cluster> = Shared::new();
+    let start = || {
+        let builder = ControlPlane::builder()
+            .fake_nodes(3)
+            .controller_manager(&["horizontalpodautoscaling"])
+            // On by default in OpenShift; an owner reference that blocks needs a right of its own.
+            .apiserver_flag("--enable-admission-plugins=OwnerReferencesPermissionEnforcement");
+        Cluster::start(builder).with_operator(&[])
+    };
+    SHARED.get(start).namespace(name)
 }
 
-#[test]
-fn smoke() {
-    let space = cluster().namespace("smoke");
-    space.create(PODSET, json!({"metadata": {"name": "web"}, "spec": {"replicas": 3}}));
-    let set = space.until(PODSET, "web", "it is ready", |set| harness::ready(set).0 == "True");
-    println!("{set:#}");
-    space.delete(POD, "web-1");
-    space.until(PODSET, "web", "scale", |set| harness::ready(set).0 == "True");
-    println!("{:#?}", space.list(POD).iter().map(|p| p["metadata"]["name"].clone()).collect::<Vec<Value>>());
+/// A cluster without nodes and controllers: pods stay as they are, and go as soon as they are deleted.
+fn bare_cluster() -> Arc<Cluster> {
+    static SHARED: Shared<Cluster> = Shared::new();
+    SHARED.get(|| Cluster::start(ControlPlane::builder()))
+}
+
+/// Makes a namespace in a cluster without nodes, with an operator for it alone.
+fn without_nodes(name: &str) -> (Operator, Namespace) {
+    let space = bare_cluster().namespace(name);
+    (operator_of(&space), space)
+}
+
+/// Starts an operator for one namespace alone, and waits until it is ready.
+fn operator_of(space: &Namespace) -> Operator {
+    space.cluster.operator(&["--watch-namespace", &space.name])
+}
+
+/// Keeps the requests for pods that were to change one.
+fn pod_writes(asked: Requests) -> Requests {
+    asked.on("pods").writes()
+}
+
+/// Keeps the creates of pods.
+fn pod_creates(asked: Requests) -> Requests {
+    asked.on("pods").that(|request| request.verb == "create")
+}
+
+/// A pod that no operator made.
+fn stray(name: &str, labels: Value) -> Value {
+    json!({"metadata": {"name": name, "labels": labels}, "spec": {"containers": [{"name": "app", "image": "app"}]}})
 }

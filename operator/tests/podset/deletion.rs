@@ -1,0 +1,60 @@
+//! A set is deleted: its pods go with it, or stay, as whoever deletes it says.
+
+use kube::api::DeleteParams;
+use serde_json::json;
+
+use crate::harness::{POD, PODSET, count_of, pods_of, ready, uid};
+use crate::{pod_writes, with_nodes};
+
+/// Row 12. The pods are the garbage collector's.
+#[test]
+fn a_set_that_is_being_deleted_writes_nothing_but_its_status() {
+    let space = with_nodes("foreground");
+    space.ready_podset("web", json!({"replicas": 3}));
+    space.hold(POD, "web-0");
+    let mark = space.mark();
+    space.delete_with(PODSET, "web", &DeleteParams::foreground());
+    let set = space.until(PODSET, "web", "it is told", |set| {
+        count_of(set, "replicas") == 0 && count_of(set, "terminatingReplicas") == 1
+    });
+    assert_eq!(ready(&set), ("False", "Deleting"));
+    assert_eq!(pods_of(&set), [""; 0]);
+    space.let_go(POD, "web-0");
+    space.until_gone(PODSET, "web");
+    assert!(space.pods().is_empty());
+    assert_eq!(pod_writes(space.asked_since(mark)).tally(), [].into());
+}
+
+#[test]
+fn pods_go_in_the_background() {
+    let space = with_nodes("background");
+    space.ready_podset("web", json!({"replicas": 3}));
+    let mark = space.mark();
+    space.delete_with(PODSET, "web", &DeleteParams::background());
+    for pod in ["web-0", "web-1", "web-2"] {
+        space.until_gone(POD, pod);
+    }
+    assert_eq!(pod_writes(space.asked_since(mark)).tally(), [].into());
+}
+
+/// Row 6.
+#[test]
+fn orphans_stay_and_a_set_of_the_same_name_takes_them_in() {
+    let space = with_nodes("orphaned");
+    space.ready_podset("web", json!({"replicas": 3}));
+    let before = space.pod_uids();
+    let mark = space.mark();
+    space.delete_with(PODSET, "web", &DeleteParams::orphan());
+    space.until_gone(PODSET, "web");
+    for pod in space.pods().values() {
+        assert_eq!(pod["metadata"].get("ownerReferences"), None);
+    }
+    assert_eq!(pod_writes(space.asked_since(mark)).tally(), [].into());
+    let set = space.ready_podset("web", json!({"replicas": 3}));
+    assert_eq!(space.pod_uids(), before);
+    for pod in space.pods().values() {
+        assert_eq!(pod["metadata"]["ownerReferences"][0]["uid"], uid(&set));
+    }
+    let asked = pod_writes(space.asked_since(mark));
+    assert_eq!(asked.tally(), [("patch pods".to_owned(), 3)].into());
+}

@@ -1,0 +1,91 @@
+//! Pods of choice are replaced: the new one first.
+
+use serde_json::{Value, json};
+
+use crate::harness::{POD, QUIET, condition, count_of, eventually, pods_of, ready, text, uid};
+use crate::{pod_writes, with_nodes, without_nodes};
+
+#[test]
+fn the_chosen_pod_stays_until_its_successor_is_ready() {
+    let (_operator, space) = without_nodes("replace");
+    space.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
+    for pod in ["web-0", "web-1"] {
+        space.pod_runs(pod, "one", true);
+    }
+    space.until_podset_ready("web");
+    let chosen = space.get(POD, "web-0");
+    space.set_podset("web", json!({"replacePods": ["web-0"]}));
+    let set = space.until_pods("web", &["web-0", "web-1", "web-2"]);
+    let message = text(condition(&set, "Ready").unwrap(), "/message");
+    assert_eq!(message, "replacing web-0: web-2 is starting");
+    let successor = space.get(POD, "web-2");
+    assert_eq!(
+        successor["metadata"]["annotations"][crd::annotation::REPLACES],
+        uid(&chosen)
+    );
+    space.pod_runs("web-2", "one", false);
+    std::thread::sleep(QUIET);
+    assert_eq!(space.pods().len(), 3, "the new one is not ready");
+    assert_eq!(uid(&space.get(POD, "web-0")), uid(&chosen));
+
+    space.pod_runs("web-2", "one", true);
+    space.until_gone(POD, "web-0");
+    space.until_pods("web", &["web-1", "web-2"]);
+    let set = space.until_podset_ready("web");
+    assert_eq!(pods_of(&set), ["web-1", "web-2"]);
+
+    // While the name stands there it is not given again: what has it would be replaced.
+    space.set_podset("web", json!({"replicas": 3}));
+    space.until_pods("web", &["web-1", "web-2", "web-3"]);
+    space.set_podset("web", json!({"replicas": 4, "replacePods": null}));
+    space.until_pods("web", &["web-0", "web-1", "web-2", "web-3"]);
+}
+
+#[test]
+fn a_replacement_goes_on_when_the_operator_is_started_anew() {
+    let (operator, space) = without_nodes("replace-restart");
+    space.podset_of("web", json!({}), &["web-0"]);
+    space.pod_runs("web-0", "one", true);
+    space.until_podset_ready("web");
+    space.set_podset("web", json!({"replacePods": ["web-0"]}));
+    space.until_pods("web", &["web-0", "web-1"]);
+    operator.kill();
+    let mark = space.mark();
+    let _operator = crate::operator_of(&space);
+    std::thread::sleep(QUIET);
+    assert_eq!(pod_writes(space.asked_since(mark)).tally(), [].into());
+    space.pod_runs("web-1", "one", true);
+    space.until_gone(POD, "web-0");
+    space.until_podset_ready("web");
+}
+
+#[test]
+fn chosen_pods_are_replaced_one_after_the_other() {
+    let space = with_nodes("replace-all");
+    space.ready_podset("web", json!({"replicas": 2}));
+    let mark = space.mark();
+    space.set_podset("web", json!({"replacePods": ["web-0", "web-1", "no-such-pod"]}));
+    space.until_pods("web", &["web-2", "web-3"]);
+    space.until_podset_ready("web");
+    let asked = pod_writes(space.asked_since(mark));
+    let verbs: Vec<&str> = asked.iter().map(|request| &*request.verb).collect();
+    assert_eq!(verbs, ["create", "delete", "create", "delete"]);
+}
+
+/// The successor that does not come up is no reason to lose the one that runs; and who changes their mind loses
+/// the new one.
+#[test]
+fn a_replacement_that_is_taken_back_leaves_the_chosen_pod() {
+    let (_operator, space) = without_nodes("replace-back");
+    space.podset_of("web", json!({}), &["web-0"]);
+    space.pod_runs("web-0", "one", true);
+    let before = space.until_podset_ready("web");
+    space.set_podset("web", json!({"replacePods": ["web-0"]}));
+    space.until_pods("web", &["web-0", "web-1"]);
+    space.set_podset("web", json!({"replacePods": null}));
+    let set = space.until_pods("web", &["web-0"]);
+    assert_eq!(ready(&set), ready(&before));
+    eventually("the new one is gone", || space.get(POD, "web-1").is_null());
+    let all = |set: &Value| count_of(set, "availableReplicas") == 1;
+    space.until_podset("web", "it serves", all);
+}

@@ -1,0 +1,159 @@
+//! A changed template is rolled out: in the pods that run where only the image differs.
+//!
+//! Where pods run at once, an update has arrived at once. So some tests play the node themselves: it runs another
+//! container when they say so.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Namespace, Operator, POD, PODSET, QUIET, count_of, ready, text};
+use crate::{pod_writes, with_nodes, without_nodes};
+
+#[test]
+fn a_new_image_leaves_pods_where_they_are() {
+    let space = with_nodes("in-place");
+    space.ready_podset("web", json!({"replicas": 3, "template": {"image": "app:1"}}));
+    let places = || -> Vec<[String; 5]> {
+        let place = |pod: &Value| {
+            [
+                "/metadata/name",
+                "/metadata/uid",
+                "/spec/nodeName",
+                "/status/podIP",
+                "/status/startTime",
+            ]
+            .map(|field| text(pod, field).to_owned())
+        };
+        space.pods().values().map(place).collect()
+    };
+    let before = places();
+    let mark = space.mark();
+    space.set_podset("web", json!({"template": {"image": "app:2"}}));
+    space.until_podset("web", "all have it", |set| {
+        count_of(set, "updatedReplicas") == 3 && ready(set).0 == "True"
+    });
+    assert_eq!(places(), before);
+    assert!(before.iter().flatten().all(|field| !field.is_empty()), "{before:?}");
+    assert_eq!(images(&space), ["app:2"; 3]);
+    let asked = pod_writes(space.asked_since(mark));
+    assert_eq!(asked.tally(), [("patch pods".to_owned(), 3)].into());
+}
+
+#[test]
+fn a_pod_is_changed_when_the_one_before_runs_its_new_container() {
+    let (_operator, space) = played("one-by-one", json!({"replicas": 3}));
+    space.set_podset("web", json!({"template": {"image": "app:2"}}));
+    for changed in 1..=3 {
+        let pod = until_updating(&space, changed);
+        std::thread::sleep(QUIET);
+        assert_eq!(updated(&space).len(), changed, "the next one waits for {pod}");
+        let set = space.get(PODSET, "web");
+        assert_eq!(count_of(&set, "availableReplicas"), 2);
+        space.pod_runs(&pod, "new", true);
+    }
+    space.until_podset("web", "all have it", |set| {
+        count_of(set, "updatedReplicas") == 3 && ready(set).0 == "True"
+    });
+}
+
+#[test]
+fn while_a_pod_is_not_ready_no_other_is_changed() {
+    let (_operator, space) = played("unready", json!({"replicas": 3}));
+    space.pod_runs("web-1", "old", false);
+    space.until_podset("web", "it is seen", |set| count_of(set, "readyReplicas") == 2);
+    space.set_podset("web", json!({"template": {"image": "app:2"}}));
+    // To change one that does not serve costs nothing.
+    assert_eq!(until_updating(&space, 1), "web-1");
+    space.pod_runs("web-1", "new", false);
+    std::thread::sleep(QUIET);
+    assert_eq!(updated(&space), ["web-1"]);
+    space.pod_runs("web-1", "new", true);
+    until_updating(&space, 2);
+}
+
+#[test]
+fn a_percentage_is_of_the_replicas() {
+    let (_operator, space) = played("percentage", json!({"replicas": 5, "maxUnavailable": "50%"}));
+    space.set_podset("web", json!({"template": {"image": "app:2"}}));
+    until_updating(&space, 2);
+    std::thread::sleep(QUIET);
+    assert_eq!(updated(&space).len(), 2);
+}
+
+/// One that was in the middle of it goes on, and does not take what is updating for what is available.
+#[test]
+fn an_operator_that_is_started_anew_goes_on() {
+    let (operator, space) = played("rollout-restart", json!({"replicas": 3}));
+    space.set_podset("web", json!({"template": {"image": "app:2"}}));
+    let pod = until_updating(&space, 1);
+    operator.kill();
+    let _operator = crate::operator_of(&space);
+    std::thread::sleep(QUIET);
+    assert_eq!(updated(&space), std::slice::from_ref(&pod));
+    space.pod_runs(&pod, "new", true);
+    until_updating(&space, 2);
+}
+
+#[test]
+fn any_other_change_replaces_pods_one_by_one() {
+    let space = with_nodes("template");
+    space.ready_podset("web", json!({"replicas": 3, "template": {"image": "app:1"}}));
+    let before = space.pod_uids();
+    let mark = space.mark();
+    let template = json!({"image": "app:2", "env": [{"name": "A", "value": "b"}]});
+    space.set_podset("web", json!({"template": template}));
+    space.until_podset("web", "all have it", |set| {
+        count_of(set, "updatedReplicas") == 3 && ready(set).0 == "True"
+    });
+    let after = space.pod_uids();
+    assert!(before.keys().eq(after.keys()), "{after:?}");
+    assert!(before.iter().all(|(pod, uid)| after[pod] != *uid), "{after:?}");
+    assert_eq!(images(&space), ["app:2"; 3]);
+    let asked = pod_writes(space.asked_since(mark));
+    let verbs: Vec<&str> = asked.iter().map(|request| &*request.verb).collect();
+    assert_eq!(verbs, ["delete", "create", "delete", "create", "delete", "create"]);
+}
+
+/// Makes a set whose pods run what a test says.
+fn played(name: &str, spec: Value) -> (Operator, Namespace) {
+    let (operator, space) = without_nodes(name);
+    play(&space, spec);
+    (operator, space)
+}
+
+fn play(space: &Namespace, mut spec: Value) {
+    spec["template"] = json!({"image": "app:1"});
+    let replicas = spec["replicas"].clone();
+    space.podset("web", spec);
+    let all = |set: &Value, count: &str| set["status"][count] == replicas;
+    space.until_podset("web", "its pods are there", |set| all(set, "replicas"));
+    for pod in space.pods().keys() {
+        space.pod_runs(pod, "old", true);
+    }
+    space.until_podset("web", "its pods run", |set| all(set, "availableReplicas"));
+}
+
+fn images(space: &Namespace) -> Vec<String> {
+    let image = |pod: &Value| text(pod, "/spec/containers/0/image").to_owned();
+    space.pods().values().map(image).collect()
+}
+
+/// Returns the pods that have the new image.
+fn updated(space: &Namespace) -> Vec<String> {
+    let new = |pod: &Value| text(pod, "/spec/containers/0/image") == "app:2";
+    space
+        .pods()
+        .into_iter()
+        .filter(|(_, pod)| new(pod))
+        .map(|(name, _)| name)
+        .collect()
+}
+
+/// Waits until so many pods have the new image, and returns the first of them that does not run it yet.
+fn until_updating(space: &Namespace, count: usize) -> String {
+    crate::harness::eventually(&format!("{count} are changed"), || updated(space).len() >= count);
+    let old = |name: &str| {
+        let pod = space.get(POD, name);
+        text(&pod, "/status/containerStatuses/0/containerID") == "fake://old"
+    };
+    updated(space).into_iter().find(|pod| old(pod)).unwrap()
+}
