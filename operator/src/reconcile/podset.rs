@@ -60,6 +60,7 @@ impl Reconciler {
         let Some(look) = self.teller.look(key.clone()) else {
             // It is gone. Its pods go with it, or stay: as whoever deleted it has said.
             self.progress.forget(&key);
+            self.world.set_pods.forget_lost(&key);
             return Verdict::Settled;
         };
         let wanted = match &look.unreadable {
@@ -99,7 +100,9 @@ impl Reconciler {
             set,
             wanted,
         };
-        for pod in pods.lost_by(key) {
+        // A set that is being deleted lets nothing go.
+        let lost = if wanted.deleting { Vec::new() } else { pods.lost_by(key) };
+        for pod in lost {
             match performer.look_at_lost(&pod).await {
                 Ok(()) => pods.found(key, &pod),
                 Err(hindrance) => return Advance::Hindered(vec![hindrance]),

@@ -66,6 +66,11 @@ impl SetPods {
         }
     }
 
+    /// Takes in that a PodSet is gone: what it has lost is of no use to another one of its name.
+    pub fn forget_lost(&self, set: &Key) {
+        self.lost().remove(set);
+    }
+
     /// Returns what is known of a PodSet's pods.
     #[must_use]
     pub fn of(&self, set: &Key) -> Known {

@@ -1,0 +1,106 @@
+//! Pods are created: each once, whatever happens meanwhile.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::json;
+use testcluster::proxy::{Action, Requests, Rule, Verb};
+
+use crate::harness::{OPERATOR, PATIENCE, POD, PODSET, count_of, text, uid};
+use crate::{bare_cluster, operator_of, pod_creates, with_nodes, without_nodes};
+
+/// Row 1. On nodes, so that the watch tells much of pods of which the next step must not know too little.
+#[test]
+fn each_pod_is_created_once_and_deleted_once() {
+    let space = with_nodes("once");
+    let mark = space.mark();
+    space.ready_podset("web", json!({"replicas": 20}));
+    let asked = space.asked_since(mark).on("pods");
+    assert_eq!(asked.clone().tally(), [("create pods".to_owned(), 20)].into());
+    assert_eq!(asked.failed().count(), 0);
+    assert_eq!(space.pods().len(), 20);
+
+    let mark = space.mark();
+    space.set_podset("web", json!({"replicas": 15}));
+    space.until_podset("web", "five are gone", |set| {
+        count_of(set, "replicas") == 15 && count_of(set, "terminatingReplicas") == 0
+    });
+    let asked = space.asked_since(mark).on("pods");
+    assert_eq!(asked.clone().tally(), [("delete pods".to_owned(), 5)].into());
+    assert_eq!(asked.failed().count(), 0);
+    assert_eq!(space.pods().len(), 15);
+}
+
+/// Row 2.
+#[test]
+fn a_set_that_is_made_anew_gets_pods_of_its_own() {
+    let space = with_nodes("anew");
+    space.ready_podset("web", json!({"replicas": 5}));
+    let before: BTreeSet<String> = space.pod_uids().into_values().collect();
+    let mark = space.mark();
+    space.delete(PODSET, "web");
+    let set = space.ready_podset("web", json!({"replicas": 5}));
+    let pods = space.pods();
+    assert_eq!(pods.len(), 5);
+    for pod in pods.values() {
+        assert!(!before.contains(uid(pod)), "it is of the set before");
+        assert_eq!(text(pod, "/metadata/ownerReferences/0/uid"), uid(&set));
+    }
+    let deletes = space.asked_since(mark).that(|request| request.verb == "delete");
+    assert_eq!(
+        deletes.count(),
+        0,
+        "what was the first one's is the garbage collector's"
+    );
+}
+
+/// Row 2. A set of which something is remembered costs reads.
+#[test]
+fn a_set_that_is_made_anew_costs_what_the_first_one_did() {
+    let (_operator, space) = without_nodes("afresh");
+    space.podset_of("web", json!({"replicas": 3}), &["web-0", "web-1", "web-2"]);
+    space.delete(PODSET, "web");
+    // The set is no longer there to let them go.
+    for pod in ["web-0", "web-1", "web-2"] {
+        space.label_pod(pod, crd::label::PODSET, json!(null));
+        space.delete(POD, pod);
+    }
+    // What the watches tell of them has been heard when a later set is told of.
+    space.podset_of("later", json!({}), &["later-0"]);
+    let mark = space.mark();
+    space.podset_of("web", json!({"replicas": 3}), &["web-0", "web-1", "web-2"]);
+    let expected = [("create pods".to_owned(), 3), ("patch podsets/status".to_owned(), 1)];
+    assert_eq!(space.asked_since(mark).tally(), expected.into());
+}
+
+/// Row 2. Killed wherever it is, also while creates are under way whose answers nobody will hear.
+#[test]
+fn an_operator_that_is_killed_never_makes_one_pod_too_many() {
+    let space = bare_cluster().namespace("killed");
+    let proxy = space.cluster.control_plane.proxy(OPERATOR, &[]).unwrap();
+    let creates = Requests::with(&[Verb::Create]).on("pods");
+    proxy.add(Rule::new(creates, Action::Delay(Duration::from_millis(100))));
+    let mark = space.mark();
+    space.podset("web", json!({"replicas": 50}));
+    let audit = space.cluster.control_plane.audit();
+    for asked_for in [4, 16, 32] {
+        let operator = space
+            .cluster
+            .spawn_operator_behind(&proxy, &["--watch-namespace", &space.name]);
+        let enough = |asked: &testcluster::audit::Requests| {
+            pod_creates(asked.clone()).in_namespace(&space.name).count() >= asked_for
+        };
+        audit.wait_for(mark, PATIENCE, enough).unwrap();
+        operator.kill();
+    }
+    let _operator = operator_of(&space);
+    let set = space.until_podset("web", "all are there", |set| count_of(set, "replicas") == 50);
+    let named: Vec<String> = (0..50).map(|slot| format!("web-{slot}")).collect();
+    assert_eq!(crate::harness::pods_of(&set), named);
+    assert_eq!(space.pods().len(), 50);
+    // With nothing deleted and 50 at the end there were never more.
+    let asked = space.asked_since(mark).on("pods");
+    assert_eq!(asked.clone().that(|request| request.verb == "delete").count(), 0);
+    let made = pod_creates(asked).that(|request| request.code == 201).count();
+    assert!(made <= 50, "{made}");
+}
