@@ -30,6 +30,8 @@ pub struct Performer<'a> {
     pub caller: &'a Caller,
     /// Where answers are taken in.
     pub world: &'a World,
+    /// Whom to tell of other PodSets that an answer concerns.
+    pub wake: &'a (dyn Fn(Key) + Sync),
     /// How many may be under way.
     pub slots: &'a Semaphore,
     /// The name of the PodSet.
@@ -249,13 +251,17 @@ impl Performer<'_> {
         self.caller.send(verb, "pods", request).await
     }
 
-    /// Takes a pod in. One that has nothing to do with any PodSet any more is forgotten.
+    /// Takes a pod in. One that has nothing to do with any PodSet any more is forgotten. To another PodSet it is news
+    /// that the watch will not tell again.
     fn take_in(&self, pod: &Pod) {
         let item = set_pod(pod);
         if item.owners.is_empty() {
             self.forget(&item.value.pod.name, &item.value.pod.uid);
-        } else {
-            self.world.set_pods.kind.cache.upsert(item);
+            return;
+        }
+        let concerned = self.world.set_pods.kind.cache.upsert(item);
+        for other in concerned.into_iter().filter(|owner| owner != self.key) {
+            (self.wake)(other);
         }
     }
 

@@ -95,6 +95,7 @@ impl Reconciler {
         let performer = Performer {
             caller: &self.caller,
             world: &self.world,
+            wake: &|other| self.teller.wake(other),
             slots: &self.slots,
             key,
             set,

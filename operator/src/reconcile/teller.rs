@@ -18,7 +18,7 @@ use crate::event;
 use crate::key::Key;
 use crate::metrics::Metrics;
 use crate::primary::{Primary, Root, root};
-use crate::queue::Queue;
+use crate::queue::{Queue, Urgency};
 use crate::world::World;
 
 /// Tells of the objects of one kind: the only place that writes a status.
@@ -120,6 +120,11 @@ impl<K: Primary> Teller<K> {
     pub async fn warn(&self, object: &K, reason: &str, message: &str) {
         let warning = event::warning(K::KIND, object.meta(), reason, message, Timestamp::now());
         event::publish(&self.caller, warning).await;
+    }
+
+    /// Has another object of the kind looked at, because of what was done to this one.
+    pub fn wake(&self, key: Key) {
+        self.queue.add(key, Urgency::Change);
     }
 
     async fn write_status(&self, look: &Look<K>, wanted: &K::Status) -> Result<(), ()> {

@@ -33,6 +33,7 @@ mod harness;
 mod creation;
 mod deletion;
 mod ended;
+mod membership;
 mod order;
 mod replace;
 mod rollout;

@@ -1,0 +1,168 @@
+//! Which pods are a set's own: those with its label that nobody else controls.
+
+use kube::api::Patch;
+use serde_json::{Value, json};
+
+use crate::harness::{Namespace, POD, PODSET, QUIET, count_of, pods_of, text, uid};
+use crate::{bare_cluster, operator_of, stray, with_nodes, without_nodes};
+
+/// Rows 6 and 10.
+#[test]
+fn a_pod_that_loses_the_label_is_let_go_and_with_it_taken_in_again() {
+    let space = with_nodes("label");
+    let set = space.ready_podset("web", json!({"replicas": 2}));
+    let before = but_for_its_owner(&space, "web-1");
+    space.label_pod("web-1", crd::label::PODSET, json!(null));
+    space.until_pods("web", &["web-0", "web-2"]);
+    space.until_podset_ready("web");
+    let pod = space.get(POD, "web-1");
+    assert_eq!(pod["metadata"].get("ownerReferences"), None);
+    let released_from = &pod["metadata"]["annotations"][crd::annotation::RELEASED_FROM];
+    assert_eq!(released_from, uid(&set));
+    assert_eq!(but_for_its_owner(&space, "web-1"), before);
+
+    give_up_first(&space, "web-2");
+    space.label_pod("web-1", crd::label::PODSET, json!("web"));
+    space.until_pods("web", &["web-0", "web-1"]);
+    let set = space.until_podset_ready("web");
+    let pod = space.get(POD, "web-1");
+    assert_eq!(uid(&pod), uid(&before), "it is still the same");
+    let owners = pod["metadata"]["ownerReferences"].as_array().unwrap();
+    assert_eq!(owners.len(), 1);
+    assert_eq!(text(&owners[0], "/uid"), uid(&set));
+    space.until_gone(POD, "web-2");
+}
+
+/// Rows 6 and 10.
+#[test]
+fn a_pod_that_gets_the_label_of_another_set_changes_hands() {
+    let space = with_nodes("hands");
+    space.ready_podset("a", json!({"replicas": 2}));
+    let other = space.ready_podset("b", json!({}));
+    give_up_first(&space, "b-0");
+    let before = space.get(POD, "a-1");
+    space.label_pod("a-1", crd::label::PODSET, json!("b"));
+    space.until_pods("a", &["a-0", "a-2"]);
+    space.until_pods("b", &["a-1"]);
+    for set in ["a", "b"] {
+        space.until_podset_ready(set);
+    }
+    let after = space.get(POD, "a-1");
+    assert_eq!(uid(&after), uid(&before));
+    assert_eq!(text(&after, "/metadata/ownerReferences/0/uid"), uid(&other));
+    let pods: Vec<String> = space.pods().into_keys().collect();
+    assert_eq!(pods, ["a-0", "a-1", "a-2"]);
+}
+
+/// Rows 6 and 10. Whoever takes the owner reference and leaves the label has an orphan made.
+#[test]
+fn a_pod_that_loses_its_owner_alone_is_taken_in_again() {
+    let (_operator, space) = without_nodes("orphan-by-hand");
+    let set = space.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
+    let mark = space.mark();
+    let none: Patch<Value> = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
+    space.patch(POD, "web-1", none);
+    space.until(POD, "web-1", "it is taken in again", |pod| {
+        text(pod, "/metadata/ownerReferences/0/uid") == uid(&set)
+    });
+    let expected = [("get podsets".to_owned(), 1), ("patch pods".to_owned(), 1)];
+    let asked = space.asked_since(mark);
+    let asked = asked.that(|request| request.resource != "podsets" || request.subresource.is_empty());
+    assert_eq!(asked.tally(), expected.into());
+}
+
+/// Rows 5 and 6. What is taken in is patched with its UID, and not judged by the template that it does not name.
+#[test]
+fn orphans_are_taken_in_together_after_one_fresh_look_at_the_set() {
+    let space = bare_cluster().namespace("orphans");
+    let label = json!({"appdeploy.dev/podset": "web"});
+    for pod in ["x", "y", "z"] {
+        space.create(POD, stray(pod, label.clone()));
+    }
+    // Neither of these is anybody's to take.
+    space.create(POD, stray("over", label.clone()));
+    space.patch_status(POD, "over", json!({"phase": "Succeeded"}));
+    space.create(POD, stray("ending", label));
+    space.hold(POD, "ending");
+    space.delete(POD, "ending");
+    space.create(POD, stray("unlabelled", json!({})));
+    let others = ["over", "ending", "unlabelled"];
+    let before = others.map(|pod| space.bytes(POD, pod));
+    space.podset("web", json!({"replicas": 3}));
+
+    let mark = space.mark();
+    let _operator = operator_of(&space);
+    let set = space.until_pods("web", &["x", "y", "z"]);
+    std::thread::sleep(QUIET);
+    let expected = [("get podsets", 1), ("patch pods", 3), ("patch podsets/status", 1)];
+    let expected = expected.map(|(what, count)| (what.to_owned(), count));
+    let asked = space.asked_since(mark).that(|request| request.verb != "list");
+    assert_eq!(asked.tally(), expected.into());
+    for pod in ["x", "y", "z"] {
+        assert_eq!(text(&space.get(POD, pod), "/metadata/ownerReferences/0/uid"), uid(&set));
+    }
+    assert_eq!(count_of(&set, "updatedReplicas"), 3);
+    assert_eq!(others.map(|pod| space.bytes(POD, pod)), before);
+}
+
+/// Rows 5 and 12. The set has said that it is being deleted before the orphan is there.
+#[test]
+fn a_set_that_is_being_deleted_takes_nothing_in_and_lets_nothing_go() {
+    let (_operator, space) = without_nodes("deleted-adopts");
+    space.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
+    space.hold(PODSET, "web");
+    space.delete(PODSET, "web");
+    space.until(PODSET, "web", "it is told", |set| {
+        crate::harness::ready(set).1 == "Deleting"
+    });
+    let mark = space.mark();
+    space.create(POD, stray("orphan", json!({"appdeploy.dev/podset": "web"})));
+    space.label_pod("web-1", crd::label::PODSET, json!(null));
+    let before = ["orphan", "web-1"].map(|pod| space.bytes(POD, pod));
+    space.until_pods("web", &["web-0"]);
+    std::thread::sleep(QUIET);
+    let asked = space.asked_since(mark);
+    assert_eq!(asked.tally().into_keys().collect::<Vec<_>>(), ["patch podsets/status"]);
+    assert_eq!(["orphan", "web-1"].map(|pod| space.bytes(POD, pod)), before);
+}
+
+/// Row 9.
+#[test]
+fn a_pod_that_is_first_seen_when_it_is_being_deleted_was_deleted() {
+    let (operator, space) = without_nodes("first-seen");
+    space.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
+    operator.terminate();
+    space.hold(POD, "web-1");
+    space.delete(POD, "web-1");
+    let mark = space.mark();
+    let _operator = operator_of(&space);
+    let set = space.until_podset("web", "it is told", |set| count_of(set, "terminatingReplicas") == 1);
+    assert_eq!(pods_of(&set), ["web-0"]);
+    std::thread::sleep(QUIET);
+    let asked = space.asked_since(mark).on("pods");
+    let asked = asked.that(|request| request.verb != "list");
+    assert_eq!(asked.tally(), [].into(), "its name is waited for, and nothing is tried");
+    space.let_go(POD, "web-1");
+    space.until_pods("web", &["web-0", "web-1"]);
+}
+
+/// Makes a pod the first to be given up among equals.
+fn give_up_first(space: &Namespace, pod: &str) {
+    let cost = json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-1"}}});
+    space.patch(POD, pod, Patch::Merge(cost));
+}
+
+/// Returns a pod as it is but for whose it is.
+fn but_for_its_owner(space: &Namespace, pod: &str) -> Value {
+    let mut pod = space.get(POD, pod);
+    let meta = pod["metadata"].as_object_mut().unwrap();
+    for field in ["resourceVersion", "managedFields", "ownerReferences"] {
+        meta.remove(field);
+    }
+    meta["labels"].as_object_mut().unwrap().remove(crd::label::PODSET);
+    meta["annotations"]
+        .as_object_mut()
+        .unwrap()
+        .remove(crd::annotation::RELEASED_FROM);
+    pod
+}
