@@ -103,7 +103,7 @@ impl<K: Primary> Teller<K> {
         if let Some(wait) = word.changes_in {
             self.queue.add_after(look.key.clone(), wait);
         }
-        let told = self.write_status(look, &word.status).await;
+        let told = self.write_status(look, &word.status, failures).await;
         match (failures.iter().any(Failure::is_worth_a_retry), told) {
             (_, Err(())) | (true, _) => Verdict::Failed,
             (false, Ok(())) if failures.is_empty() => Verdict::Settled,
@@ -127,7 +127,7 @@ impl<K: Primary> Teller<K> {
         self.queue.add(key, Urgency::Change);
     }
 
-    async fn write_status(&self, look: &Look<K>, wanted: &K::Status) -> Result<(), ()> {
+    async fn write_status(&self, look: &Look<K>, wanted: &K::Status, failures: &[Failure]) -> Result<(), ()> {
         let Look { key, object, .. } = look;
         let before = object.status();
         if before == Some(wanted) {
@@ -145,7 +145,10 @@ impl<K: Primary> Teller<K> {
                 K::known(&self.world).cache.upsert(root(answer));
                 let unreadable = look.unreadable.is_some();
                 self.memory.told(key, unreadable.then(|| wanted.clone()));
-                self.tell_of_a_change(object, wanted).await;
+                // A namespace that is being deleted takes no Event, either.
+                if !failures.contains(&Failure::NamespaceTerminating) {
+                    self.tell_of_a_change(object, wanted).await;
+                }
                 Ok(())
             }
             // It was deleted meanwhile; the watch says so soon.

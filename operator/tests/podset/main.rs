@@ -35,6 +35,7 @@ mod deletion;
 mod ended;
 mod membership;
 mod order;
+mod refusals;
 mod replace;
 mod rollout;
 mod status;

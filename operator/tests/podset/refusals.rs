@@ -1,0 +1,136 @@
+//! The API server refuses: it is told, and not asked more than is needed to find out when that is over.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Namespace, POD, PODSET, QUIET, QUOTA, condition, count_of, eventually, text};
+use crate::{pod_creates, pod_writes, without_nodes};
+
+/// Rows 3 and 14.
+#[test]
+fn a_quota_costs_one_create_a_try_and_is_told_until_it_is_gone() {
+    let (_operator, space) = without_nodes("quota");
+    allow_no_pods(&space);
+    let mark = space.mark();
+    space.podset("web", json!({"replicas": 100}));
+    let set = space.until_podset("web", "it is told", |set| condition(set, "ReplicaFailure").is_some());
+    let failure = condition(&set, "ReplicaFailure").unwrap();
+    assert_eq!(text(failure, "/reason"), "FailedCreate");
+    let words = "exceeded quota: small, requested: pods=1, used: pods=0, limited: pods=0";
+    assert!(text(failure, "/message").contains(words), "{failure}");
+    assert_eq!(text(&set, "/status/cause/reason"), "QuotaExceeded");
+    assert!(text(&set, "/status/cause/message").contains(words), "{set}");
+
+    let audit = space.cluster.control_plane.audit();
+    let tries = |asked: &testcluster::audit::Requests| pod_creates(asked.clone()).in_namespace(&space.name);
+    let asked = audit
+        .wait_for(mark, crate::harness::PATIENCE, |asked| tries(asked).count() >= 4)
+        .unwrap();
+    let times: Vec<_> = tries(&asked).iter().map(|request| request.time).collect();
+    let wait = Duration::try_from(times[3].duration_since(times[2])).unwrap();
+    assert!(
+        wait >= Duration::from_millis(800),
+        "{times:?}: one at a time, with a backoff"
+    );
+    let reasons: Vec<String> = space.events_about_podset("web").into_iter().map(|(r, _)| r).collect();
+    assert_eq!(reasons, ["QuotaExceeded"], "told once, however often it was tried");
+
+    space.delete(QUOTA, "small");
+    let set = space.until_podset("web", "all are there", |set| count_of(set, "replicas") == 100);
+    assert_eq!(condition(&set, "ReplicaFailure"), None);
+    let made = pod_creates(space.asked_since(mark));
+    assert_eq!(made.clone().that(|request| request.code == 201).count(), 100);
+    let failed = made.failed().count();
+    assert!(failed <= 8, "{failed} tries");
+}
+
+/// Row 14.
+#[test]
+fn a_policy_against_deletes_is_told_until_it_is_gone() {
+    let (_operator, space) = without_nodes("policy");
+    space.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
+    let policy = Policy::against_deletes_of_pods(&space);
+    space.set_podset("web", json!({"replicas": 1}));
+    let set = space.until_podset("web", "it is told", |set| condition(set, "ReplicaFailure").is_some());
+    let failure = condition(&set, "ReplicaFailure").unwrap();
+    assert_eq!(text(failure, "/reason"), "FailedDelete");
+    assert!(text(failure, "/message").contains("pods are kept here"), "{failure}");
+    assert_eq!(crate::harness::pods_of(&set), ["web-0", "web-1"]);
+    drop(policy);
+    let set = space.until_pods("web", &["web-0"]);
+    assert_eq!(condition(&set, "ReplicaFailure"), None);
+}
+
+/// Row 4.
+#[test]
+fn a_namespace_that_is_being_deleted_is_left_alone() {
+    let (_operator, space) = without_nodes("terminating");
+    space.podset_of("web", json!({"replicas": 3}), &["web-0", "web-1", "web-2"]);
+    // It stays: nobody is here to empty it.
+    let name = &space.name;
+    space.kubectl(&["delete", "namespace", name, "--wait=false"]);
+    let mark = space.mark();
+    for pod in ["web-0", "web-1", "web-2"] {
+        space.delete(POD, pod);
+    }
+    space.until(PODSET, "web", "it is told", |set| {
+        text(set, "/status/cause/reason") == "NamespaceTerminating"
+    });
+    std::thread::sleep(QUIET);
+    let asked = space.asked_since(mark);
+    assert_eq!(asked.clone().on("events").count(), 0, "there is nobody to tell");
+    let tries = pod_writes(asked).count();
+    assert!(
+        tries <= 10,
+        "{tries} tries: one for each pod that went, and some with a backoff"
+    );
+}
+
+/// Refuses every pod of a namespace, as a quota does whose controller has counted.
+fn allow_no_pods(space: &Namespace) {
+    let hard = json!({"pods": "0"});
+    space.create(QUOTA, json!({"metadata": {"name": "small"}, "spec": {"hard": hard}}));
+    space.patch_status(QUOTA, "small", json!({"hard": hard, "used": hard}));
+    eventually("the quota is known", || {
+        let arguments = ["-n", &space.name, "run", "probe", "--image=probe", "--dry-run=server"];
+        let refused = space.cluster.control_plane.kubectl(&arguments);
+        refused.is_err_and(|error| error.to_string().contains("exceeded quota"))
+    });
+}
+
+/// A policy, gone when this is dropped.
+struct Policy<'a>(&'a Namespace);
+
+impl<'a> Policy<'a> {
+    fn against_deletes_of_pods(space: &'a Namespace) -> Self {
+        let name = &space.name;
+        let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["pods"]});
+        let policy = |kind: &str, spec: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+        let selector = json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}});
+        let rules = policy(
+            "ValidatingAdmissionPolicy",
+            json!({"matchConstraints": {"resourceRules": [rule]},
+                "validations": [{"expression": "false", "message": "pods are kept here"}]}),
+        );
+        let binding = policy(
+            "ValidatingAdmissionPolicyBinding",
+            json!({"policyName": name, "validationActions": ["Deny"], "matchResources": selector}),
+        );
+        for object in [rules, binding] {
+            space.cluster.control_plane.apply(&object.to_string()).unwrap();
+        }
+        eventually("the policy is known", || {
+            let arguments = ["-n", name, "delete", "pod", "web-0", "--dry-run=server"];
+            space.cluster.control_plane.kubectl(&arguments).is_err()
+        });
+        Self(space)
+    }
+}
+
+impl Drop for Policy<'_> {
+    fn drop(&mut self) {
+        let binding = format!("validatingadmissionpolicybinding/{}", self.0.name);
+        self.0.kubectl(&["delete", &binding]);
+    }
+}
