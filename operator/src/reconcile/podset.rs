@@ -143,8 +143,9 @@ impl Reconciler {
             let knowledge = known.knowledge(&taken, now.as_second());
             Word {
                 status: status(&look.object, wanted, knowledge, hindrances, now),
-                changes_in: wanted.and_then(|wanted| changes_in(wanted, knowledge)),
+                changes_in: clock.into_iter().chain(self.progress.tries_again_in(&look.key)).min(),
             }
+            let clock = wanted.and_then(|wanted| changes_in(wanted, knowledge));
         };
         self.teller.conclude(look, &failures, say).await
     }

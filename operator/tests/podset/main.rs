@@ -34,6 +34,7 @@ mod creation;
 mod deletion;
 mod ended;
 mod membership;
+mod names;
 mod order;
 mod refusals;
 mod replace;

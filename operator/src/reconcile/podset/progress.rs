@@ -4,13 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use model::backoff;
 use model::podset::Taken;
 use tokio::time::Instant;
 
 use crate::key::Key;
-
-/// How long a name that was found taken is believed to be. The pod that has it may be one that no watch shows.
-const BELIEF: Duration = Duration::from_secs(30);
 
 /// The progress of all PodSets.
 #[derive(Debug, Default)]
@@ -21,8 +19,18 @@ struct Trace {
     uid: Box<str>,
     /// How many pods may be created in the next step.
     pace: usize,
-    /// Names that were found taken, and when.
-    taken: BTreeMap<u16, (Taken, Instant)>,
+    /// Names that were found taken.
+    taken: BTreeMap<u16, Belief>,
+}
+
+/// That a name is taken is believed for a while, longer each time that it is found again: the pod that has it may be
+/// one that no watch shows, so nobody will tell when it goes.
+#[derive(Debug)]
+struct Belief {
+    by: Taken,
+    until: Instant,
+    /// How often it was found.
+    times: u32,
 }
 
 impl Progress {
@@ -34,19 +42,35 @@ impl Progress {
         if &*trace.uid != uid {
             *trace = Trace::new(uid);
         }
-        trace.taken.retain(|_, (_, since)| since.elapsed() < BELIEF);
-        let taken = trace.taken.iter().map(|(slot, (by, _))| (*slot, by.clone()));
-        (trace.pace, taken.collect())
+        let now = Instant::now();
+        trace.taken.retain(|_, belief| now < belief.until + backoff::MAX);
+        let believed = trace.taken.iter().filter(|(_, belief)| now < belief.until);
+        (
+            trace.pace,
+            believed.map(|(slot, belief)| (*slot, belief.by.clone())).collect(),
+        )
+    }
+
+    /// Returns how long it takes until a name that was found taken is to be tried again.
+    pub fn tries_again_in(&self, key: &Key) -> Option<Duration> {
+        let now = Instant::now();
+        let all = self.lock();
+        let times = all.get(key)?.taken.values().map(|belief| belief.until);
+        times.filter(|until| now < *until).map(|until| until - now).min()
     }
 
     /// Takes in what became of a step.
     pub fn stepped(&self, key: &Key, done: bool, taken: BTreeMap<u16, Taken>) {
         if let Some(trace) = self.lock().get_mut(key) {
             trace.pace = if done { trace.pace.saturating_mul(2) } else { 1 };
-            let now = Instant::now();
-            trace
-                .taken
-                .extend(taken.into_iter().map(|(slot, by)| (slot, (by, now))));
+            for (slot, by) in taken {
+                let times = trace
+                    .taken
+                    .get(&slot)
+                    .map_or(1, |belief| belief.times.saturating_add(1));
+                let until = Instant::now() + backoff::delay(times, fastrand::f64());
+                trace.taken.insert(slot, Belief { by, until, times });
+            }
         }
     }
 
@@ -102,13 +126,29 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_name_is_believed_to_be_taken_for_a_while() {
+    async fn a_name_is_believed_to_be_taken_for_longer_each_time() {
         let progress = Progress::default();
         progress.of(&key(), "u1");
+        let mut waits = Vec::new();
+        for _ in 0..10 {
+            progress.stepped(&key(), true, [(3, Taken::Released)].into());
+            assert_eq!(progress.of(&key(), "u1").1, [(3, Taken::Released)].into());
+            let wait = progress.tries_again_in(&key()).unwrap();
+            advance(wait).await;
+            assert_eq!(progress.of(&key(), "u1").1, BTreeMap::new());
+            assert_eq!(progress.tries_again_in(&key()), None);
+            waits.push(wait);
+        }
+        assert!(waits[0] <= Duration::from_millis(250), "{waits:?}");
+        assert!(waits[4] >= Duration::from_secs(3), "{waits:?}");
+        assert!(waits[9] <= backoff::MAX, "{waits:?}");
+        advance(backoff::MAX).await;
+        progress.of(&key(), "u1");
         progress.stepped(&key(), true, [(3, Taken::Released)].into());
-        assert_eq!(progress.of(&key(), "u1").1, [(3, Taken::Released)].into());
-        advance(BELIEF).await;
-        assert_eq!(progress.of(&key(), "u1").1, BTreeMap::new());
+        assert!(
+            progress.tries_again_in(&key()).unwrap() <= Duration::from_millis(250),
+            "it begins anew"
+        );
     }
 
     /// Row 2: what was expected of a set is of no use to another one of the same name.
