@@ -74,7 +74,7 @@ impl Reconciler {
         let (hindrances, stepped) = match advance {
             Advance::Mistaken => return Verdict::Again,
             // Who creates a hundred pods need not tell of each.
-            Advance::Stepped if !self.teller.is_due(&key) => return Verdict::Onward,
+            Advance::Stepped if !self.is_due(&key) => return Verdict::Onward,
             Advance::Stepped => (Vec::new(), true),
             Advance::Settled => (Vec::new(), false),
             Advance::Hindered(hindrances) => (hindrances, false),
@@ -135,17 +135,21 @@ impl Reconciler {
         }
     }
 
+    fn is_due(&self, key: &Key) -> bool {
+        self.progress.has_gone_on(key) && self.teller.is_due(key)
+    }
+
     async fn conclude(&self, look: &Look<PodSet>, wanted: Option<&Wanted>, hindrances: &[Hindrance]) -> Verdict {
         let failures: Vec<Failure> = hindrances.iter().map(|hindrance| hindrance.failure.clone()).collect();
         let say = |now: Timestamp| {
             let known = self.world.set_pods.of(&look.key);
             let (_, taken) = self.progress.of(&look.key, wanted.map_or("", |wanted| &wanted.uid));
             let knowledge = known.knowledge(&taken, now.as_second());
+            let clock = wanted.and_then(|wanted| changes_in(wanted, knowledge));
             Word {
                 status: status(&look.object, wanted, knowledge, hindrances, now),
                 changes_in: clock.into_iter().chain(self.progress.tries_again_in(&look.key)).min(),
             }
-            let clock = wanted.and_then(|wanted| changes_in(wanted, knowledge));
         };
         self.teller.conclude(look, &failures, say).await
     }

@@ -14,9 +14,14 @@ use crate::key::Key;
 #[derive(Debug, Default)]
 pub struct Progress(Mutex<HashMap<Key, Trace>>);
 
+/// For how long work goes on before it is told of: what is done sooner is told of once, when it is done.
+const SILENCE: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 struct Trace {
     uid: Box<str>,
+    /// When the first step was made since there was last nothing to do.
+    began: Option<Instant>,
     /// How many pods may be created in the next step.
     pace: usize,
     /// Names that were found taken.
@@ -62,6 +67,7 @@ impl Progress {
     /// Takes in what became of a step.
     pub fn stepped(&self, key: &Key, done: bool, taken: BTreeMap<u16, Taken>) {
         if let Some(trace) = self.lock().get_mut(key) {
+            trace.began.get_or_insert_with(Instant::now);
             trace.pace = if done { trace.pace.saturating_mul(2) } else { 1 };
             for (slot, by) in taken {
                 let times = trace
@@ -78,7 +84,15 @@ impl Progress {
     pub fn rested(&self, key: &Key) {
         if let Some(trace) = self.lock().get_mut(key) {
             trace.pace = 1;
+            trace.began = None;
         }
+    }
+
+    /// Whether step has followed step for so long that it is time to tell of them.
+    pub fn has_gone_on(&self, key: &Key) -> bool {
+        let all = self.lock();
+        let began = all.get(key).and_then(|trace| trace.began);
+        began.is_some_and(|began| began.elapsed() >= SILENCE)
     }
 
     /// Forgets a PodSet that is gone.
@@ -96,6 +110,7 @@ impl Trace {
     fn new(uid: &str) -> Self {
         Self {
             uid: uid.into(),
+            began: None,
             pace: 1,
             taken: BTreeMap::new(),
         }
@@ -123,6 +138,21 @@ mod tests {
         assert_eq!(paces, [1, 2, 4, 8, 1]);
         progress.rested(&key());
         assert_eq!(progress.of(&key(), "u1").0, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_is_told_of_when_it_goes_on() {
+        let progress = Progress::default();
+        progress.of(&key(), "u1");
+        let mut told = Vec::new();
+        for _ in 0..3 {
+            progress.stepped(&key(), true, BTreeMap::new());
+            told.push(progress.has_gone_on(&key()));
+            advance(Duration::from_millis(600)).await;
+        }
+        progress.rested(&key());
+        told.push(progress.has_gone_on(&key()));
+        assert_eq!(told, [false, false, true, false]);
     }
 
     #[tokio::test(start_paused = true)]
