@@ -184,7 +184,12 @@ impl Performer<'_> {
 
     async fn release(&self, pod: &PodRef) -> Written {
         info!(pod = pod.name, "letting go: it has lost the label");
-        self.patch(pod, podset::released(self.wanted, pod)).await
+        let answer = self.patch(pod, podset::released(self.wanted, pod)).await?;
+        // It keeps its name.
+        Ok(match (answer, self.wanted.slot_of(&pod.name)) {
+            (Answer::Done, Some(slot)) => Answer::Taken(slot, Taken::Released),
+            (answer, _) => answer,
+        })
     }
 
     /// Takes pods in, if the set is still there: the garbage collector would take along what a deleted one adopts.

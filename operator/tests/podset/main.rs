@@ -30,6 +30,7 @@
 #[path = "../harness/harness.rs"]
 mod harness;
 
+mod costs;
 mod creation;
 mod deletion;
 mod ended;

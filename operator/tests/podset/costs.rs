@@ -1,0 +1,94 @@
+//! What a set costs, counted in the API server's audit log. Nobody else is there.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::harness::{POD, QUIET, count_of, pods_of, ready};
+use crate::{operator_of, without_nodes};
+
+fn counts(expected: &[(&str, usize)]) -> BTreeMap<String, usize> {
+    let owned = expected.iter().map(|(what, count)| ((*what).to_owned(), *count));
+    owned.collect()
+}
+
+/// Rows 1 and 13.
+#[test]
+fn a_set_costs_a_write_for_each_pod_and_one_for_its_status() {
+    let (operator, space) = without_nodes("costs");
+    let mark = space.mark();
+    space.podset_of(
+        "web",
+        json!({"replicas": 3, "maxUnavailable": 3}),
+        &["web-0", "web-1", "web-2"],
+    );
+    std::thread::sleep(QUIET);
+    let create = [("create pods", 3), ("patch podsets/status", 1)];
+    assert_eq!(space.asked_since(mark).tally(), counts(&create));
+
+    let mark = space.mark();
+    std::thread::sleep(QUIET);
+    assert_eq!(space.asked_since(mark).tally(), counts(&[]), "steady");
+
+    operator.terminate();
+    let mark = space.mark();
+    let _operator = operator_of(&space);
+    std::thread::sleep(QUIET);
+    assert_eq!(space.asked_since(mark).writes().tally(), counts(&[]), "a restart");
+
+    let mark = space.mark();
+    space.set_podset("web", json!({"template": {"image": "app:2"}}));
+    space.until_podset("web", "all have it", |set| count_of(set, "updatedReplicas") == 3);
+    std::thread::sleep(QUIET);
+    let image = [("patch pods", 3), ("patch podsets/status", 1)];
+    assert_eq!(space.asked_since(mark).tally(), counts(&image));
+
+    let mark = space.mark();
+    space.set_podset("web", json!({"replicas": 1}));
+    space.until_pods("web", &["web-0"]);
+    std::thread::sleep(QUIET);
+    // That they are gone is told at once or a moment later.
+    let asked = space.asked_since(mark);
+    assert_eq!(asked.clone().on("pods").tally(), counts(&[("delete pods", 2)]));
+    let told = asked.without("pods");
+    assert!((1..=2).contains(&told.count()), "{:?}", told.tally());
+}
+
+/// Row 13. What people do to pods is answered with what it takes, and told in one write.
+#[test]
+fn what_is_done_to_pods_costs_no_more_than_its_answer() {
+    let (_operator, space) = without_nodes("deeds");
+    space.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
+    let before = space.get(POD, "web-1");
+    let mark = space.mark();
+    space.delete(POD, "web-1");
+    space.until_back(POD, &before);
+    std::thread::sleep(QUIET);
+    let deletion = [("create pods", 1)];
+    assert_eq!(space.asked_since(mark).tally(), counts(&deletion));
+
+    let mark = space.mark();
+    space.label_pod("web-1", crd::label::PODSET, json!(null));
+    space.until_pods("web", &["web-0", "web-2"]);
+    std::thread::sleep(QUIET);
+    let release = [
+        ("create pods", 1),
+        ("get pods", 1),
+        ("patch pods", 1),
+        ("patch podsets/status", 1),
+    ];
+    assert_eq!(space.asked_since(mark).tally(), counts(&release));
+
+    let mark = space.mark();
+    for pod in ["web-0", "web-2"] {
+        space.pod_runs(pod, "one", true);
+    }
+    let set = space.until_podset_ready("web");
+    assert_eq!((pods_of(&set), ready(&set).1), (vec!["web-0", "web-2"], "Available"));
+    std::thread::sleep(QUIET);
+    let told = space.asked_since(mark).tally();
+    assert!(
+        told.keys().eq(["patch podsets/status"]) && told.values().all(|count| *count <= 2),
+        "{told:?}"
+    );
+}
