@@ -31,6 +31,14 @@ pub enum Failure {
         /// "Kind name" of the owner that was deleted.
         owner: String,
     },
+    /// The host is another application's. No Ingress is made.
+    #[error("{what} is answered for by {owner}, which is older")]
+    HostConflict {
+        /// The host, with the path where that is what is taken.
+        what: String,
+        /// Whose it is.
+        owner: String,
+    },
     /// The API server, an admission webhook or a policy does not take a child.
     #[error("{kind} {name} is refused: {message}")]
     Rejected {
@@ -69,7 +77,7 @@ impl Failure {
     /// Whether trying again can help although nobody changed the application.
     #[must_use]
     pub const fn is_worth_a_retry(&self) -> bool {
-        !matches!(self, Self::Invalid(_) | Self::Unreadable(_))
+        !matches!(self, Self::Invalid(_) | Self::Unreadable(_) | Self::HostConflict { .. })
     }
 
     /// Returns a word for a metric's label.
@@ -80,6 +88,7 @@ impl Failure {
             Self::Unreadable(_) => "unreadable",
             Self::NameConflict { .. } => "name_conflict",
             Self::Leftover { .. } => "leftover",
+            Self::HostConflict { .. } => "host_conflict",
             Self::Rejected { .. } => "rejected",
             Self::Forbidden(_) => "forbidden",
             Self::Blind { .. } => "blind",

@@ -14,6 +14,7 @@ pub mod desired;
 pub mod diagnose;
 pub mod digest;
 pub mod failure;
+pub mod host;
 pub mod observed;
 pub mod plan;
 pub mod pod;

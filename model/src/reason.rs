@@ -19,6 +19,8 @@ pub enum Reason {
     Unreadable,
     /// A child's name is taken by somebody else's object.
     NameConflict,
+    /// The host is another application's.
+    HostConflict,
     /// The API server or a webhook does not take a child.
     Rejected,
     /// The operator lacks a right.
@@ -86,6 +88,7 @@ impl Reason {
             Self::InvalidSpec => "InvalidSpec",
             Self::Unreadable => "Unreadable",
             Self::NameConflict => "NameConflict",
+            Self::HostConflict => "HostConflict",
             Self::Rejected => "Rejected",
             Self::Forbidden => "Forbidden",
             Self::WatchFailed => "WatchFailed",
@@ -136,6 +139,7 @@ impl Reason {
             Self::InvalidSpec
                 | Self::Unreadable
                 | Self::NameConflict
+                | Self::HostConflict
                 | Self::Rejected
                 | Self::Forbidden
                 | Self::ImageNotFound

@@ -50,6 +50,7 @@ pub fn status(
         ChildState::Deployment(rollout) => Some(rollout),
         _ => None,
     });
+    let is_hostless = found.reason == Reason::HostConflict;
     let count = |of: fn(&crate::observed::Rollout) -> i32| Some(rollout.map_or(0, |rollout| of(rollout)));
     AppDeployStatus {
         observed_generation: app.metadata.generation,
@@ -57,14 +58,14 @@ pub fn status(
         ready_replicas: count(|rollout| rollout.ready),
         updated_replicas: count(|rollout| rollout.updated),
         selector: Some(format!("{}={name}", crd::label::APP)),
-        url: valid.and_then(url),
+        url: valid.filter(|_| !is_hostless).and_then(url),
         address: valid.and_then(|valid| address(valid, observed)),
         cause: (!found.reason.is_ready() && !found.reason.is_progress()).then(|| Cause {
             reason: found.reason.as_str().to_owned(),
             message: found.message.clone(),
             next: found.next.clone(),
         }),
-        conditions: conditions(app, &found, exposed(valid, observed), now),
+        conditions: conditions(app, &found, exposed(valid, observed, &found), now),
     }
 }
 
@@ -114,9 +115,12 @@ fn address(valid: &Valid<'_>, observed: &Observed) -> Option<String> {
 }
 
 /// Whether the application can be reached from outside: nothing for one that is not meant to be.
-fn exposed(valid: Option<&Valid<'_>>, observed: &Observed) -> Option<(bool, &'static str, String)> {
+fn exposed(valid: Option<&Valid<'_>>, observed: &Observed, found: &Diagnosis) -> Option<(bool, &'static str, String)> {
     let route = valid?.route.as_ref()?;
     let ingress = route.ingress.as_ref()?;
+    if found.reason == Reason::HostConflict {
+        return Some((false, found.reason.as_str(), found.message.clone()));
+    }
     if let Some(address) = observed.ingress.seen().and_then(|child| child.address()) {
         return Some((
             true,

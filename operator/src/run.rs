@@ -140,6 +140,7 @@ impl Shell {
             options: StatusOptions {
                 needs_address: self.settings.ingress_address == IngressAddress::Require,
             },
+            host_suffixes: self.settings.allowed_host_suffix.clone(),
             teller: self.teller(),
         });
         let controller = self.controller(crd::Kind::AppDeploy);

@@ -67,6 +67,16 @@ pub struct Settings {
     #[arg(long, env = "APPDEPLOY_INGRESS_ADDRESS", value_enum, default_value_t = IngressAddress::Require)]
     pub ingress_address: IngressAddress,
 
+    /// Suffixes, separated by commas, of which a host in a spec has to have one. Default: any host. The host that an
+    /// application has without naming one is always allowed.
+    #[arg(
+        long,
+        env = "APPDEPLOY_ALLOWED_HOST_SUFFIX",
+        value_delimiter = ',',
+        value_name = "SUFFIXES"
+    )]
+    pub allowed_host_suffix: Vec<String>,
+
     /// How log lines look. `json` is one object a line.
     #[arg(long, env = "APPDEPLOY_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,

@@ -58,6 +58,8 @@ impl Watches {
     /// Watches a namespace, or all.
     async fn watch_scope(&self, scope: Option<&str>) {
         let ours = format!("{}={}", crd::label::MANAGED_BY, crd::label::MANAGED_BY_VALUE);
+        let wake_claimants = |apps, urgency| self.wake_claimants(apps, urgency);
+        let wake_sets = |sets, urgency| self.wake(crd::Kind::PodSet, sets, urgency);
         let wake_apps = |owners, urgency| self.wake(crd::Kind::AppDeploy, owners, urgency);
         let children = ChildKind::ALL.map(|kind| Watch {
             resource: kind.resource(),
@@ -86,15 +88,15 @@ impl Watches {
             on_vanish: None,
         };
         tokio::join!(
-            self.watch_primary::<crd::AppDeploy>(scope),
-            self.watch_primary::<crd::PodSet>(scope),
+            self.watch_primary::<crd::AppDeploy>(scope, &wake_claimants),
+            self.watch_primary::<crd::PodSet>(scope, &wake_sets),
             self.watch_set_pods(scope),
             join_all(children.map(Watch::run)),
             pods.run()
         );
     }
 
-    async fn watch_primary<K: Primary>(&self, scope: Option<&str>) {
+    async fn watch_primary<K: Primary>(&self, scope: Option<&str>, wake: &(dyn Fn(Vec<Key>, Urgency) + Sync)) {
         let watch = Watch {
             resource: K::KIND.plural(),
             api: api::<DeserializeGuard<K>>(&self.client, scope),
@@ -103,7 +105,7 @@ impl Watches {
             resync: self.resync,
             kind: K::known(&self.world),
             reduce: |object| Some(root(object)),
-            wake: &|owners, urgency| self.wake(K::KIND, owners, urgency),
+            wake,
             on_vanish: None,
         };
         watch.run().await;
@@ -123,6 +125,15 @@ impl Watches {
             on_vanish: Some(&|key, member| self.world.set_pods.lose(&key, &member)),
         };
         watch.run().await;
+    }
+
+    /// An application that changes concerns also those that claim the same host, or that it has left one to.
+    fn wake_claimants(&self, apps: Vec<Key>, urgency: Urgency) {
+        for app in &apps {
+            let others = self.world.hosts.note(app, self.world.apps.cache.get(app).as_ref());
+            self.wake(crd::Kind::AppDeploy, others, urgency);
+        }
+        self.wake(crd::Kind::AppDeploy, apps, urgency);
     }
 
     /// A class concerns every application, none in particular.

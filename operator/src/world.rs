@@ -1,5 +1,6 @@
 //! All that is known of the cluster, from watches and from the answers to our own writes.
 
+pub mod hosts;
 pub mod set_pods;
 
 use std::collections::BTreeSet;
@@ -16,6 +17,7 @@ use crate::cache::{Cache, Item};
 use crate::key::Key;
 use crate::primary::Root;
 use crate::watch::Health;
+use hosts::Hosts;
 use set_pods::SetPods;
 
 /// The annotation that marks the default IngressClass.
@@ -83,6 +85,8 @@ pub enum Need {
 pub struct World {
     /// The applications.
     pub apps: Kind<Root<AppDeploy>>,
+    /// Which hosts they claim.
+    pub hosts: Hosts,
     /// Their Deployments.
     pub deployments: Kind<Arc<Child>>,
     /// Their Services.

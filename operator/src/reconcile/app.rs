@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crd::AppDeploy;
 use model::status::{StatusOptions, changes_in};
-use model::{Failure, Plan, Valid, desired, plan, status, validate};
+use model::{Failure, Invalid, Plan, Valid, desired, host, plan, status, validate};
 use tracing::instrument;
 
 use super::teller::{Look, Teller, Word};
@@ -23,6 +23,8 @@ pub struct Reconciler {
     pub world: Arc<World>,
     /// How strict the status is.
     pub options: StatusOptions,
+    /// What hosts have to end with, unless they may be any.
+    pub host_suffixes: Vec<String>,
     /// Who writes statuses.
     pub teller: Teller<AppDeploy>,
 }
@@ -38,7 +40,7 @@ impl Reconciler {
         let app = &*look.object;
         let valid = match &look.unreadable {
             Some(error) => Err(Failure::Unreadable(error.to_string())),
-            None => validate(app).map_err(Failure::from),
+            None => validate(app).map_err(Failure::from).and_then(|valid| self.admit(valid)),
         };
         let failures = match &valid {
             Err(failure) => vec![failure.clone()],
@@ -59,13 +61,27 @@ impl Reconciler {
             .await
     }
 
+    /// Checks what the administrator has to say about hosts.
+    fn admit<'a>(&self, valid: Valid<'a>) -> Result<Valid<'a>, Failure> {
+        match host::allowed(&valid, &self.host_suffixes) {
+            Ok(()) => Ok(valid),
+            Err(problem) => Err(Invalid(vec![problem]).into()),
+        }
+    }
+
     /// Writes what is not as wanted, and returns what failed; `None` if what was believed was wrong.
     async fn bring(&self, look: &Look<AppDeploy>, valid: &Valid<'_>) -> Option<Vec<Failure>> {
+        let mut wanted = desired(valid);
+        let conflict = self.world.hosts.lost_by(&look.key).map(|(claim, rival)| {
+            wanted.ingress = None;
+            host::conflict(&claim, &rival)
+        });
         let Plan {
             actions,
             mut failures,
             rival_scaler,
-        } = plan(valid, &desired(valid), &self.world.observe(&look.key));
+        } = plan(valid, &wanted, &self.world.observe(&look.key));
+        failures.extend(conflict);
         let performer = Performer {
             caller: &self.caller,
             world: &self.world,
