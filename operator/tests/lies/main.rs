@@ -8,6 +8,7 @@
 #[path = "../harness/harness.rs"]
 mod harness;
 
+mod podset;
 mod requests;
 mod watches;
 
@@ -58,17 +59,22 @@ impl Stage {
         self.proxy.records().len()
     }
 
-    /// Breaks the watch of a kind, and lets no new one begin before `meanwhile` is done. Then each that begins
-    /// is answered so, until the operator lists the kind anew.
+    /// Breaks the watch of a kind, as [`Self::lose_place_of`] does.
     fn lose_place(&self, kind: Kind, answer: Answer, meanwhile: impl FnOnce()) {
-        let watches = watches(kind);
+        let lists = Requests::with(&[Verb::List]).on(kind.plural());
+        self.lose_place_of(&watches(kind), &lists, answer, meanwhile);
+    }
+
+    /// Breaks a watch, and lets no new one begin before `meanwhile` is done. Then each that begins is answered so,
+    /// until the operator lists anew.
+    fn lose_place_of(&self, watches: &Requests, lists: &Requests, answer: Answer, meanwhile: impl FnOnce()) {
         let deaf = self.proxy.add(Rule::new(watches.clone(), Action::Disconnect));
-        assert_eq!(self.proxy.cut_watches(&watches), 1);
+        assert_eq!(self.proxy.cut_watches(watches), 1);
         meanwhile();
         let since = self.asked();
-        let lost = self.proxy.add(Rule::new(watches, Action::Answer(answer)));
+        let lost = self.proxy.add(Rule::new(watches.clone(), Action::Answer(answer)));
         self.proxy.remove(deaf);
-        self.until_asked(since, &Requests::with(&[Verb::List]).on(kind.plural()), 1);
+        self.until_asked(since, lists, 1);
         self.proxy.remove(lost);
     }
 }

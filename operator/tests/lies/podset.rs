@@ -1,0 +1,239 @@
+//! PodSets, whose pods have names of their own: what was written is known although no watch tells it, and what was
+//! believed is asked for anew before it matters. The rows are those of `podset/main.rs`.
+
+use serde_json::{Value, json};
+use testcluster::proxy::{Action, Answer, Record, Requests, Rule, Verb};
+
+use crate::harness::{Namespace, PATIENCE, POD, PODSET, QUIET, count_of, pods_of, text, uid};
+use crate::{Stage, creates, expired, of, watches};
+
+/// The watch of the pods of PodSets. That of the pods of applications goes to the same resource.
+fn set_pods(verb: Verb) -> Requests {
+    let all = Requests::with(&[verb]).on("pods");
+    all.with_uri_containing("labelSelector=appdeploy.dev%2Fpodset")
+}
+
+fn patches() -> Requests {
+    Requests::with(&[Verb::Patch]).on("pods")
+}
+
+/// Row 1. Remedy: the answers to creates and deletes are taken in (`Performer::take_in`), so what is decided next
+/// rests on them, however late the watch is.
+#[test]
+fn what_was_written_is_known_before_a_watch_tells() {
+    let stage = Stage::new("own-writes");
+    let deaf = stage.proxy.add(Rule::new(set_pods(Verb::Watch), Action::FreezeWatches));
+    stage.shop.podset("web", json!({"replicas": 5}));
+    stage
+        .shop
+        .until_pods("web", &["web-0", "web-1", "web-2", "web-3", "web-4"]);
+    stage.shop.set_podset("web", json!({"replicas": 2}));
+    let set = stage.shop.until_pods("web", &["web-0", "web-1"]);
+    assert_eq!(
+        count_of(&set, "terminatingReplicas"),
+        3,
+        "nobody has told that they are gone"
+    );
+    // Their names are not known to be free yet, so they are waited for.
+    stage.shop.set_podset("web", json!({"replicas": 4}));
+    stage
+        .shop
+        .until_podset("web", "it has seen", |set| pods_of(set) == ["web-0", "web-1"]);
+    stage.proxy.remove(deaf);
+    stage.shop.until_pods("web", &["web-0", "web-1", "web-2", "web-3"]);
+    let writes = of(&stage.proxy.records(), &Requests::writes().on("pods"));
+    let told = |verb: Verb| -> Vec<Option<u16>> {
+        let writes = writes.iter().filter(|write| write.request.verb == verb);
+        writes.map(|write| write.told).collect()
+    };
+    assert_eq!(told(Verb::Create), [Some(201); 7]);
+    assert_eq!(told(Verb::Delete), [Some(200); 3]);
+}
+
+/// Row 1. Remedy: an answer makes what is known newer, and what is told later and is older is no news
+/// (`Cache::upsert`). Else the pod that was deleted would count again, and be worth more than the one that stays.
+#[test]
+fn what_happened_before_an_own_write_is_no_news_after_it() {
+    let stage = Stage::new("old-news");
+    stage.shop.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
+    let deaf = stage.proxy.add(Rule::new(set_pods(Verb::Watch), Action::FreezeWatches));
+    stage.shop.pod_runs("web-1", "one", true);
+    stage.shop.set_podset("web", json!({"replicas": 1}));
+    stage.shop.until_pods("web", &["web-0"]);
+    stage.proxy.remove(deaf);
+    stage
+        .shop
+        .until_podset("web", "it is told", |set| count_of(set, "terminatingReplicas") == 0);
+    std::thread::sleep(QUIET);
+    let deletes = of(&stage.proxy.records(), &Requests::with(&[Verb::Delete]).on("pods"));
+    assert_eq!(deletes.len(), 1);
+    assert_eq!(stage.shop.pods().into_keys().collect::<Vec<_>>(), ["web-0"]);
+}
+
+/// Row 1. Remedy: a name that makes the repeated POST a conflict, after which one GET tells that the pod is ours.
+#[test]
+fn a_pod_that_was_created_although_it_was_said_to_fail_is_not_made_twice() {
+    let timeout = Answer::refusal(504, "Timeout", "request did not complete within the allotted timeout");
+    for (name, lie) in [
+        ("pod-timeout", Action::ForwardThenAnswer(timeout)),
+        ("pod-cut", Action::ForwardThenDisconnect),
+    ] {
+        let stage = Stage::new(name);
+        let deaf = stage.proxy.add(Rule::new(set_pods(Verb::Watch), Action::FreezeWatches));
+        stage.proxy.add(Rule::new(creates(POD), lie).first(1));
+        let set = stage.shop.podset_of("web", json!({}), &["web-0"]);
+        let posts = of(&stage.proxy.records(), &creates(POD));
+        let statuses: Vec<Option<u16>> = posts.iter().map(|post| post.status).collect();
+        assert_eq!(statuses, [Some(201), Some(409)], "{name}");
+        let gets = Requests::with(&[Verb::Get]).on("pods");
+        assert_eq!(of(&stage.proxy.records(), &gets).len(), 1, "{name}");
+        assert_eq!(set["status"].get("cause"), None, "{name}: it is our own");
+        stage.proxy.remove(deaf);
+    }
+}
+
+/// Row 18. Remedy: after a list, the cache says what is missing from it (`Cache::retain`), and that wakes the set.
+#[test]
+fn a_pod_that_vanished_while_the_watch_was_lost_comes_back() {
+    let stage = Stage::new("pod-vanished");
+    stage.shop.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
+    let before = stage.shop.get(POD, "web-1");
+    lose_place(&stage, || stage.shop.delete(POD, "web-1"));
+    stage.shop.until_back(POD, &before);
+}
+
+/// Rows 6 and 18. Remedy: what is missing from a list by label may still be there (`SetPods::lose`), and is looked at.
+#[test]
+fn a_pod_that_lost_its_label_while_the_watch_was_lost_is_let_go() {
+    let stage = Stage::new("pod-unlabelled");
+    stage.shop.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
+    lose_place(&stage, || {
+        stage.shop.label_pod("web-1", crd::label::PODSET, json!(null));
+    });
+    stage.shop.until_pods("web", &["web-0", "web-2"]);
+    let pod = stage.shop.get(POD, "web-1");
+    assert_eq!(pod["metadata"].get("ownerReferences"), None);
+}
+
+/// Row 5. Remedy: the GET before an adoption. The garbage collector would take along what a set adopts that is gone.
+#[test]
+fn a_set_that_is_gone_takes_nothing_in() {
+    let stage = Stage::new("gone-adopts");
+    stage.shop.podset_of("web", json!({}), &["web-0"]);
+    stage.proxy.add(Rule::new(watches(PODSET), Action::FreezeWatches));
+    stage.shop.delete(PODSET, "web");
+    let before = orphan(&stage.shop, "orphan");
+    stage.until_asked(0, &Requests::with(&[Verb::Get]).on("podsets"), 2);
+    assert_eq!(of(&stage.proxy.records(), &patches()).len(), 0);
+    assert_eq!(stage.shop.bytes(POD, "orphan"), before);
+}
+
+/// Row 5. As above; the set says that it goes, so it is not asked again.
+#[test]
+fn a_set_that_turns_out_to_be_going_takes_nothing_in() {
+    let stage = Stage::new("going-adopts");
+    stage.shop.podset_of("web", json!({}), &["web-0"]);
+    stage.shop.hold(PODSET, "web");
+    stage.proxy.add(Rule::new(watches(PODSET), Action::FreezeWatches));
+    stage.shop.delete(PODSET, "web");
+    let before = orphan(&stage.shop, "orphan");
+    stage.shop.until(PODSET, "web", "it is told", |set| {
+        crate::harness::ready(set).1 == "Deleting"
+    });
+    std::thread::sleep(QUIET);
+    let gets = Requests::with(&[Verb::Get]).on("podsets");
+    assert_eq!(of(&stage.proxy.records(), &gets).len(), 1);
+    assert_eq!(of(&stage.proxy.records(), &patches()).len(), 0);
+    assert_eq!(stage.shop.bytes(POD, "orphan"), before);
+}
+
+/// Rows 2 and 5. As above; it is the new one that takes it in.
+#[test]
+fn a_set_that_turns_out_to_be_another_takes_in_as_that() {
+    let stage = Stage::new("another-adopts");
+    stage.shop.podset_of("web", json!({}), &["web-0"]);
+    stage.proxy.add(Rule::new(watches(PODSET), Action::FreezeWatches));
+    stage.shop.delete(PODSET, "web");
+    let set = stage.shop.podset("web", json!({}));
+    orphan(&stage.shop, "orphan");
+    let pod = stage.shop.until(POD, "orphan", "it is taken in", |pod| {
+        !text(pod, "/metadata/ownerReferences/0/uid").is_empty()
+    });
+    assert_eq!(text(&pod, "/metadata/ownerReferences/0/uid"), uid(&set));
+}
+
+/// Row 7. Remedy: the UID among the preconditions of every delete.
+#[test]
+fn a_delete_of_a_pod_that_comes_late_does_not_hit_a_namesake() {
+    let stage = Stage::new("late-pod-delete");
+    stage.shop.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
+    let deletes = Requests::with(&[Verb::Delete]).on("pods");
+    comes_late(&stage, "web-1", &deletes, || {
+        stage.shop.set_podset("web", json!({"replicas": 1}));
+    });
+}
+
+/// Row 7. Remedy: the UID in every patch.
+#[test]
+fn a_new_image_that_comes_late_does_not_hit_a_namesake() {
+    let stage = Stage::new("late-image");
+    stage.shop.podset_of("web", json!({}), &["web-0"]);
+    comes_late(&stage, "web-0", &patches(), || {
+        stage.shop.set_podset("web", json!({"template": {"image": "app:2"}}));
+    });
+}
+
+/// Rows 6 and 7. As above.
+#[test]
+fn an_adoption_that_comes_late_does_not_hit_a_namesake() {
+    let stage = Stage::new("late-adoption");
+    stage.shop.podset_of("web", json!({"replicas": 0}), &[]);
+    stage.shop.set_podset("web", json!({"replicas": 1}));
+    stage.shop.until_pods("web", &["web-0"]);
+    comes_late(&stage, "orphan", &patches(), || drop(orphan(&stage.shop, "orphan")));
+}
+
+/// Rows 6 and 7. As above.
+#[test]
+fn a_release_that_comes_late_does_not_hit_a_namesake() {
+    let stage = Stage::new("late-release");
+    stage.shop.podset_of("web", json!({}), &["web-0"]);
+    comes_late(&stage, "web-0", &patches(), || {
+        stage.shop.label_pod("web-0", crd::label::PODSET, json!(null));
+    });
+}
+
+/// Has a write that `cause` leads to arrive when another pod has the name, and looks at what becomes of that.
+fn comes_late(stage: &Stage, pod: &str, write: &Requests, cause: impl FnOnce()) {
+    let late = write.clone().named(pod);
+    stage.proxy.add(Rule::new(late.clone(), Action::Delay(QUIET)).first(1));
+    let since = stage.asked();
+    cause();
+    stage.until_asked(since, &late, 1);
+    stage.shop.delete(POD, pod);
+    let container = json!({"name": "app", "image": "legacy"});
+    stage.shop.create(
+        POD,
+        json!({"metadata": {"name": pod}, "spec": {"containers": [container]}}),
+    );
+    let namesake = stage.shop.bytes(POD, pod);
+    let answered = |records: &[Record]| of(&records[since..], &late)[0].told.is_some();
+    let records = stage.proxy.wait_for(PATIENCE, answered).unwrap();
+    let told = of(&records[since..], &late)[0].told;
+    assert!(matches!(told, Some(409 | 422)), "{told:?}");
+    assert_eq!(stage.shop.bytes(POD, pod), namesake);
+}
+
+/// Makes a pod that a set would take in; returns it as bytes.
+fn orphan(shop: &Namespace, name: &str) -> String {
+    let labels = json!({"appdeploy.dev/podset": "web"});
+    let spec: Value = json!({"containers": [{"name": "app", "image": "app"}]});
+    shop.create(POD, json!({"metadata": {"name": name, "labels": labels}, "spec": spec}));
+    shop.bytes(POD, name)
+}
+
+fn lose_place(stage: &Stage, meanwhile: impl FnOnce()) {
+    let event = json!({"type": "ERROR", "object": expired()});
+    let answer = Answer::new(200, format!("{event}\n"));
+    stage.lose_place_of(&set_pods(Verb::Watch), &set_pods(Verb::List), answer, meanwhile);
+}
