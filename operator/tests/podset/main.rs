@@ -40,6 +40,7 @@ mod order;
 mod refusals;
 mod replace;
 mod rollout;
+mod schema;
 mod status;
 mod strangers;
 

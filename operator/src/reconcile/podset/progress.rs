@@ -10,12 +10,12 @@ use tokio::time::Instant;
 
 use crate::key::Key;
 
+/// For how long work goes on before it is told of: what is done sooner is told of once, when it is done.
+const SILENCE: Duration = Duration::from_secs(1);
+
 /// The progress of all PodSets.
 #[derive(Debug, Default)]
 pub struct Progress(Mutex<HashMap<Key, Trace>>);
-
-/// For how long work goes on before it is told of: what is done sooner is told of once, when it is done.
-const SILENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 struct Trace {
