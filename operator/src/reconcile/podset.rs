@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use model::podset::{Hindrance, Removal, Step, Wanted, Why, changes_in, conflicts, next_step, status};
 use model::{Failure, podset};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tracing::instrument;
 
 use super::teller::{Look, Teller, Word};
@@ -27,6 +28,22 @@ pub struct Reconciler {
     teller: Teller<PodSet>,
     slots: Semaphore,
     progress: Progress,
+}
+
+/// When a look began.
+#[derive(Clone, Copy)]
+struct Began {
+    clock: Timestamp,
+    instant: Instant,
+}
+
+impl Began {
+    fn now() -> Self {
+        Self {
+            clock: Timestamp::now(),
+            instant: Instant::now(),
+        }
+    }
 }
 
 /// What became of a step.
@@ -63,6 +80,7 @@ impl Reconciler {
             self.world.set_pods.forget_lost(&key);
             return Verdict::Settled;
         };
+        let began = Began::now();
         let wanted = match &look.unreadable {
             Some(error) => Err(Failure::Unreadable(error.to_string())),
             None => Wanted::of(&look.object).map_err(Failure::from),
@@ -79,7 +97,7 @@ impl Reconciler {
             Advance::Settled => (Vec::new(), false),
             Advance::Hindered(hindrances) => (hindrances, false),
         };
-        match self.conclude(&look, wanted.as_ref().ok(), &hindrances).await {
+        match self.conclude(&look, wanted.as_ref().ok(), &hindrances, began).await {
             Verdict::Settled if stepped => Verdict::Onward,
             verdict => verdict,
         }
@@ -139,16 +157,28 @@ impl Reconciler {
         self.progress.has_gone_on(key) && self.teller.is_due(key)
     }
 
-    async fn conclude(&self, look: &Look<PodSet>, wanted: Option<&Wanted>, hindrances: &[Hindrance]) -> Verdict {
+    async fn conclude(
+        &self,
+        look: &Look<PodSet>,
+        wanted: Option<&Wanted>,
+        hindrances: &[Hindrance],
+        began: Began,
+    ) -> Verdict {
         let failures: Vec<Failure> = hindrances.iter().map(|hindrance| hindrance.failure.clone()).collect();
         let say = |now: Timestamp| {
             let known = self.world.set_pods.of(&look.key);
             let (_, taken) = self.progress.of(&look.key, wanted.map_or("", |wanted| &wanted.uid));
             let knowledge = known.knowledge(&taken, now.as_second());
-            let clock = wanted.and_then(|wanted| changes_in(wanted, knowledge));
+            // From when it began: nothing was decided on what has become due since.
+            let before = known.knowledge(&taken, began.clock.as_second());
+            let clock = wanted.and_then(|wanted| changes_in(wanted, before));
+            let changes_in = clock
+                .into_iter()
+                .chain(self.progress.tries_again_in(&look.key, began.instant))
+                .min();
             Word {
                 status: status(&look.object, wanted, knowledge, hindrances, now),
-                changes_in: clock.into_iter().chain(self.progress.tries_again_in(&look.key)).min(),
+                changes_in: changes_in.map(|wait| wait.saturating_sub(began.instant.elapsed())),
             }
         };
         self.teller.conclude(look, &failures, say).await

@@ -56,12 +56,11 @@ impl Progress {
         )
     }
 
-    /// Returns how long it takes until a name that was found taken is to be tried again.
-    pub fn tries_again_in(&self, key: &Key) -> Option<Duration> {
-        let now = Instant::now();
+    /// Returns how long it takes from a time on until a name that was found taken is to be tried again.
+    pub fn tries_again_in(&self, key: &Key, from: Instant) -> Option<Duration> {
         let all = self.lock();
         let times = all.get(key)?.taken.values().map(|belief| belief.until);
-        times.filter(|until| now < *until).map(|until| until - now).min()
+        times.filter(|until| from < *until).map(|until| until - from).min()
     }
 
     /// Takes in what became of a step.
@@ -161,12 +160,15 @@ mod tests {
         progress.of(&key(), "u1");
         let mut waits = Vec::new();
         for _ in 0..10 {
+            let began = Instant::now();
             progress.stepped(&key(), true, [(3, Taken::Released)].into());
             assert_eq!(progress.of(&key(), "u1").1, [(3, Taken::Released)].into());
-            let wait = progress.tries_again_in(&key()).unwrap();
+            let wait = progress.tries_again_in(&key(), Instant::now()).unwrap();
             advance(wait).await;
             assert_eq!(progress.of(&key(), "u1").1, BTreeMap::new());
-            assert_eq!(progress.tries_again_in(&key()), None);
+            assert_eq!(progress.tries_again_in(&key(), Instant::now()), None);
+            // A look that saw the name taken has to come back, even if it ends when it is no longer.
+            assert_eq!(progress.tries_again_in(&key(), began), Some(wait));
             waits.push(wait);
         }
         assert!(waits[0] <= Duration::from_millis(250), "{waits:?}");
@@ -176,7 +178,7 @@ mod tests {
         progress.of(&key(), "u1");
         progress.stepped(&key(), true, [(3, Taken::Released)].into());
         assert!(
-            progress.tries_again_in(&key()).unwrap() <= Duration::from_millis(250),
+            progress.tries_again_in(&key(), Instant::now()).unwrap() <= Duration::from_millis(250),
             "it begins anew"
         );
     }
