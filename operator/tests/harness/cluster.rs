@@ -14,6 +14,7 @@ use super::eventually;
 use super::kind::{APP, Kind, PODSET};
 use super::namespace::Namespace;
 use super::operator::Operator;
+use super::rights::Rights;
 
 /// The operator's user: the name of the ServiceAccount that config/rbac gives its rights to, so that they are
 /// tested with everything else.
@@ -23,6 +24,8 @@ pub const OPERATOR: &str = "system:serviceaccount:appdeploy-system:appdeploy-ope
 pub struct Cluster {
     // Dropped first, while there is somebody to say goodbye to.
     pub operator: Option<Operator>,
+    // Dropped next, while the log is there.
+    pub rights: Rights,
     pub control_plane: ControlPlane,
     pub client: Client,
     runtime: Runtime,
@@ -50,8 +53,12 @@ impl Cluster {
         for file in ["service_account", "operator_role", "operator_role_binding"] {
             control_plane.apply(&config(&format!("rbac/{file}.yaml"))).unwrap();
         }
+        // A right needs a moment until it counts.
+        let asked = ["auth", "can-i", "list", "deployments.apps", "-A", "--as", OPERATOR];
+        eventually("the operator has its rights", || control_plane.kubectl(&asked).is_ok());
         Self {
             operator: None,
+            rights: Rights::of(control_plane.folder()),
             control_plane,
             client,
             runtime,

@@ -16,6 +16,7 @@ mod kind;
 mod namespace;
 mod operator;
 mod podset;
+mod rights;
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 pub use cluster::{Cluster, OPERATOR, config};
-pub use kind::{APP, CLASS, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, POD, PODSET, QUOTA, REPLICA_SET, SERVICE};
+pub use kind::{APP, CLASS, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, LEASE, POD, PODSET, QUOTA, REPLICA_SET, SERVICE};
 pub use namespace::Namespace;
 pub use operator::{Operator, free_address};
 pub use podset::{count_of, pods_of};

@@ -17,6 +17,7 @@ pub const DEPLOYMENT: Kind = Kind::new("apps", "v1", "Deployment", "deployments"
 pub const REPLICA_SET: Kind = Kind::new("apps", "v1", "ReplicaSet", "replicasets");
 pub const SERVICE: Kind = Kind::new("", "v1", "Service", "services");
 pub const POD: Kind = Kind::new("", "v1", "Pod", "pods");
+pub const LEASE: Kind = Kind::new("coordination.k8s.io", "v1", "Lease", "leases");
 pub const EVENT: Kind = Kind::new("", "v1", "Event", "events");
 pub const QUOTA: Kind = Kind::new("", "v1", "ResourceQuota", "resourcequotas");
 pub const INGRESS: Kind = Kind::new("networking.k8s.io", "v1", "Ingress", "ingresses");

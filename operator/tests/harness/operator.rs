@@ -93,6 +93,10 @@ impl Operator {
         self.until_ended();
     }
 
+    pub fn signal(&self, signal: Signal) {
+        self.process().signal(signal).unwrap();
+    }
+
     pub fn until_ended(&self) -> ExitStatus {
         let started = Instant::now();
         loop {

@@ -1,0 +1,105 @@
+//! What operators asked of a cluster, written down when it ends, to be compared with what config/rbac grants.
+//!
+//! A line says what became of a request, and what it was: `used - pods create namespaced -` or
+//! `denied apps deployments list cluster -`. The columns are those of `tests/src/rights.rs`, which reads them. Only
+//! the user counts that config/rbac knows: a test that takes rights away does it to a user of its own.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+
+use super::{OPERATOR, text};
+
+/// The variable that names the folder to write to. Without it nothing is written.
+const FOLDER: &str = "APPDEPLOY_RIGHTS";
+
+/// Writes when it is dropped.
+pub struct Rights {
+    folder: Option<PathBuf>,
+    log: PathBuf,
+    missed: Mutex<BTreeSet<String>>,
+}
+
+impl Rights {
+    /// Watches a control plane, whose state lies in this folder.
+    pub fn of(control_plane: &Path) -> Self {
+        Self {
+            folder: std::env::var_os(FOLDER).map(PathBuf::from),
+            log: control_plane.join("audit.log"),
+            missed: Mutex::default(),
+        }
+    }
+
+    /// Says of a right that it is used, although the API server asks for it by itself and logs no request: the test
+    /// that says so has seen the operator fail without it.
+    pub fn missed(&self, verb: &str, group: &str, resource: &str) {
+        let mut missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
+        missed.insert(format!("used {group} {resource} {verb} namespaced -"));
+    }
+
+    fn lines(&self) -> BTreeSet<String> {
+        let mut lines = self.missed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // A measurement has no log, and the last line of one may be half written.
+        let log = File::open(&self.log).ok().map(BufReader::new);
+        let events = log.into_iter().flat_map(BufReader::lines).map_while(Result::ok);
+        let events = events.filter(|line| line.contains(OPERATOR));
+        lines.extend(events.filter_map(|line| line_of(&serde_json::from_str(&line).ok()?)));
+        // An API server that has just come up denies for a moment what its rules allow. Nobody changes them here, so
+        // what is missing is never allowed.
+        let allowed = |line: &str| {
+            line.strip_prefix("denied")
+                .map(|asked| lines.contains(&format!("used{asked}")))
+        };
+        lines
+            .iter()
+            .filter(|line| allowed(line) != Some(true))
+            .cloned()
+            .collect()
+    }
+}
+
+/// Returns what a line of the audit log says of the operator's rights.
+fn line_of(event: &Value) -> Option<String> {
+    if text(event, "/user/username") != OPERATOR {
+        return None;
+    }
+    let decision = event["annotations"]["authorization.k8s.io/decision"].as_str();
+    let became = if decision == Some("forbid") { "denied" } else { "used" };
+    let of = |field: &str| text(event, &format!("/objectRef/{field}"));
+    let resource = [of("resource"), of("subresource")].join("/");
+    // Of the tests' own names there are thousands, and no rule could name them.
+    let (scope, name) = match of("namespace") {
+        "" => ("cluster", of("name")),
+        crd::OPERATOR_NAMESPACE => (crd::OPERATOR_NAMESPACE, of("name")),
+        _ => ("namespaced", ""),
+    };
+    let columns = [
+        of("apiGroup"),
+        resource.trim_matches('/'),
+        text(event, "/verb"),
+        scope,
+        name,
+    ];
+    let columns = columns.map(|column| if column.is_empty() { "-" } else { column });
+    Some(format!("{became} {}", columns.join(" ")))
+}
+
+impl Drop for Rights {
+    fn drop(&mut self) {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let Some(folder) = &self.folder else { return };
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let text: String = self.lines().into_iter().map(|line| line + "\n").collect();
+        let path = folder.join(format!("{}-{number}.rights", std::process::id()));
+        let written = fs::create_dir_all(folder).and_then(|()| File::create(&path)?.write_all(text.as_bytes()));
+        if let Err(error) = written {
+            // A panic while another one unwinds would hide it.
+            eprintln!("failed to write {}: {error}", path.display());
+        }
+    }
+}
