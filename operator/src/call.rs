@@ -104,6 +104,7 @@ pub fn refusal(kind: &'static str, name: &str, verb: &str, status: &Status) -> F
         return Failure::NamespaceTerminating;
     }
     match status.code {
+        403 if message.contains("cannot set blockOwnerDeletion") => Failure::Forbidden(lacks_finalizers(kind)),
         // "User … cannot create resource …" is an access rule; any other 403 comes from admission.
         403 if message.contains("cannot ") && message.contains(" resource ") => Failure::Forbidden(message),
         400 | 403 | 413 | 422 => Failure::Rejected {
@@ -116,6 +117,21 @@ pub fn refusal(kind: &'static str, name: &str, verb: &str, status: &Status) -> F
             why: message,
         },
     }
+}
+
+/// Says which right `OwnerReferencesPermissionEnforcement` asks for, which does not say it itself.
+fn lacks_finalizers(child: &str) -> String {
+    let owner = if child == "Pod" {
+        crd::Kind::PodSet
+    } else {
+        crd::Kind::AppDeploy
+    };
+    format!(
+        "the operator cannot update resource \"{}/finalizers\" in API group \"{}\", which this cluster asks of whoever \
+         makes a {child} that is deleted before its owner",
+        owner.plural(),
+        crd::GROUP
+    )
 }
 
 /// An apply with the UID of an object that was deleted is a conflict, and of one that was replaced by a namesake
@@ -153,6 +169,19 @@ mod tests {
             refusal("Service", "web", "create", &quota),
             Failure::Rejected { .. }
         ));
+    }
+
+    #[test]
+    fn the_right_that_admission_asks_for_is_named() {
+        let answer = status(
+            403,
+            "pods \"web-0\" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>",
+        );
+        let Failure::Forbidden(why) = refusal("Pod", "web-0", "create", &answer) else {
+            panic!()
+        };
+        let right = "cannot update resource \"podsets/finalizers\" in API group \"appdeploy.dev\"";
+        assert!(why.contains(right), "{why}");
     }
 
     #[test]

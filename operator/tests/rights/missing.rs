@@ -1,0 +1,232 @@
+//! I1: an operator that lacks one of its rights says which one, goes on with the rest, and needs no restart when it is
+//! granted.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::{Value, json};
+use testcluster::ControlPlane;
+
+use crate::deeds::{
+    app_is_told, app_says, becomes, change, children_come_back, has_children, has_pod, knows_the_class,
+    leave_a_stray_pod, make_app, make_app_of_a_class, make_set, pod_comes_back, scale_down, set_is_told, set_says,
+    stray_is_adopted, take_the_name, take_the_pods_name, warn,
+};
+use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, Namespace, POD, PODSET, SERVICE, Shared, eventually};
+use crate::lacking::{Lacking, Right, granted, rights};
+
+/// What happens without a right.
+struct Case {
+    right: Right,
+    /// What somebody does that the operator needs the right for.
+    deed: fn(&Namespace),
+    /// Where it is said what is missing.
+    told: Told,
+    /// What is waited for when the right is there.
+    healed: fn(&Namespace),
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Told {
+    App,
+    PodSet,
+    Log,
+}
+
+use Told::{App, Log, PodSet};
+
+const OURS: &str = crd::GROUP;
+const NETWORK: &str = "networking.k8s.io";
+
+fn case(
+    right: (&'static str, &'static str, &'static str),
+    told: Told,
+    deed: fn(&Namespace),
+    healed: fn(&Namespace),
+) -> Case {
+    let (verb, group, resource) = right;
+    let right = Right { verb, group, resource };
+    Case {
+        right,
+        deed,
+        told,
+        healed,
+    }
+}
+
+/// What is asked for in each namespace.
+fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        case(("list", OURS, "appdeploys"), Log, make_app, has_children),
+        case(("watch", OURS, "appdeploys"), Log, make_app, has_children),
+        case(("list", OURS, "podsets"), Log, make_set, has_pod),
+        case(("watch", OURS, "podsets"), Log, make_set, has_pod),
+        case(("get", OURS, "podsets"), PodSet, leave_a_stray_pod, stray_is_adopted),
+        case(("patch", OURS, "appdeploys/status"), Log, make_app, app_is_told),
+        case(("patch", OURS, "podsets/status"), Log, make_set, set_is_told),
+        case(("update", OURS, "appdeploys/finalizers"), App, make_app, has_children),
+        case(("update", OURS, "podsets/finalizers"), PodSet, make_set, has_pod),
+        case(("list", "", "pods"), Log, make_set, has_pod),
+        case(("watch", "", "pods"), Log, make_set, pod_comes_back),
+        case(("create", "", "pods"), PodSet, make_set, has_pod),
+        case(("get", "", "pods"), PodSet, take_the_pods_name, |space| {
+            set_says(space, "NameConflict");
+        }),
+        case(("patch", "", "pods"), PodSet, leave_a_stray_pod, stray_is_adopted),
+        case(("delete", "", "pods"), PodSet, scale_down, |space| {
+            space.until_gone(POD, "set-1");
+        }),
+        case(
+            ("create", "", "events"),
+            Log,
+            |space| warn(space, "first"),
+            |space| {
+                warn(space, "second");
+                eventually("an Event is there", || !space.events_about("second").is_empty());
+            },
+        ),
+        case(
+            ("patch", "apps", "deployments"),
+            App,
+            |space| change(space, json!({"image": "nginx:2"})),
+            |space| {
+                becomes(space, DEPLOYMENT, "/spec/template/spec/containers/0/image", "nginx:2");
+            },
+        ),
+        case(
+            ("patch", "", "services"),
+            App,
+            |space| change(space, json!({"port": 81})),
+            |space| {
+                becomes(space, SERVICE, "/spec/ports/0/port", 81);
+            },
+        ),
+        case(
+            ("patch", NETWORK, "ingresses"),
+            App,
+            |space| change(space, json!({"host": "a.b"})),
+            |space| {
+                becomes(space, INGRESS, "/spec/rules/0/host", "a.b");
+            },
+        ),
+        case(
+            ("delete", "", "services"),
+            App,
+            |space| change(space, json!({"port": null})),
+            |space| {
+                space.until_gone(SERVICE, "shop");
+            },
+        ),
+        case(
+            ("delete", NETWORK, "ingresses"),
+            App,
+            |space| change(space, json!({"expose": "Service"})),
+            |space| {
+                space.until_gone(INGRESS, "shop");
+            },
+        ),
+    ];
+    for (group, resource, taken) in [
+        (
+            "apps",
+            "deployments",
+            (|space| take_the_name(space, DEPLOYMENT)) as fn(&Namespace),
+        ),
+        ("", "services", |space| take_the_name(space, SERVICE)),
+        (NETWORK, "ingresses", |space| take_the_name(space, INGRESS)),
+    ] {
+        cases.extend([
+            case(("list", group, resource), App, make_app, has_children),
+            case(("watch", group, resource), Log, make_app, children_come_back),
+            case(("create", group, resource), App, make_app, has_children),
+            case(("get", group, resource), App, taken, |space| {
+                app_says(space, "NameConflict");
+            }),
+        ]);
+    }
+    cases
+}
+
+/// What is asked for in the whole cluster alone.
+fn cases_of_the_cluster() -> Vec<Case> {
+    ["list", "watch"]
+        .map(|verb| {
+            case(
+                (verb, NETWORK, "ingressclasses"),
+                Log,
+                make_app_of_a_class,
+                knows_the_class,
+            )
+        })
+        .into()
+}
+
+fn cluster() -> Arc<Cluster> {
+    static SHARED: Shared<Cluster> = Shared::new();
+    SHARED.get(|| {
+        // On by default in OpenShift; an owner reference that blocks needs a right of its own.
+        let blocks = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
+        Cluster::start(ControlPlane::builder().apiserver_flag(blocks))
+    })
+}
+
+#[test]
+fn there_is_a_case_for_each_right() {
+    let of = |right: Right| (right.verb.to_owned(), right.group.to_owned(), right.resource.to_owned());
+    let cases = cases().into_iter().chain(cases_of_the_cluster());
+    let cases: BTreeSet<_> = cases.map(|case| of(case.right)).collect();
+    let all: BTreeSet<_> = rights(&granted(&cluster())).into_iter().collect();
+    assert_eq!(cases, all);
+}
+
+#[test]
+fn each_right_is_missed_and_granted() {
+    let cluster = cluster();
+    let cases = Mutex::new(cases().into_iter());
+    let next = || cases.lock().unwrap().next();
+    // Most of the time is spent waiting until something is tried again.
+    thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                while let Some(case) = next() {
+                    miss(&case, &Lacking::start(&cluster, case.right));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_right_to_classes_is_missed_and_granted() {
+    for case in cases_of_the_cluster() {
+        let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
+        miss(&case, &Lacking::start_for_all(&cluster, case.right));
+    }
+}
+
+fn miss(case: &Case, lacking: &Lacking) {
+    let (space, right) = (&lacking.space, case.right);
+    (case.deed)(space);
+    let words = right.to_string();
+    let says = |object: &Value| object["status"].to_string().replace('\\', "").contains(&words);
+    let what = format!("it is told: {words}");
+    match case.told {
+        App => drop(space.until(APP, "shop", &what, says)),
+        PodSet => drop(space.until(PODSET, "set", &what, says)),
+        Log => lacking.until_logged(),
+    }
+    // The other kind has nothing to do with it.
+    if right.group == OURS && right.resource.starts_with("podsets") || right.resource == "pods" {
+        space.settled_app("bystander", json!({"image": "busybox"}));
+        space.until_there(DEPLOYMENT, "bystander");
+    } else {
+        space.podset_of("bystander", json!({"replicas": 1}), &["bystander-0"]);
+    }
+    lacking.grant_all();
+    (case.healed)(space);
+    assert!(lacking.operator.is_running());
+    if right.resource.ends_with("/finalizers") {
+        space.cluster.rights.missed(right.verb, right.group, right.resource);
+    }
+}
