@@ -140,8 +140,9 @@ impl Performer<'_> {
         match self.get(&name).await {
             Ok(live) => {
                 let pod = SetPod::read(&live);
-                if pod.is_controlled_by(self.wanted) || (pod.controller.is_none() && pod.is_selected_by(self.wanted)) {
-                    self.take_in(&live);
+                let may_be_ours = pod.controller.is_none() && pod.is_selected_by(self.wanted);
+                let is_ours = pod.is_controlled_by(self.wanted) || may_be_ours;
+                if is_ours && self.take_in(&live) {
                     return Ok(Answer::Mistaken);
                 }
                 Ok(Answer::Taken(slot, Taken::by(&pod, self.wanted)))
@@ -168,7 +169,12 @@ impl Performer<'_> {
                 if let Ok(pod) = serde_json::from_value::<Pod>(answer) {
                     let mut item = set_pod(&pod);
                     Arc::make_mut(&mut item.value).pod.deleting = true;
-                    self.world.set_pods.kind.cache.upsert_known(item);
+                    let cache = &self.world.set_pods.kind.cache;
+                    if item.value.ends_unseen() {
+                        cache.remove(&item.key, &item.version);
+                    } else {
+                        cache.upsert_known(item);
+                    }
                 }
                 // What is known may be newer than the answer, and still older than the deletion.
                 self.amend(name, uid, |pod| pod.deleting = true);
@@ -256,18 +262,21 @@ impl Performer<'_> {
         self.caller.send(verb, "pods", request).await
     }
 
-    /// Takes a pod in. One that has nothing to do with any PodSet any more is forgotten. To another PodSet it is news
-    /// that the watch will not tell again.
-    fn take_in(&self, pod: &Pod) {
+    /// Takes a pod in. One that has nothing to do with any PodSet any more is forgotten, and so is one of which no watch
+    /// tells when it is gone. To another PodSet it is news that the watch will not tell again. Returns whether it is kept.
+    fn take_in(&self, pod: &Pod) -> bool {
         let item = set_pod(pod);
-        if item.owners.is_empty() {
-            self.forget(&item.value.pod.name, &item.value.pod.uid);
-            return;
+        let cache = &self.world.set_pods.kind.cache;
+        if item.owners.is_empty() || item.value.ends_unseen() {
+            // With its version, so that a watch that lags behind does not bring it back.
+            cache.remove(&item.key, &item.version);
+            return false;
         }
-        let concerned = self.world.set_pods.kind.cache.upsert(item);
+        let concerned = cache.upsert(item);
         for other in concerned.into_iter().filter(|owner| owner != self.key) {
             (self.wake)(other);
         }
+        true
     }
 
     fn forget(&self, name: &str, uid: &str) {

@@ -20,6 +20,14 @@ pub struct Member {
     pub state: PodState,
 }
 
+impl Member {
+    /// Whether nobody will tell when it is gone: it ends, and has lost the label by which the watch selects.
+    #[must_use]
+    pub const fn ends_unseen(&self) -> bool {
+        self.pod.deleting && self.pod.label.is_none()
+    }
+}
+
 /// The pods that carry the label of a PodSet, or refer to one.
 #[derive(Debug, Default)]
 pub struct SetPods {

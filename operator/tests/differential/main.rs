@@ -13,6 +13,7 @@
     reason = "clippy takes what tests share for code"
 )]
 
+mod ending;
 #[path = "../harness/harness.rs"]
 mod harness;
 mod schedule;

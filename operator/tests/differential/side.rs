@@ -73,7 +73,7 @@ pub struct Done {
 /// A set at work.
 pub struct Side {
     pub rival: Rival,
-    space: Namespace,
+    pub space: Namespace,
     orphans: u32,
 }
 
@@ -153,6 +153,18 @@ impl Side {
         unless_gone(self.space.cluster.block_on(api.delete(name(pod), &params)));
     }
 
+    /// Gives a pod the label with this value, or takes it away.
+    pub fn label(&self, pod: &Value, value: Value) {
+        self.patch(pod, json!({"metadata": {"labels": {self.rival.label(): value}}}));
+    }
+
+    /// Changes a pod, unless another one of its name has taken its place.
+    pub fn patch(&self, pod: &Value, mut patch: Value) {
+        patch["metadata"]["uid"] = json!(uid(pod));
+        let (api, params, patch) = (self.space.api(POD), PatchParams::default(), Patch::Merge(patch));
+        unless_gone(self.space.cluster.block_on(api.patch(name(pod), &params, &patch)));
+    }
+
     /// Does something to the pod of a rank, if there is one, and takes it off the list.
     fn with(&self, pods: &mut Vec<Value>, rank: usize, act: impl FnOnce(&Self, &Value)) {
         if !pods.is_empty() {
@@ -167,12 +179,6 @@ impl Side {
         let (api, params) = (self.space.api(POD), PatchParams::default());
         let failed = api.patch_subresource("status", name(pod), &params, &patch);
         unless_gone(self.space.cluster.block_on(failed));
-    }
-
-    fn label(&self, pod: &Value, value: Value) {
-        let patch = Patch::Merge(json!({"metadata": {"uid": uid(pod), "labels": {self.rival.label(): value}}}));
-        let (api, params) = (self.space.api(POD), PatchParams::default());
-        unless_gone(self.space.cluster.block_on(api.patch(name(pod), &params, &patch)));
     }
 
     fn orphan(&mut self, name: OrphanName) {
