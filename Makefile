@@ -10,6 +10,8 @@ CLUSTER ?= local
 # Further arguments for the operator of `make run`, such as ARGS='--log-level debug'.
 ARGS ?=
 
+# Where each cluster of the operator's tests writes what the operator asked of it.
+RIGHTS := $(CURDIR)/target/rights
 DENY_VERSION := 0.20.2
 CACHE := $(or $(APPDEPLOY_CACHE),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/appdeploy),$(HOME)/.cache/appdeploy)
 DENY := $(CACHE)/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
@@ -73,7 +75,7 @@ kube-bin: build ## Build Kubernetes' programs if need be; the last line is their
 
 ##@ Develop
 
-.PHONY: build tools test test-e2e lint run manifests check-manifests check-deny
+.PHONY: build tools test test-e2e test-long bench lint run manifests check-manifests check-rights check-deny
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@test -x $(TESTCLUSTER) || echo 'Building the plugin, the operator and the commands around them, for some minutes' >&2
 	@cargo build --quiet --workspace $(PARTS)
@@ -90,12 +92,20 @@ test: ## Unit tests, then tests on a private control plane, then the demo's stor
 	@$(MAKE) build PARTS=--all-targets
 	cargo test --quiet --workspace --lib --bins
 	cargo test --quiet --workspace --doc
-	cargo test --workspace --no-fail-fast --test '*'
+	@rm -rf $(RIGHTS)
+	APPDEPLOY_RIGHTS=$(RIGHTS) cargo test --workspace --no-fail-fast --test '*'
+	@$(MAKE) check-rights
 	@$(MAKE) test-e2e PARTS=--all-targets
 
 # The last part of `make test` alone; NAME= picks tests by a part of their name.
 test-e2e: tools
 	E2E_IMAGE=$(IMG) cargo test --quiet --workspace --test e2e -- $(NAME)
+
+test-long: ## The same with all that takes longer: larger models, more schedules, two minutes of a steady cluster
+	@APPDEPLOY_TEST_LONG=1 $(MAKE) test
+
+bench: ## Measure how long a PodSet takes for 100 pods, beside a ReplicaSet (both on fake nodes)
+	cargo bench --package operator --bench podset
 
 lint: check-manifests check-deny ## Format, clippy, licences and advisories, generated files, crate dependencies, documentation
 	cargo fmt --all --check
@@ -114,6 +124,10 @@ check-manifests:
 	@cargo run --quiet --package crd --example manifests target/manifests
 	@for crd in target/manifests/*; do diff -u config/crd/$${crd##*/} $$crd; done \
 		|| { echo 'config/crd is not what its source says: `make manifests` writes it anew' >&2; exit 1; }
+
+# Of what `make test` has seen last: each right of the operator was used, and it was denied nothing.
+check-rights:
+	@$(BUILT)/rights config/rbac $(RIGHTS)
 
 # Licences, sources, bans and advisories of all dependencies.
 check-deny: $(DENY)
