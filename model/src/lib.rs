@@ -9,6 +9,7 @@
 //! writes. There is no client here, no clock (`now` is passed) and no runtime: everything can be tested by
 //! calling it.
 
+pub mod admit;
 pub mod backoff;
 pub mod desired;
 pub mod diagnose;

@@ -1,0 +1,276 @@
+//! What is said of an object before it is stored: what is refused, what is only warned of, what is put into its usual
+//! form, and which rights of its author are asked for. Most rules stand in the schema and hold without this.
+
+use std::collections::BTreeSet;
+
+use crd::{AppDeploy, PodFields, PodSet, label};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// An object of the namespace that a spec reaches through the pods: whoever writes the spec could read it there.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reference {
+    /// `secrets` or `configmaps`.
+    pub resource: &'static str,
+    /// Its name.
+    pub name: String,
+    /// The first field that refers to it.
+    pub field: String,
+}
+
+impl Reference {
+    /// Says that the author may not read it.
+    #[must_use]
+    pub fn refusal(&self, author: &str, namespace: &str) -> String {
+        let Self { resource, name, field } = self;
+        format!(
+            "{field} refers to {} {name}, which {author} may not get in namespace {namespace}; who may: kubectl auth can-i \
+             get {resource}/{name} -n {namespace} --as USER",
+            resource.trim_end_matches('s')
+        )
+    }
+}
+
+/// A kind whose objects are admitted.
+pub trait Admitted: Serialize {
+    /// What runs in the pods.
+    fn pod(&self) -> &PodFields;
+    /// Where that stands.
+    const POD: &'static str;
+    /// How many pods.
+    fn replicas(&self) -> i32;
+    /// Secrets beside those of the pods, with the field.
+    fn secrets(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+}
+
+impl Admitted for AppDeploy {
+    const POD: &'static str = "spec";
+
+    fn pod(&self) -> &PodFields {
+        &self.spec.pod
+    }
+
+    fn replicas(&self) -> i32 {
+        self.spec.replicas
+    }
+
+    fn secrets(&self) -> Vec<(String, String)> {
+        let tls = self.spec.tls.iter();
+        tls.map(|tls| (tls.secret_name.clone(), "spec.tls.secretName".to_owned()))
+            .collect()
+    }
+}
+
+impl Admitted for PodSet {
+    const POD: &'static str = "spec.template";
+
+    fn pod(&self) -> &PodFields {
+        &self.spec.template
+    }
+
+    fn replicas(&self) -> i32 {
+        self.spec.replicas
+    }
+}
+
+/// Returns what of the author's rights has to be asked for, each object once.
+///
+/// On creation that is all that the spec refers to. On an update it is the same, unless nothing but the number of
+/// replicas has changed: who scales need not see what is scaled.
+#[must_use]
+pub fn questions<K: Admitted>(new: &K, old: Option<&K>) -> Vec<Reference> {
+    if old.is_some_and(|old| but_replicas(old) == but_replicas(new)) {
+        return Vec::new();
+    }
+    let at = K::POD;
+    let mut found = Vec::new();
+    let mut add = |resource: &'static str, name: &str, field: String| {
+        let reference = Reference {
+            resource,
+            name: name.to_owned(),
+            field,
+        };
+        found.push(reference);
+    };
+    for var in &new.pod().env {
+        let Some(source) = &var.value_from else { continue };
+        let field = format!("{at}.env {}", var.name);
+        if let Some(key) = &source.secret_key_ref {
+            add("secrets", &key.name, field.clone());
+        }
+        if let Some(key) = &source.config_map_key_ref {
+            add("configmaps", &key.name, field);
+        }
+    }
+    for secret in &new.pod().image_pull_secrets {
+        add("secrets", &secret.name, format!("{at}.imagePullSecrets"));
+    }
+    for (name, field) in new.secrets() {
+        add("secrets", &name, field);
+    }
+    let mut known = BTreeSet::new();
+    found.retain(|reference| known.insert((reference.resource, reference.name.clone())));
+    found
+}
+
+fn but_replicas(object: &impl Serialize) -> Value {
+    let mut spec = serde_json::to_value(object).unwrap_or_default()["spec"].take();
+    if let Some(fields) = spec.as_object_mut() {
+        fields.remove("replicas");
+    }
+    spec
+}
+
+/// Returns what a person might not have meant. Nothing of it keeps an object from being stored.
+#[must_use]
+pub fn warnings<K: Admitted>(object: &K) -> Vec<String> {
+    let (pod, at) = (object.pod(), K::POD);
+    let mut warnings = Vec::new();
+    if !is_pinned(&pod.image) {
+        warnings.push(format!(
+            "{at}.image: {} has no tag, so each start may run another version; write it like {}:1.4",
+            pod.image,
+            pod.image.trim_end_matches(":latest")
+        ));
+    }
+    if pod
+        .resources
+        .as_ref()
+        .is_none_or(|resources| resources.requests.is_empty())
+    {
+        warnings.push(format!(
+            "{at}.resources: without requests the scheduler reserves nothing, and the pods are the first to be evicted"
+        ));
+    }
+    if object.replicas() == 1 && pod.port.is_some() {
+        warnings
+            .push("spec.replicas: with one pod nothing answers while it is replaced or its node is drained".to_owned());
+    }
+    warnings
+}
+
+/// Whether an image names a version: a digest, or a tag other than `latest`.
+fn is_pinned(image: &str) -> bool {
+    let name = image.rsplit('/').next().unwrap_or(image);
+    image.contains('@') || name.split_once(':').is_some_and(|(_, tag)| tag != "latest")
+}
+
+/// Returns the JSON patch (RFC 6902) that puts an object into its usual form: the label with its name, by which tools
+/// group what belongs together, and a host as DNS writes it. None of it changes what the operator makes of the object.
+/// Applied twice it changes nothing more.
+#[must_use]
+pub fn usual_form(object: &Value) -> Value {
+    let mut patch = Vec::new();
+    let meta = &object["metadata"];
+    // A generated name is not known yet.
+    if let Some(name) = meta["name"].as_str()
+        && meta["labels"].get(label::NAME).is_none()
+    {
+        if meta["labels"].is_null() {
+            patch.push(json!({"op": "add", "path": "/metadata/labels", "value": {label::NAME: name}}));
+        } else {
+            let pointer = format!("/metadata/labels/{}", label::NAME.replace('/', "~1"));
+            patch.push(json!({"op": "add", "path": pointer, "value": name}));
+        }
+    }
+    if let Some(host) = object["spec"]["host"].as_str() {
+        let usual = host.trim().trim_end_matches('.').to_ascii_lowercase();
+        if usual != host {
+            patch.push(json!({"op": "replace", "path": "/spec/host", "value": usual}));
+        }
+    }
+    Value::Array(patch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn app(spec: Value) -> AppDeploy {
+        serde_json::from_value(json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
+            "metadata": {"name": "shop", "namespace": "a"}, "spec": spec}))
+        .unwrap()
+    }
+
+    fn referring(replicas: i32) -> AppDeploy {
+        app(json!({
+            "image": "nginx:1", "port": 80, "replicas": replicas,
+            "env": [
+                {"name": "A", "valueFrom": {"secretKeyRef": {"name": "db", "key": "a"}}},
+                {"name": "B", "valueFrom": {"secretKeyRef": {"name": "db", "key": "b"}}},
+                {"name": "C", "valueFrom": {"configMapKeyRef": {"name": "db", "key": "c"}}},
+            ],
+            "imagePullSecrets": [{"name": "registry"}],
+            "tls": {"secretName": "tls"},
+        }))
+    }
+
+    #[test]
+    fn every_object_that_a_spec_reaches_is_asked_for_once() {
+        let asked: Vec<_> = questions(&referring(1), None)
+            .into_iter()
+            .map(|r| (r.resource, r.name, r.field))
+            .collect();
+        let expected = [
+            ("secrets", "db", "spec.env A"),
+            ("configmaps", "db", "spec.env C"),
+            ("secrets", "registry", "spec.imagePullSecrets"),
+            ("secrets", "tls", "spec.tls.secretName"),
+        ];
+        assert_eq!(asked, expected.map(|(r, n, f)| (r, n.to_owned(), f.to_owned())));
+    }
+
+    #[test]
+    fn who_scales_need_not_see_what_is_scaled() {
+        assert_eq!(questions(&referring(2), Some(&referring(1))), []);
+        let mut other = referring(1);
+        other.spec.pod.command = vec!["env".into()];
+        assert_eq!(questions(&other, Some(&referring(1))).len(), 4);
+    }
+
+    #[test]
+    fn what_might_not_be_meant_is_warned_of() {
+        let fields = |app: &AppDeploy| -> Vec<String> {
+            let warnings = warnings(app);
+            warnings
+                .iter()
+                .map(|w| w.split(':').next().unwrap().to_owned())
+                .collect()
+        };
+        assert_eq!(
+            fields(&app(json!({"image": "localhost:5000/nginx", "port": 80}))),
+            ["spec.image", "spec.resources", "spec.replicas"]
+        );
+        let resources = json!({"requests": {"cpu": "10m"}});
+        let fine = app(json!({"image": "localhost:5000/nginx:1", "port": 80, "replicas": 2, "resources": resources}));
+        assert_eq!(fields(&fine), [""; 0]);
+        for (image, pinned) in [
+            ("nginx:latest", false),
+            ("nginx@sha256:00", true),
+            ("a/b:1", true),
+            ("a:5/b", false),
+        ] {
+            assert_eq!(is_pinned(image), pinned, "{image}");
+        }
+    }
+
+    #[test]
+    fn the_usual_form_is_reached_in_one_go() {
+        let mut object = json!({"metadata": {"name": "shop"}, "spec": {"host": " Shop.Example.COM. "}});
+        let patch = usual_form(&object);
+        assert_eq!(
+            patch,
+            json!([
+                {"op": "add", "path": "/metadata/labels", "value": {"app.kubernetes.io/name": "shop"}},
+                {"op": "replace", "path": "/spec/host", "value": "shop.example.com"},
+            ])
+        );
+        object["metadata"]["labels"] = json!({"app.kubernetes.io/name": "shop"});
+        object["spec"]["host"] = json!("shop.example.com");
+        assert_eq!(usual_form(&object), json!([]));
+        let theirs = json!({"metadata": {"name": "shop", "labels": {"app.kubernetes.io/name": "mine"}}, "spec": {}});
+        assert_eq!(usual_form(&theirs), json!([]));
+    }
+}
