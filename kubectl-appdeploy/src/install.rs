@@ -1,6 +1,7 @@
 //! `kubectl appdeploy install`: applies `config/` and returns when it works.
 
 mod api;
+mod reach;
 mod rollout;
 mod settings;
 
@@ -72,7 +73,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         image: args.image.clone(),
         flags: args.settings.flags(),
     };
-    let objects = manifests::objects(&options)?;
+    let mut objects = manifests::objects(&options)?;
     if args.dry_run == DryRun::Client {
         let done = objects
             .into_iter()
@@ -82,6 +83,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     }
     let cluster = kube.connect().await?;
     let deadline = Deadline::after(args.timeout);
+    reach::open(&cluster, &mut objects).await;
     let before = survey(&cluster, &objects, deadline, ui).await?;
     let mut done = Vec::new();
     // The namespace is the first of them.
@@ -142,7 +144,7 @@ async fn survey(
     let looks = objects.iter().map(|object| async move {
         let kind = Kind::of(object);
         cluster
-            .call(kind.api(&cluster.client).get_opt(&object.name_any()))
+            .call(kind.api_of(&cluster.client, object).get_opt(&object.name_any()))
             .await
     });
     let mut found = Vec::new();
@@ -161,7 +163,7 @@ async fn survey(
             ui.progress(&format!("waiting until the deletion of {title} is done"));
             if wait::gone(
                 cluster,
-                kind.api(&cluster.client),
+                kind.api_of(&cluster.client, object),
                 &name,
                 existing.metadata.uid.as_deref(),
                 deadline,
@@ -214,7 +216,10 @@ async fn apply(args: &Args, cluster: &Cluster, kind: &Kind, object: &DynamicObje
     };
     let name = object.name_any();
     cluster
-        .call(kind.api(&cluster.client).patch(&name, &params, &Patch::Apply(object)))
+        .call(
+            kind.api_of(&cluster.client, object)
+                .patch(&name, &params, &Patch::Apply(object)),
+        )
         .await
         .map_err(|error| error.about(&kind.title(&name)))
 }

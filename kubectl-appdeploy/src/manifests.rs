@@ -1,25 +1,30 @@
 //! What `install` applies: the files of `config/`, built into the plugin, with the options filled in.
 
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject};
-use kube::{Api, Client, ResourceExt as _};
+mod kind;
+
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
 
+pub use kind::Kind;
+
 /// In the order in which each finds what it needs: the namespace first, what runs last.
-const FILES: [&str; 9] = [
+const FILES: [&str; 14] = [
     include_str!("../../config/manager/namespace.yaml"),
+    include_str!("../../config/manager/default_deny.yaml"),
+    include_str!("../../config/manager/network_policy.yaml"),
     include_str!("../../config/crd/appdeploys.yaml"),
     include_str!("../../config/crd/podsets.yaml"),
     include_str!("../../config/rbac/service_account.yaml"),
     include_str!("../../config/rbac/operator_role.yaml"),
     include_str!("../../config/rbac/operator_role_binding.yaml"),
+    include_str!("../../config/rbac/leader_election_role.yaml"),
+    include_str!("../../config/rbac/leader_election_role_binding.yaml"),
     include_str!("../../config/rbac/editor_role.yaml"),
     include_str!("../../config/rbac/viewer_role.yaml"),
+    include_str!("../../config/manager/disruption_budget.yaml"),
     include_str!("../../config/manager/deployment.yaml"),
 ];
 
@@ -62,97 +67,6 @@ fn image() -> String {
         .as_str()
         .unwrap()
         .to_owned()
-}
-
-/// A kind of which an installation has objects.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Kind {
-    /// Where the API server keeps it.
-    pub resource: ApiResource,
-    /// Whether its objects live in a namespace.
-    pub namespaced: bool,
-}
-
-impl Kind {
-    /// Returns the kind of an object of an installation. No discovery is needed: there are six.
-    pub fn of(object: &DynamicObject) -> Self {
-        let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
-        match kind {
-            "Namespace" => Self::namespace(),
-            "CustomResourceDefinition" => Self::crd(),
-            "ServiceAccount" => Self::service_account(),
-            "ClusterRole" => Self::cluster_role(),
-            "ClusterRoleBinding" => Self::cluster_role_binding(),
-            _ => Self::deployment(),
-        }
-    }
-
-    /// Returns the kind of namespaces.
-    pub fn namespace() -> Self {
-        Self {
-            resource: ApiResource::erase::<Namespace>(&()),
-            namespaced: false,
-        }
-    }
-
-    /// Returns the kind of kinds.
-    pub fn crd() -> Self {
-        Self {
-            resource: ApiResource::erase::<CustomResourceDefinition>(&()),
-            namespaced: false,
-        }
-    }
-
-    /// Returns the kind of service accounts.
-    pub fn service_account() -> Self {
-        Self {
-            resource: ApiResource::erase::<ServiceAccount>(&()),
-            namespaced: true,
-        }
-    }
-
-    /// Returns the kind of cluster roles.
-    pub fn cluster_role() -> Self {
-        Self {
-            resource: ApiResource::erase::<ClusterRole>(&()),
-            namespaced: false,
-        }
-    }
-
-    /// Returns the kind of bindings of cluster roles.
-    pub fn cluster_role_binding() -> Self {
-        Self {
-            resource: ApiResource::erase::<ClusterRoleBinding>(&()),
-            namespaced: false,
-        }
-    }
-
-    /// Returns the kind of deployments.
-    pub fn deployment() -> Self {
-        Self {
-            resource: ApiResource::erase::<Deployment>(&()),
-            namespaced: true,
-        }
-    }
-
-    /// Returns the objects of this kind that an installation could have.
-    pub fn api(&self, client: &Client) -> Api<DynamicObject> {
-        if self.namespaced {
-            Api::namespaced_with(client.clone(), crd::OPERATOR_NAMESPACE, &self.resource)
-        } else {
-            Api::all_with(client.clone(), &self.resource)
-        }
-    }
-
-    /// Returns a name as kubectl prints it: `deployment.apps/appdeploy-operator`.
-    pub fn title(&self, name: &str) -> String {
-        let kind = self.resource.kind.to_lowercase();
-        if self.resource.group.is_empty() {
-            format!("{kind}/{name}")
-        } else {
-            format!("{kind}.{}/{name}", self.resource.group)
-        }
-    }
 }
 
 /// Whether an object is part of an installation, by its label.

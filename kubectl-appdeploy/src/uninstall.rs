@@ -148,7 +148,7 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, ui: &mut Ui) -> Res
     }
     for (kind, object) in &plan.steps {
         let (title, name) = (kind.title(&object.name_any()), object.name_any());
-        let api = kind.api(&cluster.client);
+        let api = kind.api_of(&cluster.client, object);
         ask(args, cluster, &api, object).await?;
         if args.wait && args.dry_run.is_real() {
             // Of these there is something to wait for; the others go at once.

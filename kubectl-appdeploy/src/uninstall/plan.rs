@@ -55,10 +55,14 @@ pub fn plan(found: &Found, choice: Choice) -> Plan {
     let mut rights = found.rights.clone();
     // What refers to another before the other.
     rights.sort_by_key(|(kind, _)| {
-        [Kind::cluster_role_binding(), Kind::cluster_role()]
-            .iter()
-            .position(|first| first == kind)
-            .unwrap_or(2)
+        let first = [
+            Kind::cluster_role_binding(),
+            Kind::role_binding(),
+            Kind::cluster_role(),
+            Kind::role(),
+            Kind::service_account(),
+        ];
+        first.iter().position(|first| first == kind).unwrap_or(first.len())
     });
     plan.steps.extend(rights);
     if choice.crds {
@@ -204,10 +208,15 @@ mod tests {
         To be removed, in this order:
           deployment.apps/appdeploy-operator
           clusterrolebinding.rbac.authorization.k8s.io/appdeploy-operator
+          rolebinding.rbac.authorization.k8s.io/appdeploy-leader-election
           clusterrole.rbac.authorization.k8s.io/appdeploy-operator
           clusterrole.rbac.authorization.k8s.io/appdeploy-editor
           clusterrole.rbac.authorization.k8s.io/appdeploy-viewer
+          role.rbac.authorization.k8s.io/appdeploy-leader-election
           serviceaccount/appdeploy-operator
+          networkpolicy.networking.k8s.io/default-deny
+          networkpolicy.networking.k8s.io/appdeploy-operator
+          poddisruptionbudget.policy/appdeploy-operator
           namespace/appdeploy-system
         To stay:
           2 apps in 2 namespaces: a/shop, b/blog  (they serve on; --delete-apps deletes them)
@@ -229,10 +238,15 @@ mod tests {
           1 pod set in 1 namespace: a/workers, with everything that belongs to them
           deployment.apps/appdeploy-operator
           clusterrolebinding.rbac.authorization.k8s.io/appdeploy-operator
+          rolebinding.rbac.authorization.k8s.io/appdeploy-leader-election
           clusterrole.rbac.authorization.k8s.io/appdeploy-operator
           clusterrole.rbac.authorization.k8s.io/appdeploy-editor
           clusterrole.rbac.authorization.k8s.io/appdeploy-viewer
+          role.rbac.authorization.k8s.io/appdeploy-leader-election
           serviceaccount/appdeploy-operator
+          networkpolicy.networking.k8s.io/default-deny
+          networkpolicy.networking.k8s.io/appdeploy-operator
+          poddisruptionbudget.policy/appdeploy-operator
           customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev
           customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev
           namespace/appdeploy-system

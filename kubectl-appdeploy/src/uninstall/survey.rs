@@ -54,12 +54,16 @@ pub async fn look(cluster: &Cluster) -> Result<Found> {
     }
     for kind in [
         Kind::cluster_role_binding(),
+        Kind::role_binding(),
         Kind::cluster_role(),
+        Kind::role(),
         Kind::service_account(),
+        Kind::disruption_budget(),
+        Kind::network_policy(),
     ] {
         found.rights.extend(labelled(cluster, kind).await?);
     }
-    let namespaces = Kind::namespace().api(&cluster.client);
+    let namespaces = Kind::namespace().api(&cluster.client, None);
     found.namespace = cluster.call(namespaces.get_opt(crd::OPERATOR_NAMESPACE)).await?;
     if found.namespace.is_some() {
         strangers(cluster, &mut found).await?;
@@ -78,7 +82,9 @@ async fn all(cluster: &Cluster, kind: crd::Kind) -> Result<Vec<(crd::Kind, Dynam
 
 async fn labelled(cluster: &Cluster, kind: Kind) -> Result<Vec<(Kind, DynamicObject)>> {
     let params = ListParams::default().labels(&format!("{}={}", crd::label::PART_OF, crd::label::PART_OF_VALUE));
-    let list = cluster.call(kind.api(&cluster.client).list(&params)).await?;
+    let list = cluster
+        .call(kind.api(&cluster.client, Some(crd::OPERATOR_NAMESPACE)).list(&params))
+        .await?;
     Ok(list.items.into_iter().map(|object| (kind.clone(), object)).collect())
 }
 

@@ -25,7 +25,7 @@ fn install_and_uninstall_can_be_repeated() {
         let installed = plugin.run("install --wait=false").ok();
         assert_eq!(
             installed.lines().filter(|line| line.ends_with(" created")).count(),
-            if round == 0 { 9 } else { 7 },
+            if round == 0 { 14 } else { 12 },
             "{installed}"
         );
         let again = plugin.run("install --wait=false").ok();

@@ -8,6 +8,7 @@
 
 mod access;
 mod apps;
+mod guards;
 mod lifecycle;
 mod manifests;
 mod plugin;

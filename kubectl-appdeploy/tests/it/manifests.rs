@@ -46,7 +46,7 @@ fn a_dry_run_prints_what_kustomize_builds() {
     for (name, object) in &built {
         assert_eq!(&printed[name], object, "{name}");
     }
-    assert_eq!(built.len(), 9);
+    assert_eq!(built.len(), 14);
 }
 
 #[test]
