@@ -75,7 +75,7 @@ pub fn updated(set: &PodSet, wanted: &Wanted, update: &Update) -> Value {
             "uid": update.pod.uid,
             "annotations": {
                 annotation::TEMPLATE_HASH: wanted.template,
-                annotation::UPDATED_FROM: update.from,
+                annotation::UPDATED_FROM: update.container,
             },
         },
         "spec": {"containers": [{"name": CONTAINER, "image": set.spec.template.image}]},

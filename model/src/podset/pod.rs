@@ -1,7 +1,7 @@
 //! What decides about one pod of a PodSet.
 
 use crd::annotation;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt as _;
 
 use super::Wanted;
@@ -39,11 +39,11 @@ pub struct SetPod {
     pub template: Option<String>,
     /// The hash of what of its template can't be changed in place.
     pub shape: Option<String>,
-    /// The image that its container is to run.
-    pub image: Option<String>,
     /// The container that runs; `None` if there is no container of ours whose image could be changed.
     pub container: Option<String>,
-    /// What ran when its image was changed: what [`Self::runs`] said then.
+    /// Whether that container is known to run the image that the pod asks for.
+    pub runs_its_image: bool,
+    /// The container that ran when its image was changed.
     pub updated_from: Option<String>,
     /// The UID of the pod whose place it shall take.
     pub replaces: Option<String>,
@@ -87,6 +87,7 @@ impl SetPod {
         let containers = || status.iter().flat_map(|s| s.container_statuses.iter().flatten());
         let mut specs = pod.spec.iter().flat_map(|spec| &spec.containers);
         let ours = specs.find(|c| c.name == CONTAINER);
+        let running = containers().find(|c| c.name == CONTAINER);
         let created = pod.creation_timestamp().map_or(0, |time| time.0.as_second());
         Self {
             name: pod.name_any(),
@@ -112,11 +113,11 @@ impl SetPod {
             restarts: containers().map(|c| c.restart_count).sum(),
             template: annotation(annotation::TEMPLATE_HASH),
             shape: annotation(annotation::SHAPE_HASH),
-            image: ours.and_then(|ours| ours.image.clone()),
-            container: ours.map(|_| {
-                let ours = containers().find(|c| c.name == CONTAINER);
-                ours.and_then(|c| c.container_id.clone()).unwrap_or_default()
-            }),
+            container: ours.map(|_| running.and_then(|c| c.container_id.clone()).unwrap_or_default()),
+            runs_its_image: ours
+                .and_then(|ours| ours.image.as_deref())
+                .zip(running)
+                .is_some_and(|(wanted, running)| is_image(wanted, running)),
             updated_from: annotation(annotation::UPDATED_FROM),
             replaces: annotation(annotation::REPLACES),
             released_from: annotation(annotation::RELEASED_FROM),
@@ -151,34 +152,12 @@ impl SetPod {
 
     /// Whether its image was changed and the container of before still runs.
     ///
-    /// A change that was taken back before its node heard of it restarts nothing: then what runs is what is wanted.
+    /// A change that was taken back before its node heard of it restarts nothing, nor does one to an image that
+    /// somebody has put there by hand: then the container of before is the right one.
     #[must_use]
     pub fn is_updating(&self) -> bool {
-        self.template_of_old_container()
-            .is_some_and(|template| self.template.as_deref() != Some(template))
-    }
-
-    /// Says what runs now, for a patch to write down that changes the image: the container and its template.
-    ///
-    /// Where the image is the wanted one already, by somebody's hand, the patch restarts nothing, and there is nothing
-    /// to wait for but what was waited for before.
-    #[must_use]
-    pub fn runs(&self, set: &Wanted) -> String {
-        if self.image.as_deref() == Some(&*set.image) {
-            return self.updated_from.clone().unwrap_or_default();
-        }
-        let template = self.template_of_old_container().or(self.template.as_deref());
-        format!(
-            "{} {}",
-            self.container.as_deref().unwrap_or_default(),
-            template.unwrap_or_default()
-        )
-    }
-
-    /// Returns the template of the container that runs, if that has run since before its image was changed.
-    fn template_of_old_container(&self) -> Option<&str> {
-        let (container, template) = self.updated_from.as_deref()?.split_once(' ')?;
-        (!container.is_empty() && self.container.as_deref() == Some(container)).then_some(template)
+        let from = self.updated_from.as_deref().filter(|from| !from.is_empty());
+        from.is_some() && from == self.container.as_deref() && !self.runs_its_image
     }
 
     /// Returns since when it has been ready, unless it is about to restart.
@@ -212,6 +191,29 @@ impl SetPod {
     }
 }
 
+/// Whether a container runs an image. A runtime reports an image by any of its names, spelled out; so a "no" may be
+/// wrong.
+fn is_image(wanted: &str, running: &ContainerStatus) -> bool {
+    match wanted.split_once('@') {
+        Some((_, digest)) => running.image_id.split_once('@').is_some_and(|(_, id)| id == digest),
+        None => spelled_out(wanted) == spelled_out(&running.image),
+    }
+}
+
+/// Spells out what the name of an image leaves to defaults: `nginx` is `docker.io/library/nginx:latest`.
+fn spelled_out(image: &str) -> String {
+    let has_registry = image
+        .split_once('/')
+        .is_some_and(|(first, _)| first.contains(['.', ':']) || first == "localhost");
+    let registry = match image {
+        _ if has_registry => "",
+        _ if image.contains('/') => "docker.io/",
+        _ => "docker.io/library/",
+    };
+    let has_tag = image.rsplit('/').next().is_some_and(|last| last.contains(':'));
+    format!("{registry}{image}{}", if has_tag { "" } else { ":latest" })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -225,14 +227,14 @@ mod tests {
                 "name": "web-0", "uid": "p1", "creationTimestamp": "2026-01-01T00:00:00Z",
                 "labels": {"appdeploy.dev/podset": "web"},
                 "annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5", "appdeploy.dev/template-hash": "t",
-                    "appdeploy.dev/shape-hash": "s", "appdeploy.dev/updated-from": "containerd://1 t0"},
+                    "appdeploy.dev/shape-hash": "s", "appdeploy.dev/updated-from": "containerd://1"},
                 "ownerReferences": [{"apiVersion": "appdeploy.dev/v1alpha1", "kind": "PodSet", "name": "web",
                     "uid": "u1", "controller": true}],
             },
             "spec": {"nodeName": "n1", "containers": [{"name": "app", "image": "nginx"}]},
             "status": {"phase": "Running",
                 "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:10Z"}],
-                "containerStatuses": [{"name": "app", "image": "nginx", "imageID": "", "ready": true,
+                "containerStatuses": [{"name": "app", "image": "docker.io/library/nginx:latest", "imageID": "", "ready": true,
                     "restartCount": 2, "containerID": "containerd://1"}]},
         }))
         .unwrap();
@@ -255,73 +257,77 @@ mod tests {
                 restarts: 2,
                 template: Some("t".into()),
                 shape: Some("s".into()),
-                image: Some("nginx".into()),
                 container: Some("containerd://1".into()),
-                updated_from: Some("containerd://1 t0".into()),
+                runs_its_image: true,
+                updated_from: Some("containerd://1".into()),
                 ..SetPod::default()
             }
         );
     }
 
-    fn updated(from: &str, container: &str, template: &str) -> SetPod {
-        SetPod {
-            container: Some(container.into()),
-            updated_from: Some(from.into()),
-            template: Some(template.into()),
-            ready_since: Some(0),
-            ..SetPod::default()
-        }
-    }
-
     #[test]
     fn an_update_has_arrived_when_another_container_runs() {
-        let pod = updated("c1 old", "c1", "new");
-        assert!(pod.is_updating());
-        assert!(!pod.is_available(&Wanted::default(), 9));
-        let pod = updated("c1 old", "c2", "new");
-        assert!(!pod.is_updating());
-        assert!(pod.is_available(&Wanted::default(), 9));
-        let waiting = updated(" old", "", "new");
+        let pod = |container: &str| SetPod {
+            container: Some(container.into()),
+            updated_from: Some("c1".into()),
+            ready_since: Some(0),
+            ..SetPod::default()
+        };
+        assert!(pod("c1").is_updating());
+        assert!(!pod("c1").is_available(&Wanted::default(), 9));
+        assert!(!pod("c2").is_updating());
+        assert!(pod("c2").is_available(&Wanted::default(), 9));
+        let waiting = SetPod {
+            container: Some(String::new()),
+            updated_from: Some(String::new()),
+            ..SetPod::default()
+        };
         assert!(
             !waiting.is_updating(),
             "nothing ran before, so what runs next is the new image"
         );
     }
 
-    /// Who sets another image and at once the old one again: the node starts no other container.
+    /// Who sets another image and at once the old one again, or tries an image in one pod by hand before wanting it in
+    /// all: the node starts no other container.
     #[test]
-    fn an_update_that_was_taken_back_is_none() {
-        let set = Wanted::default();
-        let pod = updated("c1 old", "c1", "new");
-        let from = pod.runs(&set);
-        assert_eq!(from, "c1 old", "the container is still the one of the old template");
-        let back = updated(&from, "c1", "old");
-        assert!(!back.is_updating());
-        assert!(back.is_available(&set, 9));
-        assert_eq!(updated("c1 old", "c2", "new").runs(&set), "c2 new");
-    }
-
-    /// Who tries an image in one pod by hand, and then wants it in all: in that pod nothing restarts.
-    #[test]
-    fn an_image_that_is_there_already_is_not_waited_for() {
-        let set = Wanted {
-            image: "nginx:2".into(),
-            ..Wanted::default()
-        };
+    fn a_restart_that_does_not_come_is_not_waited_for() {
         let pod = SetPod {
-            image: Some("nginx:2".into()),
-            container: Some("c2".into()),
-            template: Some("old".into()),
+            container: Some("c1".into()),
+            updated_from: Some("c1".into()),
+            runs_its_image: true,
+            ready_since: Some(0),
             ..SetPod::default()
         };
-        assert!(!updated(&pod.runs(&set), "c2", "new").is_updating());
-        let changed_before = SetPod {
-            updated_from: Some("c2 older".into()),
-            ..pod
-        };
-        assert!(
-            updated(&changed_before.runs(&set), "c2", "new").is_updating(),
-            "that restart is still to come"
-        );
+        assert!(!pod.is_updating());
+        assert!(pod.is_available(&Wanted::default(), 9));
+    }
+
+    #[test]
+    fn an_image_is_known_by_any_spelling() {
+        let digest = "nginx@sha256:1";
+        for (wanted, image, id, is_it) in [
+            ("nginx", "docker.io/library/nginx:latest", "", true),
+            ("nginx:1", "docker.io/library/nginx:1", "", true),
+            ("nginx:1", "docker.io/library/nginx:2", "", false),
+            ("shop/web:1", "docker.io/shop/web:1", "", true),
+            ("localhost:5000/web", "localhost:5000/web:latest", "", true),
+            ("ghcr.io/shop/web:1", "ghcr.io/shop/web:1", "", true),
+            (digest, "sha256:7", "docker.io/library/nginx@sha256:1", true),
+            (
+                digest,
+                "docker.io/library/nginx:1",
+                "docker.io/library/nginx@sha256:2",
+                false,
+            ),
+            ("nginx:1", "", "", false),
+        ] {
+            let running = ContainerStatus {
+                image: image.into(),
+                image_id: id.into(),
+                ..ContainerStatus::default()
+            };
+            assert_eq!(is_image(wanted, &running), is_it, "{wanted} as {image}");
+        }
     }
 }

@@ -145,7 +145,7 @@ mod tests {
             updated_from: Some(updated_from.into()),
             ..SetPod::default()
         };
-        let (serving, restarting) = (ready("web-1", "c0 old"), ready("web-0", "c1 old"));
+        let (serving, restarting) = (ready("web-1", "c0"), ready("web-0", "c1"));
         let mut pods = [&serving, &restarting];
         sort(&mut pods, &Wanted::default(), 0);
         assert_eq!(pods[0], &restarting);

@@ -85,8 +85,8 @@ pub enum Why {
 pub struct Update {
     /// The pod.
     pub pod: PodRef,
-    /// What runs now, to see when something else does.
-    pub from: String,
+    /// The container that runs now, to see when another does.
+    pub container: String,
 }
 
 /// Decides what to do next. The same arguments give the same step; doing it and asking again comes to
@@ -276,9 +276,7 @@ impl<'a> Active<'a> {
         if in_place.is_empty() {
             return deletion(anew, Why::Outdated);
         }
-        Some(Step::Update(
-            in_place.into_iter().map(|pod| Update::of(pod, self.set)).collect(),
-        ))
+        Some(Step::Update(in_place.into_iter().map(Update::of).collect()))
     }
 }
 
@@ -292,10 +290,10 @@ impl PodRef {
 }
 
 impl Update {
-    fn of(pod: &SetPod, set: &Wanted) -> Self {
+    fn of(pod: &SetPod) -> Self {
         Self {
             pod: PodRef::of(pod),
-            from: pod.runs(set),
+            container: pod.container.clone().unwrap_or_default(),
         }
     }
 }

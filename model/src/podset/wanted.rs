@@ -27,8 +27,6 @@ pub struct Wanted {
     pub max_unavailable: usize,
     /// Names of pods to replace. No new pod gets one of them.
     pub replace: BTreeSet<String>,
-    /// The image.
-    pub image: String,
     /// What a pod carries that runs the current template.
     pub template: String,
     /// What a pod carries that can be brought to the current template by a change of its image.
@@ -76,7 +74,6 @@ impl Wanted {
             min_ready: spec.min_ready_seconds.into(),
             max_unavailable,
             replace: spec.replace_pods.iter().cloned().collect(),
-            image: spec.template.image.clone(),
             template: hash(&spec.template, restarted_at),
             shape: hash(&shape, restarted_at),
         })
