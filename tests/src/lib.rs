@@ -4,6 +4,7 @@ pub mod checkout;
 pub mod cluster;
 pub mod guide;
 pub mod page;
+pub mod rights;
 pub mod shell;
 
 pub use checkout::Checkout;

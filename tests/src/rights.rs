@@ -1,0 +1,245 @@
+//! Whether the operator's roles grant what it uses, and nothing else.
+//!
+//! Each cluster of the operator's tests leaves a file that says what the operator asked of it. All of them together are
+//! compared with the rules of `config/rbac`: what is granted has been used, and nothing was denied.
+
+mod roles;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+
+use roles::granted_by;
+
+/// What stands in a file for an empty column.
+const NOTHING: &str = "-";
+
+/// One thing that may be done: a verb of one rule, on one resource of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Right {
+    group: String,
+    resource: String,
+    verb: String,
+    /// The only name, of a rule that has names.
+    name: Option<String>,
+    /// The only namespace, of a Role.
+    namespace: Option<String>,
+}
+
+/// What became of one kind of request.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Asked {
+    denied: bool,
+    group: String,
+    resource: String,
+    verb: String,
+    /// `cluster`, `namespaced`, or the operator's own namespace.
+    scope: String,
+    name: String,
+}
+
+/// The two sides of the comparison.
+#[derive(Debug, Default)]
+pub struct Rights {
+    /// What the roles grant.
+    pub granted: BTreeSet<Right>,
+    /// What the operator asked for.
+    pub asked: BTreeSet<Asked>,
+}
+
+impl Rights {
+    /// Reads the operator's roles below one folder, and what was written of its requests into another.
+    ///
+    /// # Errors
+    /// Says what can't be read, or that there is nothing to compare.
+    pub fn read(roles: &Path, asked: &Path) -> Result<Self> {
+        let mut rights = Self::default();
+        for text in texts(roles, "yaml")? {
+            rights.granted.extend(granted_by(&text)?);
+        }
+        for text in texts(asked, "rights")? {
+            for line in text.lines() {
+                rights.asked.insert(asked_by(line)?);
+            }
+        }
+        ensure!(
+            !rights.granted.is_empty(),
+            "no role of the operator is in {}",
+            roles.display()
+        );
+        ensure!(
+            !rights.asked.is_empty(),
+            "no request of the operator is in {}",
+            asked.display()
+        );
+        Ok(rights)
+    }
+
+    /// Returns a sentence for each right that is not used, and for each request that was denied.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        let is_unused = |right: &&Right| !self.asked.iter().any(|asked| !asked.denied && asked.uses(right));
+        let unused = self.granted.iter().filter(is_unused);
+        let unused = unused.map(|right| format!("granted, and never used: {}", right.text()));
+        let denied = self.asked.iter().filter(|asked| asked.denied);
+        unused
+            .chain(denied.map(|asked| format!("asked for, and denied:   {}", asked.text())))
+            .collect()
+    }
+}
+
+/// Returns the texts of a folder's files that end so.
+fn texts(folder: &Path, end: &str) -> Result<Vec<String>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("failed to read {}", folder.display()))?;
+    let mut texts = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|is| is == end) {
+            texts.push(fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?);
+        }
+    }
+    Ok(texts)
+}
+
+/// Reads a line such as `used apps deployments create namespaced -`.
+fn asked_by(line: &str) -> Result<Asked> {
+    let columns: Vec<&str> = line.split(' ').collect();
+    let [became, group, resource, verb, scope, name] = columns[..] else {
+        anyhow::bail!("a line has six columns, not {}: {line}", columns.len());
+    };
+    let or_empty = |column: &str| if column == NOTHING { "" } else { column }.to_owned();
+    Ok(Asked {
+        denied: became == "denied",
+        group: or_empty(group),
+        resource: or_empty(resource),
+        verb: verb.to_owned(),
+        scope: scope.to_owned(),
+        name: or_empty(name),
+    })
+}
+
+impl Asked {
+    fn uses(&self, right: &Right) -> bool {
+        (&self.group, &self.resource, &self.verb) == (&right.group, &right.resource, &right.verb)
+            && right.name.as_ref().is_none_or(|name| *name == self.name)
+            && right
+                .namespace
+                .as_ref()
+                .is_none_or(|namespace| *namespace == self.scope)
+    }
+
+    fn text(&self) -> String {
+        let place = match self.scope.as_str() {
+            "cluster" => "in the whole cluster".to_owned(),
+            "namespaced" => "in a namespace".to_owned(),
+            own => format!("in {own}"),
+        };
+        format!("{} {place}", what(&self.verb, &self.group, &self.resource, &self.name))
+    }
+}
+
+impl Right {
+    fn text(&self) -> String {
+        let name = self.name.as_deref().unwrap_or_default();
+        let place = self
+            .namespace
+            .as_ref()
+            .map(|namespace| format!(" in {namespace}"))
+            .unwrap_or_default();
+        format!("{}{place}", what(&self.verb, &self.group, &self.resource, name))
+    }
+}
+
+/// Returns a right as `kubectl auth can-i` takes it, with the subresource in its place.
+fn what(verb: &str, group: &str, resource: &str, name: &str) -> String {
+    let (kind, subresource) = resource
+        .split_once('/')
+        .map_or((resource, ""), |(kind, sub)| (kind, sub));
+    let dot = if group.is_empty() { "" } else { "." };
+    let part = |text: &str| {
+        if text.is_empty() {
+            String::new()
+        } else {
+            format!("/{text}")
+        }
+    };
+    format!("{verb} {kind}{dot}{group}{}{}", part(subresource), part(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROLES: &str = r#"
+kind: ClusterRole
+metadata: {name: appdeploy-operator, labels: {app.kubernetes.io/name: appdeploy-operator}}
+rules:
+- {apiGroups: [""], resources: [pods], verbs: [list, create]}
+- {apiGroups: [appdeploy.dev], resources: [podsets/status], verbs: [patch]}
+---
+kind: Role
+metadata: {name: appdeploy-operator, namespace: own, labels: {app.kubernetes.io/name: appdeploy-operator}}
+rules:
+- {apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [turn], verbs: [update]}
+---
+kind: ClusterRole
+metadata: {name: for-people, labels: {}}
+rules:
+- {apiGroups: ["*"], resources: ["*"], verbs: ["*"]}
+"#;
+    const ALL: [&str; 4] = [
+        "used - pods list cluster -",
+        "used - pods create namespaced -",
+        "used appdeploy.dev podsets/status patch namespaced -",
+        "used coordination.k8s.io leases update own turn",
+    ];
+
+    fn faults(lines: &[&str]) -> Vec<String> {
+        let asked = lines.iter().map(|line| asked_by(line).unwrap()).collect();
+        let granted = granted_by(ROLES).unwrap();
+        Rights { granted, asked }.faults()
+    }
+
+    #[test]
+    fn rights_that_are_all_used_are_least() {
+        assert_eq!(faults(&ALL), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_right_that_is_not_used_is_named() {
+        let words = [
+            "list pods",
+            "create pods",
+            "patch podsets.appdeploy.dev/status",
+            "update leases.coordination.k8s.io/turn in own",
+        ];
+        for (missing, words) in words.into_iter().enumerate() {
+            let mut lines = ALL.to_vec();
+            lines.remove(missing);
+            assert_eq!(faults(&lines), [format!("granted, and never used: {words}")]);
+        }
+    }
+
+    #[test]
+    fn another_name_or_namespace_is_no_use_of_a_right() {
+        for other in ["own other", "namespaced -"] {
+            let line = format!("used coordination.k8s.io leases update {other}");
+            assert_eq!(faults(&[ALL[0], ALL[1], ALL[2], &line]).len(), 1, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_was_denied_is_named_and_is_no_use() {
+        let mut lines = ALL.to_vec();
+        lines[1] = "denied - pods create namespaced -";
+        assert_eq!(
+            faults(&lines),
+            [
+                "granted, and never used: create pods",
+                "asked for, and denied:   create pods in a namespace"
+            ]
+        );
+    }
+}
