@@ -11,3 +11,4 @@ mod harness;
 mod deeds;
 mod lacking;
 mod missing;
+mod people;
