@@ -1,0 +1,118 @@
+//! Two states that differ in nothing but names are one: UIDs count from zero again in each, and which of the operators
+//! is the first does not matter. The decision compares UIDs, and does not order by them.
+
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+
+use crate::pods::{Pod, Uid};
+use crate::server::Request;
+use crate::world::World;
+
+/// The name of all pods and containers that nobody knows of any more, but as what went before another.
+const FORGOTTEN: Uid = Uid(u8::MAX);
+
+/// Renames what is in a world.
+pub fn rename(world: &mut World) {
+    let (mut pods, mut containers) = (Names::default(), Names(vec![0]));
+    in_world(world, &mut |name| match name {
+        Name::Pod(uid) => pods.learn(uid.0),
+        Name::Replaced(_) | Name::Past(_) => {}
+        Name::Container(number) => containers.learn(*number),
+    });
+    in_world(world, &mut |name| match name {
+        Name::Pod(uid) | Name::Replaced(uid) => *uid = pods.of(uid.0).map_or(FORGOTTEN, Uid),
+        Name::Container(number) | Name::Past(number) => *number = containers.of(*number).unwrap_or(FORGOTTEN.0),
+    });
+    world.server.next_uid = Uid(pods.count());
+    world.server.next_container = containers.count();
+    for operator in &mut world.operators {
+        operator.flights.sort();
+    }
+    world.ghosts.sort();
+    world.operators.sort_by_cached_key(hash);
+}
+
+/// Old names, by new ones.
+#[derive(Default)]
+struct Names(Vec<u8>);
+
+impl Names {
+    fn of(&self, old: u8) -> Option<u8> {
+        let new = self.0.iter().position(|known| *known == old);
+        new.and_then(|new| u8::try_from(new).ok())
+    }
+
+    fn learn(&mut self, old: u8) {
+        if !self.0.contains(&old) {
+            self.0.push(old);
+        }
+    }
+
+    fn count(&self) -> u8 {
+        u8::try_from(self.0.len()).unwrap_or(u8::MAX)
+    }
+}
+
+/// A name that may be changed.
+enum Name<'a> {
+    /// Of a pod that is, or was, there.
+    Pod(&'a mut Uid),
+    /// Of the pod that one replaces.
+    Replaced(&'a mut Uid),
+    /// Of a container that runs, as far as somebody knows.
+    Container(&'a mut u8),
+    /// Of a container that ran.
+    Past(&'a mut u8),
+}
+
+fn in_world(world: &mut World, visit: &mut impl FnMut(Name<'_>)) {
+    in_pods(&mut world.server.pods, visit);
+    for operator in &mut world.operators {
+        in_pods(&mut operator.watched, visit);
+        for pods in &mut operator.unheard {
+            in_pods(pods, visit);
+        }
+        for own in &mut operator.own {
+            in_pods(std::slice::from_mut(&mut own.pod), visit);
+        }
+    }
+    let flights = world.operators.iter_mut().flat_map(|operator| &mut operator.flights);
+    for flight in flights.chain(&mut world.ghosts) {
+        in_request(&mut flight.request, visit);
+    }
+}
+
+fn in_pods(pods: &mut [Pod], visit: &mut impl FnMut(Name<'_>)) {
+    for pod in pods {
+        visit(Name::Pod(&mut pod.uid));
+        if let Some(uid) = &mut pod.replaces {
+            visit(Name::Replaced(uid));
+        }
+        visit(Name::Container(&mut pod.container));
+        if let Some(container) = &mut pod.updated_from {
+            visit(Name::Past(container));
+        }
+    }
+}
+
+fn in_request(request: &mut Request, visit: &mut impl FnMut(Name<'_>)) {
+    match request {
+        Request::Create { replaces: None, .. } => {}
+        Request::Create {
+            replaces: Some(uid), ..
+        } => visit(Name::Replaced(uid)),
+        Request::Update { uid, container, .. } => {
+            visit(Name::Pod(uid));
+            visit(Name::Past(container));
+        }
+        Request::Delete { uid, .. } | Request::Adopt { uid, .. } | Request::Release { uid, .. } => {
+            visit(Name::Pod(uid));
+        }
+    }
+}
+
+/// Returns the hash of something.
+pub fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,153 @@
+//! What may go wrong, a little at a time, and all that can come of it: each a test, which prints how many states that is.
+
+use std::time::Instant;
+
+use crate::check::{Found, check};
+use crate::is_long;
+use crate::rules::Budget;
+use crate::scenario::Scenario;
+use crate::wish::Wish;
+
+const NONE: Budget = Budget {
+    deletions: 0,
+    failures: 0,
+    relabels: 0,
+    namesakes: 0,
+    orphans: 0,
+    crashes: 0,
+    losses: 0,
+};
+
+fn pods(replicas: usize) -> Wish {
+    Wish::for_pods(replicas)
+}
+
+/// Makes a test of each.
+macro_rules! scenarios {
+    ($tests:ident, $holds:ident: $($name:ident: $scenario:expr;)*) => {
+        $(
+            pub fn $name() -> Scenario {
+                $scenario
+            }
+        )*
+
+        mod $tests {
+            $(
+                #[test]
+                fn $name() {
+                    super::$holds(stringify!($name), super::$name());
+                }
+            )*
+        }
+    };
+}
+
+fn holds(name: &str, scenario: Scenario) {
+    let start = Instant::now();
+    let Found {
+        states,
+        depth,
+        counterexamples,
+    } = check(scenario);
+    println!(
+        "| {name} | {states} states | {depth} deep | {:.1} s |",
+        start.elapsed().as_secs_f32()
+    );
+    let found = counterexamples.first_key_value();
+    assert!(
+        found.is_none(),
+        "{name}: does not hold: {}",
+        found.map_or(String::new(), |(property, story)| format!("{property}\n{story}"))
+    );
+}
+
+/// The larger worlds, where there is time for them.
+fn holds_long(name: &str, scenario: Scenario) {
+    if is_long() {
+        holds(name, scenario);
+    }
+}
+
+// What an operator knows, and what it forgets.
+scenarios! {
+    knowledge, holds:
+
+    stale_cache: Scenario::of(vec![pods(2)]).with_no_pods().step_by_step()
+        .with(Budget { deletions: 1, failures: 1, ..NONE });
+    crash: Scenario::of(vec![pods(2)]).with_no_pods().with(Budget { crashes: 2, deletions: 1, ..NONE });
+    lost_answer: Scenario::of(vec![pods(2)]).with_no_pods().with(Budget { losses: 2, ..NONE });
+    crash_lost_answer_delete: Scenario::of(vec![pods(2)]).with_no_pods()
+        .with(Budget { crashes: 1, losses: 1, deletions: 1, ..NONE });
+    two_operators: Scenario::of(vec![pods(2)]).with_no_pods().operators(2).with(Budget { deletions: 2, ..NONE });
+    two_operators_crash_lost_answer: Scenario::of(vec![pods(2)]).with_no_pods().operators(2)
+        .with(Budget { crashes: 1, losses: 1, ..NONE });
+    two_operators_failure: Scenario::of(vec![pods(2)]).operators(2).with(Budget { failures: 2, ..NONE });
+}
+
+// What a person wants, and wants no more.
+scenarios! {
+    wishes, holds:
+
+    scale_two_operators_crash: Scenario::of(vec![pods(1), pods(2), pods(1)]).operators(2)
+        .with(Budget { crashes: 1, ..NONE });
+    scale_two_operators_lost_answer: Scenario::of(vec![pods(2), pods(1)]).operators(2)
+        .with(Budget { losses: 1, deletions: 1, ..NONE });
+    replace: Scenario::of(vec![pods(2), pods(2).replace(&[0])]).calm();
+    replace_and_a_free_name: Scenario::of(vec![pods(2), pods(2).replace(&[0, 2])]).calm();
+    replace_crash_lost_answer: Scenario::of(vec![pods(2), pods(2).replace(&[0])])
+        .with(Budget { crashes: 1, losses: 1, ..NONE });
+    replace_two_operators_delete: Scenario::of(vec![pods(1), pods(1).replace(&[0])]).operators(2)
+        .with(Budget { deletions: 1, ..NONE });
+    replace_then_scale: Scenario::of(vec![pods(2), pods(2).replace(&[0]), pods(1).replace(&[0])]).operators(2);
+    update_in_place: Scenario::of(vec![pods(2), pods(2).image(1), pods(2)]).calm();
+    update_in_place_two_operators: Scenario::of(vec![pods(1), pods(1).image(1), pods(1)]).operators(2);
+    recreate: Scenario::of(vec![pods(2), pods(2).shape(1)]).calm();
+    recreate_two_operators: Scenario::of(vec![pods(1), pods(1).shape(1)]).operators(2)
+        .with(Budget { crashes: 1, ..NONE });
+    recreate_and_replace: Scenario::of(vec![pods(1), pods(1).shape(1).replace(&[0])]).operators(2);
+    made_anew: Scenario::of(vec![pods(1), pods(1).gone(), pods(1).of_set(1)]).operators(2)
+        .with(Budget { orphans: 1, ..NONE });
+}
+
+// What people do to pods.
+scenarios! {
+    people, holds:
+
+    namesake: Scenario::of(vec![pods(2), pods(1)]).operators(2).with(Budget { deletions: 1, namesakes: 1, ..NONE });
+    namesake_goes: Scenario::of(vec![pods(2)]).with_no_pods().operators(2)
+        .with(Budget { deletions: 1, namesakes: 1, ..NONE });
+    namesake_of_a_successor: Scenario::of(vec![pods(1), pods(1).replace(&[0])])
+        .with(Budget { deletions: 1, namesakes: 1, crashes: 1, ..NONE });
+    relabel: Scenario::of(vec![pods(1)]).step_by_step().with(Budget { relabels: 2, deletions: 1, ..NONE });
+    relabel_two_operators: Scenario::of(vec![pods(1)]).operators(2).with(Budget { relabels: 2, ..NONE });
+    relabel_delete: Scenario::of(vec![pods(1)]).operators(2).with(Budget { relabels: 1, deletions: 1, ..NONE });
+    relabel_scale: Scenario::of(vec![pods(2), pods(1)]).operators(2).with(Budget { relabels: 1, ..NONE });
+    orphan: Scenario::of(vec![pods(1)]).operators(2).with(Budget { orphans: 1, deletions: 1, ..NONE });
+    orphan_failure: Scenario::of(vec![pods(1)]).operators(2).with(Budget { orphans: 1, failures: 1, ..NONE });
+}
+
+scenarios! {
+    long, holds_long:
+
+    stale_cache_two_operators: Scenario::of(vec![pods(2)]).with_no_pods().operators(2).step_by_step()
+        .with(Budget { deletions: 1, ..NONE });
+    two_operators_at_any_time: two_operators().at_any_time();
+    two_operators_crash_lost_answer_at_any_time: two_operators_crash_lost_answer().at_any_time();
+    two_operators_crash_lost_answer_delete: Scenario::of(vec![pods(2)]).with_no_pods().operators(2)
+        .with(Budget { crashes: 1, losses: 1, deletions: 1, ..NONE });
+    scale_at_any_time: scale_two_operators_crash().at_any_time();
+    scale_there_and_back: Scenario::of(vec![pods(2), pods(1), pods(2)]).operators(2)
+        .with(Budget { losses: 1, deletions: 1, ..NONE });
+    replace_at_any_time: replace_two_operators_delete().at_any_time();
+    replace_again: Scenario::of(vec![pods(1), pods(1).replace(&[0]), pods(1).replace(&[1]), pods(1)]).operators(2);
+    replace_crash_lost_answer_two_operators: Scenario::of(vec![pods(1), pods(1).replace(&[0])]).operators(2)
+        .with(Budget { crashes: 1, losses: 1, ..NONE });
+    update_in_place_crash: update_in_place_two_operators().with(Budget { crashes: 1, losses: 1, ..NONE });
+    recreate_two_pods: Scenario::of(vec![pods(2), pods(2).shape(1)]).operators(2)
+        .with(Budget { crashes: 1, ..NONE });
+    namesake_at_any_time: namesake().at_any_time();
+    namesake_of_a_successor_two_operators: namesake_of_a_successor().operators(2);
+    relabel_at_any_time: relabel_two_operators().at_any_time();
+    relabel_and_delete: Scenario::of(vec![pods(1)]).operators(2).with(Budget { relabels: 2, deletions: 1, ..NONE });
+    orphan_at_any_time: orphan().at_any_time();
+}

@@ -1,0 +1,179 @@
+//! From any start to any wish, by one operator.
+
+use model::podset::Phase;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::is_long;
+use crate::pods::{Controller, Name, Pod, Template, Uid};
+use crate::rest::{is_as_wanted, settle};
+use crate::rules::{Budget, Clock, Lag, Rules};
+use crate::server::Server;
+use crate::wish::Wish;
+use crate::world::World;
+
+/// What time it is at the start.
+const NOW: i16 = 100;
+
+fn template() -> impl Strategy<Value = Template> {
+    (0..2_u8, 0..2_u8).prop_map(|(image, shape)| Template { image, shape })
+}
+
+fn wish() -> impl Strategy<Value = Wish> {
+    (
+        0..5_usize,
+        1..4_usize,
+        select(vec![0, 0, 10]),
+        prop::collection::vec(0..6_u8, 0..3),
+        template(),
+    )
+        .prop_map(|(replicas, max_unavailable, min_ready, replace, template)| {
+            let mut wish = Wish::for_pods(replicas).replace(&replace);
+            wish.template = template;
+            wish.wanted.max_unavailable = max_unavailable;
+            wish.wanted.min_ready = min_ready;
+            wish.spelled_out()
+        })
+}
+
+/// Any pod that may be there, but for its name and UID.
+fn pod() -> impl Strategy<Value = Pod> {
+    let identity = (
+        prop_oneof![
+            6 => Just(Controller::Set(0)),
+            1 => Just(Controller::Set(1)),
+            1 => Just(Controller::Nobody),
+            1 => Just(Controller::Other),
+        ],
+        prop::bool::weighted(0.8),
+        prop::bool::weighted(0.2),
+    );
+    let life = (
+        select(vec![
+            Phase::Running,
+            Phase::Running,
+            Phase::Pending,
+            Phase::Unknown,
+            Phase::Finished,
+        ]),
+        select(vec![0, NOW - 4, NOW]),
+        prop::option::of(select(vec![0, NOW - 6, NOW])),
+        -1..2_i8,
+    );
+    let made = (
+        prop::option::weighted(0.9, template()),
+        prop::bool::weighted(0.2),
+        0..2_u8,
+        0..2_u8,
+    );
+    let notes = (
+        prop::bool::weighted(0.2),
+        prop::option::weighted(0.3, (0..6_u8).prop_map(Uid)),
+        prop::option::weighted(0.1, 0..2_u8),
+    );
+    (identity, life, made, notes).prop_map(
+        |(
+            (controller, label, deleting),
+            (phase, created, ready, cost),
+            (made_from, by_hand, image, container),
+            notes,
+        )| {
+            let (is_updated, replaces, released_from) = notes;
+            let runs_now = phase == Phase::Running;
+            let container = if runs_now { container + 1 } else { 0 };
+            // What it says of itself and what it is agree, unless somebody has changed its image by hand. But for who
+            // does that while an update is under way, and takes it back so, nothing is promised.
+            let image_now = made_from
+                .filter(|_| is_updated || !by_hand)
+                .map_or(image, |from| from.image);
+            let is_updated = is_updated && made_from.is_some() && runs_now;
+            Pod {
+                controller,
+                label,
+                deleting,
+                phase,
+                ready_since: ready.filter(|_| runs_now),
+                deletion_cost: cost,
+                image: image_now,
+                runs: if is_updated { image } else { image_now },
+                container,
+                made_from,
+                updated_from: is_updated.then_some(container),
+                replaces,
+                released_from,
+                ..Pod::foreign(Name::Other(0), Uid(0), created)
+            }
+        },
+    )
+}
+
+fn start() -> impl Strategy<Value = World> {
+    let mut names: Vec<Name> = (0..6).map(Name::Slot).collect();
+    names.extend([Name::Other(0), Name::Other(1)]);
+    let names = prop::sample::subsequence(names, 0..7);
+    (names, prop::collection::vec(pod(), 7)).prop_map(|(names, pods)| {
+        let mut server = Server {
+            now: NOW,
+            next_container: 100,
+            ..Server::default()
+        };
+        for (name, pod) in names.into_iter().zip(pods) {
+            let uid = server.fresh_uid();
+            server.insert(Pod { name, uid, ..pod });
+        }
+        World::new(server, 1, Budget::default())
+    })
+}
+
+fn rules(wishes: Vec<Wish>, lag: Lag, is_calm: bool) -> Rules {
+    Rules {
+        wishes,
+        lag,
+        clock: Clock::Runs,
+        is_calm,
+        flaws: Vec::new(),
+    }
+}
+
+/// Chooses as dice do, or always the first where the seed is 0.
+fn dice(seed: u32) -> impl FnMut(usize) -> usize {
+    let mut state = seed;
+    move |sides| {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state as usize % sides.max(1)
+    }
+}
+
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: if is_long() { 100_000 } else { 2000 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// It hears late, its requests take their time, pods become ready and end in any order.
+    #[test]
+    fn any_start_comes_to_any_wish(mut world in start(), wish in wish(), seed in any::<u32>()) {
+        let rules = rules(vec![wish], Lag::Steps, false);
+        let end = settle(&mut world, &rules, dice(seed));
+        prop_assert!(end.is_ok(), "goes on and on: {end:?}");
+        prop_assert_eq!(is_as_wanted(&world.server, world.wish(&rules)), Ok(()), "{:?}\n{:#?}", end, world.server);
+        prop_assert_eq!(world.breach, None, "{:?}", end);
+    }
+
+    /// Knowing everything at once, and with nothing that fails, the operator never has fewer pods available than it
+    /// may, whatever it was given.
+    #[test]
+    fn no_write_causes_an_outage(mut world in start(), wish in wish(), seed in any::<u32>()) {
+        let rules = rules(vec![wish], Lag::Never, true);
+        let end = settle(&mut world, &rules, dice(seed));
+        prop_assert!(end.is_ok(), "goes on and on: {end:?}");
+        prop_assert_eq!(world.breach, None, "{:?}\n{:#?}", end, world.server);
+    }
+}

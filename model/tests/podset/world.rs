@@ -1,0 +1,264 @@
+//! Everything together: the server, one or two operators, and what becomes of it when something happens.
+
+use model::podset::{Seen, Step, Wanted, Why, looks_again_at};
+
+use crate::actions::{Action, News};
+use crate::operator::{Flight, Operator};
+use crate::pods::{Controller, Pod};
+use crate::rules::{Budget, Clock, Lag, Rules};
+use crate::server::{Breach, Request, Server};
+use crate::wish::Wish;
+
+/// A state.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct World {
+    pub server: Server,
+    pub operators: Vec<Operator>,
+    /// Requests that nobody waits for. They may arrive at any time, or never.
+    pub ghosts: Vec<Flight>,
+    pub left: Budget,
+    pub breach: Option<Breach>,
+}
+
+impl World {
+    /// Returns the world at the start: everybody knows everything.
+    pub fn new(server: Server, operators: usize, left: Budget) -> Self {
+        Self {
+            operators: vec![Operator::start(&server); operators],
+            server,
+            ghosts: Vec::new(),
+            left,
+            breach: None,
+        }
+    }
+
+    /// Lets something happen. Returns whether it made a difference.
+    pub fn apply(&mut self, rules: &Rules, action: Action) -> bool {
+        let pods_before = self.server.pods.clone();
+        let happened = match action {
+            Action::HearPods(at) => self.hears(at, News::Pods),
+            Action::HearWish(at) => self.hears(at, News::Wish),
+            Action::Look(at, news) => {
+                let happened = self.hears(at, news);
+                if happened {
+                    self.decides(rules, at);
+                }
+                happened
+            }
+            Action::AskAgain(at) => {
+                let wish = &rules.wishes[usize::from(self.operators[at].wish)];
+                let news = !self.operators[at].has_heard_of_names(&self.server, wish);
+                if news {
+                    self.operators[at].taken.clear();
+                }
+                news
+            }
+            Action::Arrive(at, flight) => {
+                let flight = self.operators[at].flights.remove(flight);
+                self.arrives(rules, flight, Some(at));
+                return true;
+            }
+            Action::ArriveLate(ghost) => {
+                let flight = self.ghosts.remove(ghost);
+                self.arrives(rules, flight, None);
+                return true;
+            }
+            Action::Decide(at) => self.decides(rules, at),
+            Action::Wait(at) => self.waits(rules, at),
+            Action::Lose(at, flight) => {
+                self.left.losses -= 1;
+                let operator = &mut self.operators[at];
+                self.ghosts.push(operator.flights.remove(flight));
+                operator.pace = 1;
+                true
+            }
+            Action::Crash(at) => {
+                self.left.crashes -= 1;
+                self.ghosts.append(&mut self.operators[at].flights);
+                self.operators[at] = Operator::start(&self.server);
+                true
+            }
+            Action::NextWish => {
+                self.server.wish += 1;
+                true
+            }
+            _ => self.happens_to_a_pod(action),
+        };
+        if self.server.pods != pods_before {
+            self.tell_all(rules);
+        }
+        happened
+    }
+
+    /// Returns whether there was all of that to hear.
+    fn hears(&mut self, at: usize, news: News) -> bool {
+        let operator = &mut self.operators[at];
+        let pods = news != News::Wish;
+        let wish = news != News::Pods;
+        if (pods && operator.is_up_to_date(&self.server)) || (wish && operator.wish == self.server.wish) {
+            return false;
+        }
+        if pods {
+            operator.hears(&self.server);
+        }
+        operator.wish += u8::from(wish);
+        true
+    }
+
+    fn happens_to_a_pod(&mut self, action: Action) -> bool {
+        let (server, left) = (&mut self.server, &mut self.left);
+        let now = server.now;
+        match action {
+            Action::Ready(name) => server.becomes_ready(name),
+            Action::Restart(name) => server.restart(name),
+            Action::Finalize(name) => {
+                server.pods.retain(|pod| pod.name != name);
+                true
+            }
+            Action::Collect(name) => server.change(name, |pod| pod.deleting = true),
+            Action::Delete(name) => {
+                left.deletions -= 1;
+                server.change(name, |pod| pod.deleting = true)
+            }
+            Action::Fail(name) => {
+                left.failures -= 1;
+                server.fail(name)
+            }
+            Action::Relabel(name) => {
+                left.relabels -= 1;
+                server.change(name, |pod| pod.label = !pod.label)
+            }
+            Action::Namesake(name) => {
+                left.namesakes -= 1;
+                let uid = server.fresh_uid();
+                server.insert(Pod::foreign(name, uid, now));
+                true
+            }
+            Action::Orphan(name) => {
+                left.orphans -= 1;
+                let pod = Pod {
+                    controller: Controller::Nobody,
+                    label: true,
+                    ..Pod::foreign(name, server.fresh_uid(), now)
+                };
+                server.insert(pod);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn arrives(&mut self, rules: &Rules, flight: Flight, sender: Option<usize>) {
+        let wish = &rules.wishes[usize::from(flight.wish)];
+        let (pods, before) = (self.server.pods.clone(), self.available(rules, wish));
+        let (answer, breach) = self.server.perform(flight.request, wish, &rules.wishes, &rules.flaws);
+        if self.server.pods != pods {
+            self.tell_all(rules);
+        }
+        let after = self.available(rules, wish);
+        let outage =
+            rules.is_calm && after < before && after < least(flight.request, wish, &self.server, self.now(rules));
+        self.breach = self.breach.or(breach).or(outage.then_some(Breach::CausedAnOutage));
+        if let Some(operator) = sender.map(|at| &mut self.operators[at]) {
+            let ahead = match rules.lag {
+                Lag::Never | Lag::Jumps | Lag::Looks => 0,
+                Lag::Steps => u8::try_from(operator.unheard.len()).unwrap_or(u8::MAX),
+            };
+            operator.is_answered(flight, wish, answer, ahead, &rules.flaws);
+        }
+    }
+
+    fn tell_all(&mut self, rules: &Rules) {
+        for operator in &mut self.operators {
+            match rules.lag {
+                Lag::Never => operator.hears(&self.server),
+                Lag::Steps => operator.unheard.push(self.server.pods.clone()),
+                Lag::Jumps | Lag::Looks => {}
+            }
+        }
+    }
+
+    fn decides(&mut self, rules: &Rules, at: usize) -> bool {
+        let step = self.step_of(rules, at);
+        self.operators[at].asks_for(&step);
+        if rules.lag == Lag::Never {
+            for flight in std::mem::take(&mut self.operators[at].flights) {
+                self.arrives(rules, flight, Some(at));
+            }
+        }
+        step != Step::Settled
+    }
+
+    fn waits(&mut self, rules: &Rules, at: usize) -> bool {
+        let operator = &self.operators[at];
+        let pods: Vec<_> = operator.view().iter().map(Pod::seen).collect();
+        let seen = Seen {
+            pods: &pods,
+            taken: &operator.taken,
+            pace: operator.pace.into(),
+            now: self.now(rules),
+        };
+        let wake = looks_again_at(&rules.wishes[usize::from(operator.wish)].wanted, seen);
+        let Some(wake) = wake.filter(|_| self.step_of(rules, at) == Step::Settled) else {
+            return false;
+        };
+        self.server.now = i16::try_from(wake).unwrap_or(i16::MAX);
+        true
+    }
+
+    /// Returns what an operator would do now.
+    pub fn step_of(&self, rules: &Rules, at: usize) -> Step {
+        let operator = &self.operators[at];
+        operator.decides(&rules.wishes[usize::from(operator.wish)], self.now(rules), &rules.flaws)
+    }
+
+    /// Returns the version of the set that is stored.
+    pub fn wish<'a>(&self, rules: &'a Rules) -> &'a Wish {
+        &rules.wishes[usize::from(self.server.wish)]
+    }
+
+    /// Returns the time.
+    pub fn now(&self, rules: &Rules) -> i64 {
+        const LONG: i64 = 1000;
+        match rules.clock {
+            Clock::Stands => LONG,
+            Clock::Runs => self.server.now.into(),
+        }
+    }
+
+    fn available(&self, rules: &Rules, wish: &Wish) -> usize {
+        self.server.available(wish, self.now(rules))
+    }
+}
+
+/// Returns how many pods a write must leave available.
+fn least(request: Request, wish: &Wish, server: &Server, now: i64) -> usize {
+    let Wanted {
+        replicas,
+        replace,
+        max_unavailable,
+        ..
+    } = &wish.wanted;
+    match request {
+        Request::Update { .. } | Request::Delete { why: Why::Outdated, .. } => {
+            replicas.saturating_sub(*max_unavailable)
+        }
+        // The successor is one more than there were before, so the one that goes makes no difference.
+        Request::Delete {
+            why: Why::Replaced,
+            uid,
+            ..
+        } => {
+            let is_heir = |pod: &Pod| pod.replaces == Some(uid) && pod.seen().is_available(&wish.wanted, now);
+            if server.active(wish).any(is_heir) { 0 } else { *replicas }
+        }
+        // Who is one too many is chosen in the order of a ReplicaSet, which knows ready and not available. Only if a
+        // replace moves a pod to the front is it the replace's fault.
+        Request::Delete {
+            why: Why::Surplus,
+            name,
+            ..
+        } if replace.contains(&name.to_string()) => *replicas,
+        _ => 0,
+    }
+}
