@@ -213,7 +213,7 @@ pub(crate) fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
 
 fn operator_log() -> String {
     format!(
-        "kubectl logs -n {} deployment/appdeploy-operator",
+        "kubectl logs -n {} -l app.kubernetes.io/name=appdeploy-operator --prefix --tail=50",
         crd::OPERATOR_NAMESPACE
     )
 }

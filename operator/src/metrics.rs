@@ -11,6 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::dispatch::Verdict;
+use crate::lease;
 use crate::world::{Watched, World};
 
 /// Bounds of the time a reconcile takes, in seconds: from one that finds nothing to do to its deadline.
@@ -98,6 +99,7 @@ pub struct Metrics {
     synced: Family<ResourceLabels, Gauge>,
     failing: Family<ResourceLabels, Gauge>,
     objects: Family<ResourceLabels, Gauge>,
+    leader: Family<QueueLabels, Gauge>,
     memory: Gauge<f64, AtomicU64>,
 }
 
@@ -113,6 +115,7 @@ impl Default for Metrics {
             synced: Family::default(),
             failing: Family::default(),
             objects: Family::default(),
+            leader: Family::default(),
             memory: Gauge::default(),
             registry: Registry::default(),
         };
@@ -157,6 +160,11 @@ impl Default for Metrics {
             metrics.objects.clone(),
         );
         registry.register(
+            "leader_election_master_status",
+            "1 while this operator is the one that writes",
+            metrics.leader.clone(),
+        );
+        registry.register(
             "process_resident_memory_bytes",
             "Resident memory",
             metrics.memory.clone(),
@@ -191,6 +199,12 @@ impl Metrics {
             class,
         };
         self.failures.get_or_create(&labels).inc();
+    }
+
+    /// Takes in whether this operator leads.
+    pub fn leads(&self, is: bool) {
+        let labels = QueueLabels { name: lease::NAME };
+        self.leader.get_or_create(&labels).set(is.into());
     }
 
     /// Returns everything in the `OpenMetrics` text format, with the state of this moment.

@@ -39,11 +39,17 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
     let mut end = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
 
+    let fence = if settings.leader_elect {
+        Fence::closed()
+    } else {
+        Fence::open()
+    };
     let probes = server::listen("--bind", settings.bind).await?;
     let facts = Facts {
         world: world.clone(),
         queues: queues.clone(),
         metrics: metrics.clone(),
+        fence: fence.clone(),
     };
     let mut serving = tokio::spawn(server::serve(probes, facts));
     match server::listen("--debug-bind", settings.debug_bind).await {
@@ -58,11 +64,6 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
         world.clone(),
         queues.clone(),
     ));
-    let fence = if settings.leader_elect {
-        Fence::closed()
-    } else {
-        Fence::open()
-    };
     let election = settings
         .leader_elect
         .then(|| elector(&settings, client.clone(), metrics.clone(), fence.clone()));

@@ -14,6 +14,7 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 
 use crate::controller::Queues;
+use crate::lease::Fence;
 use crate::metrics::Metrics;
 use crate::telemetry::LogLevel;
 use crate::world::{Need, Watched, World};
@@ -30,6 +31,8 @@ pub struct Facts {
     pub queues: Queues,
     /// What was counted.
     pub metrics: Arc<Metrics>,
+    /// Whether this operator writes.
+    pub fence: Fence,
 }
 
 /// Opens the port for probes and scrapes.
@@ -90,6 +93,7 @@ async fn readyz(State(facts): State<Facts>) -> Response {
 
 async fn metrics(State(facts): State<Facts>) -> Response {
     let depths = crd::Kind::ALL.map(|kind| (kind, facts.queues.of(kind).depth()));
+    facts.metrics.leads(facts.fence.is_open());
     let text = facts.metrics.render(&facts.world, depths);
     (
         [(

@@ -76,7 +76,7 @@ fn holder(lease: &Value) -> &str {
 #[test]
 fn one_writes_and_the_other_is_warm() {
     let pair = Pair::new();
-    let (_first, second, lease) = pair.both();
+    let (first, second, lease) = pair.both();
     let mark = pair.space.mark();
     pair.space.settled_app("shop", web());
     assert_eq!(pair.writes("second", mark), 0);
@@ -87,6 +87,13 @@ fn one_writes_and_the_other_is_warm() {
         metrics.contains("appdeploy_cached_objects{resource=\"appdeploys\"} 1"),
         "it has seen the app:\n{metrics}"
     );
+    let leads = |metrics: &str, is: u8| {
+        metrics.contains(&format!(
+            "leader_election_master_status{{name=\"appdeploy-operator\"}} {is}"
+        ))
+    };
+    assert!(leads(&metrics, 0), "{metrics}");
+    assert!(leads(&first.get("/metrics").1, 1));
     assert_eq!(holder(&pair.system.get(LEASE, LEASE_NAME)), holder(&lease));
 }
 

@@ -133,7 +133,7 @@ impl Space {
     pub fn scene(&self) -> String {
         let look = "kubectl get appdeploy,podset,deploy,rs,pod,svc,ing --output wide 2>&1; \
                     kubectl get events --sort-by=.lastTimestamp 2>&1 | tail -n 15; \
-                    kubectl logs --namespace appdeploy-system deployment/appdeploy-operator --tail 15 2>&1 || true";
+                    kubectl logs --namespace appdeploy-system --selector app.kubernetes.io/name=appdeploy-operator --prefix --tail 15 2>&1 || true";
         let seen = self.shell.run(look).unwrap_or_else(|error| format!("{error:#}"));
         format!("this is how {} looked:\n{seen}", self.namespace)
     }
