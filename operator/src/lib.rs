@@ -28,4 +28,5 @@ pub mod settings;
 pub mod telemetry;
 pub mod watch;
 pub mod watches;
+pub mod webhook;
 pub mod world;
