@@ -9,6 +9,9 @@
 //! model checker runs it in two operators at once, with caches that lag, crashes and lost answers: the very
 //! same function (docs/adr/0009).
 
+#[cfg(test)]
+mod fixtures;
+mod image;
 mod object;
 mod pod;
 mod rank;

@@ -1,10 +1,10 @@
 //! What decides about one pod of a PodSet.
 
 use crd::annotation;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::Wanted;
+use super::{Wanted, image};
 use crate::desired::CONTAINER;
 
 /// What people give a pod to say how much its deletion costs, compared to the others. Known from ReplicaSet.
@@ -117,7 +117,7 @@ impl SetPod {
             runs_its_image: ours
                 .and_then(|ours| ours.image.as_deref())
                 .zip(running)
-                .is_some_and(|(wanted, running)| is_image(wanted, running)),
+                .is_some_and(|(wanted, running)| image::is_run_by(wanted, running)),
             updated_from: annotation(annotation::UPDATED_FROM),
             replaces: annotation(annotation::REPLACES),
             released_from: annotation(annotation::RELEASED_FROM),
@@ -189,29 +189,6 @@ impl SetPod {
     pub fn can_be_updated(&self, set: &Wanted) -> bool {
         self.container.is_some() && self.shape.as_deref() == Some(&*set.shape)
     }
-}
-
-/// Whether a container runs an image. A runtime reports an image by any of its names, spelled out; so a "no" may be
-/// wrong.
-fn is_image(wanted: &str, running: &ContainerStatus) -> bool {
-    match wanted.split_once('@') {
-        Some((_, digest)) => running.image_id.split_once('@').is_some_and(|(_, id)| id == digest),
-        None => spelled_out(wanted) == spelled_out(&running.image),
-    }
-}
-
-/// Spells out what the name of an image leaves to defaults: `nginx` is `docker.io/library/nginx:latest`.
-fn spelled_out(image: &str) -> String {
-    let has_registry = image
-        .split_once('/')
-        .is_some_and(|(first, _)| first.contains(['.', ':']) || first == "localhost");
-    let registry = match image {
-        _ if has_registry => "",
-        _ if image.contains('/') => "docker.io/",
-        _ => "docker.io/library/",
-    };
-    let has_tag = image.rsplit('/').next().is_some_and(|last| last.contains(':'));
-    format!("{registry}{image}{}", if has_tag { "" } else { ":latest" })
 }
 
 #[cfg(test)]
@@ -301,33 +278,5 @@ mod tests {
         };
         assert!(!pod.is_updating());
         assert!(pod.is_available(&Wanted::default(), 9));
-    }
-
-    #[test]
-    fn an_image_is_known_by_any_spelling() {
-        let digest = "nginx@sha256:1";
-        for (wanted, image, id, is_it) in [
-            ("nginx", "docker.io/library/nginx:latest", "", true),
-            ("nginx:1", "docker.io/library/nginx:1", "", true),
-            ("nginx:1", "docker.io/library/nginx:2", "", false),
-            ("shop/web:1", "docker.io/shop/web:1", "", true),
-            ("localhost:5000/web", "localhost:5000/web:latest", "", true),
-            ("ghcr.io/shop/web:1", "ghcr.io/shop/web:1", "", true),
-            (digest, "sha256:7", "docker.io/library/nginx@sha256:1", true),
-            (
-                digest,
-                "docker.io/library/nginx:1",
-                "docker.io/library/nginx@sha256:2",
-                false,
-            ),
-            ("nginx:1", "", "", false),
-        ] {
-            let running = ContainerStatus {
-                image: image.into(),
-                image_id: id.into(),
-                ..ContainerStatus::default()
-            };
-            assert_eq!(is_image(wanted, &running), is_it, "{wanted} as {image}");
-        }
     }
 }

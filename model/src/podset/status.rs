@@ -263,3 +263,6 @@ fn diagnose(subject: Subject<'_>, set: &PodSet, outlook: Option<&Outlook<'_>>, h
 fn number(count: Option<usize>) -> i32 {
     count.map_or(0, |count| i32::try_from(count).unwrap_or(i32::MAX))
 }
+
+#[cfg(test)]
+mod tests;

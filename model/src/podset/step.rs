@@ -297,3 +297,6 @@ impl Update {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

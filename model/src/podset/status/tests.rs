@@ -1,0 +1,232 @@
+//! What people read.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::super::fixtures::{
+    NOW, ending, finished, not_ready, outdated, pod, released, successor, web, with_old_image,
+};
+use super::super::{Controller, Taken};
+use super::*;
+
+fn set() -> PodSet {
+    serde_json::from_value(json!({
+        "apiVersion": "appdeploy.dev/v1alpha1", "kind": "PodSet",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "u1", "generation": 3},
+        "spec": {"template": {"image": "nginx:1"}},
+    }))
+    .unwrap()
+}
+
+struct Case {
+    wanted: Wanted,
+    pods: Vec<SetPod>,
+    states: Vec<PodState>,
+    taken: BTreeMap<u16, Taken>,
+}
+
+impl Case {
+    fn of(wanted: Wanted, pods: impl Into<Vec<SetPod>>) -> Self {
+        Self {
+            wanted,
+            pods: pods.into(),
+            states: Vec::new(),
+            taken: BTreeMap::new(),
+        }
+    }
+
+    fn status(&self, set: &PodSet, hindrances: &[Hindrance]) -> PodSetStatus {
+        let seen = Seen {
+            pods: &self.pods,
+            taken: &self.taken,
+            pace: 1,
+            now: NOW,
+        };
+        let known = Knowledge {
+            seen,
+            states: &self.states,
+        };
+        status(
+            set,
+            Some(&self.wanted),
+            known,
+            hindrances,
+            Timestamp::from_second(NOW).unwrap(),
+        )
+    }
+
+    fn says(&self) -> String {
+        said_in(&self.status(&set(), &[]))
+    }
+}
+
+/// Returns the reason and the message of `Ready`, and what to do.
+fn said_in(status: &PodSetStatus) -> String {
+    let ready = status.conditions.iter().find(|c| c.type_ == "Ready").unwrap();
+    let next = status.cause.as_ref().and_then(|cause| cause.next.as_deref());
+    format!(
+        "{}: {}{}",
+        ready.reason,
+        ready.message,
+        next.map(|next| format!("\n  next: {next}")).unwrap_or_default()
+    )
+}
+
+fn replacing(replicas: usize, name: &str) -> Wanted {
+    Wanted {
+        replace: [name.to_owned()].into(),
+        ..web(replicas)
+    }
+}
+
+#[test]
+fn what_it_says_on_the_way() {
+    let patient = Wanted {
+        min_ready: 10,
+        ..web(2)
+    };
+    let just_ready = SetPod {
+        ready_since: Some(NOW),
+        ..pod(1)
+    };
+    let updating = SetPod {
+        updated_from: Some("c1".into()),
+        ..pod(1)
+    };
+    let cases = [
+        Case::of(web(2), []),
+        Case::of(web(2), [pod(0), not_ready(pod(1))]),
+        Case::of(web(2), [pod(0), ending(1)]),
+        Case::of(patient, [pod(0), just_ready]),
+        Case::of(web(2), [pod(0), pod(1)]),
+        Case::of(web(1), [pod(0)]),
+        Case::of(web(0), []),
+        Case::of(web(2), [pod(0), pod(1), pod(2)]),
+        Case::of(web(2), [with_old_image(0), updating]),
+        Case::of(web(2), [outdated(0), pod(1)]),
+        Case::of(replacing(1, "web-0"), [pod(0)]),
+        Case::of(replacing(1, "web-0"), [pod(0), not_ready(successor(1, 0))]),
+        Case::of(web(1), [released(0), pod(1)]),
+    ];
+    let said: Vec<String> = cases.iter().map(Case::says).collect();
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn a_name_that_another_has_is_told_with_what_to_do() {
+    let taken = |owner: Option<&str>| Case {
+        taken: [(
+            1,
+            Taken::Foreign {
+                owner: owner.map(String::from),
+            },
+        )]
+        .into(),
+        ..Case::of(web(2), [pod(0)])
+    };
+    let of_a_job = SetPod {
+        controller: Some(Controller {
+            name: "Job batch".into(),
+            uid: "j1".into(),
+        }),
+        ..pod(1)
+    };
+    let cases = [
+        taken(None),
+        taken(Some("Job batch")),
+        Case::of(web(2), [pod(0), of_a_job]),
+    ];
+    let said: Vec<String> = cases.iter().map(Case::says).collect();
+    insta::assert_snapshot!(said.join("\n"));
+    let seen = Seen {
+        pods: &cases[0].pods,
+        taken: &cases[0].taken,
+        pace: 1,
+        now: NOW,
+    };
+    assert_eq!(conflicts(&web(2), seen).len(), 1);
+    assert_eq!(
+        conflicts(&web(1), seen),
+        [],
+        "a name that is not needed is nobody's concern"
+    );
+}
+
+#[test]
+fn the_numbers_count_what_is_there() {
+    let pods = [
+        pod(10),
+        pod(2),
+        not_ready(pod(3)),
+        with_old_image(0),
+        finished(4),
+        ending(5),
+        released(6),
+    ];
+    let status = Case::of(web(5), pods).status(&set(), &[]);
+    assert_eq!(
+        [
+            status.replicas,
+            status.ready_replicas,
+            status.available_replicas,
+            status.updated_replicas,
+            status.terminating_replicas
+        ],
+        [4, 3, 3, 3, 1].map(Some)
+    );
+    assert_eq!(status.pod_names, ["web-0", "web-2", "web-3", "web-10"]);
+    assert_eq!(status.observed_generation, Some(3));
+    assert_eq!(status.selector.as_deref(), Some("appdeploy.dev/podset=web"));
+}
+
+#[test]
+fn a_pod_that_could_not_be_created_or_deleted_is_a_condition_of_its_own() {
+    let failed = |verb| Hindrance {
+        verb,
+        failure: Failure::NamespaceTerminating,
+    };
+    for (verb, expected) in [
+        (Verb::Create, Some("FailedCreate")),
+        (Verb::Delete, Some("FailedDelete")),
+        (Verb::Other, None),
+    ] {
+        let status = Case::of(web(1), []).status(&set(), &[failed(verb)]);
+        let told = status.conditions.iter().find(|c| c.type_ == condition::REPLICA_FAILURE);
+        assert_eq!(told.map(|c| &*c.reason), expected);
+    }
+}
+
+#[test]
+fn the_words_do_not_change_while_nothing_does() {
+    let case = Case::of(web(2), [pod(0), not_ready(pod(1))]);
+    let mut later = set();
+    later.status = Some(case.status(&set(), &[]));
+    let known = Knowledge {
+        seen: Seen {
+            pods: &case.pods,
+            taken: &case.taken,
+            pace: 9,
+            now: NOW + 60,
+        },
+        states: &[],
+    };
+    let again = status(
+        &later,
+        Some(&case.wanted),
+        known,
+        &[],
+        Timestamp::from_second(NOW + 60).unwrap(),
+    );
+    assert_eq!(Some(again), later.status);
+    assert_eq!(changes_in(&case.wanted, known), None);
+}
+
+#[test]
+fn a_set_that_is_being_deleted_says_only_that() {
+    let mut going = set();
+    going.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    let case = Case::of(web(2), [pod(0)]);
+    let said = said_in(&case.status(&going, &[]));
+    assert_eq!(said, "Deleting: it is being deleted, with its pods");
+}

@@ -1,0 +1,153 @@
+//! Updates and replacements.
+
+use std::collections::BTreeMap;
+
+use super::super::super::fixtures::{NOW, ending, not_ready, outdated, pod, successor, web, with_old_image};
+use super::super::super::{SetPod, Wanted};
+use super::{decide, decide_with};
+
+fn replacing(set: Wanted, slots: &[u16]) -> Wanted {
+    Wanted {
+        replace: slots.iter().map(|slot| format!("web-{slot}")).collect(),
+        ..set
+    }
+}
+
+#[test]
+fn a_change_of_the_image_is_made_in_place_and_of_anything_else_anew() {
+    assert_eq!(decide(&web(1), &[with_old_image(0)]), "update web-0 in c1");
+    assert_eq!(decide(&web(1), &[outdated(0)]), "delete web-0 (Outdated)");
+    let without_our_container = SetPod {
+        container: None,
+        ..with_old_image(0)
+    };
+    assert_eq!(decide(&web(1), &[without_our_container]), "delete web-0 (Outdated)");
+}
+
+#[test]
+fn no_more_pods_are_unavailable_than_may_be() {
+    let old = [with_old_image(0), with_old_image(1), with_old_image(2)];
+    let set = |max_unavailable| Wanted {
+        max_unavailable,
+        ..web(3)
+    };
+    assert_eq!(decide(&set(1), &old), "update web-2 in c1");
+    assert_eq!(decide(&set(2), &old), "update web-2 in c1, web-1 in c1");
+    let one_is_away = [with_old_image(0), with_old_image(1), not_ready(pod(2))];
+    assert_eq!(decide(&set(1), &one_is_away), "settled");
+    assert_eq!(decide(&set(2), &one_is_away), "update web-1 in c1");
+    let one_is_missing = [with_old_image(0), with_old_image(1), ending(2)];
+    assert_eq!(decide(&set(1), &one_is_missing), "settled");
+}
+
+#[test]
+fn pods_that_do_not_serve_are_updated_first_and_cost_nothing() {
+    let pods = [
+        with_old_image(0),
+        not_ready(with_old_image(1)),
+        not_ready(with_old_image(2)),
+    ];
+    assert_eq!(decide(&web(3), &pods), "update web-2 in c1, web-1 in c1");
+    let of_both_kinds = [not_ready(outdated(0)), not_ready(with_old_image(1))];
+    assert_eq!(
+        decide(&web(2), &of_both_kinds),
+        "update web-1 in c1",
+        "what stays goes first"
+    );
+}
+
+#[test]
+fn a_pod_that_still_runs_the_image_of_before_does_not_serve() {
+    let updating = SetPod {
+        updated_from: Some("c1".into()),
+        ..pod(1)
+    };
+    let arrived = SetPod {
+        container: Some("c2".into()),
+        ..updating.clone()
+    };
+    assert_eq!(decide(&web(2), &[with_old_image(0), updating]), "settled");
+    assert_eq!(decide(&web(2), &[with_old_image(0), arrived]), "update web-0 in c1");
+}
+
+#[test]
+fn a_pod_to_replace_goes_when_its_successor_is_available() {
+    let set = replacing(web(2), &[0]);
+    let set = Wanted { min_ready: 10, ..set };
+    let starting = not_ready(successor(2, 0));
+    let just_ready = SetPod {
+        ready_since: Some(NOW - 9),
+        ..starting.clone()
+    };
+    let available = successor(2, 0);
+    for (then, pods, expected) in [
+        ("at first", vec![pod(0), pod(1)], "create 2 for p0"),
+        ("it starts", vec![pod(0), pod(1), starting], "settled"),
+        ("it is ready", vec![pod(0), pod(1), just_ready], "settled"),
+        (
+            "for long enough",
+            vec![pod(0), pod(1), available.clone()],
+            "delete web-0 (Replaced)",
+        ),
+        ("it ends", vec![ending(0), pod(1), available.clone()], "settled"),
+        ("at last", vec![pod(1), available], "settled"),
+    ] {
+        assert_eq!(decide(&set, &pods), expected, "{then}");
+    }
+}
+
+#[test]
+fn pods_are_replaced_one_at_a_time() {
+    let set = replacing(web(2), &[0, 1]);
+    assert_eq!(decide(&set, &[pod(0), pod(1)]), "create 2 for p1");
+    assert_eq!(decide(&set, &[pod(0), pod(1), not_ready(successor(2, 1))]), "settled");
+    assert_eq!(
+        decide(&set, &[pod(0), pod(1), successor(2, 1)]),
+        "delete web-1 (Replaced)"
+    );
+    assert_eq!(decide(&set, &[pod(0), successor(2, 1)]), "create 3 for p0");
+}
+
+#[test]
+fn what_is_missing_is_created_before_a_successor() {
+    let set = replacing(web(3), &[0]);
+    assert_eq!(decide_with(&set, &[pod(0)], &BTreeMap::new(), 1), "create 1");
+    assert_eq!(decide(&set, &[pod(0)]), "create 1, 2, 3 for p0");
+}
+
+#[test]
+fn a_name_to_replace_is_given_to_no_new_pod() {
+    assert_eq!(decide(&replacing(web(2), &[0]), &[]), "create 1, 2");
+    assert_eq!(decide(&replacing(web(1), &[0, 1]), &[pod(0)]), "create 2 for p0");
+}
+
+/// The successor of a pod that is itself to be replaced is none: it would go as soon as it came.
+#[test]
+fn a_successor_that_is_to_be_replaced_is_none() {
+    let set = replacing(web(1), &[0, 1]);
+    assert_eq!(decide(&set, &[pod(0), successor(1, 0)]), "delete web-1 (Surplus)");
+}
+
+#[test]
+fn where_one_is_too_many_a_pod_to_replace_goes_at_once() {
+    let set = replacing(web(1), &[0]);
+    assert_eq!(decide(&set, &[pod(0), pod(1)]), "delete web-0 (Surplus)");
+    assert_eq!(decide(&set, &[pod(0), not_ready(pod(1))]), "delete web-1 (Surplus)");
+    let with_another = [pod(0), successor(1, 0), pod(2)];
+    assert_eq!(decide(&set, &with_another), "delete web-0 (Surplus)");
+    assert_eq!(decide(&replacing(web(0), &[0]), &[pod(0)]), "delete web-0 (Surplus)");
+}
+
+/// Found by random worlds: the pod that had just become ready was kept, and none was available.
+#[test]
+fn an_available_pod_is_not_given_up_for_one_that_has_just_become_ready() {
+    let set = Wanted {
+        min_ready: 10,
+        ..replacing(web(1), &[0])
+    };
+    let just_ready = SetPod {
+        ready_since: Some(NOW),
+        ..pod(1)
+    };
+    assert_eq!(decide(&set, &[pod(0), just_ready]), "delete web-1 (Surplus)");
+}
