@@ -1,6 +1,8 @@
 //! `kubectl appdeploy install`: applies `config/` and returns when it works.
 
 mod api;
+mod former;
+mod namespaces;
 mod reach;
 mod rollout;
 mod settings;
@@ -72,6 +74,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let options = manifests::Options {
         image: args.image.clone(),
         flags: args.settings.flags(),
+        namespaces: args.settings.namespaces(),
     };
     let mut objects = manifests::objects(&options)?;
     if args.dry_run == DryRun::Client {
@@ -84,13 +87,19 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?;
     let deadline = Deadline::after(args.timeout);
     reach::open(&cluster, &mut objects).await;
+    namespaces::exist(&cluster, &options.namespaces).await?;
     let before = survey(&cluster, &objects, deadline, ui).await?;
+    let former = former::rights(&cluster, &objects).await?;
+    if options.namespaces.is_empty() {
+        former::warn_of_more(&before, ui);
+    }
     let mut done = Vec::new();
     // The namespace is the first of them.
     let before_namespace = before.first().and_then(Option::as_ref);
     for (object, before) in objects.iter().zip(&before) {
         let kind = Kind::of(object);
-        let homeless = kind.namespaced && before.is_none() && before_namespace.is_none();
+        let is_at_home = object.metadata.namespace.as_deref() == Some(crd::OPERATOR_NAMESPACE);
+        let homeless = is_at_home && before.is_none() && before_namespace.is_none();
         if args.dry_run == DryRun::Server && homeless {
             // The server refuses an object in a namespace that exists only in a dry run.
             if args.output.is_none() {
@@ -110,8 +119,9 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         };
         if args.output.is_none() {
             ui.print(&format!(
-                "{} {word}{}",
+                "{} {word}{}{}",
                 kind.title(&object.name_any()),
+                manifests::place("in", object),
                 args.dry_run.suffix()
             ))?;
         }
@@ -122,6 +132,13 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     }
     if args.output.is_some() {
         tell(&args, &done, ui)?;
+    }
+    // Last, so that the operator that runs is never without rights.
+    for line in former::remove(&cluster, &former, args.dry_run).await? {
+        match args.output {
+            None => ui.print(&line)?,
+            Some(_) => ui.say(&line),
+        }
     }
     if !args.dry_run.is_real() {
         return Ok(());
@@ -154,7 +171,7 @@ async fn survey(
         if let Some(existing) = &before
             && !manifests::is_ours(existing)
         {
-            return Err(foreign(&kind, &name));
+            return Err(foreign(&kind, object));
         }
         if let Some(existing) = &before
             && existing.metadata.deletion_timestamp.is_some()
@@ -185,13 +202,9 @@ async fn survey(
     Ok(found)
 }
 
-fn foreign(kind: &Kind, name: &str) -> Error {
-    let title = kind.title(name);
-    let scope = if kind.namespaced {
-        format!(" -n {}", crd::OPERATOR_NAMESPACE)
-    } else {
-        String::new()
-    };
+fn foreign(kind: &Kind, object: &DynamicObject) -> Error {
+    let title = kind.title(&object.name_any());
+    let scope = object.namespace().map(|name| format!(" -n {name}")).unwrap_or_default();
     Error::failed(format!(
         "{title} exists and is not part of AppDeploy: nothing was changed"
     ))
@@ -250,8 +263,9 @@ fn tell(args: &Args, done: &[(DynamicObject, &'static str)], ui: &mut Ui) -> Res
             .try_for_each(|(object, _)| ui.print(&Kind::of(object).title(&object.name_any()))),
         None => done.iter().try_for_each(|(object, word)| {
             ui.print(&format!(
-                "{} {word}{}",
+                "{} {word}{}{}",
                 Kind::of(object).title(&object.name_any()),
+                manifests::place("in", object),
                 args.dry_run.suffix()
             ))
         }),

@@ -1,14 +1,18 @@
 //! What `install` applies: the files of `config/`, built into the plugin, with the options filled in.
 
 mod kind;
+mod namespaced;
 
-use kube::ResourceExt as _;
-use kube::api::DynamicObject;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Preconditions, PropagationPolicy};
+use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 
+use crate::connection::Cluster;
 use crate::error::{Error, Result};
+use crate::operator;
+use crate::output::DryRun;
 
-pub use kind::Kind;
+pub use kind::{Kind, place};
 
 /// In the order in which each finds what it needs: the namespace first, what runs last.
 const FILES: [&str; 14] = [
@@ -35,28 +39,44 @@ pub struct Options {
     pub image: Option<String>,
     /// The operator's flags.
     pub flags: Vec<String>,
+    /// The namespaces in which it may do something; none means all.
+    pub namespaces: Vec<String>,
 }
+
+/// The label that tells the operator's own objects from those for people.
+pub const NAME_LABEL: &str = "app.kubernetes.io/name";
 
 /// Returns what an installation consists of.
 pub fn objects(options: &Options) -> Result<Vec<DynamicObject>> {
-    FILES.iter().map(|text| object(text, options)).collect()
-}
-
-fn object(text: &str, options: &Options) -> Result<DynamicObject> {
     let broken =
         |source: &dyn std::fmt::Display| Error::failed(format!("a built-in manifest cannot be read: {source}"));
-    // The text is our own: what a person hands in goes through `yaml`.
-    let mut value: Value = serde_yaml::from_str(text).map_err(|source| broken(&source))?;
-    if value["kind"] == "Deployment" {
-        let container = &mut value["spec"]["template"]["spec"]["containers"][0];
-        if let Some(image) = &options.image {
-            container["image"] = image.clone().into();
-        }
-        if !options.flags.is_empty() {
-            container["args"] = options.flags.clone().into();
+    let mut objects = Vec::new();
+    for text in FILES {
+        // The text is our own: what a person hands in goes through `yaml`.
+        let manifest = serde_yaml::from_str(text).map_err(|source| broken(&source))?;
+        let manifests = match &options.namespaces[..] {
+            [] => vec![manifest],
+            namespaces => namespaced::in_each(manifest, namespaces),
+        };
+        for mut manifest in manifests {
+            fill_in(&mut manifest, options);
+            objects.push(serde_json::from_value(manifest).map_err(|source| broken(&source))?);
         }
     }
-    serde_json::from_value(value).map_err(|source| broken(&source))
+    Ok(objects)
+}
+
+fn fill_in(manifest: &mut Value, options: &Options) {
+    if manifest["kind"] != "Deployment" {
+        return;
+    }
+    let container = &mut manifest["spec"]["template"]["spec"]["containers"][0];
+    if let Some(image) = &options.image {
+        container["image"] = image.clone().into();
+    }
+    if !options.flags.is_empty() {
+        container["args"] = options.flags.clone().into();
+    }
 }
 
 /// Returns the image that this release installs.
@@ -75,6 +95,44 @@ pub fn is_ours(object: &DynamicObject) -> bool {
         .labels()
         .get(crd::label::PART_OF)
         .is_some_and(|value| value == crd::label::PART_OF_VALUE)
+}
+
+/// Returns the objects of a kind that carry our label. Roles and their bindings may be in any namespace, and there they
+/// have to be the operator's; everything else is in its own.
+pub async fn labelled(cluster: &Cluster, kind: Kind) -> Result<Vec<(Kind, DynamicObject)>> {
+    let ours = format!("{}={}", crd::label::PART_OF, crd::label::PART_OF_VALUE);
+    let (namespace, selector) = if [Kind::role(), Kind::role_binding()].contains(&kind) {
+        (None, format!("{ours},{NAME_LABEL}={}", operator::NAME))
+    } else {
+        (Some(crd::OPERATOR_NAMESPACE), ours)
+    };
+    let api = kind.api(&cluster.client, namespace);
+    let list = cluster.call(api.list(&ListParams::default().labels(&selector))).await?;
+    Ok(list.items.into_iter().map(|object| (kind.clone(), object)).collect())
+}
+
+/// Asks for the deletion of this very object. One that is gone already is no error.
+pub async fn delete(
+    cluster: &Cluster,
+    api: &Api<DynamicObject>,
+    object: &DynamicObject,
+    policy: PropagationPolicy,
+    dry_run: DryRun,
+) -> Result<()> {
+    let params = DeleteParams {
+        dry_run: dry_run == DryRun::Server,
+        propagation_policy: Some(policy),
+        preconditions: Some(Preconditions {
+            uid: object.uid(),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
+    match cluster.attempt(api.delete(&object.name_any(), &params)).await? {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        Err(source) => Err(cluster.explain(source)),
+        Ok(_) => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -101,6 +159,7 @@ mod tests {
         let options = Options {
             image: Some("localhost:5000/op:dev".to_owned()),
             flags: vec!["--concurrency=8".to_owned()],
+            ..Options::default()
         };
         let deployment = objects(&options).unwrap().pop().unwrap();
         let container = &deployment.data["spec"]["template"]["spec"]["containers"][0];

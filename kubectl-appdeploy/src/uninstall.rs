@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use dialoguer::Confirm;
 use dialoguer::console::Term;
-use kube::api::{DeleteParams, DynamicObject, Preconditions, PropagationPolicy};
-use kube::{Api, ResourceExt as _};
+use kube::ResourceExt as _;
+use kube::api::{DynamicObject, PropagationPolicy};
 
 use crate::connection::{Cluster, KubeArgs};
 use crate::delete;
 use crate::error::{Error, Kind as ErrorKind, Result};
-use crate::manifests::Kind;
+use crate::manifests::{self, Kind};
 use crate::output::DryRun;
 use crate::ui::Ui;
 use crate::wait::{self, Deadline};
@@ -132,7 +132,7 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, ui: &mut Ui) -> Res
     // The operator is still there: whatever guards an object can do its work.
     for (kind, object) in &plan.workloads {
         let api = workload::api(&cluster.client, *kind, object.metadata.namespace.as_deref());
-        ask(args, cluster, &api, object).await?;
+        manifests::delete(cluster, &api, object, PropagationPolicy::Foreground, args.dry_run).await?;
     }
     for (kind, object) in &plan.workloads {
         let title = workload::title(*kind, &object.name_any());
@@ -149,7 +149,7 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, ui: &mut Ui) -> Res
     for (kind, object) in &plan.steps {
         let (title, name) = (kind.title(&object.name_any()), object.name_any());
         let api = kind.api_of(&cluster.client, object);
-        ask(args, cluster, &api, object).await?;
+        manifests::delete(cluster, &api, object, PropagationPolicy::Foreground, args.dry_run).await?;
         if args.wait && args.dry_run.is_real() {
             // Of these there is something to wait for; the others go at once.
             if [Kind::deployment(), Kind::crd(), Kind::namespace()].contains(kind) {
@@ -160,26 +160,9 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, ui: &mut Ui) -> Res
                 return Err(held(kind, &last, deadline));
             }
         }
-        ui.print(&format!("{title} deleted{suffix}"))?;
+        ui.print(&format!("{title} deleted{}{suffix}", manifests::place("from", object)))?;
     }
     Ok(())
-}
-
-async fn ask(args: &Args, cluster: &Cluster, api: &Api<DynamicObject>, object: &DynamicObject) -> Result<()> {
-    let params = DeleteParams {
-        dry_run: args.dry_run == DryRun::Server,
-        propagation_policy: Some(PropagationPolicy::Foreground),
-        preconditions: Some(Preconditions {
-            uid: object.uid(),
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
-    };
-    match cluster.attempt(api.delete(&object.name_any(), &params)).await? {
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        Err(source) => Err(cluster.explain(source)),
-        Ok(_) => Ok(()),
-    }
 }
 
 /// Returns what keeps an object from going, in the cluster's own words.

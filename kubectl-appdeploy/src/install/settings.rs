@@ -10,7 +10,7 @@ use crate::duration;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Operator settings")]
 pub struct Settings {
-    /// Namespaces whose apps and pod sets it takes care of; default: all
+    /// Namespaces whose apps and pod sets it takes care of, and has rights in; default: all
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     watch_namespace: Vec<String>,
     /// How many apps it works on at once, and how many pod sets beside them
@@ -45,11 +45,21 @@ enum LogFormat {
 }
 
 impl Settings {
+    /// Returns the namespaces to look after, each once; none means all.
+    pub fn namespaces(&self) -> Vec<String> {
+        let named = self.watch_namespace.iter().map(|name| name.trim().to_owned());
+        let mut namespaces: Vec<String> = named.filter(|name| !name.is_empty()).collect();
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        namespaces
+    }
+
     /// Returns the flags for the operator.
     pub fn flags(&self) -> Vec<String> {
         let word = |value: Option<&dyn std::fmt::Display>, flag: &str| value.map(|value| format!("--{flag}={value}"));
         let named = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
-        let namespaces = (!self.watch_namespace.is_empty()).then(|| self.watch_namespace.join(","));
+        let namespaces = self.namespaces();
+        let namespaces = (!namespaces.is_empty()).then(|| namespaces.join(","));
         let resync = self.resync_period.map(duration::text);
         let address = named(self.ingress_address.and_then(|value| value.to_possible_value()));
         let format = named(self.log_format.and_then(|value| value.to_possible_value()));
@@ -75,7 +85,7 @@ mod tests {
     fn only_what_was_given_is_passed_on() {
         assert_eq!(Settings::default().flags(), Vec::<String>::new());
         let settings = Settings {
-            watch_namespace: vec!["a".to_owned(), "b".to_owned()],
+            watch_namespace: ["b", " a", "", "b"].map(ToOwned::to_owned).into(),
             resync_period: Some(Duration::from_secs(5400)),
             ingress_address: Some(IngressAddress::Ignore),
             ..Settings::default()

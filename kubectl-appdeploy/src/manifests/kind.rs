@@ -7,7 +7,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject};
-use kube::{Api, Client, Resource};
+use kube::{Api, Client, Resource, ResourceExt as _};
 
 /// A kind of which an installation has objects.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,4 +123,12 @@ impl Kind {
             format!("{kind}.{}/{name}", self.resource.group)
         }
     }
+}
+
+/// Returns where an object is, for a sentence about it, with a word before it. Nothing for the operator's own namespace.
+pub fn place(word: &str, object: &DynamicObject) -> String {
+    let namespace = object.namespace().filter(|name| name != crd::OPERATOR_NAMESPACE);
+    namespace
+        .map(|name| format!(" {word} {name} namespace"))
+        .unwrap_or_default()
 }

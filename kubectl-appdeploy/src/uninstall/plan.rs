@@ -7,7 +7,7 @@ use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 
 use super::survey::Found;
-use crate::manifests::Kind;
+use crate::manifests::{Kind, place};
 use crate::output::some;
 use crate::{words, workload};
 
@@ -122,7 +122,7 @@ impl Plan {
             );
         }
         for (kind, object) in &self.steps {
-            let _ = writeln!(text, "  {}", kind.title(&object.name_any()));
+            let _ = writeln!(text, "  {}{}", kind.title(&object.name_any()), place("in", object));
         }
         if !self.stays.is_empty() {
             text.push_str("To stay:\n");

@@ -17,7 +17,7 @@ use kube::{Api, ResourceExt as _};
 
 use crate::connection::Cluster;
 use crate::error::{Error, Result, is_missing_api};
-use crate::manifests::Kind;
+use crate::manifests::{Kind, labelled};
 use crate::{operator, workload};
 
 /// What was found.
@@ -78,14 +78,6 @@ async fn all(cluster: &Cluster, kind: crd::Kind) -> Result<Vec<(crd::Kind, Dynam
         Err(kube::Error::Api(status)) if is_missing_api(&status) => Ok(Vec::new()),
         Err(source) => Err(cluster.explain(source)),
     }
-}
-
-async fn labelled(cluster: &Cluster, kind: Kind) -> Result<Vec<(Kind, DynamicObject)>> {
-    let params = ListParams::default().labels(&format!("{}={}", crd::label::PART_OF, crd::label::PART_OF_VALUE));
-    let list = cluster
-        .call(kind.api(&cluster.client, Some(crd::OPERATOR_NAMESPACE)).list(&params))
-        .await?;
-    Ok(list.items.into_iter().map(|object| (kind.clone(), object)).collect())
 }
 
 /// Looks for what would be lost with the namespace.

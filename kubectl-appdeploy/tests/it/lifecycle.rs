@@ -165,6 +165,9 @@ fn what_belongs_to_others_is_left_alone() {
 fn settings_reach_the_operator() {
     let cluster = ControlPlane::start().unwrap();
     let plugin = Plugin::admin(&cluster);
+    for namespace in ["a", "b"] {
+        cluster.kubectl(&["create", "namespace", namespace]).unwrap();
+    }
     plugin
         .run("install --wait=false --image=localhost:5000/op:v9.9.9 --watch-namespace=a,b --concurrency=8")
         .ok();

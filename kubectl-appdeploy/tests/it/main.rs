@@ -11,6 +11,7 @@ mod apps;
 mod guards;
 mod lifecycle;
 mod manifests;
+mod namespaced;
 mod plugin;
 mod podsets;
 mod replacing;

@@ -1,0 +1,64 @@
+//! What a former installation granted the operator and this one does not: in the whole cluster before and in some
+//! namespaces now, the other way round, or in other ones.
+
+use kube::ResourceExt as _;
+use kube::api::{DynamicObject, PropagationPolicy};
+
+use crate::connection::Cluster;
+use crate::error::Result;
+use crate::manifests::{self, Kind};
+use crate::operator;
+use crate::output::DryRun;
+use crate::ui::Ui;
+
+/// Looks for rights of the operator that are not among the objects of this installation, by their labels.
+pub async fn rights(cluster: &Cluster, wanted: &[DynamicObject]) -> Result<Vec<(Kind, DynamicObject)>> {
+    let mut found = Vec::new();
+    // Bindings first: without its role one is of no use.
+    for kind in [
+        Kind::cluster_role_binding(),
+        Kind::role_binding(),
+        Kind::cluster_role(),
+        Kind::role(),
+    ] {
+        found.extend(manifests::labelled(cluster, kind).await?);
+    }
+    found.retain(|(kind, object)| {
+        let is_operators = object.labels().get(manifests::NAME_LABEL).map(String::as_str) == Some(operator::NAME);
+        is_operators && !wanted.iter().any(|other| is_same(kind, object, other))
+    });
+    Ok(found)
+}
+
+fn is_same(kind: &Kind, found: &DynamicObject, wanted: &DynamicObject) -> bool {
+    (kind, found.name_any(), found.namespace()) == (&Kind::of(wanted), wanted.name_any(), wanted.namespace())
+}
+
+/// Warns that an operator that looked after some namespaces is now to look after all.
+pub fn warn_of_more(before: &[Option<DynamicObject>], ui: &mut Ui) {
+    let deployments = before
+        .iter()
+        .flatten()
+        .filter(|object| Kind::of(object) == Kind::deployment());
+    for deployment in deployments.filter_map(|object| object.clone().try_parse().ok()) {
+        let watched = operator::watched(&deployment).join(",");
+        if !watched.is_empty() {
+            ui.warn(&format!(
+                "the operator looked after {watched} alone, and now looks after all namespaces; \
+                 --watch-namespace={watched} keeps it to them"
+            ));
+        }
+    }
+}
+
+/// Removes them, and returns a line about each.
+pub async fn remove(cluster: &Cluster, rights: &[(Kind, DynamicObject)], dry_run: DryRun) -> Result<Vec<String>> {
+    let mut lines = Vec::new();
+    for (kind, object) in rights {
+        let api = kind.api_of(&cluster.client, object);
+        manifests::delete(cluster, &api, object, PropagationPolicy::Background, dry_run).await?;
+        let (title, place) = (kind.title(&object.name_any()), manifests::place("from", object));
+        lines.push(format!("{title} deleted{place}{}", dry_run.suffix()));
+    }
+    Ok(lines)
+}
