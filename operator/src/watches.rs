@@ -4,13 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::networking::v1::IngressClass;
+use kube::api::PostParams;
 use kube::core::{DeserializeGuard, DynamicObject};
 use kube::discovery::ApiResource;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use model::ChildKind;
+use tokio::time::sleep;
+use tracing::info;
 
 use crate::controller::Queues;
 use crate::key::Key;
@@ -34,6 +38,7 @@ pub async fn watch_all(settings: Settings, client: Client, world: Arc<World>, qu
             watched.health.expect(scopes.len());
         }
     }
+    let is_everywhere = scopes == [None];
     let watches = Watches {
         client,
         world,
@@ -42,7 +47,7 @@ pub async fn watch_all(settings: Settings, client: Client, world: Arc<World>, qu
     };
     tokio::join!(
         join_all(scopes.into_iter().map(|scope| watches.watch_scope(scope))),
-        watches.watch_classes()
+        watches.watch_classes(is_everywhere)
     );
 }
 
@@ -136,8 +141,19 @@ impl Watches {
         self.wake(crd::Kind::AppDeploy, apps, urgency);
     }
 
-    /// A class concerns every application, none in particular.
-    async fn watch_classes(&self) {
+    /// A class concerns every application, none in particular. Whoever looks after some namespaces often has no right to
+    /// what lives in none, and then does not ask for it in vain.
+    async fn watch_classes(&self, is_everywhere: bool) {
+        while !is_everywhere && !self.may_watch_classes().await {
+            info!(
+                "has no right to list ingressclasses, and does without: whether somebody serves an Ingress is not told"
+            );
+            self.world
+                .ingress_classes
+                .health
+                .give_up("no right to list ingressclasses");
+            sleep(self.resync).await;
+        }
         let wake = |classes: Vec<Key>, _: Urgency| {
             if !classes.is_empty() {
                 self.wake(crd::Kind::AppDeploy, self.world.apps.cache.keys(), Urgency::Sweep);
@@ -155,6 +171,20 @@ impl Watches {
             on_vanish: None,
         };
         watch.run().await;
+    }
+
+    /// Asks the API server about our own rights, which everybody may. If it does not say, trying will.
+    async fn may_watch_classes(&self) -> bool {
+        let mut review = SelfSubjectAccessReview::default();
+        review.spec.resource_attributes = Some(ResourceAttributes {
+            group: Some("networking.k8s.io".into()),
+            resource: Some("ingressclasses".into()),
+            verb: Some("list".into()),
+            ..ResourceAttributes::default()
+        });
+        let api = Api::<SelfSubjectAccessReview>::all(self.client.clone());
+        let answer = api.create(&PostParams::default(), &review).await;
+        answer.map_or(true, |review| review.status.is_none_or(|status| status.allowed))
     }
 
     fn wake(&self, kind: crd::Kind, owners: Vec<Key>, urgency: Urgency) {

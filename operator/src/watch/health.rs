@@ -114,6 +114,11 @@ impl Health {
         let _ = changes.wait_for(|condition| condition.pending == 0).await;
     }
 
+    /// Says that nobody watches, because nobody may.
+    pub fn give_up(&self, why: &str) {
+        self.failed(why.to_owned(), Obstacle::Denied);
+    }
+
     pub(super) fn listed(&self, first: bool) {
         self.0.send_modify(|condition| {
             condition.pending = condition.pending.saturating_sub(usize::from(first));

@@ -11,4 +11,5 @@ mod harness;
 mod deeds;
 mod lacking;
 mod missing;
+mod namespaced;
 mod people;

@@ -1,0 +1,119 @@
+//! The operator with rights in some namespaces, as `kubectl appdeploy install --watch-namespace` gives them.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use kube::api::Patch;
+use serde_json::{Value, json};
+use testcluster::ControlPlane;
+
+use crate::harness::{
+    APP, CLASS, Cluster, DEPLOYMENT, Namespace, OPERATOR, QUIET, condition, eventually, ready, text, web,
+};
+
+/// Installs for these namespaces with the plugin that was built beside the operator.
+fn install(cluster: &Cluster, namespaces: &str) {
+    let plugin = Path::new(env!("CARGO_BIN_EXE_appdeploy-operator")).with_file_name("kubectl-appdeploy");
+    assert!(plugin.exists(), "`make build` builds {}", plugin.display());
+    let mut command = Command::new(plugin);
+    command.args(["install", "--wait=false", "--watch-namespace", namespaces]);
+    command.env("KUBECONFIG", cluster.control_plane.kubeconfig());
+    let installed = command.output().unwrap();
+    assert!(installed.status.success(), "{installed:?}");
+}
+
+#[test]
+fn an_operator_of_some_namespaces_asks_for_nothing_it_may_not_have() {
+    let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
+    let [shop, blog] = ["shop", "blog"].map(|name| cluster.namespace(name));
+    // The harness has granted everything.
+    install(&cluster, "shop,blog");
+    eventually("nothing is granted in the whole cluster", || {
+        let asked = ["auth", "can-i", "list", "deployments.apps", "-A", "--as", OPERATOR];
+        let granted = [
+            "auth",
+            "can-i",
+            "list",
+            "deployments.apps",
+            "-n",
+            "blog",
+            "--as",
+            OPERATOR,
+        ];
+        let control_plane = &cluster.control_plane;
+        control_plane.kubectl(&asked).is_err() && control_plane.kubectl(&granted).is_ok()
+    });
+    let flags = [
+        "--watch-namespace",
+        "shop,blog",
+        "--leader-elect",
+        "--resync-period",
+        "5s",
+    ];
+    let operator = cluster.operator(&flags);
+    for space in [&shop, &blog] {
+        works(space);
+    }
+    // A class that is named and not there would be told by an operator that sees the classes.
+    let mut spec = web();
+    spec["ingressClassName"] = json!("lane");
+    shop.settled_app("classy", spec);
+    shop.pods_become_ready("classy");
+    let app = shop.until(APP, "classy", "it is ready", |app| ready(app).0 == "True");
+    let exposed = condition(&app, "Exposed").unwrap();
+    assert_eq!(
+        (text(exposed, "/status"), text(exposed, "/reason")),
+        ("False", "NoIngressClass")
+    );
+    assert_eq!(text(exposed, "/message"), "the operator may not read IngressClasses");
+    assert_eq!(operator.get("/readyz"), (200, "ok\n".to_owned()));
+
+    std::thread::sleep(QUIET);
+    let asked = cluster.control_plane.audit().all().unwrap().by_user(OPERATOR);
+    let denied = asked.clone().that(|request| request.code == 403);
+    assert_eq!(denied.count(), 0, "{:?}", denied.tally());
+    assert_eq!(asked.on("ingressclasses").count(), 0);
+
+    // Who wants more grants it; there is nothing to restart.
+    let role = [
+        "create",
+        "clusterrole",
+        "classes",
+        "--verb=list,watch",
+        "--resource=ingressclasses.networking.k8s.io",
+    ];
+    cluster.control_plane.kubectl(&role).unwrap();
+    let user = format!("--user={OPERATOR}");
+    let binding = [
+        "create",
+        "clusterrolebinding",
+        "classes",
+        "--clusterrole=classes",
+        &user,
+    ];
+    cluster.control_plane.kubectl(&binding).unwrap();
+    shop.until(APP, "classy", "the class is missed", |app| {
+        ready(app) == ("False", "NoIngressClass")
+    });
+    shop.create(
+        CLASS,
+        json!({"metadata": {"name": "lane"}, "spec": {"controller": "example.com/lane"}}),
+    );
+    shop.until(APP, "classy", "the class is seen", |app| {
+        ready(app) == ("False", "AddressPending")
+    });
+}
+
+/// Each kind is made, healed and told of.
+fn works(space: &Namespace) {
+    space.settled_app("web", web());
+    let before = space.get(DEPLOYMENT, "web");
+    space.delete(DEPLOYMENT, "web");
+    space.until_back(DEPLOYMENT, &before);
+    space.podset_of("set", json!({"replicas": 2}), &["set-0", "set-1"]);
+    let image = Patch::Merge(json!({"spec": {"template": {"image": "nginx:2"}, "replicas": 1}}));
+    let updated: Value = space.patch(crate::harness::PODSET, "set", image);
+    assert_eq!(text(&updated, "/spec/template/image"), "nginx:2");
+    space.until_pods("set", &["set-0"]);
+}
