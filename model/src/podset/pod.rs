@@ -211,8 +211,8 @@ mod tests {
             "spec": {"nodeName": "n1", "containers": [{"name": "app", "image": "nginx"}]},
             "status": {"phase": "Running",
                 "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:10Z"}],
-                "containerStatuses": [{"name": "app", "image": "docker.io/library/nginx:latest", "imageID": "", "ready": true,
-                    "restartCount": 2, "containerID": "containerd://1"}]},
+                "containerStatuses": [{"name": "app", "image": "docker.io/library/nginx:latest", "imageID": "",
+                    "ready": true, "restartCount": 2, "containerID": "containerd://1"}]},
         }))
         .unwrap();
         let created = 1_767_225_600;

@@ -1,8 +1,9 @@
 //! Two states that differ in nothing but names are one: UIDs count from zero again in each, and which of the operators
 //! is the first does not matter. The decision compares UIDs, and does not order by them.
 
-use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::hash::{Hash, Hasher};
 
+use crate::operator::Operator;
 use crate::pods::{Pod, Uid};
 use crate::server::Request;
 use crate::world::World;
@@ -28,7 +29,7 @@ pub fn rename(world: &mut World) {
         operator.flights.sort();
     }
     world.ghosts.sort();
-    world.operators.sort_by_cached_key(hash);
+    world.operators.sort_by(|a, b| rank(a).cmp(&rank(b)));
 }
 
 /// Old names, by new ones.
@@ -110,9 +111,30 @@ fn in_request(request: &mut Request, visit: &mut impl FnMut(Name<'_>)) {
     }
 }
 
-/// Returns the hash of something.
+/// What the order of two operators goes by. Equal ones may differ in what names they have found taken.
+fn rank(operator: &Operator) -> impl Ord + '_ {
+    (
+        (operator.wish, operator.pace),
+        (&operator.watched, &operator.flights),
+        (&operator.unheard, &operator.own),
+    )
+}
+
+/// Returns the hash of something: FNV, which is quick for small values.
 pub fn hash(value: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    struct Fnv(u64);
+    impl Hasher for Fnv {
+        fn write(&mut self, bytes: &[u8]) {
+            for byte in bytes {
+                self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+
+        fn finish(&self) -> u64 {
+            self.0
+        }
+    }
+    let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
     value.hash(&mut hasher);
     hasher.finish()
 }

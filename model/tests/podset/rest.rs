@@ -12,8 +12,8 @@ use crate::world::World;
 /// More steps than any of these worlds needs: who takes more goes round in circles.
 const PATIENCE: usize = 400;
 
-/// Lets happen what happens by itself until nothing is left to do, and returns what that was. `choose` picks where to begin in a list of so
-/// many actions; the first from there that makes a difference is taken.
+/// Lets happen what happens by itself until nothing is left to do, and returns what that was. `choose` picks where to
+/// begin in a list of so many actions; the first from there that makes a difference is taken.
 ///
 /// # Errors
 /// Returns how it goes on and on.
@@ -118,10 +118,11 @@ fn is_blocked(server: &Server, wish: &Wish, missing: usize) -> bool {
 
 /// Returns by how many the pods that operators have created exceed what any wish so far has asked for.
 ///
-/// Any so far, and not only what somebody still believes in: when of two pods the one of the lower slot goes, the one of
-/// the higher stays, and who has heard of the smaller wish but not yet of any pod fills the lower again. And one more
-/// for each pod that was let go: its name is taken as long as it lives, so another slot is filled in its place, and who
-/// does not know that yet fills the first one again when it is free.
+/// Any so far, and not only what somebody still believes in: when of two pods the one of the lower slot goes, the one
+/// of the higher stays, and who has heard of the smaller wish but not yet of any pod fills the lower again.
+///
+/// And one more for each pod that was let go: its name is taken as long as it lives, so another slot is filled in its
+/// place, and who does not know that yet fills the first one again when it is free.
 pub fn overshoot(world: &World, rules: &Rules) -> usize {
     let wishes = &rules.wishes[..=usize::from(world.server.wish)];
     let of_set = |set: u8| {

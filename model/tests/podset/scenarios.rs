@@ -1,4 +1,5 @@
-//! What may go wrong, a little at a time, and all that can come of it: each a test, which prints how many states that is.
+//! What may go wrong, a little at a time, and all that can come of it: each a test, which prints how many states that
+//! is.
 
 use std::time::Instant;
 
@@ -78,8 +79,9 @@ scenarios! {
     lost_answer: Scenario::of(vec![pods(2)]).with_no_pods().with(Budget { losses: 2, ..NONE });
     crash_lost_answer_delete: Scenario::of(vec![pods(2)]).with_no_pods()
         .with(Budget { crashes: 1, losses: 1, deletions: 1, ..NONE });
-    two_operators: Scenario::of(vec![pods(2)]).with_no_pods().operators(2).with(Budget { deletions: 2, ..NONE });
-    two_operators_crash_lost_answer: Scenario::of(vec![pods(2)]).with_no_pods().operators(2)
+    two_operators: Scenario::of(vec![pods(2)]).with_no_pods().operators(2).at_any_time()
+        .with(Budget { deletions: 2, ..NONE });
+    two_operators_crash_lost_answer: Scenario::of(vec![pods(2)]).with_no_pods().operators(2).at_any_time()
         .with(Budget { crashes: 1, losses: 1, ..NONE });
     two_operators_failure: Scenario::of(vec![pods(2)]).operators(2).with(Budget { failures: 2, ..NONE });
 }
@@ -88,7 +90,7 @@ scenarios! {
 scenarios! {
     wishes, holds:
 
-    scale_two_operators_crash: Scenario::of(vec![pods(1), pods(2), pods(1)]).operators(2)
+    scale_two_operators_crash: Scenario::of(vec![pods(1), pods(2), pods(1)]).operators(2).at_any_time()
         .with(Budget { crashes: 1, ..NONE });
     scale_two_operators_lost_answer: Scenario::of(vec![pods(2), pods(1)]).operators(2)
         .with(Budget { losses: 1, deletions: 1, ..NONE });
@@ -119,10 +121,10 @@ scenarios! {
     namesake_of_a_successor: Scenario::of(vec![pods(1), pods(1).replace(&[0])])
         .with(Budget { deletions: 1, namesakes: 1, crashes: 1, ..NONE });
     relabel: Scenario::of(vec![pods(1)]).step_by_step().with(Budget { relabels: 2, deletions: 1, ..NONE });
-    relabel_two_operators: Scenario::of(vec![pods(1)]).operators(2).with(Budget { relabels: 2, ..NONE });
+    relabel_two_operators: Scenario::of(vec![pods(1)]).operators(2).at_any_time().with(Budget { relabels: 2, ..NONE });
     relabel_delete: Scenario::of(vec![pods(1)]).operators(2).with(Budget { relabels: 1, deletions: 1, ..NONE });
     relabel_scale: Scenario::of(vec![pods(2), pods(1)]).operators(2).with(Budget { relabels: 1, ..NONE });
-    orphan: Scenario::of(vec![pods(1)]).operators(2).with(Budget { orphans: 1, deletions: 1, ..NONE });
+    orphan: Scenario::of(vec![pods(1)]).operators(2).at_any_time().with(Budget { orphans: 1, deletions: 1, ..NONE });
     orphan_failure: Scenario::of(vec![pods(1)]).operators(2).with(Budget { orphans: 1, failures: 1, ..NONE });
 }
 
@@ -131,11 +133,8 @@ scenarios! {
 
     stale_cache_two_operators: Scenario::of(vec![pods(2)]).with_no_pods().operators(2).step_by_step()
         .with(Budget { deletions: 1, ..NONE });
-    two_operators_at_any_time: two_operators().at_any_time();
-    two_operators_crash_lost_answer_at_any_time: two_operators_crash_lost_answer().at_any_time();
     two_operators_crash_lost_answer_delete: Scenario::of(vec![pods(2)]).with_no_pods().operators(2)
         .with(Budget { crashes: 1, losses: 1, deletions: 1, ..NONE });
-    scale_at_any_time: scale_two_operators_crash().at_any_time();
     scale_there_and_back: Scenario::of(vec![pods(2), pods(1), pods(2)]).operators(2)
         .with(Budget { losses: 1, deletions: 1, ..NONE });
     replace_at_any_time: replace_two_operators_delete().at_any_time();
@@ -147,7 +146,5 @@ scenarios! {
         .with(Budget { crashes: 1, ..NONE });
     namesake_at_any_time: namesake().at_any_time();
     namesake_of_a_successor_two_operators: namesake_of_a_successor().operators(2);
-    relabel_at_any_time: relabel_two_operators().at_any_time();
     relabel_and_delete: Scenario::of(vec![pods(1)]).operators(2).with(Budget { relabels: 2, deletions: 1, ..NONE });
-    orphan_at_any_time: orphan().at_any_time();
 }
