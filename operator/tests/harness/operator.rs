@@ -75,6 +75,11 @@ impl Operator {
         ask(self.bind, "GET", path, "").unwrap()
     }
 
+    /// Asks where everybody may, for something that nobody should get.
+    pub fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        ask(self.bind, method, path, body).unwrap()
+    }
+
     /// Asks where only this machine may.
     pub fn debug(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         ask(self.debug_bind, method, path, body).unwrap()

@@ -9,7 +9,9 @@
 mod harness;
 
 mod deeds;
+mod escalation;
 mod lacking;
 mod missing;
 mod namespaced;
+mod open;
 mod people;

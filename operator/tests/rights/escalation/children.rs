@@ -1,0 +1,218 @@
+//! What becomes of a spec.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::Stage;
+use crate::harness::{APP, DEPLOYMENT, INGRESS, OPERATOR, POD, PODSET, QUIET, SERVICE, eventually, text};
+
+/// A spec with all that its author may say of pods.
+fn everything() -> Value {
+    json!({
+        "image": "nginx:1.29", "imagePullPolicy": "Always", "imagePullSecrets": [{"name": "registry"}],
+        "command": ["sh", "-c"], "args": ["\n}; \" $(A) `id`"], "port": 80, "securityProfile": "baseline",
+        "env": [{"name": "A", "value": "\n}; \" $(B)"},
+            {"name": "B", "valueFrom": {"secretKeyRef": {"name": "own", "key": "password", "optional": true}}}],
+        "healthCheck": {"path": "/healthz", "port": 8080, "periodSeconds": 5, "timeoutSeconds": 1, "startupSeconds": 60},
+        "resources": {"requests": {"cpu": "10m"}, "limits": {"memory": "64Mi"}},
+    })
+}
+
+/// What somebody writes beside the spec, hoping that it is copied.
+fn meta(name: &str) -> Value {
+    json!({"name": name,
+        "labels": {"app": "somebody-elses", "appdeploy.dev/app": "other", "pod-security.kubernetes.io/enforce": "privileged"},
+        "annotations": {"nginx.ingress.kubernetes.io/configuration-snippet": "evil", "kubectl.kubernetes.io/restartedAt": "\n}"}})
+}
+
+fn keys(object: &Value) -> BTreeSet<&str> {
+    object
+        .as_object()
+        .map(|fields| fields.keys().map(String::as_str).collect())
+        .unwrap_or_default()
+}
+
+#[track_caller]
+fn has_only(object: &Value, allowed: &[&str]) {
+    let beyond: Vec<_> = keys(object).into_iter().filter(|key| !allowed.contains(key)).collect();
+    assert!(beyond.is_empty(), "{beyond:?} in {object:#}");
+}
+
+/// A pod in which nobody can do more than its image and its limits say.
+fn is_harmless(spec: &Value) {
+    has_only(
+        spec,
+        &[
+            "automountServiceAccountToken",
+            "containers",
+            "dnsPolicy",
+            "enableServiceLinks",
+            "imagePullSecrets",
+            "restartPolicy",
+            "schedulerName",
+            "securityContext",
+            "terminationGracePeriodSeconds",
+            // Admission adds these to every pod.
+            "preemptionPolicy",
+            "priority",
+            "tolerations",
+        ],
+    );
+    assert_eq!(
+        (&spec["automountServiceAccountToken"], &spec["enableServiceLinks"]),
+        (&json!(false), &json!(false))
+    );
+    assert_eq!(
+        (text(spec, "/dnsPolicy"), text(spec, "/schedulerName")),
+        ("ClusterFirst", "default-scheduler")
+    );
+    assert_eq!(
+        spec["securityContext"],
+        json!({"seccompProfile": {"type": "RuntimeDefault"}})
+    );
+    for toleration in spec["tolerations"].as_array().into_iter().flatten() {
+        let key = text(toleration, "/key");
+        assert!(
+            ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"].contains(&key),
+            "{spec:#}"
+        );
+    }
+    assert_eq!(spec["containers"].as_array().unwrap().len(), 1);
+    let container = &spec["containers"][0];
+    has_only(
+        container,
+        &[
+            "args",
+            "command",
+            "env",
+            "image",
+            "imagePullPolicy",
+            "livenessProbe",
+            "name",
+            "ports",
+            "readinessProbe",
+            "resources",
+            "securityContext",
+            "startupProbe",
+            "terminationMessagePath",
+            "terminationMessagePolicy",
+        ],
+    );
+    assert_eq!(container["securityContext"], json!({"allowPrivilegeEscalation": false}));
+    has_only(&container["ports"][0], &["containerPort", "name", "protocol"]);
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        has_only(&container[probe]["httpGet"], &["path", "port", "scheme"]);
+        assert!(container[probe].get("exec").is_none() && container[probe].get("tcpSocket").is_none());
+    }
+}
+
+#[test]
+fn nothing_but_the_spec_reaches_the_children() {
+    let stage = Stage::new("children");
+    let space = &stage.space;
+    // What nobody may in this namespace, nobody gets through us.
+    space
+        .cluster
+        .control_plane
+        .kubectl(&[
+            "label",
+            "namespace",
+            &space.name,
+            "pod-security.kubernetes.io/enforce=baseline",
+        ])
+        .unwrap();
+    let mut app = everything();
+    app["tls"] = json!({"secretName": "own"});
+    stage.create(APP, "strict", meta("shop"), app).unwrap();
+    let set = json!({"replicas": 1, "template": everything()});
+    stage.create(PODSET, "strict", meta("set"), set).unwrap();
+    let [deployment, service, ingress] = [DEPLOYMENT, SERVICE, INGRESS].map(|kind| space.until_there(kind, "shop"));
+    let pod = space.until_there(POD, "set-0");
+    for child in [&deployment, &deployment["spec"]["template"], &service, &ingress, &pod] {
+        has_only(
+            &child["metadata"]["labels"],
+            &[
+                "app.kubernetes.io/managed-by",
+                "app.kubernetes.io/name",
+                crd::label::APP,
+                crd::label::PODSET,
+            ],
+        );
+        let ours = keys(&child["metadata"]["annotations"])
+            .into_iter()
+            .all(|key| key.starts_with("appdeploy.dev/"));
+        assert!(ours, "{child:#}");
+    }
+    assert_eq!(deployment["metadata"]["labels"][crd::label::APP], "shop");
+    is_harmless(&deployment["spec"]["template"]["spec"]);
+    is_harmless(&pod["spec"]);
+    let twin = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "twin", "namespace": space.name},
+        "spec": deployment["spec"]["template"]["spec"]});
+    let admin = space
+        .cluster
+        .control_plane
+        .kubectl_as(&space.cluster.control_plane.kubeconfig());
+    admin
+        .run_with_input(&["create", "--dry-run=server", "-f", "-"], &twin.to_string())
+        .unwrap();
+
+    has_only(&ingress["spec"], &["ingressClassName", "rules", "tls"]);
+    assert_eq!(ingress["spec"]["rules"][0]["host"], format!("shop.{}", space.name));
+    assert_eq!(
+        ingress["spec"]["rules"][0]["http"]["paths"][0]["backend"]["service"]["name"],
+        "shop"
+    );
+    assert_eq!(service["spec"]["type"], "ClusterIP");
+    for field in ["externalIPs", "externalName", "loadBalancerIP", "externalTrafficPolicy"] {
+        assert!(service["spec"].get(field).is_none(), "{field}");
+    }
+    std::thread::sleep(QUIET);
+    let asked = space
+        .cluster
+        .control_plane
+        .audit()
+        .all()
+        .unwrap()
+        .by_user(OPERATOR)
+        .writes();
+    let system = ["", "default", crd::OPERATOR_NAMESPACE, "kube-system", "kube-public"];
+    let elsewhere = asked.that(|request| system.contains(&request.namespace.as_str()));
+    assert_eq!(elsewhere.count(), 0, "{:?}", elsewhere.tally());
+}
+
+/// A PodSet takes in pods by their label, as a ReplicaSet does: those without a controller, of its own namespace.
+#[test]
+fn a_pod_set_takes_no_pod_that_is_somebodys() {
+    let stage = Stage::new("adopts");
+    let owner = stage
+        .space
+        .create(APP, json!({"metadata": {"name": "owner"}, "spec": {"image": "nginx"}}));
+    let spec = json!({"containers": [{"name": "app", "image": "app"}]});
+    let references = json!([{"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": "owner", "controller": true,
+        "uid": owner["metadata"]["uid"]}]);
+    let pod = |name: &str, meta: Value| {
+        let mut meta = meta;
+        meta["name"] = json!(name);
+        stage.space.create(POD, json!({"metadata": meta, "spec": spec}));
+        stage.space.bytes(POD, name)
+    };
+    let before = [
+        pod("unlabelled", json!({})),
+        pod(
+            "owned",
+            json!({"labels": {crd::label::PODSET: "set"}, "ownerReferences": references}),
+        ),
+        pod("set-0", json!({"labels": {"app": "somebody-elses"}})),
+    ];
+    let set = json!({"replicas": 1, "template": {"image": "nginx"}});
+    stage.create(PODSET, "strict", json!({"name": "set"}), set).unwrap();
+    eventually("it is told whose the name is", || {
+        text(&stage.space.get(PODSET, "set"), "/status/cause/reason") == "NameConflict"
+    });
+    stage.kubectl(&["scale", "podset", "set", "--replicas=0"], "").unwrap();
+    stage.kubectl(&["delete", "podset", "set"], "").unwrap();
+    std::thread::sleep(QUIET);
+    let after = ["unlabelled", "owned", "set-0"].map(|name| stage.space.bytes(POD, name));
+    assert_eq!(after, before);
+}

@@ -1,0 +1,250 @@
+//! What can be written into a spec.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::Stage;
+use crate::harness::{APP, INGRESS, Kind, PODSET, ready};
+
+/// All fields of what runs in a pod. Whoever adds one asks first what its author gets by it that they could not do
+/// alone, and says so in `docs/security.md`.
+const OF_PODS: [&str; 22] = [
+    "args",
+    "command",
+    "env.name",
+    "env.value",
+    "env.valueFrom.configMapKeyRef.key",
+    "env.valueFrom.configMapKeyRef.name",
+    "env.valueFrom.configMapKeyRef.optional",
+    "env.valueFrom.secretKeyRef.key",
+    "env.valueFrom.secretKeyRef.name",
+    "env.valueFrom.secretKeyRef.optional",
+    "healthCheck.path",
+    "healthCheck.periodSeconds",
+    "healthCheck.port",
+    "healthCheck.startupSeconds",
+    "healthCheck.timeoutSeconds",
+    "image",
+    "imagePullPolicy",
+    "imagePullSecrets.name",
+    "port",
+    "resources.limits.*",
+    "resources.requests.*",
+    "securityProfile",
+];
+const OF_APPS: [&str; 6] = [
+    "expose",
+    "host",
+    "ingressClassName",
+    "path",
+    "replicas",
+    "tls.secretName",
+];
+const OF_SETS: [&str; 4] = ["maxUnavailable", "minReadySeconds", "replacePods", "replicas"];
+
+/// What a pod template has, and must not be had through us.
+const BEYOND: [&str; 40] = [
+    "activeDeadlineSeconds",
+    "affinity",
+    "annotations",
+    "automountServiceAccountToken",
+    "containers",
+    "dnsConfig",
+    "dnsPolicy",
+    "envFrom",
+    "ephemeralContainers",
+    "hostAliases",
+    "hostIPC",
+    "hostNetwork",
+    "hostPID",
+    "hostPort",
+    "hostUsers",
+    "hostname",
+    "initContainers",
+    "labels",
+    "lifecycle",
+    "metadata",
+    "namespace",
+    "nodeName",
+    "nodeSelector",
+    "podTemplate",
+    "priorityClassName",
+    "privileged",
+    "resourceClaims",
+    "runtimeClassName",
+    "schedulerName",
+    "securityContext",
+    "selector",
+    "serviceAccount",
+    "serviceAccountName",
+    "shareProcessNamespace",
+    "sysctls",
+    "tolerations",
+    "topologySpreadConstraints",
+    "volumeDevices",
+    "volumeMounts",
+    "volumes",
+];
+
+/// What an Ingress, a Service or a Deployment has beyond that.
+const BEYOND_PODS: [&str; 7] = [
+    "defaultBackend",
+    "externalIPs",
+    "externalName",
+    "ingressAnnotations",
+    "loadBalancerIP",
+    "rules",
+    "targetNamespace",
+];
+
+/// What stands inside of a field that is there, with the name by which the API server complains of it.
+fn beyond_inside() -> [(Value, &'static str); 5] {
+    [
+        (
+            json!({"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]}),
+            "fieldRef",
+        ),
+        (json!({"healthCheck": {"exec": {"command": ["sh"]}}}), "exec"),
+        (json!({"healthCheck": {"host": "192.0.2.1"}}), "host"),
+        (
+            json!({"imagePullSecrets": [{"name": "a", "namespace": "kube-system"}]}),
+            "namespace",
+        ),
+        (json!({"resources": {"claims": [{"name": "gpu"}]}}), "claims"),
+    ]
+}
+
+/// Returns a spec whose pods have these fields, and the path to them.
+fn spec(kind: Kind, fields: &Value) -> (Value, &'static str) {
+    let mut pods = json!({"image": "nginx", "port": 80});
+    pods.as_object_mut()
+        .unwrap()
+        .extend(fields.as_object().unwrap().clone());
+    match kind.name() {
+        "PodSet" => (json!({"template": pods}), "spec.template"),
+        _ => (pods, "spec"),
+    }
+}
+
+#[test]
+fn fields_that_reach_further_are_refused_and_never_kept() {
+    let stage = Stage::new("fields");
+    for kind in [APP, PODSET] {
+        let (harmless, _) = spec(kind, &json!({}));
+        stage
+            .create(kind, "strict", json!({"name": "harmless"}), harmless)
+            .unwrap();
+        let kept = stage.space.get(kind, "harmless")["spec"].clone();
+        let further = BEYOND.iter().chain(&BEYOND_PODS);
+        // What it is has no meaning to whom does not know it.
+        let fields: Map<String, Value> = further.clone().map(|field| (field.to_string(), json!(true))).collect();
+        let (evil, path) = spec(kind, &fields.into());
+        let refused = stage
+            .create(kind, "strict", json!({"name": "evil"}), evil.clone())
+            .unwrap_err();
+        for field in further {
+            let words = format!("unknown field \"{path}.{field}\"");
+            assert!(refused.contains(&words), "{words} is not in {refused}");
+        }
+        stage.create(kind, "ignore", json!({"name": "evil"}), evil).unwrap();
+        assert_eq!(stage.space.get(kind, "evil")["spec"], kept, "{kind:?}");
+        for (inside, field) in beyond_inside() {
+            let (evil, _) = spec(kind, &inside);
+            let refused = stage
+                .create(kind, "strict", json!({"name": "inside"}), evil)
+                .unwrap_err();
+            assert!(refused.contains(&format!(".{field}\"")), "{field} is not in {refused}");
+        }
+    }
+    let beside =
+        json!({"template": {"image": "nginx"}, "selector": {}, "serviceName": "a", "volumeClaimTemplates": []});
+    let refused = stage
+        .create(PODSET, "strict", json!({"name": "beside"}), beside)
+        .unwrap_err();
+    for field in ["selector", "serviceName", "volumeClaimTemplates"] {
+        assert!(
+            refused.contains(&format!("unknown field \"spec.{field}\"")),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn each_field_was_judged() {
+    let stage = Stage::new("judged");
+    let apps: BTreeSet<String> = OF_PODS.iter().chain(&OF_APPS).map(ToString::to_string).collect();
+    let in_template = OF_PODS.iter().map(|field| format!("template.{field}"));
+    let sets: BTreeSet<String> = in_template.chain(OF_SETS.map(String::from)).collect();
+    for (kind, judged) in [(APP, apps), (PODSET, sets)] {
+        let name = format!("{}.{}", kind.plural(), crd::GROUP);
+        let definition = stage.space.kubectl(&["get", "crd", &name, "-o", "json"]);
+        let definition: Value = serde_json::from_str(&definition).unwrap();
+        let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        let mut found = BTreeSet::new();
+        collect(schema, "", &mut found);
+        assert_eq!(found, judged, "{name}");
+    }
+}
+
+/// Collects the paths of all fields that hold a value. One that takes anything would be seen as a value, too.
+fn collect(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+    assert_ne!(
+        schema["x-kubernetes-preserve-unknown-fields"], true,
+        "{path} takes anything"
+    );
+    if let Some(properties) = schema["properties"].as_object() {
+        for (name, property) in properties {
+            let inner = if path.is_empty() {
+                name.clone()
+            } else {
+                format!("{path}.{name}")
+            };
+            collect(property, &inner, found);
+        }
+    } else if schema["items"].is_object() {
+        collect(&schema["items"], path, found);
+    } else if schema["additionalProperties"].is_object() {
+        collect(&schema["additionalProperties"], &format!("{path}.*"), found);
+    } else {
+        found.insert(path.to_owned());
+    }
+}
+
+/// Ingress controllers have been configured, and attacked, through strings that they put into their own files.
+#[test]
+fn no_text_breaks_out_of_an_ingress() {
+    let stage = Stage::new("text");
+    let texts = [
+        "a\n}", "a;b", "a\"b", "a{b", "a}b", "a'b", "a b", "a`b", "a$b", "a\\b", "a#b", "*", ".a", "a..b",
+    ];
+    for field in ["host", "path", "ingressClassName"] {
+        for text in texts {
+            let value = if field == "path" {
+                format!("/{text}")
+            } else {
+                text.to_owned()
+            };
+            let (evil, _) = spec(APP, &json!({field: value}));
+            let taken = stage.create(APP, "strict", json!({"name": format!("evil-{field}")}), evil);
+            // Dots alone are no harm to a path.
+            let is_harmless = field == "path" && [".a", "a..b"].contains(&text);
+            assert_eq!(taken.is_ok(), is_harmless, "{field} {text:?}: {taken:?}");
+            if is_harmless {
+                stage.kubectl(&["delete", "appdeploy", "evil-path"], "").unwrap();
+            }
+        }
+    }
+    // Names of Secrets are checked where they go.
+    for (number, text) in texts.into_iter().enumerate() {
+        let (evil, _) = spec(APP, &json!({"tls": {"secretName": text}}));
+        let name = format!("evil-{number}");
+        stage.create(APP, "strict", json!({"name": name}), evil).unwrap();
+        let app = stage
+            .space
+            .until(APP, &name, "it is told", |app| ready(app).1 == "Rejected");
+        let refused = crate::harness::text(&app, "/status/cause/message");
+        assert!(refused.contains("spec.tls[0].secretName"), "{refused}");
+        assert!(stage.space.get(INGRESS, &name).is_null());
+    }
+}

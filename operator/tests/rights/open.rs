@@ -1,0 +1,76 @@
+//! I3: what whoever reaches the operator's port gets without being anybody: nothing that they could use, and nothing that
+//! they could change.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use serde_json::json;
+use testcluster::ControlPlane;
+
+use crate::harness::{APP, Cluster, config};
+
+#[test]
+fn the_open_port_tells_no_names_and_changes_nothing() {
+    let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
+    let space = cluster.namespace("needle-space");
+    let operator = cluster.operator(&[]);
+    let env = json!([{"name": "NEEDLE", "value": "needle-value"}]);
+    space.settled_app(
+        "needle-app",
+        json!({"image": "needle/image", "port": 80, "host": "needle.example.com", "env": env}),
+    );
+    space.podset_of("needle-set", json!({"replicas": 1}), &["needle-set-0"]);
+    // A cause is counted, too.
+    space.app(
+        "needle-refused",
+        json!({"image": "nginx", "resources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}}),
+    );
+    space.until_told("needle-refused");
+    let metrics = operator.until("/metrics", "failures are counted", |_, body| {
+        body.contains("appdeploy_failures_total{")
+    });
+    for told in [metrics, operator.get("/readyz").1, operator.get("/healthz").1] {
+        let line = told.lines().find(|line| line.to_lowercase().contains("needle"));
+        assert_eq!(line, None);
+        assert!(
+            !told.contains(&cluster.control_plane.url()) && !told.contains("system:serviceaccount"),
+            "{told}"
+        );
+    }
+
+    let before = operator.debug("GET", "/log-level", "").1;
+    for path in [
+        "/log-level",
+        "/",
+        "/debug/pprof/",
+        "/config",
+        "/metrics/../log-level",
+        "/env",
+    ] {
+        for method in ["GET", "PUT", "POST", "DELETE"] {
+            assert_eq!(operator.ask(method, path, "trace").0, 404, "{method} {path}");
+        }
+    }
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        for method in ["PUT", "POST", "PATCH", "DELETE"] {
+            assert_eq!(operator.ask(method, path, "trace").0, 405, "{method} {path}");
+        }
+    }
+    assert_eq!(operator.debug("GET", "/log-level", "").1, before);
+    assert!(!space.get(APP, "needle-app").is_null() && operator.is_running());
+}
+
+#[test]
+fn what_changes_the_log_is_on_loopback_alone() {
+    let help = Command::new(env!("CARGO_BIN_EXE_appdeploy-operator"))
+        .arg("--help")
+        .output()
+        .unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    assert!(help.contains("[default: 127.0.0.1:8089]"), "{help}");
+    let installed = config("manager/deployment.yaml");
+    assert!(
+        !installed.contains("debug") && !installed.to_lowercase().contains("8089"),
+        "{installed}"
+    );
+}
