@@ -120,7 +120,14 @@ pub fn next(facts: &Facts, terms: &Terms, now: Timestamp, told: bool) -> Next {
         (Action::Sign, Some(leaf.span.due())),
     ];
     let due = steps.iter().find(|(_, at)| at.is_some_and(|at| at <= now));
+    // While a new authority is not trusted yet, nothing can be signed: the certificate has to last.
+    let fresh = now
+        .checked_add(terms.certificate)
+        .unwrap_or(Timestamp::MAX)
+        .min(newest.end);
+    let is_half_gone = now.duration_until(fresh) >= now.duration_until(leaf.span.end) * 2;
     match due {
+        Some((Action::AddAuthority, _)) if is_half_gone => Next::Act(Action::Sign),
         Some((action, _)) => Next::Act(*action),
         None => Next::Wait(steps.iter().filter_map(|(_, at)| *at).fold(broken, Timestamp::min)),
     }

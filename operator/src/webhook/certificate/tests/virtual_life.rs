@@ -1,0 +1,159 @@
+//! A Secret and those who trust it, by a clock that is not the machine's.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use rustls::RootCertStore;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier as _;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, UnixTime};
+
+use crate::webhook::certificate::life::{Action, Facts, Next, next};
+use crate::webhook::certificate::material::{Data, Material, provider};
+use crate::webhook::certificate::{Terms, key, names};
+
+pub const BEGIN: i64 = 1_800_000_000;
+
+pub fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(BEGIN + second).unwrap()
+}
+
+/// Terms in seconds, in proportions that they are to have.
+pub fn short() -> Terms {
+    Terms {
+        authority: Duration::from_secs(3000),
+        certificate: Duration::from_secs(600),
+        overlap: Duration::from_secs(50),
+        skew: Duration::from_secs(5),
+    }
+}
+
+/// A Secret, what those who trust it were told, and what happened.
+pub struct Life {
+    terms: Terms,
+    pub names: [String; 4],
+    pub data: Data,
+    pub now: Timestamp,
+    /// All authorities of now, each with the time since which it is there.
+    pub trusted: BTreeMap<String, Timestamp>,
+    /// The certificate of now, and since when.
+    pub served: (String, Timestamp),
+    before: Option<String>,
+    pub done: Vec<Action>,
+}
+
+impl Life {
+    pub fn new(terms: Terms) -> Self {
+        let mut life = Self {
+            terms,
+            names: names("appdeploy-system"),
+            data: Data::new(),
+            now: at(0),
+            trusted: BTreeMap::new(),
+            served: (String::new(), at(0)),
+            before: None,
+            done: Vec::new(),
+        };
+        assert_eq!(life.settle(true), [Action::Create]);
+        life.before = None;
+        life
+    }
+
+    pub fn material(&self) -> Material {
+        Material::read(&self.data, &self.names)
+    }
+
+    pub fn next(&self, told: bool) -> Next {
+        next(&self.material().facts, &self.terms, self.now, told)
+    }
+
+    /// Does what is to be done now, and returns what it was.
+    pub fn settle(&mut self, told: bool) -> Vec<Action> {
+        let mut done = Vec::new();
+        while let Next::Act(action) = self.next(told) {
+            let Facts { authorities, leaf, .. } = self.material().facts;
+            if action == Action::AddAuthority
+                && let Some(leaf) = leaf
+                && self.now + 4 * self.terms.overlap < authorities[0].end
+            {
+                assert!(
+                    self.now + 2 * self.terms.overlap < leaf.span.end,
+                    "the certificate lasts"
+                );
+            }
+            let new = self.material().act(action, &self.terms, &self.names, self.now).unwrap();
+            self.data.extend(new);
+            let now = self.now;
+            let bundle = self.material().bundle();
+            let all: Vec<String> = pem::parse_many(bundle).unwrap().iter().map(pem::encode).collect();
+            self.trusted.retain(|authority, _| all.contains(authority));
+            for authority in all {
+                self.trusted.entry(authority).or_insert(now);
+            }
+            let certificate = self.text(key::CERTIFICATE);
+            if certificate != self.served.0 {
+                self.before = Some(std::mem::replace(&mut self.served, (certificate, now)).0);
+            }
+            done.push(action);
+            assert!(done.len() < 4, "it does not come to rest: {done:?}");
+        }
+        self.done.extend(&done);
+        done
+    }
+
+    pub fn text(&self, key: &str) -> String {
+        String::from_utf8(self.data[key].0.clone()).unwrap()
+    }
+
+    pub fn put(&mut self, key: &str, text: &str) {
+        self.data.insert(key.to_owned(), ByteString(text.into()));
+    }
+
+    pub fn wait(&self, told: bool) -> Timestamp {
+        let Next::Wait(until) = self.next(told) else { panic!() };
+        assert!(until > self.now);
+        until
+    }
+
+    /// Whether who trusts the authorities that were there by then, and are now, trusts a certificate.
+    pub fn is_trusted(&self, certificate: &str, since: Timestamp) -> bool {
+        let mut roots = RootCertStore::empty();
+        for (authority, _) in self.trusted.iter().filter(|(_, begin)| **begin <= since) {
+            roots
+                .add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap())
+                .unwrap();
+        }
+        let Ok(verifier) = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build() else {
+            return false;
+        };
+        let leaf = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(self.now.as_second().unsigned_abs()));
+        self.names.iter().all(|name| {
+            let name = name.as_str().try_into().unwrap();
+            verifier.verify_server_cert(&leaf, &[], &name, &[], now).is_ok()
+        })
+    }
+
+    /// What holds at each moment at which nothing was broken.
+    pub fn check(&self) {
+        let told_by = self.now - self.terms.overlap;
+        assert!(
+            self.is_trusted(&self.served.0, told_by.max(at(0))),
+            "{:?}: by those who have heard nothing for the overlap",
+            self.done
+        );
+        if let Some(before) = &self.before
+            && self.now < self.served.1 + self.terms.overlap
+        {
+            assert!(
+                self.is_trusted(before, self.now),
+                "{:?}: of one that has not changed yet",
+                self.done
+            );
+        }
+    }
+}
