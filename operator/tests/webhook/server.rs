@@ -1,0 +1,92 @@
+//! The server alone, with a certificate that nobody keeps.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::routing::post;
+use jiff::Timestamp;
+use operator::webhook::certificate::life::Action;
+use operator::webhook::certificate::material::{Data, Material};
+use operator::webhook::certificate::{Terms, names};
+use operator::webhook::served::Served;
+use operator::webhook::server::{Limits, serve};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::client::{Caller, PATIENCE};
+
+pub const NAMESPACE: &str = "appdeploy-system";
+
+/// A server with a certificate, and whom to trust for it.
+pub struct Server {
+    pub address: SocketAddr,
+    pub bundle: String,
+    pub end: oneshot::Sender<()>,
+    pub running: JoinHandle<anyhow::Result<()>>,
+}
+
+/// Makes a certificate, and returns whom to trust for it.
+pub fn certificate(served: &Served) -> String {
+    let names = names(NAMESPACE);
+    let data = Material::read(&Data::new(), &names).act(Action::Create, &Terms::default(), &names, Timestamp::now());
+    let made = Material::read(&data.unwrap(), &names);
+    assert!(served.show(made.served.clone().unwrap(), made.facts.leaf.unwrap().span.end));
+    made.bundle()
+}
+
+impl Server {
+    pub async fn start(limits: Limits) -> Self {
+        let served = Served::default();
+        let bundle = certificate(&served);
+        let routes = Router::new()
+            .route("/", post(async |body: String| format!("{}\n", body.len())))
+            .route("/panic", post(async || -> String { panic!("as asked") }))
+            .route(
+                "/slow",
+                post(async || {
+                    sleep(Duration::from_secs(2)).await;
+                    "at last\n"
+                }),
+            )
+            .route("/stuck", post(std::future::pending::<String>));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (end, ended) = oneshot::channel();
+        let ended = async {
+            let _ = ended.await;
+        };
+        let running = tokio::spawn(serve(listener, served, routes, limits, ended));
+        Self {
+            address,
+            bundle,
+            end,
+            running,
+        }
+    }
+
+    pub fn caller(&self) -> Caller {
+        Caller::new(self.address, NAMESPACE, &self.bundle)
+    }
+
+    pub async fn plain(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// Asks as one should, and is answered soon.
+    pub async fn is_well(&self) {
+        let begun = Instant::now();
+        assert_eq!(self.caller().post("/", "four").await.unwrap(), (200, "4\n".into()));
+        assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    }
+}
+
+/// Reads until the other side ends the connection, one way or the other, and returns what it said.
+pub async fn until_ended(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
+    let mut said = Vec::new();
+    let _ = timeout(PATIENCE, stream.read_to_end(&mut said)).await.unwrap();
+    said
+}
