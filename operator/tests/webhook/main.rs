@@ -8,6 +8,9 @@
 )]
 
 mod abuse;
+mod certificates;
 mod client;
+mod rotation;
 mod server;
 mod serving;
+mod stage;

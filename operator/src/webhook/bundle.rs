@@ -1,0 +1,236 @@
+//! Keeps what webhook configurations say about whom to trust as it is to be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use k8s_openapi::ByteString;
+use kube::api::Patch;
+use kube::core::{DynamicObject, Request};
+use kube::discovery::ApiResource;
+use kube::runtime::watcher;
+use kube::{Api, Client, Resource as _};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use super::pace::Pace;
+use crate::cache::Item;
+use crate::call::{CallError, Caller, by_us};
+use crate::key::Key;
+use crate::watch::Watch;
+use crate::world::Kind;
+
+/// The name of both configurations.
+pub const NAME: &str = "appdeploy";
+
+/// What is kept of a configuration: the names of its webhooks, each with its `caBundle` as the API writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Webhooks(Vec<(String, String)>);
+
+/// A webhook configuration, as far as it is known.
+#[derive(Debug)]
+pub struct Configuration {
+    kind: &'static str,
+    resource: &'static str,
+    known: Kind<Arc<Webhooks>>,
+}
+
+/// What keeps a configuration from being written too often, and the log from being flooded.
+#[derive(Debug, Default)]
+pub struct Attempts {
+    pace: Pace,
+    told: String,
+}
+
+impl Configuration {
+    /// Returns the validating and the mutating one.
+    #[must_use]
+    pub fn both() -> [Self; 2] {
+        let of = |kind, resource| Self {
+            kind,
+            resource,
+            known: Kind::default(),
+        };
+        [
+            of("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+            of("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+        ]
+    }
+
+    /// Watches it, and tells of each change. Never ends.
+    pub async fn watch(&self, client: Client, resync: Duration, changed: &Notify) {
+        let watch = Watch {
+            resource: self.resource,
+            api: Api::<DynamicObject>::all_with(client, &self.api_resource()),
+            scope: None,
+            config: watcher::Config::default().fields(&format!("metadata.name={NAME}")),
+            resync,
+            kind: &self.known,
+            reduce: |object| Some(reduce(&object)),
+            wake: &|_, _| changed.notify_one(),
+            on_vanish: None,
+        };
+        watch.run().await;
+    }
+
+    /// Waits until it is known, or known to be out of reach.
+    pub async fn settled(&self) {
+        self.known.health.settled().await;
+    }
+
+    /// Whether API servers that go by it trust these authorities, as far as can be known: if it is not there, or may not
+    /// be read, nothing is to be waited for.
+    #[must_use]
+    pub fn carries(&self, bundle: &str) -> bool {
+        self.settled().now_or_never().is_some() && self.seen().is_none_or(|seen| repair(&seen, bundle).is_none())
+    }
+
+    /// Makes it trust these authorities, if it is there and does not. Returns when to look again, if there is something
+    /// to look for.
+    pub async fn publish(&self, caller: &Caller, bundle: &str, attempts: &mut Attempts) -> Option<Instant> {
+        let patch = repair(&*self.seen()?, bundle)?;
+        if let Some(at) = attempts.pace.not_before() {
+            return Some(at);
+        }
+        attempts.pace.step();
+        match self.send(caller, patch).await {
+            Ok(object) => {
+                self.known.cache.upsert(reduce(&object));
+                attempts.told.clear();
+                info!(
+                    kind = self.kind,
+                    name = NAME,
+                    "told API servers whom to trust for webhooks"
+                );
+                None
+            }
+            // Somebody has changed or removed it: the watch will say how.
+            Err(CallError::Refused(status)) if matches!(status.code, 404 | 409) || status.is_invalid() => {
+                debug!(kind = self.kind, message = status.message, "it has changed meanwhile");
+                attempts.pace.not_before()
+            }
+            Err(error) => {
+                let error = error.to_string();
+                if attempts.told == error {
+                    debug!(kind = self.kind, error, "API servers still can't be told");
+                } else {
+                    warn!(
+                        kind = self.kind,
+                        name = NAME,
+                        error,
+                        "API servers can't be told whom to trust for webhooks"
+                    );
+                    attempts.told = error;
+                }
+                attempts.pace.not_before()
+            }
+        }
+    }
+
+    async fn send(&self, caller: &Caller, patch: Value) -> Result<DynamicObject, CallError> {
+        let patch = serde_json::from_value(patch).map_err(|error| CallError::Lost(error.to_string()))?;
+        let collection = Request::new(DynamicObject::url_path(&self.api_resource(), None));
+        let request = collection.patch(NAME, &by_us(), &Patch::Json::<()>(patch));
+        caller.send("patch", self.resource, request).await
+    }
+
+    fn seen(&self) -> Option<Arc<Webhooks>> {
+        self.known.cache.get(&Key::new("", NAME))
+    }
+
+    fn api_resource(&self) -> ApiResource {
+        ApiResource {
+            group: "admissionregistration.k8s.io".to_owned(),
+            version: "v1".to_owned(),
+            api_version: "admissionregistration.k8s.io/v1".to_owned(),
+            kind: self.kind.to_owned(),
+            plural: self.resource.to_owned(),
+        }
+    }
+}
+
+fn reduce(object: &DynamicObject) -> Item<Arc<Webhooks>> {
+    let key = Key::of(&object.metadata);
+    let text = |webhook: &Value, pointer| {
+        let text = webhook.pointer(pointer).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    let webhooks = object
+        .data
+        .get("webhooks")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    Item {
+        owners: [key.clone()].into(),
+        key,
+        version: object.metadata.resource_version.clone().unwrap_or_default(),
+        value: Arc::new(Webhooks(
+            webhooks
+                .map(|webhook| (text(webhook, "/name"), text(webhook, "/clientConfig/caBundle")))
+                .collect(),
+        )),
+    }
+}
+
+/// Returns the JSON patch after which all webhooks trust this bundle and no other, if one is needed. It touches nothing
+/// else, and fails if the webhooks are not those that were seen.
+fn repair(seen: &Webhooks, bundle: &str) -> Option<Value> {
+    let bundle = json!(ByteString(bundle.as_bytes().to_vec()));
+    let wrong = |(_, (_, has)): &(usize, &(String, String))| bundle != **has;
+    let steps: Vec<Value> = seen
+        .0
+        .iter()
+        .enumerate()
+        .filter(wrong)
+        .flat_map(|(place, (name, _))| {
+            [
+                json!({"op": "test", "path": format!("/webhooks/{place}/name"), "value": name}),
+                json!({"op": "add", "path": format!("/webhooks/{place}/clientConfig/caBundle"), "value": bundle}),
+            ]
+        })
+        .collect();
+    (!steps.is_empty()).then(|| steps.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(webhooks: &Value) -> Webhooks {
+        let object = json!({"apiVersion": "x/v1", "kind": "X", "metadata": {"name": NAME}, "webhooks": webhooks});
+        let object = serde_json::from_value(object).unwrap();
+        (*reduce(&object).value).clone()
+    }
+
+    #[test]
+    fn what_is_wrong_is_patched_and_nothing_else() {
+        let seen = seen(&json!([
+            {"name": "a", "clientConfig": {"caBundle": "Q0E="}},
+            {"name": "b", "clientConfig": {"caBundle": "Qg=="}},
+            {"name": "c", "clientConfig": {"service": {"name": "s"}}},
+        ]));
+        let patch = json!([
+            {"op": "test", "path": "/webhooks/1/name", "value": "b"},
+            {"op": "add", "path": "/webhooks/1/clientConfig/caBundle", "value": "Q0E="},
+            {"op": "test", "path": "/webhooks/2/name", "value": "c"},
+            {"op": "add", "path": "/webhooks/2/clientConfig/caBundle", "value": "Q0E="},
+        ]);
+        assert_eq!(repair(&seen, "CA"), Some(patch));
+    }
+
+    #[test]
+    fn what_is_right_is_left_alone() {
+        assert_eq!(
+            repair(
+                &seen(&json!([{"name": "a", "clientConfig": {"caBundle": "Q0E="}}])),
+                "CA"
+            ),
+            None
+        );
+        assert_eq!(repair(&seen(&json!([])), "CA"), None);
+        assert_eq!(repair(&seen(&json!(null)), "CA"), None);
+    }
+}
