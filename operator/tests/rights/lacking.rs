@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Cluster, Namespace, Operator, eventually};
+use crate::harness::{Cluster, Namespace, Operator, config, eventually};
 
 /// One verb on one resource of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +25,7 @@ impl fmt::Display for Right {
 
 impl Right {
     /// Returns it as a label, which is also a namespace's name.
-    fn slug(self) -> String {
+    pub fn slug(self) -> String {
         let resource = self.resource.replace('/', "-");
         format!("{}-{resource}", self.verb)
     }
@@ -51,6 +51,18 @@ impl Lacking {
     /// Starts an operator for the whole cluster.
     pub fn start_for_all(cluster: &Arc<Cluster>, right: Right) -> Self {
         Self::start_with(cluster.namespace(&right.slug()), right, &[])
+    }
+
+    /// Starts an operator that has to be elected, in a namespace of its own.
+    pub fn start_for_election(space: Namespace, right: Right) -> Self {
+        let flags = [
+            "--watch-namespace".to_owned(),
+            space.name.clone(),
+            "--leader-elect".to_owned(),
+            "--leader-elect-namespace".to_owned(),
+            space.name.clone(),
+        ];
+        Self::start_with(space, right, &flags)
     }
 
     fn start_with(space: Namespace, right: Right, flags: &[String]) -> Self {
@@ -122,13 +134,25 @@ pub fn rights(rules: &[Value]) -> Vec<(String, String, String)> {
     rights
 }
 
-/// Returns the rules of the operator's role, as the cluster has them.
+/// Returns the rules of the operator's roles: of that for the whole cluster, and of that for the election.
 pub fn granted(cluster: &Cluster) -> Vec<Value> {
-    let role = cluster
-        .control_plane
-        .kubectl(&["get", "clusterrole", "appdeploy-operator", "-o", "json"]);
-    let role: Value = serde_json::from_str(&role.unwrap()).unwrap();
-    role["rules"].as_array().unwrap().clone()
+    let control_plane = &cluster.control_plane;
+    let roles = ["operator_role", "leader_election_role"].map(|file| config(&format!("rbac/{file}.yaml")));
+    let admin = control_plane.kubectl_as(&control_plane.kubeconfig());
+    let read = [
+        "create",
+        "--dry-run=client",
+        "--validate=false",
+        "-o",
+        "json",
+        "-f",
+        "-",
+    ];
+    let granted = roles.map(|role| {
+        let role: Value = serde_json::from_str(&admin.run_with_input(&read, &role).unwrap()).unwrap();
+        role["rules"].as_array().unwrap().clone()
+    });
+    granted.concat()
 }
 
 /// Returns rules that grant the same but for one right.

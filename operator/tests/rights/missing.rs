@@ -13,7 +13,7 @@ use crate::deeds::{
     leave_a_stray_pod, make_app, make_app_of_a_class, make_set, pod_comes_back, scale_down, set_is_told, set_says,
     stray_is_adopted, take_the_name, take_the_pods_name, warn,
 };
-use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, Namespace, POD, PODSET, SERVICE, Shared, eventually};
+use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, LEASE, Namespace, POD, PODSET, SERVICE, Shared, eventually};
 use crate::lacking::{Lacking, Right, granted, rights};
 
 /// What happens without a right.
@@ -38,6 +38,12 @@ use Told::{App, Log, PodSet};
 
 const OURS: &str = crd::GROUP;
 const NETWORK: &str = "networking.k8s.io";
+const ELECTION: [Right; 3] = [lease("get"), lease("create"), lease("update")];
+
+const fn lease(verb: &'static str) -> Right {
+    let (group, resource) = ("coordination.k8s.io", "leases");
+    Right { verb, group, resource }
+}
 
 fn case(
     right: (&'static str, &'static str, &'static str),
@@ -175,7 +181,7 @@ fn cluster() -> Arc<Cluster> {
 fn there_is_a_case_for_each_right() {
     let of = |right: Right| (right.verb.to_owned(), right.group.to_owned(), right.resource.to_owned());
     let cases = cases().into_iter().chain(cases_of_the_cluster());
-    let cases: BTreeSet<_> = cases.map(|case| of(case.right)).collect();
+    let cases: BTreeSet<_> = cases.map(|case| case.right).chain(ELECTION).map(of).collect();
     let all: BTreeSet<_> = rights(&granted(&cluster())).into_iter().collect();
     assert_eq!(cases, all);
 }
@@ -202,6 +208,25 @@ fn a_right_to_classes_is_missed_and_granted() {
     for case in cases_of_the_cluster() {
         let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
         miss(&case, &Lacking::start_for_all(&cluster, case.right));
+    }
+}
+
+/// One that can't be elected writes nothing, and is elected when it can.
+#[test]
+fn a_right_to_the_lease_is_missed_and_granted() {
+    let cluster = cluster();
+    for right in ELECTION {
+        let space = cluster.namespace(&right.slug());
+        if right.verb == "update" {
+            // One that nobody holds any more.
+            space.create(LEASE, json!({"metadata": {"name": "appdeploy-operator"}, "spec": {}}));
+        }
+        let lacking = Lacking::start_for_election(space, right);
+        make_app(&lacking.space);
+        lacking.until_logged();
+        assert!(lacking.space.get(DEPLOYMENT, "shop").is_null());
+        lacking.grant_all();
+        has_children(&lacking.space);
     }
 }
 
