@@ -1,13 +1,12 @@
 //! Pods are created: each once, whatever happens meanwhile.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::json;
 use testcluster::proxy::{Action, Requests, Rule, Verb};
 
-use crate::harness::{OPERATOR, PATIENCE, POD, PODSET, count_of, text, uid};
-use crate::{bare_cluster, operator_of, pod_creates, with_nodes, without_nodes};
+use crate::harness::{OPERATOR, PATIENCE, POD, PODSET, count_of};
+use crate::{bare, operator_of, pod_creates, with_nodes, without_nodes};
 
 /// Row 1. On nodes, so that the watch tells much of pods of which the next step must not know too little.
 #[test]
@@ -29,29 +28,6 @@ fn each_pod_is_created_once_and_deleted_once() {
     assert_eq!(asked.clone().tally(), [("delete pods".to_owned(), 5)].into());
     assert_eq!(asked.failed().count(), 0);
     assert_eq!(space.pods().len(), 15);
-}
-
-/// Row 2.
-#[test]
-fn a_set_that_is_made_anew_gets_pods_of_its_own() {
-    let space = with_nodes("anew");
-    space.ready_podset("web", json!({"replicas": 5}));
-    let before: BTreeSet<String> = space.pod_uids().into_values().collect();
-    let mark = space.mark();
-    space.delete(PODSET, "web");
-    let set = space.ready_podset("web", json!({"replicas": 5}));
-    let pods = space.pods();
-    assert_eq!(pods.len(), 5);
-    for pod in pods.values() {
-        assert!(!before.contains(uid(pod)), "it is of the set before");
-        assert_eq!(text(pod, "/metadata/ownerReferences/0/uid"), uid(&set));
-    }
-    let deletes = space.asked_since(mark).that(|request| request.verb == "delete");
-    assert_eq!(
-        deletes.count(),
-        0,
-        "what was the first one's is the garbage collector's"
-    );
 }
 
 /// Row 2. A set of which something is remembered costs reads.
@@ -76,7 +52,7 @@ fn a_set_that_is_made_anew_costs_what_the_first_one_did() {
 /// Row 2. Killed wherever it is, also while creates are under way whose answers nobody will hear.
 #[test]
 fn an_operator_that_is_killed_never_makes_one_pod_too_many() {
-    let space = bare_cluster().namespace("killed");
+    let space = bare("killed");
     let proxy = space.cluster.control_plane.proxy(OPERATOR, &[]).unwrap();
     let creates = Requests::with(&[Verb::Create]).on("pods");
     proxy.add(Rule::new(creates, Action::Delay(Duration::from_millis(100))));

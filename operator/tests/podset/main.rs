@@ -32,7 +32,6 @@ mod harness;
 
 mod costs;
 mod creation;
-mod deletion;
 mod ended;
 mod membership;
 mod names;
@@ -43,8 +42,10 @@ mod rollout;
 mod schema;
 mod status;
 mod strangers;
+mod teardown;
 
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
@@ -52,29 +53,59 @@ use testcluster::audit::Requests;
 
 use harness::{Cluster, Namespace, Operator, Shared};
 
+/// The clusters, made when a test first needs them, and kept for as long as any test runs.
+#[derive(Default)]
+struct Clusters {
+    with_nodes: OnceLock<Arc<Cluster>>,
+    bare: OnceLock<Arc<Cluster>>,
+}
+
+/// A test's namespace.
+struct Space {
+    namespace: Namespace,
+    _clusters: Arc<Clusters>,
+}
+
+impl Deref for Space {
+    type Target = Namespace;
+
+    fn deref(&self) -> &Namespace {
+        &self.namespace
+    }
+}
+
+fn space(name: &str, choose: impl FnOnce(&Clusters) -> &Arc<Cluster>) -> Space {
+    static SHARED: Shared<Clusters> = Shared::new();
+    let clusters = SHARED.get(Clusters::default);
+    Space {
+        namespace: choose(&clusters).namespace(name),
+        _clusters: clusters,
+    }
+}
+
 /// Makes a namespace in a cluster with nodes, whose pods run as soon as they are made, and with an operator for all.
-fn with_nodes(name: &str) -> Namespace {
-    static SHARED: Shared<Cluster> = Shared::new();
+fn with_nodes(name: &str) -> Space {
     let start = || {
         let builder = ControlPlane::builder()
             .fake_nodes(3)
             .controller_manager(&["horizontalpodautoscaling"])
             // On by default in OpenShift; an owner reference that blocks needs a right of its own.
             .apiserver_flag("--enable-admission-plugins=OwnerReferencesPermissionEnforcement");
-        Cluster::start(builder).with_operator(&[])
+        Arc::new(Cluster::start(builder).with_operator(&[]))
     };
-    SHARED.get(start).namespace(name)
+    space(name, |clusters| clusters.with_nodes.get_or_init(start))
 }
 
-/// A cluster without nodes and controllers: pods stay as they are, and go as soon as they are deleted.
-fn bare_cluster() -> Arc<Cluster> {
-    static SHARED: Shared<Cluster> = Shared::new();
-    SHARED.get(|| Cluster::start(ControlPlane::builder()))
+/// Makes a namespace in a cluster without nodes, controllers and operator: pods stay as they are, and go as soon as they
+/// are deleted.
+fn bare(name: &str) -> Space {
+    let start = || Arc::new(Cluster::start(ControlPlane::builder()));
+    space(name, |clusters| clusters.bare.get_or_init(start))
 }
 
-/// Makes a namespace in a cluster without nodes, with an operator for it alone.
-fn without_nodes(name: &str) -> (Operator, Namespace) {
-    let space = bare_cluster().namespace(name);
+/// As [`bare`], with an operator for this namespace alone.
+fn without_nodes(name: &str) -> (Operator, Space) {
+    let space = bare(name);
     (operator_of(&space), space)
 }
 

@@ -4,7 +4,7 @@ use kube::api::Patch;
 use serde_json::{Value, json};
 
 use crate::harness::{Namespace, POD, PODSET, QUIET, count_of, pods_of, text, uid};
-use crate::{bare_cluster, operator_of, stray, with_nodes, without_nodes};
+use crate::{bare, operator_of, stray, with_nodes, without_nodes};
 
 /// Rows 6 and 10.
 #[test]
@@ -74,7 +74,7 @@ fn a_pod_that_loses_its_owner_alone_is_taken_in_again() {
 /// Rows 5 and 6. What is taken in is patched with its UID, and not judged by the template that it does not name.
 #[test]
 fn orphans_are_taken_in_together_after_one_fresh_look_at_the_set() {
-    let space = bare_cluster().namespace("orphans");
+    let space = bare("orphans");
     let label = json!({"appdeploy.dev/podset": "web"});
     for pod in ["x", "y", "z"] {
         space.create(POD, stray(pod, label.clone()));
@@ -103,6 +103,19 @@ fn orphans_are_taken_in_together_after_one_fresh_look_at_the_set() {
     }
     assert_eq!(count_of(&set, "updatedReplicas"), 3);
     assert_eq!(others.map(|pod| space.bytes(POD, pod)), before);
+}
+
+/// Row 6. A watch by label tells of it as of one that was deleted, and no create finds its name taken.
+#[test]
+fn a_pod_that_was_taken_in_and_loses_the_label_is_let_go() {
+    let (_operator, space) = without_nodes("taken-in");
+    space.create(POD, stray("x", json!({"appdeploy.dev/podset": "web"})));
+    space.podset_of("web", json!({}), &["x"]);
+    space.label_pod("x", crd::label::PODSET, json!(null));
+    space.until_pods("web", &["web-0"]);
+    space.until(POD, "x", "it is let go", |pod| {
+        pod["metadata"].get("ownerReferences").is_none()
+    });
 }
 
 /// Rows 5 and 12. The set has said that it is being deleted before the orphan is there.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bare_cluster;
+use crate::bare;
 use crate::harness::PODSET;
 
 #[test]
@@ -46,7 +46,7 @@ fn a_bad_spec_is_refused_with_what_to_write_instead() {
             "supported values: \"baseline\", \"restricted\"",
         ),
     ];
-    let space = bare_cluster().namespace("bad");
+    let space = bare("bad");
     for (spec, sentence) in specs {
         let refused = space.try_create(PODSET, json!({"metadata": {"name": "web"}, "spec": spec}));
         let message = refused.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
@@ -59,7 +59,7 @@ fn a_bad_spec_is_refused_with_what_to_write_instead() {
 
 #[test]
 fn a_good_spec_is_taken() {
-    let space = bare_cluster().namespace("good");
+    let space = bare("good");
     let specs = [
         json!({"replicas": 0, "maxUnavailable": 1}),
         json!({"replicas": 1000, "maxUnavailable": "1%", "minReadySeconds": 3600}),
@@ -74,7 +74,7 @@ fn a_good_spec_is_taken() {
 
 #[test]
 fn a_name_has_to_serve_in_names_of_pods() {
-    let space = bare_cluster().namespace("named");
+    let space = bare("named");
     let long = "a".repeat(53);
     for name in ["a", "a-0", &long] {
         space.podset(name, json!({}));
@@ -93,7 +93,7 @@ fn a_name_has_to_serve_in_names_of_pods() {
 /// What is left out is stored, so that who looks sees what they get, and a later default changes nothing.
 #[test]
 fn defaults_are_stored() {
-    let space = bare_cluster().namespace("defaults");
+    let space = bare("defaults");
     let command = json!(["sh", "-c", "trap exit TERM; while :; do sleep 3600 & wait; done"]);
     let sleeper = json!({"image": "busybox", "command": command, "securityProfile": "baseline"});
     let spec = json!({"replicas": 1, "minReadySeconds": 0, "template": sleeper});
@@ -108,7 +108,7 @@ fn defaults_are_stored() {
 
 #[test]
 fn kubectl_explains_every_field() {
-    let space = bare_cluster().namespace("explain");
+    let space = bare("explain");
     let explained = space.kubectl(&["explain", "podset.spec"]);
     for description in [
         "What runs in each pod",

@@ -1,9 +1,14 @@
 //! A set is deleted: its pods go with it, or stay, as whoever deletes it says.
+//!
+//! Half a minute may pass until the garbage collector has heard of a kind that is younger than itself, so that these
+//! tests are best run last.
+
+use std::collections::BTreeSet;
 
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::harness::{POD, PODSET, count_of, pods_of, ready, uid};
+use crate::harness::{POD, PODSET, count_of, pods_of, ready, text, uid};
 use crate::{pod_writes, with_nodes};
 
 /// Row 12. The pods are the garbage collector's.
@@ -57,4 +62,27 @@ fn orphans_stay_and_a_set_of_the_same_name_takes_them_in() {
     }
     let asked = pod_writes(space.asked_since(mark));
     assert_eq!(asked.tally(), [("patch pods".to_owned(), 3)].into());
+}
+
+/// Row 2.
+#[test]
+fn a_set_that_is_made_anew_gets_pods_of_its_own() {
+    let space = with_nodes("anew");
+    space.ready_podset("web", json!({"replicas": 5}));
+    let before: BTreeSet<String> = space.pod_uids().into_values().collect();
+    let mark = space.mark();
+    space.delete(PODSET, "web");
+    let set = space.ready_podset("web", json!({"replicas": 5}));
+    let pods = space.pods();
+    assert_eq!(pods.len(), 5);
+    for pod in pods.values() {
+        assert!(!before.contains(uid(pod)), "it is of the set before");
+        assert_eq!(text(pod, "/metadata/ownerReferences/0/uid"), uid(&set));
+    }
+    let deletes = space.asked_since(mark).that(|request| request.verb == "delete");
+    assert_eq!(
+        deletes.count(),
+        0,
+        "what was the first one's is the garbage collector's"
+    );
 }
