@@ -115,6 +115,26 @@ fn any_other_change_replaces_pods_one_by_one() {
     assert_eq!(verbs, ["delete", "create", "delete", "create", "delete", "create"]);
 }
 
+#[test]
+fn a_new_template_that_does_not_work_costs_no_more_than_may_be_unavailable() {
+    let (_operator, space) = played("broken", json!({"replicas": 3}));
+    let before = space.pod_uids();
+    let template = json!({"image": "app:2", "env": [{"name": "A", "value": "b"}]});
+    space.set_podset("web", json!({"template": template}));
+    let anew = || -> Vec<String> {
+        let now = space.pod_uids().into_iter();
+        now.filter(|(pod, uid)| before[pod] != *uid)
+            .map(|(pod, _)| pod)
+            .collect()
+    };
+    crate::harness::eventually("one is replaced", || anew().len() == 1);
+    std::thread::sleep(QUIET);
+    let first = anew();
+    assert_eq!(first.len(), 1);
+    space.pod_runs(&first[0], "new", true);
+    crate::harness::eventually("another is replaced", || anew().len() == 2);
+}
+
 /// Makes a set whose pods run what a test says.
 fn played(name: &str, spec: Value) -> (Operator, Space) {
     let (operator, space) = without_nodes(name);
