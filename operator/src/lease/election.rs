@@ -98,13 +98,13 @@ mod tests {
 
     const LASTS: Duration = Duration::from_secs(15);
 
-    fn lease(holder: &str, version: &str) -> Option<Record> {
-        Some(Record {
+    fn lease(holder: &str, version: &str) -> Record {
+        Record {
             holder: (!holder.is_empty()).then(|| holder.to_owned()),
             version: version.to_owned(),
             lasts: LASTS,
             ..Record::default()
-        })
+        }
     }
 
     fn at(seconds: u64) -> Duration {
@@ -115,21 +115,21 @@ mod tests {
     fn a_lease_that_nobody_has_is_taken() {
         let mut me = Candidate::new("me".into());
         assert_eq!(me.see(None, at(0)), Move::Create);
-        assert_eq!(me.see(lease("", "1"), at(0)), Move::Take(lease("", "1").unwrap()));
-        assert_eq!(me.see(lease("me", "2"), at(0)), Move::Renew(lease("me", "2").unwrap()));
+        assert_eq!(me.see(Some(lease("", "1")), at(0)), Move::Take(lease("", "1")));
+        assert_eq!(me.see(Some(lease("me", "2")), at(0)), Move::Renew(lease("me", "2")));
     }
 
     /// However old the times in it are: a clock that is wrong must not make two leaders.
     #[test]
     fn a_lease_of_another_is_left_alone_until_it_was_seen_unchanged_for_its_time() {
         let mut me = Candidate::new("me".into());
-        assert_eq!(me.see(lease("other", "1"), at(100)), Move::Wait);
-        assert_eq!(me.see(lease("other", "1"), at(114)), Move::Wait);
-        assert_eq!(me.see(lease("other", "2"), at(114)), Move::Wait, "it was renewed");
-        assert_eq!(me.see(lease("other", "2"), at(128)), Move::Wait);
+        assert_eq!(me.see(Some(lease("other", "1")), at(100)), Move::Wait);
+        assert_eq!(me.see(Some(lease("other", "1")), at(114)), Move::Wait);
+        assert_eq!(me.see(Some(lease("other", "2")), at(114)), Move::Wait, "it was renewed");
+        assert_eq!(me.see(Some(lease("other", "2")), at(128)), Move::Wait);
         assert_eq!(
-            me.see(lease("other", "2"), at(129)),
-            Move::Take(lease("other", "2").unwrap())
+            me.see(Some(lease("other", "2")), at(129)),
+            Move::Take(lease("other", "2"))
         );
     }
 
