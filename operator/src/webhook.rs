@@ -6,6 +6,7 @@
 //!        -> bundle: whom API servers trust, in both webhook configurations
 //! ```
 
+pub mod admission;
 pub mod bundle;
 pub mod certificate;
 pub mod directory;
