@@ -85,7 +85,7 @@ fn stays_as_it_is(namespace: &Namespace, owner: &str, make: impl Fn(Kind, &str) 
     for (_, name) in CHILDREN {
         namespace.set(
             name,
-            json!({"image": "nginx:1.28", "port": 8080, "host": "shop.example.com"}),
+            json!({"image": "nginx:1.28", "port": 8080, "host": format!("{name}.{}.example.com", namespace.name)}),
         );
         namespace.until(APP, name, "the change is seen", |app| {
             told(app) && app["metadata"]["generation"] == 2
