@@ -138,10 +138,20 @@ impl Drop for Operator {
     }
 }
 
-/// Returns an address that nobody listens on now.
+/// Returns an address that nobody listens on now, and that no connection is given before the operator listens there:
+/// the system takes those from 32768 on.
 pub fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap()
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    // Somewhere else in each process.
+    let first = std::process::id().wrapping_mul(101);
+    loop {
+        let number = first.wrapping_add(NUMBER.fetch_add(1, Ordering::Relaxed));
+        let port = 20_000 + u16::try_from(number % 10_000).unwrap();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
 }
 
 /// One request, one answer: all of HTTP that a probe needs.

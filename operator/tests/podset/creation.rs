@@ -51,7 +51,7 @@ fn a_set_that_is_made_anew_costs_what_the_first_one_did() {
 
 /// Row 2. Killed wherever it is, also while creates are under way whose answers nobody will hear.
 #[test]
-fn an_operator_that_is_killed_never_makes_one_pod_too_many() {
+fn wherever_an_operator_is_killed_no_pod_is_made_twice() {
     let space = bare("killed");
     let proxy = space.cluster.control_plane.proxy(OPERATOR, &[]).unwrap();
     let creates = Requests::with(&[Verb::Create]).on("pods");

@@ -7,36 +7,30 @@ use crate::{pod_creates, with_nodes};
 
 /// Row 8. The pod would have been the record of what it died of, had its name not been needed.
 #[test]
-fn a_pod_that_has_failed_is_replaced_and_an_event_tells_of_what() {
-    let space = with_nodes("failed");
-    space.ready_podset("web", json!({"replicas": 2}));
-    let before = space.get(POD, "web-1");
+fn pods_that_have_ended_are_replaced_and_events_tell_of_what() {
+    let space = with_nodes("ended");
+    space.ready_podset("web", json!({"replicas": 3}));
+    let before = ["web-0", "web-1"].map(|pod| space.get(POD, pod));
+    space.patch_status(POD, "web-0", json!({"phase": "Succeeded"}));
     let died = json!({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."});
     space.patch_status(POD, "web-1", died);
-    space.until_back(POD, &before);
+    space.until_pods("web", &["web-2"]);
+    for pod in &before {
+        space.until_back(POD, pod);
+    }
     space.until_podset_ready("web");
-    assert_eq!(space.pods().len(), 2);
-    let ended = || {
-        space
-            .events_about_podset("web")
-            .into_iter()
-            .find(|(reason, _)| reason == "PodEnded")
+    assert_eq!(space.pods().len(), 3);
+    let ended = || -> Vec<String> {
+        let events = space.events_about_podset("web").into_iter();
+        let ended = events.filter(|(reason, _)| reason == "PodEnded");
+        ended.map(|(_, message)| message).collect()
     };
-    eventually("an Event tells of it", || ended().is_some());
-    let words = "web-1 has ended (Evicted): The node was low on resource: memory.";
-    assert_eq!(ended().unwrap().1, words);
-}
-
-/// Row 8.
-#[test]
-fn a_pod_that_has_succeeded_is_replaced() {
-    let space = with_nodes("succeeded");
-    space.ready_podset("web", json!({}));
-    let before = space.get(POD, "web-0");
-    space.patch_status(POD, "web-0", json!({"phase": "Succeeded"}));
-    space.until_podset("web", "it does not count", |set| count_of(set, "replicas") == 0);
-    space.until_back(POD, &before);
-    space.until_podset_ready("web");
+    eventually("Events tell of them", || ended().len() == 2);
+    let of_what = [
+        "web-0 has ended by itself",
+        "web-1 has ended (Evicted): The node was low on resource: memory.",
+    ];
+    assert_eq!(ended(), of_what);
 }
 
 /// Row 8.

@@ -30,7 +30,6 @@
 #[path = "../harness/harness.rs"]
 mod harness;
 
-mod costs;
 mod creation;
 mod ended;
 mod membership;
@@ -38,6 +37,7 @@ mod names;
 mod order;
 mod refusals;
 mod replace;
+mod requests;
 mod rollout;
 mod schema;
 mod status;

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Namespace, Operator, POD, PODSET, QUIET, count_of, ready, text};
+use crate::harness::{Namespace, Operator, POD, QUIET, count_of, ready, text};
 use crate::{Space, pod_writes, with_nodes, without_nodes};
 
 #[test]
@@ -38,18 +38,20 @@ fn a_new_image_leaves_pods_where_they_are() {
     assert_eq!(asked.tally(), [("patch pods".to_owned(), 3)].into());
 }
 
+/// Also by an operator that is started in the middle of it, which does not take what is updating for what is available.
 #[test]
 fn a_pod_is_changed_when_the_one_before_runs_its_new_container() {
-    let (_operator, space) = played("one-by-one", json!({"replicas": 3}));
+    let (operator, space) = played("one-by-one", json!({"replicas": 3}));
     space.set_podset("web", json!({"template": {"image": "app:2"}}));
+    let first = until_updating(&space, 1);
+    operator.kill();
+    let _operator = crate::operator_of(&space);
+    std::thread::sleep(QUIET);
+    assert_eq!(updated(&space), [first]);
     for changed in 1..=3 {
         let pod = until_updating(&space, changed);
-        if changed == 1 {
-            std::thread::sleep(QUIET);
-        }
         assert_eq!(updated(&space).len(), changed, "the next one waits for {pod}");
-        let set = space.get(PODSET, "web");
-        assert_eq!(count_of(&set, "availableReplicas"), 2);
+        space.until_podset("web", "one is missed", |set| count_of(set, "availableReplicas") == 2);
         space.pod_runs(&pod, "new", true);
     }
     space.until_podset("web", "all have it", |set| {
@@ -81,20 +83,6 @@ fn a_percentage_is_of_the_replicas() {
     assert_eq!(updated(&space).len(), 2);
 }
 
-/// One that was in the middle of it goes on, and does not take what is updating for what is available.
-#[test]
-fn an_operator_that_is_started_anew_goes_on() {
-    let (operator, space) = played("rollout-restart", json!({"replicas": 3}));
-    space.set_podset("web", json!({"template": {"image": "app:2"}}));
-    let pod = until_updating(&space, 1);
-    operator.kill();
-    let _operator = crate::operator_of(&space);
-    std::thread::sleep(QUIET);
-    assert_eq!(updated(&space), std::slice::from_ref(&pod));
-    space.pod_runs(&pod, "new", true);
-    until_updating(&space, 2);
-}
-
 #[test]
 fn any_other_change_replaces_pods_one_by_one() {
     let space = with_nodes("template");
@@ -110,7 +98,8 @@ fn any_other_change_replaces_pods_one_by_one() {
     assert!(before.keys().eq(after.keys()), "{after:?}");
     assert!(before.iter().all(|(pod, uid)| after[pod] != *uid), "{after:?}");
     assert_eq!(images(&space), ["app:2"; 3]);
-    let asked = pod_writes(space.asked_since(mark));
+    // A name may be a moment longer in use than the watch tells.
+    let asked = pod_writes(space.asked_since(mark)).that(|request| request.code < 400);
     let verbs: Vec<&str> = asked.iter().map(|request| &*request.verb).collect();
     assert_eq!(verbs, ["delete", "create", "delete", "create", "delete", "create"]);
 }
