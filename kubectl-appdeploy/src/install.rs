@@ -6,6 +6,7 @@ mod namespaces;
 mod reach;
 mod rollout;
 mod settings;
+mod trust;
 
 use std::time::Duration;
 
@@ -75,6 +76,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         image: args.image.clone(),
         flags: args.settings.flags(),
         namespaces: args.settings.namespaces(),
+        webhooks: args.settings.webhooks(),
     };
     let mut objects = manifests::objects(&options)?;
     if args.dry_run == DryRun::Client {
@@ -89,15 +91,24 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     reach::open(&cluster, &mut objects).await;
     namespaces::exist(&cluster, &options.namespaces).await?;
     let before = survey(&cluster, &objects, deadline, ui).await?;
-    let former = former::rights(&cluster, &objects).await?;
+    let former = former::objects(&cluster, &objects).await?;
+    // Nobody may be asked any more before the operator stops to answer.
+    let (asking, former): (Vec<_>, Vec<_>) = former
+        .into_iter()
+        .partition(|(kind, _)| Kind::webhooks().contains(kind));
     if options.namespaces.is_empty() {
         former::warn_of_more(&before, ui);
     }
+    let mut removed = former::remove(&cluster, &asking, args.dry_run).await?;
     let mut done = Vec::new();
     // The namespace is the first of them.
     let before_namespace = before.first().and_then(Option::as_ref);
     for (object, before) in objects.iter().zip(&before) {
         let kind = Kind::of(object);
+        if Kind::webhooks().contains(&kind) && args.wait && args.dry_run.is_real() {
+            // Until somebody answers, API servers would refuse every app.
+            rollout::wait(&cluster, deadline, ui).await?;
+        }
         let is_at_home = object.metadata.namespace.as_deref() == Some(crd::OPERATOR_NAMESPACE);
         let homeless = is_at_home && before.is_none() && before_namespace.is_none();
         if args.dry_run == DryRun::Server && homeless {
@@ -134,7 +145,8 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         tell(&args, &done, ui)?;
     }
     // Last, so that the operator that runs is never without rights.
-    for line in former::remove(&cluster, &former, args.dry_run).await? {
+    removed.extend(former::remove(&cluster, &former, args.dry_run).await?);
+    for line in removed {
         match args.output {
             None => ui.print(&line)?,
             Some(_) => ui.say(&line),
@@ -145,6 +157,9 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     }
     if args.wait {
         rollout::wait(&cluster, deadline, ui).await?;
+        if options.webhooks {
+            trust::wait(&cluster, deadline, ui).await?;
+        }
         ui.say("AppDeploy is ready.");
     }
     ui.next("kubectl appdeploy create");

@@ -2,6 +2,7 @@
 
 mod kind;
 mod namespaced;
+pub mod webhook;
 
 use kube::api::{DeleteParams, DynamicObject, ListParams, Preconditions, PropagationPolicy};
 use kube::{Api, ResourceExt as _};
@@ -14,26 +15,51 @@ use crate::output::DryRun;
 
 pub use kind::{Kind, place};
 
-/// In the order in which each finds what it needs: the namespace first, what runs last.
-const FILES: [&str; 14] = [
-    include_str!("../../config/manager/namespace.yaml"),
-    include_str!("../../config/manager/default_deny.yaml"),
-    include_str!("../../config/manager/network_policy.yaml"),
-    include_str!("../../config/crd/appdeploys.yaml"),
-    include_str!("../../config/crd/podsets.yaml"),
-    include_str!("../../config/rbac/service_account.yaml"),
-    include_str!("../../config/rbac/operator_role.yaml"),
-    include_str!("../../config/rbac/operator_role_binding.yaml"),
-    include_str!("../../config/rbac/leader_election_role.yaml"),
-    include_str!("../../config/rbac/leader_election_role_binding.yaml"),
-    include_str!("../../config/rbac/editor_role.yaml"),
-    include_str!("../../config/rbac/viewer_role.yaml"),
-    include_str!("../../config/manager/disruption_budget.yaml"),
-    include_str!("../../config/manager/deployment.yaml"),
+/// What a file of `config/` is for.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    /// Every installation.
+    Core,
+    /// One whose operator answers API servers.
+    Webhooks,
+}
+
+use Part::{Core, Webhooks};
+
+/// In the order in which each finds what it needs: the namespace first, then what runs, and last what makes API servers
+/// ask it.
+const FILES: [(Part, &str); 21] = [
+    (Core, include_str!("../../config/manager/namespace.yaml")),
+    (Core, include_str!("../../config/manager/default_deny.yaml")),
+    (Core, include_str!("../../config/manager/network_policy.yaml")),
+    (Core, include_str!("../../config/crd/appdeploys.yaml")),
+    (Core, include_str!("../../config/crd/podsets.yaml")),
+    (Core, include_str!("../../config/rbac/service_account.yaml")),
+    (Core, include_str!("../../config/rbac/operator_role.yaml")),
+    (Core, include_str!("../../config/rbac/operator_role_binding.yaml")),
+    (Core, include_str!("../../config/rbac/leader_election_role.yaml")),
+    (
+        Core,
+        include_str!("../../config/rbac/leader_election_role_binding.yaml"),
+    ),
+    (Webhooks, include_str!("../../config/rbac/webhook_role.yaml")),
+    (Webhooks, include_str!("../../config/rbac/webhook_role_binding.yaml")),
+    (Webhooks, include_str!("../../config/rbac/webhook_cluster_role.yaml")),
+    (
+        Webhooks,
+        include_str!("../../config/rbac/webhook_cluster_role_binding.yaml"),
+    ),
+    (Core, include_str!("../../config/rbac/editor_role.yaml")),
+    (Core, include_str!("../../config/rbac/viewer_role.yaml")),
+    (Webhooks, include_str!("../../config/webhook/service.yaml")),
+    (Core, include_str!("../../config/manager/disruption_budget.yaml")),
+    (Core, include_str!("../../config/manager/deployment.yaml")),
+    (Webhooks, include_str!("../../config/webhook/mutating.yaml")),
+    (Webhooks, include_str!("../../config/webhook/validating.yaml")),
 ];
 
 /// What a person may choose about an installation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The operator's image, if not that of this release.
     pub image: Option<String>,
@@ -41,6 +67,20 @@ pub struct Options {
     pub flags: Vec<String>,
     /// The namespaces in which it may do something; none means all.
     pub namespaces: Vec<String>,
+    /// Whether API servers are to ask it before they store an app or a pod set.
+    pub webhooks: bool,
+}
+
+impl Default for Options {
+    /// Returns those of `install` without flags.
+    fn default() -> Self {
+        Self {
+            image: None,
+            flags: Vec::new(),
+            namespaces: Vec::new(),
+            webhooks: true,
+        }
+    }
 }
 
 /// The label that tells the operator's own objects from those for people.
@@ -51,7 +91,10 @@ pub fn objects(options: &Options) -> Result<Vec<DynamicObject>> {
     let broken =
         |source: &dyn std::fmt::Display| Error::failed(format!("a built-in manifest cannot be read: {source}"));
     let mut objects = Vec::new();
-    for text in FILES {
+    for (part, text) in FILES {
+        if part == Webhooks && !options.webhooks {
+            continue;
+        }
         // The text is our own: what a person hands in goes through `yaml`.
         let manifest = serde_yaml::from_str(text).map_err(|source| broken(&source))?;
         let manifests = match &options.namespaces[..] {
@@ -67,15 +110,21 @@ pub fn objects(options: &Options) -> Result<Vec<DynamicObject>> {
 }
 
 fn fill_in(manifest: &mut Value, options: &Options) {
-    if manifest["kind"] != "Deployment" {
-        return;
-    }
-    let container = &mut manifest["spec"]["template"]["spec"]["containers"][0];
-    if let Some(image) = &options.image {
-        container["image"] = image.clone().into();
-    }
-    if !options.flags.is_empty() {
-        container["args"] = options.flags.clone().into();
+    match manifest["kind"].as_str() {
+        Some("Deployment") => {
+            let container = &mut manifest["spec"]["template"]["spec"]["containers"][0];
+            if let Some(image) = &options.image {
+                container["image"] = image.clone().into();
+            }
+            if !options.flags.is_empty() {
+                container["args"] = options.flags.clone().into();
+            }
+        }
+        Some("ClusterRole" | "Role") if !options.webhooks => webhook::ask_nobody(manifest),
+        Some("ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration") => {
+            webhook::only_in(manifest, &options.namespaces);
+        }
+        _ => {}
     }
 }
 
@@ -83,7 +132,8 @@ fn fill_in(manifest: &mut Value, options: &Options) {
 #[cfg(test)]
 fn image() -> String {
     let all = objects(&Options::default()).unwrap();
-    all.last().unwrap().data["spec"]["template"]["spec"]["containers"][0]["image"]
+    let deployment = all.iter().find(|object| Kind::of(object) == Kind::deployment());
+    deployment.unwrap().data["spec"]["template"]["spec"]["containers"][0]["image"]
         .as_str()
         .unwrap()
         .to_owned()
@@ -161,7 +211,8 @@ mod tests {
             flags: vec!["--concurrency=8".to_owned()],
             ..Options::default()
         };
-        let deployment = objects(&options).unwrap().pop().unwrap();
+        let mut all = objects(&options).unwrap().into_iter();
+        let deployment = all.find(|object| Kind::of(object) == Kind::deployment()).unwrap();
         let container = &deployment.data["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(container["image"], "localhost:5000/op:dev");
         assert_eq!(container["args"], serde_json::json!(["--concurrency=8"]));

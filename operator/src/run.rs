@@ -6,9 +6,10 @@ use std::time::Duration;
 use anyhow::bail;
 use kube::Client;
 use model::status::StatusOptions;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
 use crate::call::Caller;
@@ -23,10 +24,15 @@ use crate::server::{self, Facts};
 use crate::settings::{IngressAddress, Settings};
 use crate::telemetry::LogLevel;
 use crate::watches::watch_all;
+use crate::webhook::admission::{Admission, router};
+use crate::webhook::{Options, Webhook};
 use crate::world::World;
 
 /// How long work that has begun may go on after SIGTERM. Kubernetes gives 30 s.
 const GRACE: Duration = Duration::from_secs(20);
+
+/// How long webhooks are served after SIGTERM: the time in which API servers hear that this operator is going.
+const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Runs the operator until it is told to end.
 ///
@@ -45,17 +51,21 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
         Fence::open()
     };
     let probes = server::listen("--bind", settings.bind).await?;
+    // Not fenced: a follower serves webhooks, too.
+    let asking = Caller::new(client.clone(), metrics.clone(), Fence::open());
+    let webhook = match Options::of(&settings) {
+        Some(options) => Some(Webhook::listen(options, client.clone(), asking.clone()).await?),
+        None => None,
+    };
     let facts = Facts {
         world: world.clone(),
         queues: queues.clone(),
         metrics: metrics.clone(),
         fence: fence.clone(),
+        certificate: webhook.as_ref().map(Webhook::served),
     };
     let mut serving = tokio::spawn(server::serve(probes, facts));
-    match server::listen("--debug-bind", settings.debug_bind).await {
-        Ok(listener) => drop(tokio::spawn(server::serve_debug(listener, level))),
-        Err(error) => warn!(%error, "the log level can't be changed while running"),
-    }
+    serve_debug(&settings, level).await;
     info!(version = env!("CARGO_PKG_VERSION"), bind = %settings.bind, concurrency = settings.concurrency, "starting");
 
     let mut watches = tokio::spawn(watch_all(
@@ -83,6 +93,8 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
     };
     let mut apps = shell.reconcile_apps();
     let mut podsets = shell.reconcile_podsets();
+    let (farewell, said) = oneshot::channel();
+    let mut admitting = shell.admit(asking, webhook, said);
 
     let signal = tokio::select! {
         _ = end.recv() => "SIGTERM",
@@ -93,25 +105,59 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
         _ = &mut apps => bail!("the reconciles of AppDeploys have ended; this is a bug, please report it"),
         _ = &mut podsets => bail!("the reconciles of PodSets have ended; this is a bug, please report it"),
         _ = &mut serving => bail!("the server of probes has ended; this is a bug, please report it"),
+        ended = &mut admitting => {
+            let why = ended.map_err(anyhow::Error::from).flatten().err();
+            bail!("webhooks are served no more: {}", why.map_or_else(String::new, |why| format!("{why:#}")))
+        }
         // What it believes may be old by now, and what it has begun is another one's to do.
         () = leadership.lost() => bail!("another operator leads, or may do so by now; ending, to start as a follower"),
     };
     info!(signal, "ending: what has begun is finished, nothing new begins");
     watches.abort();
     shell.queues.close();
+    let farewell_at = Instant::now() + FAREWELL;
     let finish = async { tokio::join!(apps, podsets) };
-    tokio::select! {
-        ended = timeout(GRACE, finish) => if ended.is_err() {
-            warn!("what had begun did not end within {} s; the next start takes it up", GRACE.as_secs());
+    let is_hurried = tokio::select! {
+        ended = timeout(GRACE, finish) => {
+            if ended.is_err() {
+                warn!("what had begun did not end within {} s; the next start takes it up", GRACE.as_secs());
+            }
+            false
         },
-        _ = end.recv() => warn!("told twice, ending at once"),
-        _ = interrupt.recv() => warn!("told twice, ending at once"),
-    }
+        () = told_again(&mut end, &mut interrupt) => true,
+    };
     if let (Some(elector), Some(standing)) = (elector, standing.take()) {
         standing.abort();
         elector.release().await;
     }
+    if shell.settings.webhooks && !is_hurried {
+        let part = async {
+            sleep_until(farewell_at).await;
+            let _ = farewell.send(());
+            let _ = admitting.await;
+        };
+        tokio::select! {
+            () = part => {}
+            () = told_again(&mut end, &mut interrupt) => {}
+        }
+    }
     Ok(())
+}
+
+/// Serves what only this machine may ask for. It is not worth an end if that can't be had.
+async fn serve_debug(settings: &Settings, level: LogLevel) {
+    match server::listen("--debug-bind", settings.debug_bind).await {
+        Ok(listener) => drop(tokio::spawn(server::serve_debug(listener, level))),
+        Err(error) => warn!(%error, "the log level can't be changed while running"),
+    }
+}
+
+async fn told_again(end: &mut Signal, interrupt: &mut Signal) {
+    tokio::select! {
+        _ = end.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    warn!("told twice, ending at once");
 }
 
 /// Makes the one that stands for election. It is called as its pod is, and differently at each start.
@@ -120,7 +166,7 @@ fn elector(settings: &Settings, client: Client, metrics: Arc<Metrics>, fence: Fe
     let name = format!("{host}_{:08x}", fastrand::u32(..));
     let caller = Caller::new(client, metrics, Fence::open());
     let terms = Terms::of(settings.leader_elect_lease_duration);
-    Elector::new(caller, settings.leader_elect_namespace.clone(), name, terms, fence)
+    Elector::new(caller, settings.namespace.clone(), name, terms, fence)
 }
 
 /// What the controllers share.
@@ -162,6 +208,28 @@ impl Shell {
             let reconciler = reconciler.clone();
             async move { reconciler.reconcile(key).await }
         }))
+    }
+
+    /// Answers API servers until it is told to end; without webhooks, does nothing and does not end.
+    fn admit(
+        &self,
+        caller: Caller,
+        webhook: Option<Webhook>,
+        end: oneshot::Receiver<()>,
+    ) -> JoinHandle<anyhow::Result<()>> {
+        let Some(webhook) = webhook else {
+            return tokio::spawn(std::future::pending());
+        };
+        let admission = Admission {
+            caller,
+            world: self.world.clone(),
+            host_suffixes: self.settings.allowed_host_suffix.clone(),
+        };
+        let end = async {
+            // That nobody can say so any more is the end, too.
+            let _ = end.await;
+        };
+        tokio::spawn(webhook.run(router(admission), end))
     }
 
     fn teller<K: Primary>(&self) -> Teller<K> {

@@ -17,6 +17,7 @@ use crate::controller::Queues;
 use crate::lease::Fence;
 use crate::metrics::Metrics;
 use crate::telemetry::LogLevel;
+use crate::webhook::served::Served;
 use crate::world::{Need, Watched, World};
 
 /// How long a watch may fail before what is known of its kind is too old to rely on.
@@ -33,6 +34,8 @@ pub struct Facts {
     pub metrics: Arc<Metrics>,
     /// Whether this operator writes.
     pub fence: Fence,
+    /// The certificate of webhooks, if they are served.
+    pub certificate: Option<Served>,
 }
 
 /// Opens the port for probes and scrapes.
@@ -69,7 +72,7 @@ pub async fn serve_debug(listener: TcpListener, level: LogLevel) -> std::io::Res
     axum::serve(listener, routes).await
 }
 
-/// Ready once every kind that matters was listed. What is missing is named.
+/// Ready once every kind that matters was listed, and API servers can ask the webhooks. What is missing is named.
 async fn readyz(State(facts): State<Facts>) -> Response {
     let mut waiting = Vec::new();
     for watched in facts.world.watches() {
@@ -84,6 +87,12 @@ async fn readyz(State(facts): State<Facts>) -> Response {
             let error = health.error().unwrap_or_else(|| "not listed yet".to_owned());
             waiting.push(format!("{resource}: {error}\n"));
         }
+    }
+    if facts
+        .certificate
+        .is_some_and(|certificate| certificate.expires_at().is_none())
+    {
+        waiting.push("webhooks: there is no certificate yet; the log says why\n".to_owned());
     }
     if waiting.is_empty() {
         return "ok\n".into_response();

@@ -28,6 +28,10 @@ pub struct Settings {
     )]
     pub watch_namespace: Vec<String>,
 
+    /// The operator's own namespace: that of its Lease, and of the Service and the certificates of its webhooks.
+    #[arg(long, env = "APPDEPLOY_NAMESPACE", default_value = crd::OPERATOR_NAMESPACE, value_name = "NAMESPACE")]
+    pub namespace: String,
+
     /// How often everything is listed again, to heal what a watch may have missed. Up to a tenth is taken off
     /// at random, so that kinds don't list at the same time.
     #[arg(long, env = "APPDEPLOY_RESYNC_PERIOD", default_value = "1h", value_parser = duration, value_name = "TIME")]
@@ -53,14 +57,29 @@ pub struct Settings {
         default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set)]
     pub leader_elect: bool,
 
-    /// Namespace of the Lease.
-    #[arg(long, env = "APPDEPLOY_LEADER_ELECT_NAMESPACE", default_value = crd::OPERATOR_NAMESPACE, value_name = "NAMESPACE")]
-    pub leader_elect_namespace: String,
-
     /// How long another operator waits after the last sign of life of the one that leads. That one renews three times
     /// as often, and stops by itself when two thirds have passed without success.
     #[arg(long, env = "APPDEPLOY_LEADER_ELECT_LEASE_DURATION", default_value = "15s", value_parser = lease_duration, value_name = "TIME")]
     pub leader_elect_lease_duration: Duration,
+
+    /// Serve the admission webhooks, for API servers that are told to ask them. Followers serve them, too.
+    #[arg(long, env = "APPDEPLOY_WEBHOOKS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set)]
+    pub webhooks: bool,
+
+    /// Address for webhooks.
+    #[arg(
+        long,
+        env = "APPDEPLOY_WEBHOOK_BIND",
+        default_value = "0.0.0.0:9443",
+        value_name = "ADDRESS"
+    )]
+    pub webhook_bind: SocketAddr,
+
+    /// Folder with the certificate for webhooks, as tls.crt and tls.key, read again when they change. Default: the
+    /// operator makes its own, and tells API servers to trust it.
+    #[arg(long, env = "APPDEPLOY_WEBHOOK_CERT_DIR", value_name = "FOLDER")]
+    pub webhook_cert_dir: Option<PathBuf>,
 
     /// Whether an application counts as ready only when its Ingress has an address. `ignore` is for ingress
     /// controllers that publish none.

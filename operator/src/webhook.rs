@@ -25,6 +25,7 @@ use kube::Client;
 use tokio::net::TcpListener;
 
 use crate::call::Caller;
+use crate::settings::Settings;
 use certificate::Terms;
 use keeper::Keeper;
 use served::Served;
@@ -41,6 +42,23 @@ pub struct Options {
     pub certificates: Source,
     /// What clients may take.
     pub limits: Limits,
+}
+
+impl Options {
+    /// Returns what the settings ask for, unless they want no webhooks.
+    #[must_use]
+    pub fn of(settings: &Settings) -> Option<Self> {
+        let own = || Source::Own {
+            terms: Terms::default(),
+            resync: settings.resync_period,
+        };
+        settings.webhooks.then(|| Self {
+            bind: settings.webhook_bind,
+            namespace: settings.namespace.clone(),
+            certificates: settings.webhook_cert_dir.clone().map_or_else(own, Source::Dir),
+            limits: Limits::default(),
+        })
+    }
 }
 
 /// Where certificates come from.

@@ -73,6 +73,9 @@ fn answer(status: &Status, asked: Asked<'_>) -> Error {
     if status.code == 401 || status.reason == "Unauthorized" {
         return unauthorized(context);
     }
+    if let Some(error) = webhook(status) {
+        return error;
+    }
     let details = status.details.as_ref();
     let name = details.map_or("", |details| details.name.as_str());
     let about = details.map_or("", |details| details.kind.as_str());
@@ -125,6 +128,40 @@ fn answer(status: &Status, asked: Asked<'_>) -> Error {
         }
         _ => error,
     }
+}
+
+/// Returns what to say where somebody whom the API server asks has refused, or has not answered.
+fn webhook(status: &Status) -> Option<Error> {
+    let named = |before: &str| {
+        let (_, rest) = status.message.split_once(before)?;
+        rest.split_once('"')
+    };
+    let is_ours = |name: &str| name.ends_with(crd::GROUP);
+    if let Some((name, rest)) = named("admission webhook \"") {
+        let why = rest.trim_start_matches(" denied the request").trim_start_matches(": ");
+        let who = if is_ours(name) {
+            "the operator".to_owned()
+        } else {
+            format!("admission webhook {name}")
+        };
+        let error = Error::failed(format!("{who} refuses it: nothing was changed"));
+        return Some(why.split("; ").fold(error, Error::why));
+    }
+    let (name, rest) = named("failed calling webhook \"")?;
+    let why = rest
+        .trim_start_matches(": ")
+        .trim_start_matches("failed to call webhook: ");
+    Some(if is_ours(name) {
+        Error::failed("the operator did not answer the API server: nothing was changed")
+            .why(why)
+            .next(format!("kubectl -n {} get pods", crd::OPERATOR_NAMESPACE))
+    } else {
+        Error::failed(format!(
+            "admission webhook {name} did not answer the API server: nothing was changed"
+        ))
+        .why(why)
+        .next("it is not part of AppDeploy: ask who runs it, and try again")
+    })
 }
 
 /// Returns which of our kinds an answer is about: it calls them now by one, now by many.
@@ -265,6 +302,37 @@ mod tests {
         })), @r#"
         Error from server (Forbidden): appdeploys.appdeploy.dev is forbidden: User "jane" cannot list resource "appdeploys" in API group "appdeploy.dev" in the namespace "team-a"
           next: kubectl auth can-i list appdeploys.appdeploy.dev -n team-a  (an administrator can grant it)
+        "#);
+    }
+
+    #[test]
+    fn what_the_operator_refuses_is_its_own_sentence() {
+        insta::assert_snapshot!(text(json!({
+            "message": "admission webhook \"validate.appdeploy.dev\" denied the request: spec.host: a.b is answered for by AppDeploy shop, which is older",
+            "reason": "Invalid", "code": 422,
+        })), @r"
+        error: the operator refuses it: nothing was changed
+          why:  spec.host: a.b is answered for by AppDeploy shop, which is older
+        ");
+    }
+
+    #[test]
+    fn who_did_not_answer_is_named() {
+        let unanswered = |name: &str| {
+            text(
+                json!({"message": format!("Internal error occurred: failed calling webhook \"{name}\": failed to call webhook: Post \"https://x.y.svc:443/?timeout=5s\": no endpoints available"),
+                "reason": "InternalError", "code": 500}),
+            )
+        };
+        insta::assert_snapshot!(unanswered("validate.appdeploy.dev"), @r#"
+        error: the operator did not answer the API server: nothing was changed
+          why:  Post "https://x.y.svc:443/?timeout=5s": no endpoints available
+          next: kubectl -n appdeploy-system get pods
+        "#);
+        insta::assert_snapshot!(unanswered("policy.example.com"), @r#"
+        error: admission webhook policy.example.com did not answer the API server: nothing was changed
+          why:  Post "https://x.y.svc:443/?timeout=5s": no endpoints available
+          next: it is not part of AppDeploy: ask who runs it, and try again
         "#);
     }
 

@@ -1,5 +1,5 @@
-//! What a former installation granted the operator and this one does not: in the whole cluster before and in some
-//! namespaces now, the other way round, or in other ones.
+//! What a former installation had and this one has not: rights in the whole cluster before and in some namespaces now, the
+//! other way round, or in other ones; and webhooks.
 
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, PropagationPolicy};
@@ -11,15 +11,19 @@ use crate::operator;
 use crate::output::DryRun;
 use crate::ui::Ui;
 
-/// Looks for rights of the operator that are not among the objects of this installation, by their labels.
-pub async fn rights(cluster: &Cluster, wanted: &[DynamicObject]) -> Result<Vec<(Kind, DynamicObject)>> {
+/// Looks for objects of the operator that are not among those of this installation, by their labels.
+pub async fn objects(cluster: &Cluster, wanted: &[DynamicObject]) -> Result<Vec<(Kind, DynamicObject)>> {
     let mut found = Vec::new();
+    for kind in Kind::webhooks() {
+        found.extend(manifests::labelled(cluster, kind).await?);
+    }
     // Bindings first: without its role one is of no use.
     for kind in [
         Kind::cluster_role_binding(),
         Kind::role_binding(),
         Kind::cluster_role(),
         Kind::role(),
+        Kind::service(),
     ] {
         found.extend(manifests::labelled(cluster, kind).await?);
     }
@@ -52,9 +56,9 @@ pub fn warn_of_more(before: &[Option<DynamicObject>], ui: &mut Ui) {
 }
 
 /// Removes them, and returns a line about each.
-pub async fn remove(cluster: &Cluster, rights: &[(Kind, DynamicObject)], dry_run: DryRun) -> Result<Vec<String>> {
+pub async fn remove(cluster: &Cluster, former: &[(Kind, DynamicObject)], dry_run: DryRun) -> Result<Vec<String>> {
     let mut lines = Vec::new();
-    for (kind, object) in rights {
+    for (kind, object) in former {
         let api = kind.api_of(&cluster.client, object);
         manifests::delete(cluster, &api, object, PropagationPolicy::Background, dry_run).await?;
         let (title, place) = (kind.title(&object.name_any()), manifests::place("from", object));

@@ -13,6 +13,15 @@ pub struct Settings {
     /// Namespaces whose apps and pod sets it takes care of, and has rights in; default: all
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     watch_namespace: Vec<String>,
+    /// Whether API servers ask it before they store an app or a pod set; default: true, with --watch-namespace false
+    #[arg(
+        long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        hide_possible_values = true
+    )]
+    webhooks: Option<bool>,
+    /// Suffixes of which a host in a spec has to have one; default: any host
+    #[arg(long, value_name = "SUFFIXES", value_delimiter = ',')]
+    allowed_host_suffix: Vec<String>,
     /// How many apps it works on at once, and how many pod sets beside them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     concurrency: Option<u16>,
@@ -54,17 +63,27 @@ impl Settings {
         namespaces
     }
 
+    /// Whether webhooks are wanted. They take a right in the whole cluster, and who names namespaces wants none.
+    pub fn webhooks(&self) -> bool {
+        self.webhooks.unwrap_or_else(|| self.namespaces().is_empty())
+    }
+
     /// Returns the flags for the operator.
     pub fn flags(&self) -> Vec<String> {
         let word = |value: Option<&dyn std::fmt::Display>, flag: &str| value.map(|value| format!("--{flag}={value}"));
         let named = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
         let namespaces = self.namespaces();
         let namespaces = (!namespaces.is_empty()).then(|| namespaces.join(","));
+        let suffixes = (!self.allowed_host_suffix.is_empty()).then(|| self.allowed_host_suffix.join(","));
+        // What is installed serves them unless it is told.
+        let webhooks = (!self.webhooks()).then_some(false);
         let resync = self.resync_period.map(duration::text);
         let address = named(self.ingress_address.and_then(|value| value.to_possible_value()));
         let format = named(self.log_format.and_then(|value| value.to_possible_value()));
         [
             word(namespaces.as_ref().map(|v| v as _), "watch-namespace"),
+            word(webhooks.as_ref().map(|v| v as _), "webhooks"),
+            word(suffixes.as_ref().map(|v| v as _), "allowed-host-suffix"),
             word(self.concurrency.as_ref().map(|v| v as _), "concurrency"),
             word(resync.as_ref().map(|v| v as _), "resync-period"),
             word(address.as_ref().map(|v| v as _), "ingress-address"),
@@ -94,6 +113,7 @@ mod tests {
             settings.flags(),
             [
                 "--watch-namespace=a,b",
+                "--webhooks=false",
                 "--resync-period=1h30m",
                 "--ingress-address=ignore"
             ]

@@ -1,7 +1,8 @@
 //! The kinds of which an installation has objects, and where the API server keeps them.
 
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Secret, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -32,8 +33,12 @@ impl Kind {
             Self::role_binding(),
             Self::network_policy(),
             Self::disruption_budget(),
+            Self::service(),
         ];
-        let found = all.into_iter().find(|known| known.resource.kind == kind);
+        let found = all
+            .into_iter()
+            .chain(Self::webhooks())
+            .find(|known| known.resource.kind == kind);
         found.unwrap_or_else(Self::deployment)
     }
 
@@ -94,6 +99,24 @@ impl Kind {
     /// Returns the kind of budgets for disruptions.
     pub fn disruption_budget() -> Self {
         Self::in_namespace::<PodDisruptionBudget>()
+    }
+
+    /// Returns the kind of services.
+    pub fn service() -> Self {
+        Self::in_namespace::<Service>()
+    }
+
+    /// Returns the kind of secrets.
+    pub fn secret() -> Self {
+        Self::in_namespace::<Secret>()
+    }
+
+    /// Returns the kinds of what makes API servers ask.
+    pub fn webhooks() -> [Self; 2] {
+        [
+            Self::in_cluster::<ValidatingWebhookConfiguration>(),
+            Self::in_cluster::<MutatingWebhookConfiguration>(),
+        ]
     }
 
     /// Returns the kind of deployments.

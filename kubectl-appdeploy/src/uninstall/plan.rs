@@ -33,8 +33,8 @@ pub struct Plan {
 
 /// Returns the plan.
 ///
-/// The order: apps and pod sets while their operator lives, the operator, its rights, the definition of the API, and at last
-/// the namespace, when nobody else has anything in it.
+/// The order: apps and pod sets while their operator lives, what makes API servers ask it, the operator, what it has around
+/// it, the definition of the API, and at last the namespace, when nobody else has anything in it.
 pub fn plan(found: &Found, choice: Choice) -> Plan {
     let mut plan = Plan::default();
     // Without its definition no object can exist: deleting one deletes the others.
@@ -51,6 +51,8 @@ pub fn plan(found: &Found, choice: Choice) -> Plan {
                 .push((places(kind, &objects), format!("{so}; --delete-apps deletes them")));
         }
     }
+    // Without it nobody would answer.
+    plan.steps.extend(found.webhooks.iter().cloned());
     plan.steps.extend(found.operator.iter().cloned());
     let mut rights = found.rights.clone();
     // What refers to another before the other.
@@ -179,6 +181,7 @@ mod tests {
                 "Namespace" => found.namespace = Some(object),
                 "Deployment" => found.operator.push((kind, object)),
                 "CustomResourceDefinition" => found.definitions.push((kind, object)),
+                _ if Kind::webhooks().contains(&kind) => found.webhooks.push((kind, object)),
                 _ => found.rights.push((kind, object)),
             }
         }
@@ -206,16 +209,23 @@ mod tests {
         };
         insta::assert_snapshot!(plan(&found, Choice::default()).text(), @r"
         To be removed, in this order:
+          mutatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy
+          validatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy
           deployment.apps/appdeploy-operator
           clusterrolebinding.rbac.authorization.k8s.io/appdeploy-operator
+          clusterrolebinding.rbac.authorization.k8s.io/appdeploy-webhook
           rolebinding.rbac.authorization.k8s.io/appdeploy-leader-election
+          rolebinding.rbac.authorization.k8s.io/appdeploy-webhook
           clusterrole.rbac.authorization.k8s.io/appdeploy-operator
+          clusterrole.rbac.authorization.k8s.io/appdeploy-webhook
           clusterrole.rbac.authorization.k8s.io/appdeploy-editor
           clusterrole.rbac.authorization.k8s.io/appdeploy-viewer
           role.rbac.authorization.k8s.io/appdeploy-leader-election
+          role.rbac.authorization.k8s.io/appdeploy-webhook
           serviceaccount/appdeploy-operator
           networkpolicy.networking.k8s.io/default-deny
           networkpolicy.networking.k8s.io/appdeploy-operator
+          service/appdeploy-webhook
           poddisruptionbudget.policy/appdeploy-operator
           namespace/appdeploy-system
         To stay:
@@ -236,16 +246,23 @@ mod tests {
         To be removed, in this order:
           1 app in 1 namespace: a/shop, with everything that belongs to them
           1 pod set in 1 namespace: a/workers, with everything that belongs to them
+          mutatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy
+          validatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy
           deployment.apps/appdeploy-operator
           clusterrolebinding.rbac.authorization.k8s.io/appdeploy-operator
+          clusterrolebinding.rbac.authorization.k8s.io/appdeploy-webhook
           rolebinding.rbac.authorization.k8s.io/appdeploy-leader-election
+          rolebinding.rbac.authorization.k8s.io/appdeploy-webhook
           clusterrole.rbac.authorization.k8s.io/appdeploy-operator
+          clusterrole.rbac.authorization.k8s.io/appdeploy-webhook
           clusterrole.rbac.authorization.k8s.io/appdeploy-editor
           clusterrole.rbac.authorization.k8s.io/appdeploy-viewer
           role.rbac.authorization.k8s.io/appdeploy-leader-election
+          role.rbac.authorization.k8s.io/appdeploy-webhook
           serviceaccount/appdeploy-operator
           networkpolicy.networking.k8s.io/default-deny
           networkpolicy.networking.k8s.io/appdeploy-operator
+          service/appdeploy-webhook
           poddisruptionbudget.policy/appdeploy-operator
           customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev
           customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev

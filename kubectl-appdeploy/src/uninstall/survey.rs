@@ -25,9 +25,11 @@ use crate::{operator, workload};
 pub struct Found {
     /// All apps and pod sets of the cluster.
     pub workloads: Vec<(crd::Kind, DynamicObject)>,
+    /// What makes API servers ask the operator.
+    pub webhooks: Vec<(Kind, DynamicObject)>,
     /// What runs.
     pub operator: Vec<(Kind, DynamicObject)>,
-    /// Accounts, roles and bindings.
+    /// What it has around it: accounts, roles and bindings, policies, its Service and its certificates.
     pub rights: Vec<(Kind, DynamicObject)>,
     /// The definitions of the API.
     pub definitions: Vec<(Kind, DynamicObject)>,
@@ -60,8 +62,13 @@ pub async fn look(cluster: &Cluster) -> Result<Found> {
         Kind::service_account(),
         Kind::disruption_budget(),
         Kind::network_policy(),
+        Kind::service(),
+        Kind::secret(),
     ] {
         found.rights.extend(labelled(cluster, kind).await?);
+    }
+    for kind in Kind::webhooks() {
+        found.webhooks.extend(labelled(cluster, kind).await?);
     }
     let namespaces = Kind::namespace().api(&cluster.client, None);
     found.namespace = cluster.call(namespaces.get_opt(crd::OPERATOR_NAMESPACE)).await?;

@@ -57,7 +57,9 @@ fn a_frozen_api_server_is_not_waited_for_for_ever() {
 #[test]
 fn a_page_without_a_right_is_still_a_page() {
     let cluster = ControlPlane::start().unwrap();
-    Plugin::admin(&cluster).run("install --wait=false").ok();
+    Plugin::admin(&cluster)
+        .run("install --wait=false --webhooks=false")
+        .ok();
     Plugin::admin(&cluster).run("create shop --image=nginx --port=80").ok();
     cluster
         .kubectl(&[

@@ -9,7 +9,7 @@ use crate::plugin::{Plugin, conditions, status};
 fn installed() -> (ControlPlane, Plugin) {
     let cluster = ControlPlane::start().unwrap();
     let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false").ok();
+    plugin.run("install --wait=false --webhooks=false").ok();
     (cluster, plugin)
 }
 

@@ -59,8 +59,10 @@ fn the_network_and_a_drain_spare_what_the_operator_needs() {
     let policy = get(&admin, "networkpolicy/appdeploy-operator");
     assert_eq!(&policy["spec"]["podSelector"], selector);
     let tcp = |port: &Value| json!({"port": port, "protocol": "TCP"});
-    let probes = &template["spec"]["containers"][0]["ports"][0]["containerPort"];
-    assert_eq!(policy["spec"]["ingress"], json!([{"ports": [tcp(probes)]}]));
+    let ports = template["spec"]["containers"][0]["ports"].as_array().unwrap();
+    let ports: Vec<Value> = ports.iter().map(|port| tcp(&port["containerPort"])).collect();
+    assert_eq!(ports.len(), 2, "probes and webhooks");
+    assert_eq!(policy["spec"]["ingress"], json!([{"ports": ports}]));
     let names = json!([{"port": 53, "protocol": "UDP"}, tcp(&json!(53))]);
     let api = json!([tcp(&json!(443)), tcp(&json!(6443))]);
     assert_eq!(policy["spec"]["egress"], json!([{"ports": names}, {"ports": api}]));

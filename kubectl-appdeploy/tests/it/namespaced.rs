@@ -15,7 +15,7 @@ fn rights(cluster: &ControlPlane) -> Vec<String> {
         .kubectl(&["get", kinds, "-A", "-l", OURS, "-o", columns])
         .unwrap();
     let mut lines: Vec<String> = listed.lines().map(ToOwned::to_owned).collect();
-    lines.retain(|line| !line.ends_with("/appdeploy-leader-election"));
+    lines.retain(|line| !line.ends_with("/appdeploy-leader-election") && !line.ends_with("/appdeploy-webhook"));
     lines.sort();
     lines
 }

@@ -33,7 +33,7 @@ pub fn uid(cluster: &ControlPlane, object: &str) -> String {
 fn a_pod_set_is_created_with_or_without_a_template_and_shown() {
     let cluster = ControlPlane::start().unwrap();
     let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false").ok();
+    plugin.run("install --wait=false --webhooks=false").ok();
 
     let created = plugin.run("podset create workers --replicas=3 -l team=x");
     assert_eq!(
@@ -105,7 +105,7 @@ fn a_pod_set_is_scaled_waited_for_and_deleted_with_its_pods() {
         .start()
         .unwrap();
     let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false").ok();
+    plugin.run("install --wait=false --webhooks=false").ok();
     plugin.run("podset create workers").ok();
     let waiting = plugin.start("podset scale workers --replicas=2 --wait --timeout=30s");
     cluster
@@ -173,7 +173,7 @@ fn a_pod_set_is_scaled_waited_for_and_deleted_with_its_pods() {
 fn a_page_of_a_pod_set_costs_the_same_few_requests_however_many_pods_there_are() {
     let cluster = ControlPlane::start().unwrap();
     let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false").ok();
+    plugin.run("install --wait=false --webhooks=false").ok();
     plugin.run("podset create workers --replicas=3").ok();
     status(&cluster, "podset/workers", &conditions("True", "Available", "", None));
     let owner = uid(&cluster, "podset/workers");
@@ -196,7 +196,7 @@ fn a_page_of_a_pod_set_costs_the_same_few_requests_however_many_pods_there_are()
 fn an_installation_from_before_pod_sets_is_told_what_to_run() {
     let cluster = ControlPlane::start().unwrap();
     let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false").ok();
+    plugin.run("install --wait=false --webhooks=false").ok();
     plugin.run("create shop --image=nginx").ok();
     cluster
         .kubectl(&["delete", "crd", "podsets.appdeploy.dev", "--timeout=30s"])
@@ -223,7 +223,7 @@ fn an_installation_from_before_pod_sets_is_told_what_to_run() {
         "{plan}"
     );
     plugin.run("status").ok();
-    let installed = plugin.run("install --wait=false").ok();
+    let installed = plugin.run("install --wait=false --webhooks=false").ok();
     assert!(
         installed.contains("customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev created"),
         "{installed}"

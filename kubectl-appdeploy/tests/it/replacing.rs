@@ -11,7 +11,7 @@ use crate::podsets::{pod, uid};
 fn workers() -> (ControlPlane, Plugin, String) {
     let cluster = ControlPlane::start().unwrap();
     let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false").ok();
+    plugin.run("install --wait=false --webhooks=false").ok();
     plugin.run("podset create workers --replicas=2").ok();
     let owner = uid(&cluster, "podset/workers");
     for name in ["workers-0", "workers-1"] {

@@ -11,7 +11,7 @@ use crate::plugin::{Plugin, Run, conditions, status};
 fn a_wait_ends_as_the_status_says() {
     let cluster = ControlPlane::start().unwrap();
     let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false").ok();
+    plugin.run("install --wait=false --webhooks=false").ok();
 
     // It takes too long: the last state is told, and why nobody works on it.
     let late = plugin.run("create late --image=nginx --port=80 --wait --timeout=1s");
@@ -78,7 +78,7 @@ fn a_deletion_that_hangs_names_what_holds_it() {
         .start()
         .unwrap();
     let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false").ok();
+    plugin.run("install --wait=false --webhooks=false").ok();
     plugin.run("create shop --image=nginx --port=80").ok();
     cluster
         .kubectl(&[

@@ -17,8 +17,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::api::PostParams;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, Operation};
+use kube::core::response::reason;
 use kube::core::{DynamicObject, Request};
-use model::admit::{Admitted, Reference, questions, usual_form, warnings};
+use model::admit::{Admitted, Reference, is_same, questions, usual_form, warnings};
 use model::host::{self, Claim};
 use model::podset::Wanted;
 use model::validate;
@@ -42,8 +43,28 @@ pub struct Admission {
     pub host_suffixes: Vec<String>,
 }
 
-/// Why an object is not admitted, in sentences for its author.
-type Refusal = String;
+/// Why an object is not admitted.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    /// It is wrong, or in the way of another one.
+    Invalid(String),
+    /// Its author may not have what it refers to.
+    Forbidden(String),
+    /// That could not be found out. It may go better in a moment.
+    Unknown(String),
+}
+
+impl Refusal {
+    /// Returns the code of HTTP and the word of Kubernetes for it, and the sentence for the author.
+    fn parts(self) -> (u16, &'static str, String) {
+        match self {
+            Self::Invalid(why) => (422, reason::INVALID, why),
+            Self::Forbidden(why) => (403, reason::FORBIDDEN, why),
+            // As an API server says of a webhook that does not answer. Some clients would repeat a 503 for minutes.
+            Self::Unknown(why) => (500, reason::INTERNAL_ERROR, why),
+        }
+    }
+}
 
 /// Returns the paths that webhook configurations name.
 pub fn router(admission: Admission) -> Router {
@@ -86,14 +107,18 @@ async fn check(State(admission): State<Admission>, body: Bytes) -> Response {
                 response
             }
             Err(refusal) => {
+                let (code, reason, why) = refusal.parts();
                 info!(
                     kind = request.kind.kind,
                     namespace = request.namespace,
                     name = request.name,
-                    refusal,
+                    why,
                     "refused"
                 );
-                response.deny(refusal)
+                let mut response = response.deny(why);
+                response.result.code = code;
+                reason.clone_into(&mut response.result.reason);
+                response
             }
         }
     })
@@ -125,31 +150,37 @@ async fn answer(
 
 /// A kind with rules of its own, beside those that both have.
 trait Reviewed: Admitted + Resource<DynamicType = ()> + DeserializeOwned {
-    /// Checks what neither the schema nor another object decides.
-    fn check(&self, admission: &Admission) -> Result<(), Refusal>;
+    /// Checks what the schema can't. What was stored before and stays is nobody's fault who changes something else.
+    fn check(&self, old: Option<&Self>, admission: &Admission) -> Result<(), Refusal>;
 }
 
 impl Reviewed for AppDeploy {
-    fn check(&self, admission: &Admission) -> Result<(), Refusal> {
-        let valid = validate(self).map_err(|invalid| invalid.to_string())?;
-        host::allowed(&valid, &admission.host_suffixes)?;
-        // What is about to be created is younger than all that is there.
-        let created = self
-            .metadata
-            .creation_timestamp
-            .as_ref()
-            .map_or(i64::MAX, |time| time.0.as_second());
-        let rival = Claim::of(&valid, created).and_then(|claim| Some((admission.world.hosts.rival(&claim)?, claim)));
+    fn check(&self, old: Option<&Self>, admission: &Admission) -> Result<(), Refusal> {
+        let valid = validate(self).map_err(|invalid| Refusal::Invalid(invalid.to_string()))?;
+        let same_place = |old: &Self| {
+            let of = |app: &Self| (app.spec.host.clone(), app.spec.path.clone(), app.spec.expose);
+            of(old) == of(self) && old.spec.pod.port.is_some() == self.spec.pod.port.is_some()
+        };
+        if old.is_some_and(same_place) {
+            return Ok(());
+        }
+        host::allowed(&valid, &admission.host_suffixes).map_err(Refusal::Invalid)?;
+        // Whoever wants a host now comes after all that have one. Without webhooks an older app would get it.
+        let rival = Claim::of(&valid, i64::MAX).and_then(|claim| Some((admission.world.hosts.rival(&claim)?, claim)));
         match rival {
-            Some((rival, claim)) => Err(format!("spec.host: {}", host::conflict(&claim, &rival))),
+            Some((rival, claim)) => Err(Refusal::Invalid(format!(
+                "spec.host: {}",
+                host::conflict(&claim, &rival)
+            ))),
             None => Ok(()),
         }
     }
 }
 
 impl Reviewed for PodSet {
-    fn check(&self, _: &Admission) -> Result<(), Refusal> {
-        Wanted::of(self).map(drop).map_err(|invalid| invalid.to_string())
+    fn check(&self, _: Option<&Self>, _: &Admission) -> Result<(), Refusal> {
+        let wanted = Wanted::of(self).map(drop);
+        wanted.map_err(|invalid| Refusal::Invalid(invalid.to_string()))
     }
 }
 
@@ -165,7 +196,10 @@ impl Admission {
             return Ok(Vec::new());
         };
         let old = read(&request.old_object);
-        new.check(self)?;
+        if old.as_ref().is_some_and(|old| is_same(old, &new)) {
+            return Ok(Vec::new());
+        }
+        new.check(old.as_ref(), self)?;
         self.ask(request, &questions(&new, old.as_ref())).await?;
         Ok(if old.is_none() { warnings(&new) } else { Vec::new() })
     }
@@ -173,9 +207,9 @@ impl Admission {
     /// Asks whether the author may read what the spec refers to.
     async fn ask(&self, request: &AdmissionRequest<DynamicObject>, references: &[Reference]) -> Result<(), Refusal> {
         if references.len() > MOST_REFERENCES {
-            return Err(format!(
+            return Err(Refusal::Invalid(format!(
                 "the spec refers to more than {MOST_REFERENCES} Secrets and ConfigMaps"
-            ));
+            )));
         }
         let author = request.user_info.username.as_deref().unwrap_or("the author");
         let namespace = request.namespace.as_deref().unwrap_or_default();
@@ -192,16 +226,16 @@ impl Admission {
                 Ok(false) => refusals.push(reference.refusal(author, namespace)),
                 Err(why) => {
                     warn!(why, "an author's rights could not be asked for");
-                    return Err(format!(
+                    return Err(Refusal::Unknown(format!(
                         "the rights of {author} could not be asked for, try again: {why}"
-                    ));
+                    )));
                 }
             }
         }
         if refusals.is_empty() {
             return Ok(());
         }
-        Err(refusals.join("; "))
+        Err(Refusal::Forbidden(refusals.join("; ")))
     }
 
     async fn may_get(

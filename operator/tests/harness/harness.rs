@@ -17,6 +17,7 @@ mod namespace;
 mod operator;
 mod podset;
 mod rights;
+mod webhooks;
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -28,6 +29,7 @@ pub use kind::{APP, CLASS, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, LEASE, POD, PO
 pub use namespace::Namespace;
 pub use operator::{Operator, free_address};
 pub use podset::{count_of, pods_of};
+pub use webhooks::Webhooks;
 
 /// How long a test waits for what has to happen. Long, because a machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);

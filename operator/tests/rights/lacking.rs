@@ -59,7 +59,7 @@ impl Lacking {
             "--watch-namespace".to_owned(),
             space.name.clone(),
             "--leader-elect".to_owned(),
-            "--leader-elect-namespace".to_owned(),
+            "--namespace".to_owned(),
             space.name.clone(),
         ];
         Self::start_with(space, right, &flags)

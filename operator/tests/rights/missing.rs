@@ -40,6 +40,13 @@ const OURS: &str = crd::GROUP;
 const NETWORK: &str = "networking.k8s.io";
 const ELECTION: [Right; 3] = [lease("get"), lease("create"), lease("update")];
 
+/// What is only asked for at an admission: `admission/people.rs` takes it away.
+const ADMISSION: Right = Right {
+    verb: "create",
+    group: "authorization.k8s.io",
+    resource: "localsubjectaccessreviews",
+};
+
 const fn lease(verb: &'static str) -> Right {
     let (group, resource) = ("coordination.k8s.io", "leases");
     Right { verb, group, resource }
@@ -181,7 +188,12 @@ fn cluster() -> Arc<Cluster> {
 fn there_is_a_case_for_each_right() {
     let of = |right: Right| (right.verb.to_owned(), right.group.to_owned(), right.resource.to_owned());
     let cases = cases().into_iter().chain(cases_of_the_cluster());
-    let cases: BTreeSet<_> = cases.map(|case| case.right).chain(ELECTION).map(of).collect();
+    let cases: BTreeSet<_> = cases
+        .map(|case| case.right)
+        .chain(ELECTION)
+        .chain([ADMISSION])
+        .map(of)
+        .collect();
     let all: BTreeSet<_> = rights(&granted(&cluster())).into_iter().collect();
     assert_eq!(cases, all);
 }

@@ -1,0 +1,45 @@
+//! What the operator says before an object is stored, asked by a real API server: section D of what an operator has to
+//! survive. How its certificates and its server behave is tested in `webhook`.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "clippy takes what tests share for code"
+)]
+
+#[path = "../harness/harness.rs"]
+mod harness;
+
+mod away;
+mod before;
+mod certificate;
+mod people;
+mod same;
+mod told;
+
+use std::sync::Arc;
+
+use testcluster::ControlPlane;
+
+use harness::{Cluster, Operator, Shared, Webhooks};
+
+/// A control plane that asks an operator.
+struct Asking {
+    // Dropped first, while there is somebody to say goodbye to.
+    _operator: Operator,
+    cluster: Arc<Cluster>,
+}
+
+/// Returns the one that tests share which disturb nobody.
+fn asking() -> Arc<Asking> {
+    static SHARED: Shared<Asking> = Shared::new();
+    SHARED.get(|| {
+        let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
+        let webhooks = Webhooks::install(&cluster);
+        let operator = webhooks.operator(&cluster, &["--allowed-host-suffix", "example.com"]);
+        Asking {
+            _operator: operator,
+            cluster,
+        }
+    })
+}

@@ -1,0 +1,131 @@
+//! An app is no way to what its author may not read.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use testcluster::{ControlPlane, Kubectl};
+
+use crate::asking;
+use crate::harness::{APP, Cluster, DEPLOYMENT, Namespace, Webhooks, config, eventually};
+
+/// A tenant who may edit apps in a namespace, and nothing else.
+fn tenant(space: &Namespace, name: &str) -> Kubectl {
+    let control_plane = &space.cluster.control_plane;
+    control_plane.apply(&config("rbac/editor_role.yaml")).unwrap();
+    let user = format!("--user={name}");
+    space.kubectl(&["create", "rolebinding", name, "--clusterrole=appdeploy-editor", &user]);
+    let kubeconfig = control_plane.kubeconfig_for(name, &[]).unwrap();
+    eventually("the tenant has the role", || {
+        let asked = ["auth", "can-i", "create", "appdeploys", "-n", &space.name, "--as", name];
+        control_plane.kubectl(&asked).is_ok()
+    });
+    control_plane.kubectl_as(&kubeconfig)
+}
+
+fn app(space: &Namespace, name: &str, spec: &Value) -> String {
+    json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
+        "metadata": {"name": name, "namespace": space.name}, "spec": spec})
+    .to_string()
+}
+
+fn secretive(replicas: u32) -> Value {
+    json!({"image": "nginx:1", "replicas": replicas, "env": [
+        {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}}]})
+}
+
+#[test]
+fn a_tenant_refers_to_a_secret_only_if_they_may_read_it() {
+    let asking = asking();
+    let space = asking.cluster.namespace("tenants");
+    let jane = tenant(&space, "jane");
+    let apply = ["apply", "--server-side", "-f", "-"];
+    let refused = jane
+        .run_with_input(&apply, &app(&space, "shop", &secretive(1)))
+        .unwrap_err()
+        .to_string();
+    let sentence = "spec.env PASSWORD refers to secret db, which jane may not get in namespace tenants; \
+                    who may: kubectl auth can-i get secrets/db -n tenants --as USER";
+    assert!(refused.contains(sentence), "{refused}");
+    assert!(refused.contains("(Forbidden)"), "{refused}");
+    assert!(space.get(APP, "shop").is_null());
+    for (field, value) in [
+        ("imagePullSecrets", json!([{"name": "registry"}])),
+        ("tls", json!({"secretName": "tls"})),
+    ] {
+        let spec = json!({"image": "nginx:1", "port": 80, field: value});
+        let refused = jane.run_with_input(&apply, &app(&space, "shop", &spec)).unwrap_err();
+        assert!(refused.to_string().contains("which jane may not get"), "{refused}");
+    }
+    let set = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "PodSet",
+        "metadata": {"name": "set", "namespace": space.name}, "spec": {"template": secretive(1)}});
+    let mut set = set;
+    set["spec"]["template"].as_object_mut().unwrap().remove("replicas");
+    let refused = jane.run_with_input(&apply, &set.to_string()).unwrap_err();
+    assert!(
+        refused.to_string().contains("spec.template.env PASSWORD refers to"),
+        "{refused}"
+    );
+
+    // Who may read this one Secret may refer to it, and whoever scales need not.
+    space.kubectl(&[
+        "create",
+        "role",
+        "db",
+        "--verb=get",
+        "--resource=secrets",
+        "--resource-name=db",
+    ]);
+    space.kubectl(&["create", "rolebinding", "db", "--role=db", "--user=jane"]);
+    eventually("the right counts", || {
+        jane.run_with_input(&apply, &app(&space, "shop", &secretive(1))).is_ok()
+    });
+    let john = tenant(&space, "john");
+    john.run(&["-n", &space.name, "scale", "appdeploy", "shop", "--replicas=2"])
+        .unwrap();
+    john.run(&["-n", &space.name, "label", "appdeploy", "shop", "team=blue"])
+        .unwrap();
+    let image = r#"{"spec": {"image": "evil:1"}}"#;
+    let refused = john
+        .run(&[
+            "-n",
+            &space.name,
+            "patch",
+            "appdeploy",
+            "shop",
+            "--type=merge",
+            "-p",
+            image,
+        ])
+        .unwrap_err();
+    assert!(refused.to_string().contains("which john may not get"), "{refused}");
+}
+
+/// I1 for the one right that only an admission needs.
+#[test]
+fn an_operator_that_may_not_ask_refuses_what_it_would_have_to_ask_for_and_says_so() {
+    let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
+    let webhooks = Webhooks::install(&cluster);
+    let role = config("rbac/operator_role.yaml");
+    let (without, _) = role.split_once("# Whether the author of an object may read").unwrap();
+    cluster.control_plane.apply(without).unwrap();
+    let operator = webhooks.operator(&cluster, &[]);
+    let space = cluster.namespace("asks");
+    space.app("plain", json!({"image": "nginx:1"}));
+    space.until_there(DEPLOYMENT, "plain");
+    let secret = || space.try_create(APP, json!({"metadata": {"name": "shop"}, "spec": secretive(1)}));
+    // A right that was taken away counts for a moment still.
+    eventually("it may ask no more", || {
+        let refused = secret().map_err(|error| error.to_string());
+        if refused.is_ok() {
+            space.kubectl(&["delete", "appdeploy", "shop", "--wait=false"]);
+        }
+        refused.is_err_and(|why| {
+            why.contains("could not be asked for, try again")
+                && why.contains("cannot create resource \"localsubjectaccessreviews\"")
+        })
+    });
+    assert!(operator.log().contains("an author's rights could not be asked for"));
+    cluster.control_plane.apply(&role).unwrap();
+    eventually("it may ask", || secret().is_ok());
+    drop(operator);
+}

@@ -1,0 +1,89 @@
+//! What an author is told, instead of only the status: refusals, warnings, and the usual form.
+
+use serde_json::{Value, json};
+
+use crate::asking;
+use crate::harness::{APP, PODSET, text, web};
+
+/// Returns the code, the reason and the sentence with which a create was refused.
+fn refusal(result: Result<Value, kube::Error>) -> (u16, String, String) {
+    match result {
+        Err(kube::Error::Api(status)) => (status.code, status.reason, status.message),
+        other => panic!("it was not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn a_host_that_is_taken_or_not_allowed_is_refused_with_the_reason() {
+    let asking = asking();
+    let [here, there] = ["hosts-here", "hosts-there"].map(|name| asking.cluster.namespace(name));
+    let on = |host: &str| {
+        let mut spec = web();
+        spec["host"] = json!(host);
+        json!({"metadata": {"name": "shop"}, "spec": spec})
+    };
+    here.create(APP, on("taken.example.com"));
+    here.until_told("shop");
+    let before = "admission webhook \"validate.appdeploy.dev\" denied the request: spec.host: ";
+    let refused = refusal(there.try_create(APP, on("taken.example.com")));
+    assert_eq!((refused.0, refused.1.as_str()), (422, "Invalid"));
+    assert_eq!(
+        refused.2,
+        format!("{before}taken.example.com is answered for by an AppDeploy of another namespace, which is older")
+    );
+    assert!(there.get(APP, "shop").is_null());
+    let refused = refusal(there.try_create(APP, on("shop.example.org")));
+    assert_eq!(
+        refused.2,
+        format!("{before}shop.example.org is not allowed in this cluster; use a host that ends with example.com")
+    );
+    there.create(APP, on("free.example.com"));
+}
+
+#[test]
+fn an_object_is_stored_in_its_usual_form() {
+    let asking = asking();
+    let space = asking.cluster.namespace("usual");
+    let mut spec = web();
+    spec["host"] = json!("Usual.Example.COM.");
+    let app = space.app("shop", spec);
+    assert_eq!(text(&app, "/spec/host"), "usual.example.com");
+    assert_eq!(text(&app, "/metadata/labels/app.kubernetes.io~1name"), "shop");
+    let set = space.create(
+        PODSET,
+        json!({"metadata": {"name": "set", "labels": {"app.kubernetes.io/name": "mine"}},
+            "spec": {"template": {"image": "busybox:1"}}}),
+    );
+    assert_eq!(text(&set, "/metadata/labels/app.kubernetes.io~1name"), "mine");
+}
+
+#[test]
+fn a_person_is_warned_and_who_scales_is_not_warned_again() {
+    let asking = asking();
+    let space = asking.cluster.namespace("warned");
+    let admin = asking.cluster.control_plane.kubeconfig();
+    let manifest = |replicas: u32| {
+        json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "metadata": {"name": "shop", "namespace": space.name},
+            "spec": {"image": "nginx", "port": 80, "replicas": replicas}})
+        .to_string()
+    };
+    // kubectl prints warnings beside its answer, and here as errors.
+    let apply = |replicas: u32| {
+        let kubectl = asking.cluster.control_plane.kubectl_as(&admin);
+        kubectl.run_with_input(&["apply", "--warnings-as-errors", "-f", "-"], &manifest(replicas))
+    };
+    let warned = apply(1).unwrap_err().to_string();
+    for warning in [
+        "spec.image: nginx has no tag, so each start may run another version; write it like nginx:1.4",
+        "spec.resources: without requests the scheduler reserves nothing",
+        "spec.replicas: with one pod nothing answers while it is replaced",
+    ] {
+        assert!(warned.contains(warning), "{warned}");
+    }
+    assert_eq!(
+        space.get(APP, "shop")["spec"]["image"],
+        "nginx",
+        "it was only a warning"
+    );
+    apply(3).unwrap();
+}
