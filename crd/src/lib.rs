@@ -43,6 +43,11 @@ pub mod label {
     pub const PART_OF: &str = "app.kubernetes.io/part-of";
     /// The value of [`PART_OF`] on everything that `install` makes.
     pub const PART_OF_VALUE: &str = "appdeploy";
+    /// Marks an object of an installation that the next one removes if it has it no more; its value is
+    /// [`INVENTORY_VALUE`]. What people add beside it has [`PART_OF`] at most.
+    pub const INVENTORY: &str = "appdeploy.dev/inventory";
+    /// The value of [`INVENTORY`].
+    pub const INVENTORY_VALUE: &str = "installation";
     /// The name of the AppDeploy that a pod belongs to. The one label in the selector of its Deployment and
     /// its Service, for ever: a selector can't be changed.
     pub const APP: &str = "appdeploy.dev/app";

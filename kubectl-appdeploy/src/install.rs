@@ -1,6 +1,7 @@
 //! `kubectl appdeploy install`: applies `config/` and returns when it works.
 
 mod api;
+mod downgrade;
 mod former;
 mod namespaces;
 mod reach;
@@ -91,6 +92,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     reach::open(&cluster, &mut objects).await;
     namespaces::exist(&cluster, &options.namespaces).await?;
     let before = survey(&cluster, &objects, deadline, ui).await?;
+    downgrade::refuse_loss(&cluster, &objects, &before).await?;
     let former = former::objects(&cluster, &objects).await?;
     // Nobody may be asked any more before the operator stops to answer.
     let (asking, former): (Vec<_>, Vec<_>) = former

@@ -110,6 +110,7 @@ pub fn objects(options: &Options) -> Result<Vec<DynamicObject>> {
 }
 
 fn fill_in(manifest: &mut Value, options: &Options) {
+    manifest["metadata"]["labels"][crd::label::INVENTORY] = crd::label::INVENTORY_VALUE.into();
     match manifest["kind"].as_str() {
         Some("Deployment") => {
             let container = &mut manifest["spec"]["template"]["spec"]["containers"][0];
@@ -145,6 +146,12 @@ pub fn is_ours(object: &DynamicObject) -> bool {
         .labels()
         .get(crd::label::PART_OF)
         .is_some_and(|value| value == crd::label::PART_OF_VALUE)
+}
+
+/// Whether an installation has made an object, and may remove it.
+pub fn is_in_inventory(object: &DynamicObject) -> bool {
+    let value = object.labels().get(crd::label::INVENTORY);
+    is_ours(object) && value.is_some_and(|value| value == crd::label::INVENTORY_VALUE)
 }
 
 /// Returns the objects of a kind that carry our label. Roles and their bindings may be in any namespace, and there they

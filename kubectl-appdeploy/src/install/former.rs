@@ -1,5 +1,5 @@
 //! What a former installation had and this one has not: rights in the whole cluster before and in some namespaces now, the
-//! other way round, or in other ones; and webhooks.
+//! other way round, or in other ones; webhooks; and what an older version was made of.
 
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, PropagationPolicy};
@@ -11,25 +11,26 @@ use crate::operator;
 use crate::output::DryRun;
 use crate::ui::Ui;
 
-/// Looks for objects of the operator that are not among those of this installation, by their labels.
+/// Looks for objects that an installation has made and that are not among those of this one, by their labels.
 pub async fn objects(cluster: &Cluster, wanted: &[DynamicObject]) -> Result<Vec<(Kind, DynamicObject)>> {
     let mut found = Vec::new();
-    for kind in Kind::webhooks() {
-        found.extend(manifests::labelled(cluster, kind).await?);
-    }
-    // Bindings first: without its role one is of no use.
-    for kind in [
+    // What refers to another before the other.
+    let others = [
+        Kind::deployment(),
         Kind::cluster_role_binding(),
         Kind::role_binding(),
         Kind::cluster_role(),
         Kind::role(),
+        Kind::service_account(),
         Kind::service(),
-    ] {
+        Kind::disruption_budget(),
+        Kind::network_policy(),
+    ];
+    for kind in Kind::webhooks().into_iter().chain(others) {
         found.extend(manifests::labelled(cluster, kind).await?);
     }
     found.retain(|(kind, object)| {
-        let is_operators = object.labels().get(manifests::NAME_LABEL).map(String::as_str) == Some(operator::NAME);
-        is_operators && !wanted.iter().any(|other| is_same(kind, object, other))
+        manifests::is_in_inventory(object) && !wanted.iter().any(|other| is_same(kind, object, other))
     });
     Ok(found)
 }

@@ -15,4 +15,5 @@ mod namespaced;
 mod plugin;
 mod podsets;
 mod replacing;
+mod upgrade;
 mod waiting;

@@ -1,0 +1,195 @@
+//! What would be lost if this version took the place of a newer one: fields that its definition of the API does not know are
+//! dropped from each object when it is written next.
+
+use kube::ResourceExt as _;
+use kube::api::{DynamicObject, ListParams};
+use serde_json::Value;
+
+use crate::connection::Cluster;
+use crate::error::{Error, Result};
+use crate::manifests::Kind;
+use crate::output::some;
+use crate::version::PLUGIN;
+use crate::workload;
+
+/// The objects that are asked for at once.
+const PAGE: u32 = 500;
+
+/// A way from an object to one of its fields. `*` is each element of a list, and each value of a map.
+type Path = Vec<String>;
+
+/// Refuses to replace a definition of the API by one that would lose something of what is stored. A field that nobody uses
+/// is no loss.
+pub async fn refuse_loss(cluster: &Cluster, wanted: &[DynamicObject], before: &[Option<DynamicObject>]) -> Result<()> {
+    for (wanted, before) in wanted.iter().zip(before) {
+        let Some(before) = before.as_ref().filter(|_| Kind::of(wanted) == Kind::crd()) else {
+            continue;
+        };
+        let unknown = versions(before, &wanted.data);
+        if !unknown.is_empty() {
+            return Err(lossy(format!(
+                "objects of {} are stored as {}, which this version does not know",
+                wanted.name_any(),
+                unknown.join(", ")
+            )));
+        }
+        let fields = unknown_fields(&before.data, &wanted.data);
+        if fields.is_empty() {
+            continue;
+        }
+        let uses = uses(cluster, wanted, &fields).await?;
+        if !uses.is_empty() {
+            return Err(lossy(format!(
+                "this version does not know what they use: {}",
+                some(&uses)
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn lossy(why: String) -> Error {
+    Error::failed(format!(
+        "{PLUGIN} would lose what a newer version has stored: nothing was changed"
+    ))
+    .why(why)
+    .next("take a plugin of the version that is installed: kubectl appdeploy version")
+}
+
+/// Returns the versions in which objects are stored and that are not wanted any more.
+fn versions(before: &DynamicObject, wanted: &Value) -> Vec<String> {
+    let stored = before.data["status"]["storedVersions"].as_array().into_iter().flatten();
+    let served = wanted["spec"]["versions"].as_array();
+    let is_known = |version: &&Value| served.into_iter().flatten().any(|known| known["name"] == **version);
+    stored
+        .filter(|version| !is_known(version))
+        .filter_map(|version| version.as_str().map(ToOwned::to_owned))
+        .collect()
+}
+
+/// Returns the fields of the version that is stored which the wanted definition does not have.
+fn unknown_fields(before: &Value, wanted: &Value) -> Vec<Path> {
+    let versions = before["spec"]["versions"].as_array().into_iter().flatten();
+    let mut found = Vec::new();
+    for version in versions.filter(|version| version["storage"] == true) {
+        let other = wanted["spec"]["versions"].as_array().into_iter().flatten();
+        let Some(other) = other.into_iter().find(|other| other["name"] == version["name"]) else {
+            continue;
+        };
+        let schema = |version: &Value| version["schema"]["openAPIV3Schema"].clone();
+        compare(&schema(version), &schema(other), &mut Vec::new(), &mut found);
+    }
+    // Only the operator writes a status, and it writes it anew.
+    found.retain(|path| path.first().is_some_and(|first| first != "status"));
+    found
+}
+
+/// Collects the fields of one schema that another one does not have.
+fn compare(before: &Value, wanted: &Value, at: &mut Path, found: &mut Vec<Path>) {
+    // What takes anything loses nothing.
+    if wanted["x-kubernetes-preserve-unknown-fields"] == true {
+        return;
+    }
+    for (name, schema) in before["properties"].as_object().into_iter().flatten() {
+        at.push(name.clone());
+        match &wanted["properties"][name] {
+            Value::Null => found.push(at.clone()),
+            other => compare(schema, other, at, found),
+        }
+        at.pop();
+    }
+    for inner in ["items", "additionalProperties"] {
+        if before[inner].is_object() {
+            at.push("*".to_owned());
+            compare(&before[inner], &wanted[inner], at, found);
+            at.pop();
+        }
+    }
+}
+
+/// Whether an object has something at a path.
+fn has(object: &Value, path: &[String]) -> bool {
+    let Some((first, rest)) = path.split_first() else {
+        return !object.is_null();
+    };
+    match (first.as_str(), object) {
+        ("*", Value::Array(items)) => items.iter().any(|item| has(item, rest)),
+        ("*", Value::Object(fields)) => fields.values().any(|field| has(field, rest)),
+        (name, Value::Object(fields)) => fields.get(name).is_some_and(|field| has(field, rest)),
+        _ => false,
+    }
+}
+
+/// Returns which objects use which of these fields.
+async fn uses(cluster: &Cluster, definition: &DynamicObject, fields: &[Path]) -> Result<Vec<String>> {
+    let names = &definition.data["spec"]["names"];
+    let Some(kind) = crd::Kind::ALL.into_iter().find(|kind| names["kind"] == kind.as_str()) else {
+        return Ok(Vec::new());
+    };
+    let api = workload::api(&cluster.client, kind, None);
+    let mut params = ListParams::default().limit(PAGE);
+    let mut found = Vec::new();
+    loop {
+        let page = cluster.call(api.list(&params)).await?;
+        for object in &page.items {
+            let used = fields.iter().filter(|path| has(&object.data, path));
+            let namespace = object.namespace().unwrap_or_default();
+            let title = workload::title(kind, &object.name_any());
+            found.extend(used.map(|path| format!("{} of {title} in {namespace}", path.join("."))));
+        }
+        match page.metadata.continue_.filter(|next| !next.is_empty()) {
+            Some(next) => params = params.continue_token(&next),
+            None => return Ok(found),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn definition(spec: &Value) -> Value {
+        let object = json!({"type": "object", "properties": {"spec": spec, "status": {"properties": {"new": {}}}}});
+        json!({"spec": {"versions": [{"name": "v1", "storage": true, "schema": {"openAPIV3Schema": object}}]}})
+    }
+
+    #[test]
+    fn a_field_is_missed_wherever_it_is() {
+        let newer = json!({"properties": {
+            "image": {}, "fancy": {},
+            "env": {"items": {"properties": {"name": {}, "secret": {}}}},
+            "labels": {"additionalProperties": {"properties": {"x": {}}}},
+            "any": {"properties": {"y": {}}}}});
+        let older = json!({"properties": {
+            "image": {}, "env": {"items": {"properties": {"name": {}}}},
+            "labels": {"additionalProperties": {"properties": {}}},
+            "any": {"x-kubernetes-preserve-unknown-fields": true}}});
+        let mut older = definition(&older);
+        older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"] = json!({});
+        let paths = unknown_fields(&definition(&newer), &older);
+        let mut paths: Vec<String> = paths.iter().map(|path| path.join(".")).collect();
+        paths.sort();
+        assert_eq!(paths, ["spec.env.*.secret", "spec.fancy", "spec.labels.*.x"]);
+        assert!(unknown_fields(&older, &definition(&newer)).is_empty(), "an upgrade loses nothing");
+    }
+
+    #[test]
+    fn a_field_that_nobody_uses_is_no_loss() {
+        let path = |text: &str| -> Path { text.split('.').map(ToOwned::to_owned).collect() };
+        let object = json!({"spec": {"env": [{"name": "A"}, {"name": "B", "secret": 1}], "gone": null}});
+        assert!(has(&object, &path("spec.env.*.secret")));
+        for nothing in ["spec.gone", "spec.fancy", "spec.env.*.other", "spec.env.name"] {
+            assert!(!has(&object, &path(nothing)), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn a_version_in_which_objects_are_stored_has_to_be_known() {
+        let before: DynamicObject = serde_json::from_value(
+            json!({"metadata": {}, "spec": {}, "status": {"storedVersions": ["v1", "v2"]}}),
+        )
+        .unwrap();
+        assert_eq!(versions(&before, &definition(&json!({}))), ["v2"]);
+    }
+}
