@@ -38,12 +38,16 @@ impl Pair {
 
     /// Starts an operator as a user whom the audit log can tell from others.
     fn operator(&self, user: &str) -> Operator {
+        self.operator_with(user, SECONDS)
+    }
+
+    fn operator_with(&self, user: &str, seconds: u64) -> Operator {
         let kubeconfig = self
             .cluster
             .control_plane
             .kubeconfig_for(user, &["system:masters"])
             .unwrap();
-        let lease = format!("{SECONDS}s");
+        let lease = format!("{seconds}s");
         let flags = ["--leader-elect", "--leader-elect-lease-duration", &lease];
         let operator = Operator::spawn(self.cluster.control_plane.folder(), &kubeconfig, &flags);
         operator.until_ready();
@@ -217,4 +221,85 @@ fn the_operators_own_rights_suffice() {
     let requests = cluster.control_plane.audit().all().unwrap();
     let denied = requests.by_user(OPERATOR).that(|request| request.code == 403);
     assert_eq!(denied.tally(), std::collections::BTreeMap::new());
+}
+
+/// C5. A new one of each comes before an old one goes, as in a rolling update, while apps are made.
+#[test]
+fn a_rolling_update_has_one_writer_at_a_time_and_loses_nothing() {
+    let pair = Pair::new();
+    let (first, second, _) = pair.both();
+    let mark = pair.space.mark();
+    let mut names = Vec::new();
+    let mut make = |round: &str| {
+        for number in 0..10 {
+            let name = format!("{round}-{number}");
+            pair.space.app(&name, web());
+            names.push(name);
+        }
+    };
+    make("before");
+    let third = pair.operator("third");
+    make("during");
+    first.terminate();
+    make("between");
+    let fourth = pair.operator("fourth");
+    second.terminate();
+    make("after");
+    for name in &names {
+        pair.space.until_told(name);
+    }
+    drop((third, fourth));
+    let requests = pair.cluster.control_plane.audit().since(mark).unwrap();
+    let writes = requests.writes().without("leases").in_namespace(&pair.space.name);
+    let mut turns: Vec<String> = Vec::new();
+    let users = ["first", "second", "third", "fourth"];
+    for write in writes.iter().filter(|write| users.contains(&write.user.as_str())) {
+        if turns.last() != Some(&write.user) {
+            turns.push(write.user.clone());
+        }
+    }
+    let mut each = turns.clone();
+    each.sort();
+    each.dedup();
+    assert_eq!(
+        turns.len(),
+        each.len(),
+        "somebody wrote, and wrote again after another one: {turns:?}"
+    );
+    // Each of the three children of each app was made once.
+    let created = writes.that(|write| write.verb == "create" && write.resource != "appdeploys" && write.code == 201);
+    assert_eq!(created.count(), 3 * names.len(), "{:?}", created.tally());
+}
+
+/// The figures of docs/adr/0010: from the kill of a leader until an app that was made meanwhile has its children. They take
+/// minutes, and are measured by `make test-long`.
+#[test]
+fn twenty_kills() {
+    const LEASE_SECONDS: u64 = 15;
+    if std::env::var_os("APPDEPLOY_TEST_LONG").is_none() {
+        return;
+    }
+    let pair = Pair::new();
+    let mut leader = pair.operator_with("operator", LEASE_SECONDS);
+    pair.until_lease("somebody leads", |lease| !holder(lease).is_empty());
+    let mut times = Vec::new();
+    for round in 0..20 {
+        let follower = pair.operator_with("operator", LEASE_SECONDS);
+        pair.space.settled_app(&format!("before-{round}"), web());
+        leader.kill();
+        let killed = Instant::now();
+        let name = format!("after-{round}");
+        pair.space.app(&name, web());
+        pair.space.until_there(harness::INGRESS, &name);
+        times.push(killed.elapsed());
+        leader = follower;
+    }
+    times.sort();
+    let (median, longest) = (times[times.len() / 2], times[times.len() - 1]);
+    println!(
+        "fail-over with a Lease of {LEASE_SECONDS} s: p50 {median:.1?}, max {longest:.1?} over {} kills",
+        times.len()
+    );
+    // The duration, and a look every five seconds.
+    assert!(longest < Duration::from_secs(LEASE_SECONDS + 3 * 5), "{times:?}");
 }

@@ -171,7 +171,10 @@ mod tests {
         let mut paths: Vec<String> = paths.iter().map(|path| path.join(".")).collect();
         paths.sort();
         assert_eq!(paths, ["spec.env.*.secret", "spec.fancy", "spec.labels.*.x"]);
-        assert!(unknown_fields(&older, &definition(&newer)).is_empty(), "an upgrade loses nothing");
+        assert!(
+            unknown_fields(&older, &definition(&newer)).is_empty(),
+            "an upgrade loses nothing"
+        );
     }
 
     #[test]
@@ -186,10 +189,9 @@ mod tests {
 
     #[test]
     fn a_version_in_which_objects_are_stored_has_to_be_known() {
-        let before: DynamicObject = serde_json::from_value(
-            json!({"metadata": {}, "spec": {}, "status": {"storedVersions": ["v1", "v2"]}}),
-        )
-        .unwrap();
+        let before: DynamicObject =
+            serde_json::from_value(json!({"metadata": {}, "spec": {}, "status": {"storedVersions": ["v1", "v2"]}}))
+                .unwrap();
         assert_eq!(versions(&before, &definition(&json!({}))), ["v2"]);
     }
 }

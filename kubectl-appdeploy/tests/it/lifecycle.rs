@@ -34,16 +34,7 @@ fn install_and_uninstall_can_be_repeated() {
         let late = plugin.run("install --timeout=3s").fails(4);
         assert!(late.contains("the operator is not running after 3s"), "{late}");
         let create = format!("create app{round} --image=nginx --port=80");
-        let unanswered = plugin.run(&create).fails(1);
-        assert!(
-            unanswered.starts_with("error: the operator did not answer the API server: nothing was changed\n  why:  ")
-                && unanswered.contains("\n  next: kubectl -n appdeploy-system get pods"),
-            "{unanswered}"
-        );
-        // Without webhooks nobody has to answer, and what makes the API server ask goes first.
-        let unasked = plugin.run("install --wait=false --webhooks=false").ok();
-        let gone = unasked.lines().filter(|line| line.ends_with(" deleted")).count();
-        assert_eq!(gone, 7, "{unasked}");
+        nobody_answers(&plugin, &create);
         plugin.run(&create).ok();
         if round == 0 {
             plugin.run("install --wait=false").ok();
@@ -117,6 +108,19 @@ fn install_and_uninstall_can_be_repeated() {
         ])
         .unwrap();
     assert_eq!(left, "");
+}
+
+/// Without an operator an app is refused, until nobody is to be asked.
+fn nobody_answers(plugin: &Plugin, create: &str) {
+    let unanswered = plugin.run(create).fails(1);
+    assert!(
+        unanswered.starts_with("error: the operator did not answer the API server: nothing was changed\n  why:  ")
+            && unanswered.contains("\n  next: kubectl -n appdeploy-system get pods"),
+        "{unanswered}"
+    );
+    let unasked = plugin.run("install --wait=false --webhooks=false").ok();
+    let gone = unasked.lines().filter(|line| line.ends_with(" deleted")).count();
+    assert_eq!(gone, 7, "{unasked}");
 }
 
 #[test]

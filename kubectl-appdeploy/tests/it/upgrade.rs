@@ -22,7 +22,10 @@ fn what_an_older_version_had_is_removed_and_what_people_added_stays() {
         if !kind.starts_with("Cluster") {
             object["metadata"]["namespace"] = json!("appdeploy-system");
         }
-        object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        object
+            .as_object_mut()
+            .unwrap()
+            .extend(rest.as_object().unwrap().clone());
         cluster.apply(&object.to_string()).unwrap();
     };
     let rbac = "rbac.authorization.k8s.io/v1";
@@ -34,7 +37,13 @@ fn what_an_older_version_had_is_removed_and_what_people_added_stays() {
     let policy = json!({"spec": {"podSelector": {}}});
     let service = json!({"spec": {"ports": [{"port": 80}]}});
     for (labels, name) in [(&of_ours, "old"), (&of_people, "added"), (&of_others, "foreign")] {
-        object("networking.k8s.io/v1", "NetworkPolicy", name, labels.clone(), policy.clone());
+        object(
+            "networking.k8s.io/v1",
+            "NetworkPolicy",
+            name,
+            labels.clone(),
+            policy.clone(),
+        );
         object("v1", "Service", name, labels.clone(), service.clone());
         object(rbac, "ClusterRole", name, labels.clone(), json!({"rules": []}));
     }
@@ -45,7 +54,9 @@ fn what_an_older_version_had_is_removed_and_what_people_added_stays() {
     ];
     let deleted = |output: &str| -> Vec<String> {
         let lines = output.lines().filter(|line| line.contains(" deleted"));
-        lines.map(|line| line.trim_end_matches(" (server dry run)").to_owned()).collect()
+        lines
+            .map(|line| line.trim_end_matches(" (server dry run)").to_owned())
+            .collect()
     };
     let tried = plugin.run(&format!("{INSTALL} --dry-run=server")).ok();
     assert_eq!(deleted(&tried), removed);
@@ -73,7 +84,12 @@ fn a_downgrade_that_would_lose_something_is_refused() {
             .kubectl(&["patch", "crd", name, "--type=json", "-p", &patch.to_string()])
             .unwrap();
     };
-    let knows = || cluster.kubectl(&["get", "crd", name, "-o", "json"]).unwrap().contains("\"mood\"");
+    let knows = || {
+        cluster
+            .kubectl(&["get", "crd", name, "-o", "json"])
+            .unwrap()
+            .contains("\"mood\"")
+    };
     newer();
     // Nobody uses them: nothing is lost.
     plugin.run("create plain --image=nginx").ok();
@@ -84,7 +100,15 @@ fn a_downgrade_that_would_lose_something_is_refused() {
     let app = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
         "metadata": {"name": "shop", "namespace": "default"},
         "spec": {"image": "nginx", "fancy": "yes", "env": [{"name": "A", "value": "b"}, {"name": "B", "mood": "good"}]}});
-    let stored = || cluster.kubectl(&["get", "appdeploy", "shop", "-o", "jsonpath={.spec.fancy} {.spec.env[1].mood}"]);
+    let stored = || {
+        cluster.kubectl(&[
+            "get",
+            "appdeploy",
+            "shop",
+            "-o",
+            "jsonpath={.spec.fancy} {.spec.env[1].mood}",
+        ])
+    };
     let started = std::time::Instant::now();
     while cluster.apply(&app.to_string()).is_err() || stored().unwrap() != "yes good" {
         assert!(started.elapsed().as_secs() < 60, "the schema is not in force");

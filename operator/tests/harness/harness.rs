@@ -11,6 +11,7 @@
     reason = "clippy takes what tests share for code"
 )]
 
+mod base;
 mod cluster;
 mod kind;
 mod namespace;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+pub use base::Base;
 pub use cluster::{Cluster, OPERATOR, config};
 pub use kind::{APP, CLASS, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, LEASE, POD, PODSET, QUOTA, REPLICA_SET, SERVICE};
 pub use namespace::Namespace;

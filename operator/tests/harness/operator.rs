@@ -26,11 +26,21 @@ impl Operator {
         Self::spawn_on(folder, kubeconfig, free_address(), flags)
     }
 
+    /// Starts an operator that was built elsewhere.
+    pub fn spawn_program(program: &Path, folder: &Path, kubeconfig: &Path, flags: &[&str]) -> Self {
+        Self::spawn_at(program, folder, kubeconfig, free_address(), flags)
+    }
+
     /// Starts an operator that is to answer probes at `bind`.
     pub fn spawn_on(folder: &Path, kubeconfig: &Path, bind: SocketAddr, flags: &[&str]) -> Self {
+        let ours = Path::new(env!("CARGO_BIN_EXE_appdeploy-operator"));
+        Self::spawn_at(ours, folder, kubeconfig, bind, flags)
+    }
+
+    fn spawn_at(program: &Path, folder: &Path, kubeconfig: &Path, bind: SocketAddr, flags: &[&str]) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let debug_bind = free_address();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_appdeploy-operator"));
+        let mut command = Command::new(program);
         command
             .arg("--kubeconfig")
             .arg(kubeconfig)
