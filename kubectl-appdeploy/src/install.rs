@@ -93,6 +93,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     namespaces::exist(&cluster, &options.namespaces).await?;
     let before = survey(&cluster, &objects, deadline, ui).await?;
     downgrade::refuse_loss(&cluster, &objects, &before).await?;
+    former::warn_of_age(&before, &objects, ui);
     let former = former::objects(&cluster, &objects).await?;
     // Nobody may be asked any more before the operator stops to answer.
     let (asking, former): (Vec<_>, Vec<_>) = former

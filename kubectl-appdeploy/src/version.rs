@@ -120,9 +120,27 @@ fn skew(operator: &str) -> Option<String> {
         .then(|| format!("the operator is {operator}, this plugin is {PLUGIN}: they are made to be of one version"))
 }
 
+/// Whether a tag names a release that came after this one.
+pub fn is_newer(tag: &str) -> bool {
+    let numbers = |tag: &str| -> Option<Vec<u64>> {
+        // What is behind a dash is on its way to the release.
+        let release = tag.strip_prefix('v')?.split(['-', '+']).next()?;
+        release.split('.').map(|number| number.parse().ok()).collect()
+    };
+    numbers(tag).is_some_and(|other| Some(other) > numbers(PLUGIN))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_compared_as_numbers() {
+        assert!(is_newer("v0.10.0") && is_newer("v9.9.9-rc1") && is_newer("v1.0"));
+        for other in [PLUGIN, "v0.0.9", "latest", "v", "", "sha256:abc"] {
+            assert!(!is_newer(other), "{other}");
+        }
+    }
 
     #[test]
     fn only_a_release_can_be_of_another_version() {

@@ -10,6 +10,7 @@ use crate::manifests::{self, Kind};
 use crate::operator;
 use crate::output::DryRun;
 use crate::ui::Ui;
+use crate::version::{self, PLUGIN};
 
 /// Looks for objects that an installation has made and that are not among those of this one, by their labels.
 pub async fn objects(cluster: &Cluster, wanted: &[DynamicObject]) -> Result<Vec<(Kind, DynamicObject)>> {
@@ -51,6 +52,29 @@ pub fn warn_of_more(before: &[Option<DynamicObject>], ui: &mut Ui) {
             ui.warn(&format!(
                 "the operator looked after {watched} alone, and now looks after all namespaces; \
                  --watch-namespace={watched} keeps it to them"
+            ));
+        }
+    }
+}
+
+/// Warns that the operator that runs is newer than what takes its place.
+pub fn warn_of_age(before: &[Option<DynamicObject>], wanted: &[DynamicObject], ui: &mut Ui) {
+    let tag = |object: &DynamicObject| -> Option<String> {
+        let deployment = object.clone().try_parse().ok()?;
+        operator::image(&deployment).map(|image| operator::tag(image).to_owned())
+    };
+    let pairs = wanted
+        .iter()
+        .zip(before)
+        .filter(|(wanted, _)| Kind::of(wanted) == Kind::deployment());
+    for (wanted, before) in pairs {
+        let Some((now, then)) = tag(wanted).zip(before.as_ref().and_then(tag)) else {
+            continue;
+        };
+        if now == PLUGIN && version::is_newer(&then) {
+            ui.warn(&format!(
+                "the operator is {then}, which is newer: {now} takes its place, and knows less; \
+                 a plugin of {then} keeps it"
             ));
         }
     }

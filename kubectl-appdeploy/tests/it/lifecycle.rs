@@ -214,7 +214,13 @@ fn settings_reach_the_operator() {
         "{}",
         version.err
     );
-    plugin.run("install --wait=false").ok();
+    let older = plugin.run("install --wait=false");
+    assert!(
+        older.err.contains("warning: the operator is v9.9.9, which is newer: v"),
+        "{}",
+        older.err
+    );
+    older.ok();
     assert_eq!(
         deployed(),
         format!("ghcr.io/appdeploy/appdeploy-operator:v{} ", env!("CARGO_PKG_VERSION"))
