@@ -222,11 +222,16 @@ fn is_quota(message: &str) -> bool {
     message.contains("exceeded quota") || message.contains("failed quota") || message.contains("must specify limits")
 }
 
+/// Returns what stands in a refusal behind whom it is about.
+pub(crate) fn detail(refusal: &str) -> &str {
+    refusal
+        .split_once("is forbidden: ")
+        .map_or(refusal, |(_, detail)| detail)
+}
+
 /// The API server's own words to a ReplicaSet or to us: `pods "web-5d8f-" is forbidden: exceeded quota: small, requested: …`.
 fn of_refusal(subject: Subject<'_>, refusal: &str) -> Diagnosis {
-    let detail = refusal
-        .split_once("is forbidden: ")
-        .map_or(refusal, |(_, detail)| detail);
+    let detail = detail(refusal);
     let namespace = subject.namespace;
     if is_quota(refusal) {
         return said(

@@ -12,7 +12,7 @@ use super::slot::Slots;
 use super::step::{Active, looks_again_at};
 use super::{Seen, SetPod, Wanted};
 use crate::Failure;
-use crate::diagnose::{Diagnosis, Reason, Subject, diagnose_pod, fill_in_keys, of_failure, said};
+use crate::diagnose::{Diagnosis, Reason, Subject, detail, diagnose_pod, fill_in_keys, of_failure, said};
 use crate::pod::PodState;
 use crate::status::Conditions;
 
@@ -228,12 +228,23 @@ impl<'a> Outlook<'a> {
     }
 }
 
+fn of_hindrance(subject: Subject<'_>, hindrance: &Hindrance) -> Diagnosis {
+    match (hindrance.verb, &hindrance.failure) {
+        (Verb::Delete, Failure::Rejected { message, .. }) => said(
+            Reason::PodsRefused,
+            &format!("pods can't be deleted: {}", detail(message)),
+            Some("kubectl get validatingadmissionpolicies,validatingwebhookconfigurations".to_owned()),
+        ),
+        (_, failure) => of_failure(subject, failure),
+    }
+}
+
 fn diagnose(subject: Subject<'_>, set: &PodSet, outlook: Option<&Outlook<'_>>, hindrances: &[Hindrance]) -> Diagnosis {
     if subject.deleting {
         return said(Reason::Deleting, "it is being deleted, with its pods", None);
     }
     if let Some(hindrance) = hindrances.first() {
-        return of_failure(subject, &hindrance.failure);
+        return of_hindrance(subject, hindrance);
     }
     let Some(outlook) = outlook else {
         return said(Reason::Progressing, "the pods are being created", None);
