@@ -67,3 +67,54 @@ fn the_sample_is_accepted() {
         ])
         .unwrap();
 }
+
+#[test]
+fn with_cert_manager_the_operator_is_given_its_certificate_and_no_right_to_it() {
+    let cluster = ControlPlane::start().unwrap();
+    let built = |folder: &str| {
+        let folder = format!("{}/../config/{folder}", env!("CARGO_MANIFEST_DIR"));
+        cluster.kubectl(&["kustomize", &folder]).unwrap()
+    };
+    let own = objects(&cluster, &built("default"));
+    // Its kinds are cert-manager's, which nobody here has.
+    let given = built("with-certmanager");
+    let certificate = "kind: Certificate\n";
+    assert!(
+        given.contains(certificate) && given.contains("kind: Issuer\n"),
+        "{given}"
+    );
+    let ours: Vec<&str> = given
+        .split("---\n")
+        .filter(|text| !text.contains("apiVersion: cert-manager.io/v1"))
+        .collect();
+    let given = objects(&cluster, &ours.join("---\n"));
+    let gone: Vec<&String> = own.keys().filter(|name| !given.contains_key(*name)).collect();
+    assert_eq!(
+        gone,
+        [
+            "\"ClusterRole\" \"appdeploy-webhook\"",
+            "\"ClusterRoleBinding\" \"appdeploy-webhook\"",
+            "\"Role\" \"appdeploy-webhook\"",
+            "\"RoleBinding\" \"appdeploy-webhook\"",
+        ]
+    );
+    for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
+        let notes = &given[&format!("\"{kind}\" \"appdeploy\"")]["metadata"]["annotations"];
+        assert_eq!(
+            notes["cert-manager.io/inject-ca-from"],
+            "appdeploy-system/appdeploy-webhook"
+        );
+    }
+    let pod = &given["\"Deployment\" \"appdeploy-operator\""]["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let env = container["env"].as_array().unwrap();
+    let folder = env
+        .iter()
+        .find(|var| var["name"] == "APPDEPLOY_WEBHOOK_CERT_DIR")
+        .unwrap();
+    assert_eq!(container["volumeMounts"][0]["mountPath"], folder["value"]);
+    assert_eq!(
+        pod["volumes"][0]["secret"]["secretName"],
+        "appdeploy-webhook-certificate"
+    );
+}

@@ -13,6 +13,7 @@ mod harness;
 mod away;
 mod before;
 mod certificate;
+mod given;
 mod people;
 mod same;
 mod told;
