@@ -172,6 +172,11 @@ impl<T: Clone> Cache<T> {
             .collect()
     }
 
+    /// Looks at what is kept of each object, without a copy. `look` must not come back to this cache.
+    pub fn for_each(&self, look: impl FnMut(&T)) {
+        self.read().items.values().map(|entry| &entry.value).for_each(look);
+    }
+
     /// Returns the keys of all objects.
     #[must_use]
     pub fn keys(&self) -> Vec<Key> {

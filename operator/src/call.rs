@@ -7,7 +7,7 @@ use kube::api::PatchParams;
 use kube::core::{Status, request, response::reason};
 use model::Failure;
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::client::DEADLINE;
 use crate::lease::Fence;
@@ -47,8 +47,10 @@ impl Caller {
             let allowed = self.fence.allows(DEADLINE);
             allowed.ok_or_else(|| CallError::Lost("another operator may lead by now".into()))?
         };
-        self.metrics.request(verb, resource);
-        match timeout(deadline, self.client.request(request)).await {
+        let start = Instant::now();
+        let answer = timeout(deadline, self.client.request(request)).await;
+        self.metrics.request(verb, resource, start.elapsed());
+        match answer {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(kube::Error::Api(status))) => Err(CallError::Refused(status)),
             Ok(Err(error)) => Err(CallError::Lost(chain(&error))),

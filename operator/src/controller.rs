@@ -24,6 +24,15 @@ pub struct Queues {
 }
 
 impl Queues {
+    /// Makes empty ones that count in these metrics.
+    #[must_use]
+    pub fn counted_by(metrics: &Metrics) -> Self {
+        Self {
+            apps: Arc::new(Queue::counted(metrics.meter(crd::Kind::AppDeploy))),
+            podsets: Arc::new(Queue::counted(metrics.meter(crd::Kind::PodSet))),
+        }
+    }
+
     /// Returns the queue of a kind.
     #[must_use]
     pub const fn of(&self, kind: crd::Kind) -> &Arc<Queue<Key>> {
@@ -64,6 +73,7 @@ impl Controller {
         W: Fn(Key) -> F + Send + Sync + 'static,
         F: Future<Output = Verdict> + Send + 'static,
     {
+        self.metrics.works_at_most(self.kind, self.concurrency);
         let ready = async {
             self.seen().await;
             // A follower is warm: it has seen everything, and what has changed waits in its queue.

@@ -68,6 +68,9 @@ where
             };
             metrics.reconciled(kind, outcome, start.elapsed());
             if let Some(wait) = failures.wait(&key, verdict) {
+                if verdict != Verdict::Onward {
+                    metrics.retried(kind);
+                }
                 queue.add_after(key.clone(), wait);
             }
             queue.done(&key);

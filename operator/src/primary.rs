@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use crd::{AppDeploy, Cause, PodSet};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use kube::core::object::HasStatus;
 use kube::core::{DeserializeGuard, NamespaceResourceScope, ObjectMeta};
@@ -37,6 +38,9 @@ pub trait Primary:
 
     /// Returns what a status says is wrong.
     fn cause(status: &Self::Status) -> Option<&Cause>;
+
+    /// Returns the conditions of a status.
+    fn conditions(status: &Self::Status) -> &[Condition];
 }
 
 impl Primary for AppDeploy {
@@ -50,6 +54,10 @@ impl Primary for AppDeploy {
     fn cause(status: &Self::Status) -> Option<&Cause> {
         status.cause.as_ref()
     }
+
+    fn conditions(status: &Self::Status) -> &[Condition] {
+        &status.conditions
+    }
 }
 
 impl Primary for PodSet {
@@ -62,6 +70,10 @@ impl Primary for PodSet {
 
     fn cause(status: &Self::Status) -> Option<&Cause> {
         status.cause.as_ref()
+    }
+
+    fn conditions(status: &Self::Status) -> &[Condition] {
+        &status.conditions
     }
 }
 

@@ -4,13 +4,17 @@
 //! once more afterwards. kube's own scheduler picks in no particular order, shares one backoff among all and
 //! runs without bound (docs/adr/0002).
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+mod meter;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
+
+pub use meter::{Meter, Work, times};
 
 /// How soon a key is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +34,7 @@ pub struct Queue<K> {
     state: Mutex<State<K>>,
     wake: Notify,
     end: Notify,
+    meter: Meter,
 }
 
 #[derive(Debug)]
@@ -37,10 +42,11 @@ struct State<K> {
     changes: VecDeque<K>,
     sweeps: VecDeque<K>,
     /// In `changes` or `sweeps`.
-    queued: HashMap<K, Urgency>,
-    running: HashSet<K>,
-    /// Asked for while running.
-    again: HashSet<K>,
+    queued: HashMap<K, Waiting>,
+    /// Being worked on, since when.
+    running: HashMap<K, Instant>,
+    /// Asked for while running, since when.
+    again: HashMap<K, Instant>,
     /// Later, by time; the number tells apart those of the same time.
     later: BTreeMap<(Instant, u64), K>,
     due: HashMap<K, (Instant, u64)>,
@@ -49,15 +55,30 @@ struct State<K> {
     closed: bool,
 }
 
+/// A key that waits to be taken.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    urgency: Urgency,
+    since: Instant,
+}
+
 impl<K> Default for Queue<K> {
     fn default() -> Self {
+        Self::counted(Meter::default())
+    }
+}
+
+impl<K> Queue<K> {
+    /// Makes an empty queue that counts in `meter`.
+    #[must_use]
+    pub fn counted(meter: Meter) -> Self {
         Self {
             state: Mutex::new(State {
                 changes: VecDeque::new(),
                 sweeps: VecDeque::new(),
                 queued: HashMap::new(),
-                running: HashSet::new(),
-                again: HashSet::new(),
+                running: HashMap::new(),
+                again: HashMap::new(),
                 later: BTreeMap::new(),
                 due: HashMap::new(),
                 count: 0,
@@ -66,6 +87,7 @@ impl<K> Default for Queue<K> {
             }),
             wake: Notify::new(),
             end: Notify::new(),
+            meter,
         }
     }
 }
@@ -73,7 +95,9 @@ impl<K> Default for Queue<K> {
 impl<K: Clone + Eq + Hash> Queue<K> {
     /// Asks for a key to be worked on as soon as possible.
     pub fn add(&self, key: K, urgency: Urgency) {
-        self.lock().add(key, urgency);
+        if self.lock().add(key, urgency, Instant::now()) {
+            self.meter.adds.inc();
+        }
         self.wake.notify_one();
     }
 
@@ -93,7 +117,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 if state.closed {
                     return None;
                 }
-                if let Some(key) = state.take(Instant::now()) {
+                let now = Instant::now();
+                let (due, taken) = (state.due_by(now), state.take(now));
+                self.meter.adds.inc_by(due);
+                if let Some((key, waited)) = taken {
+                    drop(state);
+                    self.meter.waited.observe(waited.as_secs_f64());
                     return Some(key);
                 }
                 state.later.first_key_value().map(|((due, _), _)| *due)
@@ -113,10 +142,14 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Says that the work on a key has ended.
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
-        state.running.remove(key);
-        if state.again.remove(key) {
-            state.add(key.clone(), Urgency::Change);
+        let begun = state.running.remove(key);
+        if let Some(since) = state.again.remove(key) {
+            state.put(key.clone(), Urgency::Change, since);
             self.wake.notify_one();
+        }
+        drop(state);
+        if let Some(begun) = begun {
+            self.meter.worked.observe(begun.elapsed().as_secs_f64());
         }
     }
 
@@ -141,6 +174,18 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.lock().queued.len()
     }
 
+    /// Returns the work that goes on now.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        let state = self.lock();
+        let took = state.running.values().map(Instant::elapsed);
+        Work {
+            running: state.running.len(),
+            unfinished: took.clone().sum(),
+            longest: took.max().unwrap_or_default(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<K>> {
         // No code that can panic runs under this lock, so its state is whole even if it is poisoned.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -148,28 +193,39 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
-    fn add(&mut self, key: K, urgency: Urgency) {
+    /// Returns whether the key was not in it.
+    fn add(&mut self, key: K, urgency: Urgency, now: Instant) -> bool {
         if let Some(due) = self.due.remove(&key) {
             self.later.remove(&due);
         }
-        if self.running.contains(&key) {
-            self.again.insert(key);
-            return;
+        if self.running.contains_key(&key) {
+            let is_new = !self.again.contains_key(&key);
+            self.again.entry(key).or_insert(now);
+            return is_new;
         }
-        match (self.queued.get(&key), urgency) {
-            (Some(Urgency::Change), _) | (Some(Urgency::Sweep), Urgency::Sweep) => return,
+        self.put(key, urgency, now)
+    }
+
+    /// Returns whether the key was not in it.
+    fn put(&mut self, key: K, urgency: Urgency, now: Instant) -> bool {
+        let known = self.queued.get(&key).copied();
+        let since = match (known, urgency) {
+            (Some(_), Urgency::Sweep) => return false,
+            (Some(waiting), Urgency::Change) if waiting.urgency == Urgency::Change => return false,
             // A change overtakes; the entry among the sweeps is passed over when its turn comes.
-            (Some(Urgency::Sweep), Urgency::Change) | (None, _) => {}
-        }
-        self.queued.insert(key.clone(), urgency);
+            (Some(waiting), Urgency::Change) => waiting.since,
+            (None, _) => now,
+        };
+        self.queued.insert(key.clone(), Waiting { urgency, since });
         match urgency {
             Urgency::Change => self.changes.push_back(key),
             Urgency::Sweep => self.sweeps.push_back(key),
         }
+        known.is_none()
     }
 
     fn add_at(&mut self, key: K, at: Instant) {
-        if self.queued.contains_key(&key) || self.again.contains(&key) {
+        if self.queued.contains_key(&key) || self.again.contains_key(&key) {
             return;
         }
         if let Some(due) = self.due.get(&key).copied() {
@@ -183,32 +239,40 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.due.insert(key, (at, self.count));
     }
 
-    fn take(&mut self, now: Instant) -> Option<K> {
+    /// Puts in what is due, and returns how many keys that were not in it.
+    fn due_by(&mut self, now: Instant) -> u64 {
+        let mut added = 0;
         while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= now) {
             let key = entry.remove();
             self.due.remove(&key);
-            self.add(key, Urgency::Change);
+            added += u64::from(self.add(key, Urgency::Change, now));
         }
+        added
+    }
+
+    /// Takes a key, and returns how long it has waited.
+    fn take(&mut self, now: Instant) -> Option<(K, Duration)> {
         self.taken = self.taken.wrapping_add(1);
         let order = if self.taken.is_multiple_of(SWEEP_SHARE) {
             [Urgency::Sweep, Urgency::Change]
         } else {
             [Urgency::Change, Urgency::Sweep]
         };
-        let key = order.into_iter().find_map(|urgency| self.pop(urgency))?;
-        self.running.insert(key.clone());
-        Some(key)
+        let (key, since) = order.into_iter().find_map(|urgency| self.pop(urgency))?;
+        self.running.insert(key.clone(), now);
+        Some((key, now.saturating_duration_since(since)))
     }
 
-    fn pop(&mut self, urgency: Urgency) -> Option<K> {
+    fn pop(&mut self, urgency: Urgency) -> Option<(K, Instant)> {
         loop {
             let key = match urgency {
                 Urgency::Change => self.changes.pop_front(),
                 Urgency::Sweep => self.sweeps.pop_front(),
             }?;
-            if self.queued.get(&key) == Some(&urgency) {
+            if let Some(waiting) = self.queued.get(&key).filter(|waiting| waiting.urgency == urgency) {
+                let since = waiting.since;
                 self.queued.remove(&key);
-                return Some(key);
+                return Some((key, since));
             }
         }
     }
@@ -306,6 +370,56 @@ mod tests {
         assert_eq!(taken.len(), 39, "each once");
         let first_sweep = taken.iter().position(|key| key.starts_with("sweep"));
         assert!(first_sweep.is_some_and(|at| at < 8), "{taken:?}");
+    }
+
+    /// Returns how many times were observed, and their sum in whole seconds.
+    fn observed(histogram: &prometheus_client::metrics::histogram::Histogram) -> (String, String) {
+        let mut registry = prometheus_client::registry::Registry::default();
+        registry.register("time", "", histogram.clone());
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let value = |name: &str| {
+            let value = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            value.split('.').next().unwrap().trim().to_owned()
+        };
+        (value("time_count "), value("time_sum "))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_and_what_is_worked_on_is_counted() {
+        let meter = Meter::default();
+        let queue = Queue::counted(meter.clone());
+        let seconds = |number| tokio::time::sleep(Duration::from_secs(number));
+        queue.add("a", Urgency::Sweep);
+        seconds(2).await;
+        queue.add("a", Urgency::Change);
+        assert_eq!(meter.adds.get(), 1, "it was in it");
+        assert_eq!(now(&queue), Some("a"));
+        assert_eq!(
+            observed(&meter.waited),
+            ("1".into(), "2".into()),
+            "since it was put in, not since it overtook"
+        );
+        seconds(3).await;
+        queue.add("a", Urgency::Change);
+        queue.add("a", Urgency::Change);
+        assert_eq!(meter.adds.get(), 2, "once more, afterwards");
+        let work = queue.work();
+        assert_eq!(
+            (work.running, work.unfinished.as_secs(), work.longest.as_secs()),
+            (1, 3, 3)
+        );
+        queue.done(&"a");
+        assert_eq!(observed(&meter.worked), ("1".into(), "3".into()));
+        assert_eq!(queue.work(), Work::default());
+        seconds(1).await;
+        assert_eq!(now(&queue), Some("a"));
+        assert_eq!(observed(&meter.waited), ("2".into(), "3".into()));
+        queue.done(&"a");
+        queue.add_after("b", Duration::from_secs(60));
+        assert_eq!(meter.adds.get(), 2, "not before it is due");
+        assert_eq!(queue.next().await, Some("b"));
+        assert_eq!(meter.adds.get(), 3);
     }
 
     #[tokio::test(start_paused = true)]

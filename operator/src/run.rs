@@ -40,8 +40,8 @@ const FAREWELL: Duration = Duration::from_secs(3);
 /// Says what keeps it from starting: an address that is taken, settings that can't be used.
 pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow::Result<()> {
     let world = Arc::new(World::default());
-    let queues = Queues::default();
     let metrics = Arc::new(Metrics::default());
+    let queues = Queues::counted_by(&metrics);
     let mut end = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
 

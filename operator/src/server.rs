@@ -101,9 +101,10 @@ async fn readyz(State(facts): State<Facts>) -> Response {
 }
 
 async fn metrics(State(facts): State<Facts>) -> Response {
-    let depths = crd::Kind::ALL.map(|kind| (kind, facts.queues.of(kind).depth()));
     facts.metrics.leads(facts.fence.is_open());
-    let text = facts.metrics.render(&facts.world, depths);
+    let expires_at = facts.certificate.as_ref().and_then(Served::expires_at);
+    facts.metrics.certificate_expires_at(expires_at);
+    let text = facts.metrics.render(&facts.world, &facts.queues);
     (
         [(
             CONTENT_TYPE,

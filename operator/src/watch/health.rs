@@ -20,6 +20,8 @@ pub struct Health(channel::Sender<Condition>);
 struct Condition {
     /// Watches that have not completed their first list.
     pending: usize,
+    errors: u64,
+    lists: u64,
     error: Option<Trouble>,
 }
 
@@ -47,6 +49,8 @@ impl Default for Health {
     fn default() -> Self {
         Self(channel::Sender::new(Condition {
             pending: 1,
+            errors: 0,
+            lists: 0,
             error: None,
         }))
     }
@@ -73,6 +77,18 @@ impl Health {
             .as_ref()
             .filter(|error| error.last.elapsed() < ERROR_LASTS)
             .map(|error| error.text.clone())
+    }
+
+    /// Returns how often a list or a watch has failed.
+    #[must_use]
+    pub fn errors(&self) -> u64 {
+        self.0.borrow().errors
+    }
+
+    /// Returns how often everything was listed.
+    #[must_use]
+    pub fn lists(&self) -> u64 {
+        self.0.borrow().lists
     }
 
     /// Returns how long the watch has been stuck at errors.
@@ -122,6 +138,7 @@ impl Health {
     pub(super) fn listed(&self, first: bool) {
         self.0.send_modify(|condition| {
             condition.pending = condition.pending.saturating_sub(usize::from(first));
+            condition.lists += 1;
             condition.error = None;
         });
     }
@@ -131,6 +148,7 @@ impl Health {
         let mut news = true;
         self.0.send_modify(|condition| {
             let last = Instant::now();
+            condition.errors += 1;
             let known = condition.error.take();
             news = known.as_ref().is_none_or(|known| known.text != text);
             let since = known

@@ -67,6 +67,9 @@ fn an_operator_whose_certificate_is_damaged_or_gone_makes_another() {
         space.try_create(APP, app).is_ok()
     });
     let (_, metrics) = operator.get("/metrics");
+    let end = "appdeploy_webhook_certificate_expiration_timestamp_seconds{} ";
+    let end: Option<i64> = metrics.lines().find_map(|line| line.strip_prefix(end)?.parse().ok());
+    assert!(end > Some(jiff::Timestamp::now().as_second()), "{metrics}");
     assert!(
         metrics.contains("appdeploy_requests_total{verb=\"update\",resource=\"secrets\"}"),
         "{metrics}"

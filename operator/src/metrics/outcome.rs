@@ -1,0 +1,45 @@
+//! How a reconcile ended, as it is counted.
+
+use crate::dispatch::Verdict;
+
+/// How a reconcile ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing is left to do.
+    Success,
+    /// It will be tried again.
+    Error,
+    /// It waits for a change of the spec.
+    Terminal,
+    /// It took too long.
+    Timeout,
+    /// It panicked.
+    Panic,
+}
+
+impl Outcome {
+    /// All there are.
+    pub const ALL: [Self; 5] = [Self::Success, Self::Error, Self::Terminal, Self::Timeout, Self::Panic];
+
+    /// Returns the outcome of a reconcile that ended by itself.
+    #[must_use]
+    pub const fn of(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Settled | Verdict::Onward | Verdict::Again => Self::Success,
+            Verdict::Failed => Self::Error,
+            Verdict::GaveUp => Self::Terminal,
+        }
+    }
+
+    /// Returns the word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Error => "error",
+            Self::Terminal => "terminal_error",
+            Self::Timeout => "timeout",
+            Self::Panic => "panic",
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Everything that is counted, with its name and its help: the only list of it in the code.
+
+use std::hash::Hash;
+
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Metric, Registry};
+
+use super::process::Process;
+use super::{Counted, Histograms, Metrics, Outcome, labels};
+use crate::queue::{Meter, times};
+
+/// Bounds of the time a reconcile takes, in seconds: from one that finds nothing to do to its deadline.
+const BUCKETS: [f64; 12] = [0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 25.0];
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut all = Register(Registry::default());
+        let [apps, podsets] = all.kinds();
+        let build: Family<labels::Build, Gauge> =
+            all.family("appdeploy_build_info", "1; its label says which version runs");
+        let version = env!("CARGO_PKG_VERSION");
+        build.get_or_create(&labels::Build { version }).set(1);
+        let requests = all.family(
+            "appdeploy_requests",
+            "Requests for children, statuses, Events and Leases by verb and resource",
+        );
+        let latencies = all.histograms(
+            "appdeploy_request_duration_seconds",
+            "How long the API server took to answer them",
+        );
+        let failures = all.family("appdeploy_failures", "What kept reconciles from their goal");
+        let watch_errors = all.family("appdeploy_watch_errors", "Lists and watches that failed");
+        let watch_lists = all.family("appdeploy_watch_lists", "Lists that succeeded");
+        let synced = all.family("appdeploy_watch_synced", "1 once a kind was listed");
+        let failing = all.family("appdeploy_watch_failing", "1 while a watch is stuck at an error");
+        let cached = all.family("appdeploy_cached_objects", "Objects known of a kind");
+        let objects = all.family("appdeploy_objects", "Objects by how their status says that they are");
+        let leader = all.family(
+            "leader_election_master_status",
+            "1 while this operator is the one that writes",
+        );
+        let certificate = all.family(
+            "appdeploy_webhook_certificate_expiration_timestamp_seconds",
+            "When the certificate that webhooks show ends to be valid, in seconds since 1970",
+        );
+        all.0.register_collector(Box::new(Process::new()));
+        Self {
+            registry: all.0,
+            apps,
+            podsets,
+            requests,
+            latencies,
+            failures,
+            watch_errors,
+            watch_lists,
+            synced,
+            failing,
+            cached,
+            objects,
+            leader,
+            certificate,
+        }
+    }
+}
+
+/// The registry while it is filled.
+struct Register(Registry);
+
+impl Register {
+    fn family<L, M>(&mut self, name: &str, help: &str) -> Family<L, M>
+    where
+        L: Clone + Hash + Eq,
+        M: Default,
+        Family<L, M>: Metric,
+    {
+        let family = Family::default();
+        self.0.register(name, help, family.clone());
+        family
+    }
+
+    fn histograms<L>(&mut self, name: &str, help: &str) -> Histograms<L>
+    where
+        L: Clone + Hash + Eq,
+        Histograms<L>: Metric,
+    {
+        let family = Family::new_with_constructor(times as fn() -> Histogram);
+        self.0.register(name, help, family.clone());
+        family
+    }
+
+    /// Makes what is counted of each kind, in the order of [`crd::Kind::ALL`].
+    fn kinds(&mut self) -> [Counted; 2] {
+        let reconciles = self.family("controller_runtime_reconcile", "Reconciles by how they ended");
+        let errors = self.family(
+            "controller_runtime_reconcile_errors",
+            "Reconciles that did not end in success",
+        );
+        let terminal = self.family(
+            "controller_runtime_terminal_reconcile_errors",
+            "Reconciles that wait for a change of the spec",
+        );
+        let timeouts = self.family(
+            "controller_runtime_reconcile_timeouts",
+            "Reconciles that were given up because they took too long",
+        );
+        let panics = self.family(
+            "controller_runtime_reconcile_panics",
+            "Reconciles that ended by a bug of the operator",
+        );
+        let time: Histograms<labels::Controller> =
+            Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
+        self.0.register(
+            "controller_runtime_reconcile_time_seconds",
+            "How long a reconcile takes",
+            time.clone(),
+        );
+        let most = self.family(
+            "controller_runtime_max_concurrent_reconciles",
+            "How many objects are worked on at a time at most",
+        );
+        let active = self.family(
+            "controller_runtime_active_workers",
+            "How many objects are worked on now",
+        );
+        let depth = self.family("workqueue_depth", "Objects that wait to be looked at");
+        let adds = self.family("workqueue_adds", "Objects that were put into the queue");
+        let waited = self.histograms(
+            "workqueue_queue_duration_seconds",
+            "How long an object waits until it is taken",
+        );
+        let worked = self.histograms(
+            "workqueue_work_duration_seconds",
+            "How long a taken object is worked on",
+        );
+        let retries = self.family(
+            "workqueue_retries",
+            "Objects that were put back because something failed",
+        );
+        let unfinished = self.family(
+            "workqueue_unfinished_work_seconds",
+            "How long the objects that are worked on have been, together",
+        );
+        let longest = self.family(
+            "workqueue_longest_running_processor_seconds",
+            "How long the one has been that began first",
+        );
+        crd::Kind::ALL.map(|kind| {
+            let controller = kind.singular();
+            let of = labels::Controller { controller };
+            let name = labels::Name { name: controller };
+            Counted {
+                results: Outcome::ALL.map(|outcome| {
+                    reconciles.get_or_create_owned(&labels::Reconcile {
+                        controller,
+                        result: outcome.as_str(),
+                    })
+                }),
+                errors: errors.get_or_create_owned(&of),
+                terminal: terminal.get_or_create_owned(&of),
+                timeouts: timeouts.get_or_create_owned(&of),
+                panics: panics.get_or_create_owned(&of),
+                time: time.get_or_create_owned(&of),
+                most: most.get_or_create_owned(&of),
+                active: active.get_or_create_owned(&of),
+                depth: depth.get_or_create_owned(&name),
+                retries: retries.get_or_create_owned(&name),
+                unfinished: unfinished.get_or_create_owned(&name),
+                longest: longest.get_or_create_owned(&name),
+                meter: Meter {
+                    adds: adds.get_or_create_owned(&name),
+                    waited: waited.get_or_create_owned(&name),
+                    worked: worked.get_or_create_owned(&name),
+                },
+            }
+        })
+    }
+}
