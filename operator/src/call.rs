@@ -8,6 +8,7 @@ use kube::core::{Status, request, response::reason};
 use model::Failure;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
+use tracing::{Instrument as _, Span, debug_span, field};
 
 use crate::client::DEADLINE;
 use crate::lease::Fence;
@@ -47,16 +48,40 @@ impl Caller {
             let allowed = self.fence.allows(DEADLINE);
             allowed.ok_or_else(|| CallError::Lost("another operator may lead by now".into()))?
         };
+        let span = span(verb, resource);
         let start = Instant::now();
-        let answer = timeout(deadline, self.client.request(request)).await;
+        let sent = timeout(deadline, self.client.request(request));
+        let answer = sent.instrument(span.clone()).await;
         self.metrics.request(verb, resource, start.elapsed());
-        match answer {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(kube::Error::Api(status))) => Err(CallError::Refused(status)),
-            Ok(Err(error)) => Err(CallError::Lost(chain(&error))),
-            Err(_) => Err(CallError::Lost(format!("no answer within {} s", deadline.as_secs()))),
-        }
+        let answer = match answer {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(kube::Error::Api(status))) => {
+                span.record("code", status.code);
+                CallError::Refused(status)
+            }
+            Ok(Err(error)) => CallError::Lost(chain(&error)),
+            Err(_) => CallError::Lost(format!("no answer within {} s", deadline.as_secs())),
+        };
+        span.record("otel.status_code", "error");
+        Err(answer)
     }
+}
+
+/// Makes the span of a request, where it is part of a reconcile: what is asked for other reasons, as the Lease is, is not
+/// worth a trace.
+fn span(verb: &'static str, resource: &'static str) -> Span {
+    if Span::current().is_disabled() {
+        return Span::none();
+    }
+    debug_span!(
+        "request",
+        otel.name = %format_args!("{verb} {resource}"),
+        otel.kind = "client",
+        otel.status_code = field::Empty,
+        verb,
+        resource,
+        code = field::Empty,
+    )
 }
 
 /// Why a request failed.

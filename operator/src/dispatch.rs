@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use model::backoff;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
-use tracing::error;
+use tracing::{Instrument as _, Span, error, error_span, field};
 
 use crate::key::Key;
 use crate::metrics::{Metrics, Outcome};
@@ -52,21 +52,26 @@ where
         };
         let Some(key) = queue.next().await else { break };
         let (queue, work, failures, metrics) = (queue.clone(), work.clone(), failures.clone(), metrics.clone());
-        tokio::spawn(async move {
+        let span = span(kind, &key);
+        let work = async move {
             let start = Instant::now();
             let guarded = AssertUnwindSafe(async { work(key.clone()).await }).catch_unwind();
             let (verdict, outcome) = match timeout(DEADLINE, guarded).await {
                 Ok(Ok(verdict)) => (verdict, Outcome::of(verdict)),
                 Ok(Err(_)) => {
-                    error!(%kind, object = %key, "the reconcile panicked; this is a bug, please report it");
+                    error!("the reconcile panicked; this is a bug, please report it");
                     (Verdict::Failed, Outcome::Panic)
                 }
                 Err(_) => {
-                    error!(%kind, object = %key, "the reconcile took longer than {} s and was given up", DEADLINE.as_secs());
+                    error!(
+                        "the reconcile took longer than {} s and was given up",
+                        DEADLINE.as_secs()
+                    );
                     (Verdict::Failed, Outcome::Timeout)
                 }
             };
             metrics.reconciled(kind, outcome, start.elapsed());
+            say(&Span::current(), outcome);
             if let Some(wait) = failures.wait(&key, verdict) {
                 if verdict != Verdict::Onward {
                     metrics.retried(kind);
@@ -75,10 +80,33 @@ where
             }
             queue.done(&key);
             drop(slot);
-        });
+        };
+        tokio::spawn(work.instrument(span));
     }
     // All slots are free once all work has ended.
     let _ = slots.acquire_many(u32::from(concurrency)).await;
+}
+
+/// Makes what surrounds the work on a key: it tells in each log line what the line is about, and is a span where traces are
+/// made. Its level is that of errors, so that no log is so quiet that its lines lack this.
+fn span(kind: crd::Kind, key: &Key) -> Span {
+    error_span!(
+        "reconcile",
+        %kind,
+        namespace = %key.namespace,
+        name = %key.name,
+        generation = field::Empty,
+        reconcileID = %format_args!("{:016x}", fastrand::u64(..)),
+        result = field::Empty,
+        otel.status_code = field::Empty,
+    )
+}
+
+fn say(span: &Span, outcome: Outcome) {
+    span.record("result", outcome.as_str());
+    if outcome != Outcome::Success {
+        span.record("otel.status_code", "error");
+    }
 }
 
 /// How often each key has failed in a row.

@@ -27,9 +27,11 @@ fn main() -> ExitCode {
 }
 
 async fn operate(settings: Settings) -> anyhow::Result<()> {
-    let level = telemetry::start(settings.log_format, settings.log_level.as_deref())?;
+    let (level, traces) = telemetry::start(&settings)?;
     // Several libraries could bring one; the process has one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = client::connect(settings.kubeconfig.as_deref()).await?;
-    run::run(settings, client, level).await
+    let ended = run::run(settings, client, level).await;
+    traces.end().await;
+    ended
 }

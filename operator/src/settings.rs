@@ -103,6 +103,11 @@ pub struct Settings {
     /// What is logged: a level, or filters such as `info,operator=debug`. `RUST_LOG` has the same effect.
     #[arg(long, env = "APPDEPLOY_LOG_LEVEL", value_name = "FILTER")]
     pub log_level: Option<String>,
+
+    /// Where traces are sent: an OpenTelemetry collector that takes OTLP over HTTP, such as `http://collector:4318`.
+    /// Default: what `OTEL_EXPORTER_OTLP_ENDPOINT` says, or none are made.
+    #[arg(long, env = "APPDEPLOY_OTLP_ENDPOINT", value_name = "URL")]
+    pub otlp_endpoint: Option<String>,
 }
 
 impl Settings {

@@ -37,6 +37,9 @@ pub struct Settings {
     /// How much it logs: error, warn, info, debug, trace, or a filter like info,kube=debug
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
+    /// Address of an OpenTelemetry collector that it sends traces to, by OTLP over HTTP; default: none
+    #[arg(long, value_name = "URL")]
+    otlp_endpoint: Option<String>,
 }
 
 /// Whether an Ingress without an address counts.
@@ -89,6 +92,7 @@ impl Settings {
             word(address.as_ref().map(|v| v as _), "ingress-address"),
             word(format.as_ref().map(|v| v as _), "log-format"),
             word(self.log_level.as_ref().map(|v| v as _), "log-level"),
+            word(self.otlp_endpoint.as_ref().map(|v| v as _), "otlp-endpoint"),
         ]
         .into_iter()
         .flatten()

@@ -37,7 +37,7 @@ impl Performer<'_> {
             Action::Apply {
                 object, fold, because, ..
             } => {
-                info!(object = %self.app, child = kind.as_str(), because, "applying");
+                info!(child = kind.as_str(), because, "applying");
                 self.apply(kind, &object, fold.map(|fold| fold.patch)).await
             }
             Action::Delete { uid, .. } => self.delete(kind, &uid).await,
@@ -52,7 +52,7 @@ impl Performer<'_> {
         let request = self.collection(kind).create(&params, object.to_string().into_bytes());
         match self.write("create", kind, request).await {
             Ok(created) => {
-                info!(object = %self.app, child = kind.as_str(), "created");
+                info!(child = kind.as_str(), "created");
                 self.take_in(kind, &created);
                 Ok(Outcome::Done)
             }
@@ -81,7 +81,10 @@ impl Performer<'_> {
 
     async fn apply(&self, kind: ChildKind, object: &Value, fold: Option<Value>) -> Result<Outcome, Failure> {
         if let Some(patch) = fold {
-            debug!(object = %self.app, child = kind.as_str(), "folding the fields of the create into those of the apply");
+            debug!(
+                child = kind.as_str(),
+                "folding the fields of the create into those of the apply"
+            );
             let patch = serde_json::from_value(patch)
                 .map_err(|error| self.failure("fold", kind, CallError::Lost(error.to_string())))?;
             let request = self
@@ -100,7 +103,7 @@ impl Performer<'_> {
             && is_duplicate_port(status)
             && let Some(patch) = our_ports_alone(kind, object)
         {
-            info!(object = %self.app, child = kind.as_str(), "a port was given another number; taking it away");
+            info!(child = kind.as_str(), "a port was given another number; taking it away");
             let request = self
                 .collection(kind)
                 .patch(&self.app.name, &by_us(), &Patch::Strategic(&patch));
@@ -143,7 +146,7 @@ impl Performer<'_> {
             .await
         {
             Ok(_) => {
-                info!(object = %self.app, child = kind.as_str(), "deleted what is no longer wanted");
+                info!(child = kind.as_str(), "deleted what is no longer wanted");
                 self.world.children(kind).cache.forget(self.app);
                 Ok(Outcome::Done)
             }

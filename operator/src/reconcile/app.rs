@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crd::AppDeploy;
 use model::status::{StatusOptions, changes_in};
 use model::{Failure, Invalid, Plan, Valid, desired, host, plan, status, validate};
-use tracing::instrument;
 
 use super::teller::{Look, Teller, Word};
 use crate::call::Caller;
@@ -31,7 +30,6 @@ pub struct Reconciler {
 
 impl Reconciler {
     /// Brings one application to where its spec wants it, as far as it can be, and says how it is.
-    #[instrument(skip_all, fields(kind = %crd::Kind::AppDeploy, object = %key))]
     pub async fn reconcile(&self, key: Key) -> Verdict {
         let Some(look) = self.teller.look(key) else {
             // It is gone. Its children go with it: they carry its owner reference.

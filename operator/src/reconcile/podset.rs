@@ -10,7 +10,6 @@ use model::podset::{Hindrance, Removal, Step, Wanted, Why, changes_in, conflicts
 use model::{Failure, podset};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use tracing::instrument;
 
 use super::teller::{Look, Teller, Word};
 use crate::call::Caller;
@@ -72,7 +71,6 @@ impl Reconciler {
     }
 
     /// Brings one PodSet one step closer to where its spec wants it, and says how it is.
-    #[instrument(skip_all, fields(kind = %crd::Kind::PodSet, object = %key))]
     pub async fn reconcile(&self, key: Key) -> Verdict {
         let Some(look) = self.teller.look(key.clone()) else {
             // It is gone. Its pods go with it, or stay: as whoever deleted it has said.

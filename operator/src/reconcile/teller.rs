@@ -9,7 +9,7 @@ use kube::core::Request;
 use model::Failure;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use tracing::{debug, info, warn};
+use tracing::{Span, debug, info, warn};
 
 use super::memory::Memory;
 use crate::call::{CallError, Caller, by_us};
@@ -67,6 +67,7 @@ impl<K: Primary> Teller<K> {
             self.memory.forget(&key);
             return None;
         };
+        Span::current().record("generation", root.meta().generation);
         self.memory.meet(&key, root.meta().uid.as_deref().unwrap_or_default());
         let (object, unreadable) = match root {
             Root::Readable(object) => (object, None),
