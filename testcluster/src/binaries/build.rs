@@ -54,6 +54,8 @@ fn command(program: Program, workdir: &Path, out: &PathBuf) -> Command {
     go.arg("build")
         .arg("-ldflags")
         .arg(program.module().ldflags())
+        .arg("-tags")
+        .arg(program.module().tags())
         .arg("-o")
         .arg(out)
         .arg(program.package());

@@ -19,6 +19,8 @@ pub enum Component {
     CoreDns,
     /// A registry for container images.
     Registry,
+    /// What checks and tests alert rules. No cluster needs it.
+    Prometheus,
 }
 
 impl Component {
@@ -27,7 +29,7 @@ impl Component {
     pub const fn programs(self) -> &'static [Program] {
         use Program::{
             Containerd, ContainerdShim, CoreDns, Ctr, Etcd, KubeApiserver, KubeControllerManager, KubeProxy,
-            KubeScheduler, Kubectl, Kubelet, Kwok, Registry,
+            KubeScheduler, Kubectl, Kubelet, Kwok, Promtool, Registry,
         };
         match self {
             Self::ControlPlane => &[Etcd, KubeApiserver, Kubectl, KubeControllerManager, KubeScheduler],
@@ -36,6 +38,7 @@ impl Component {
             Self::Kwok => &[Kwok],
             Self::CoreDns => &[CoreDns],
             Self::Registry => &[Registry],
+            Self::Prometheus => &[Promtool],
         }
     }
 }
@@ -69,6 +72,8 @@ pub enum Program {
     CoreDns,
     /// `registry`
     Registry,
+    /// `promtool`
+    Promtool,
 }
 
 impl Program {
@@ -89,6 +94,7 @@ impl Program {
             Self::Kwok => "kwok",
             Self::CoreDns => "coredns",
             Self::Registry => "registry",
+            Self::Promtool => "promtool",
         }
     }
 
@@ -108,6 +114,7 @@ impl Program {
             Self::Kwok => "sigs.k8s.io/kwok/cmd/kwok",
             Self::CoreDns => "github.com/coredns/coredns",
             Self::Registry => "github.com/distribution/distribution/v3/cmd/registry",
+            Self::Promtool => "github.com/prometheus/prometheus/cmd/promtool",
         }
     }
 
@@ -125,6 +132,7 @@ impl Program {
             Self::Kwok => &KWOK,
             Self::CoreDns => &COREDNS,
             Self::Registry => &REGISTRY,
+            Self::Promtool => &PROMETHEUS,
         }
     }
 
@@ -154,6 +162,8 @@ pub(super) struct Module {
     /// Where upstream keeps the version that its release scripts fill in; without it the
     /// programs call themselves v0.0.0, and clients that compare versions go wrong.
     version_variables: &'static [&'static str],
+    /// Build tags that leave out what is of no use here.
+    tags: &'static str,
 }
 
 impl Module {
@@ -168,16 +178,25 @@ impl Module {
         }
         flags
     }
+
+    /// Returns the `-tags` of a build of this module.
+    pub(super) const fn tags(&self) -> &str {
+        self.tags
+    }
 }
 
 macro_rules! module {
     ($name:literal, $version:literal, $variables:expr) => {
+        module!($name, $version, $variables, "")
+    };
+    ($name:literal, $version:literal, $variables:expr, $tags:literal) => {
         Module {
             name: $name,
             version: $version,
             go_mod: include_str!(concat!("../../build/", $name, "/go.mod")),
             go_sum: include_str!(concat!("../../build/", $name, "/go.sum")),
             version_variables: $variables,
+            tags: $tags,
         }
     };
 }
@@ -203,6 +222,13 @@ static REGISTRY: Module = module!(
     "3.1.2",
     &["github.com/distribution/distribution/v3/version.version"]
 );
+static PROMETHEUS: Module = module!(
+    "prometheus",
+    "0.315.0",
+    &[],
+    // The clients of all clouds, where Prometheus would look for what to scrape: most of the build.
+    "remove_all_sd"
+);
 
 /// Returns a name that differs whenever anything that goes into the build differs.
 fn key(modules: &[&Module]) -> String {
@@ -212,6 +238,7 @@ fn key(modules: &[&Module]) -> String {
         hash.update(module.go_mod.as_bytes());
         hash.update(module.go_sum.as_bytes());
         hash.update(module.ldflags().as_bytes());
+        hash.update(module.tags().as_bytes());
     }
     let first = modules
         .first()
@@ -223,13 +250,14 @@ fn key(modules: &[&Module]) -> String {
 mod tests {
     use super::*;
 
-    const ALL: [Component; 6] = [
+    const ALL: [Component; 7] = [
         Component::ControlPlane,
         Component::Node,
         Component::Containerd,
         Component::Kwok,
         Component::CoreDns,
         Component::Registry,
+        Component::Prometheus,
     ];
 
     #[test]
