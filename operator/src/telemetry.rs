@@ -5,6 +5,7 @@ mod attributes;
 mod collector;
 mod endpoint;
 mod json;
+mod panics;
 mod traces;
 
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -66,5 +67,6 @@ pub fn start(settings: &Settings) -> anyhow::Result<(LogLevel, Traces)> {
         .with(lines)
         .with(traces.layer())
         .try_init()?;
+    panics::log();
     Ok((LogLevel(handle), traces))
 }

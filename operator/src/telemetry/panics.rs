@@ -1,0 +1,25 @@
+//! A panic as a log line among the others, with the object that was worked on: a collector of logs takes no other form.
+
+use std::any::Any;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::panic::{Location, PanicHookInfo, set_hook};
+
+use tracing::error;
+
+/// Has panics logged from now on. With `RUST_BACKTRACE=1` the line says also how it came to it.
+pub fn log() {
+    set_hook(Box::new(say));
+}
+
+fn say(panic: &PanicHookInfo<'_>) {
+    let backtrace = Backtrace::capture();
+    let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
+    let at = panic.location().map(Location::to_string);
+    error!(what = words(panic.payload()), at, backtrace, "panicked");
+}
+
+fn words(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("something that is no text")
+}

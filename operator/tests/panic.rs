@@ -1,0 +1,38 @@
+//! What the log says of a panic. It is made in a process of its own: where it is told is a matter of the whole process.
+
+use std::process::Command;
+
+use clap::Parser as _;
+use operator::settings::Settings;
+use serde_json::Value;
+use tracing::error_span;
+
+#[test]
+fn a_panic_is_a_log_line_that_names_the_object() {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "panics", "--ignored", "--nocapture"])
+        .env_remove("RUST_BACKTRACE")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let line = said.lines().find(|line| line.starts_with('{'));
+    let line: Value = serde_json::from_str(line.unwrap_or_else(|| panic!("{said}"))).unwrap();
+    assert_eq!(line["message"], "panicked");
+    assert_eq!(line["what"], "the number is 7");
+    assert_eq!(line["name"], "shop");
+    assert!(
+        line["at"].as_str().unwrap().starts_with("operator/tests/panic.rs:"),
+        "{line}"
+    );
+    assert_eq!(line.get("backtrace"), None);
+    assert!(!said.contains("thread '"), "it was told twice:\n{said}");
+}
+
+#[test]
+#[ignore = "is run by the other, in a process of its own"]
+fn panics() {
+    let settings = Settings::parse_from(["appdeploy-operator", "--log-format", "json"]);
+    let _kept = operator::telemetry::start(&settings).unwrap();
+    let _span = error_span!("reconcile", name = "shop").entered();
+    let _ = std::panic::catch_unwind(|| panic!("the number is {}", 3 + 4));
+}
