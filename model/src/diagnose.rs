@@ -1,9 +1,10 @@
 //! Why an application does not work, in one sentence, and the command to run next.
 
 mod pod;
+mod pull;
 
 pub use self::pod::diagnose_pod;
-pub(crate) use self::pod::fill_in_keys;
+pub(crate) use self::pod::diagnose_pod_of;
 use crate::observed::{IngressClasses, Observed, Rollout};
 use crate::pod::PodState;
 pub use crate::reason::Reason;
@@ -107,9 +108,7 @@ pub fn diagnose(
     // What somebody has to change comes before what may pass; among equals the first, for a steady message.
     let troubles = current(&observed.pods).filter_map(|pod| pod.trouble_at(subject.now));
     if let Some(trouble) = troubles.min_by_key(|trouble| (!trouble.reason.is_stalled(), trouble.reason.as_str())) {
-        let mut found = diagnose_pod(subject, &trouble);
-        found.next = found.next.map(|next| fill_in_keys(next, valid.pod, &trouble));
-        return found;
+        return diagnose_pod_of(subject, valid.pod, &trouble);
     }
     if rollout.overdue {
         let next = format!(

@@ -311,6 +311,7 @@ fn pull_trouble(image: &str, message: &str) -> Trouble {
         .map_or(message, |(_, error)| error);
     let last = error.rsplit(": ").next().unwrap_or(error);
     let detail = match reason {
+        Reason::ImagePullDenied => format!("{image}: {error}"),
         Reason::ImagePullFailed if !error.starts_with("Back-off") => format!("{image}: {last}"),
         _ => image.to_owned(),
     };
@@ -379,7 +380,10 @@ mod tests {
     #[test]
     fn a_wrong_password_is_told_from_a_missing_image() {
         let error = "failed to authorize: failed to fetch anonymous token: unexpected status: 401 Unauthorized";
-        assert_eq!(read(waiting("ErrImagePull", error)).unwrap().0, Reason::ImagePullDenied);
+        let pulling = read(waiting("ErrImagePull", error));
+        assert_eq!(pulling, Some((Reason::ImagePullDenied, format!("nginx:nope: {error}"))));
+        let backing_off = format!("Back-off pulling image \"nginx:nope\": ErrImagePull: {error}");
+        assert_eq!(read(waiting("ImagePullBackOff", &backing_off)), pulling);
     }
 
     #[test]

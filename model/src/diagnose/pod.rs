@@ -4,10 +4,20 @@ use std::collections::BTreeSet;
 
 use crd::PodFields;
 
-use super::{Diagnosis, Reason, Subject, edit, said};
+use super::{Diagnosis, Reason, Subject, edit, pull, said};
 use crate::pod::Trouble;
 
-/// Says what keeps one pod from working.
+/// Says what keeps a pod of this spec from working.
+pub(crate) fn diagnose_pod_of(subject: Subject<'_>, pod: &PodFields, trouble: &Trouble) -> Diagnosis {
+    if trouble.reason == Reason::ImagePullDenied {
+        return pull::denied(subject, pod, &trouble.detail);
+    }
+    let mut found = diagnose_pod(subject, trouble);
+    found.next = found.next.map(|next| fill_in_keys(next, pod, trouble));
+    found
+}
+
+/// Says what keeps one pod from working, without knowing its spec.
 #[must_use]
 pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
     let (reason, detail) = (trouble.reason, trouble.detail.as_str());
@@ -20,11 +30,10 @@ pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
         Reason::InvalidImageName => (format!("{detail} is not the name of an image"), Some(edit(subject))),
         Reason::ImagePullDenied => (
             format!(
-                "the registry does not give out {detail}: there is no such image, or imagePullSecrets names no Secret with the right password"
+                "the registry does not give out {}: there is no such image, or imagePullSecrets names no Secret with the right password",
+                detail.split_once(": ").map_or(detail, |(image, _)| image)
             ),
-            Some(format!(
-                "kubectl create secret docker-registry REGISTRY -n {namespace} --docker-server=HOST --docker-username=USER --docker-password=PASSWORD"
-            )),
+            describe,
         ),
         Reason::ImagePullFailed => (format!("the image can't be pulled: {detail}"), describe),
         Reason::Unschedulable => (
@@ -91,7 +100,7 @@ fn missing_key(namespace: &str, detail: &str) -> (String, Option<String>) {
 }
 
 /// Puts the keys that the spec refers to into a command that creates what it refers to.
-pub(crate) fn fill_in_keys(next: String, pod: &PodFields, trouble: &Trouble) -> String {
+fn fill_in_keys(next: String, pod: &PodFields, trouble: &Trouble) -> String {
     let sources = pod.env.iter().filter_map(|var| var.value_from.as_ref());
     let refs = sources.flat_map(|source| match trouble.reason {
         Reason::MissingSecret => source.secret_key_ref.iter(),

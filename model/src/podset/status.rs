@@ -12,7 +12,7 @@ use super::slot::Slots;
 use super::step::{Active, looks_again_at};
 use super::{Seen, SetPod, Wanted};
 use crate::Failure;
-use crate::diagnose::{Diagnosis, Reason, Subject, detail, diagnose_pod, fill_in_keys, of_failure, said};
+use crate::diagnose::{Diagnosis, Reason, Subject, detail, diagnose_pod_of, of_failure, said};
 use crate::pod::PodState;
 use crate::status::Conditions;
 
@@ -254,9 +254,7 @@ fn diagnose(subject: Subject<'_>, set: &PodSet, outlook: Option<&Outlook<'_>>, h
         return of_failure(subject, conflict);
     }
     if let Some(trouble) = outlook.trouble(subject.now) {
-        let mut found = diagnose_pod(subject, &trouble);
-        found.next = found.next.map(|next| fill_in_keys(next, &set.spec.template, &trouble));
-        return found;
+        return diagnose_pod_of(subject, &set.spec.template, &trouble);
     }
     let wanted = outlook.wanted.replicas;
     let all = |count: usize| count == wanted;
