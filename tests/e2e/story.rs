@@ -8,7 +8,7 @@ use tests::page;
 use crate::world::{Space, World};
 
 /// Where the local cluster's ingress controller answers.
-const INGRESS: &str = "127.0.0.1:8080";
+pub const INGRESS: &str = "127.0.0.1:8080";
 
 /// Fails unless `text` has all of `words`.
 pub fn has(text: &str, words: &[&str]) -> Result<()> {
