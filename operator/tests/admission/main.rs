@@ -10,6 +10,7 @@
 #[path = "../harness/harness.rs"]
 mod harness;
 
+mod again;
 mod away;
 mod before;
 mod certificate;
