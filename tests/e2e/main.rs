@@ -4,6 +4,7 @@
 //! what was there before is there afterwards. `make test-e2e` runs them; `make test-e2e NAME=causes` some of them.
 
 mod causes;
+mod failover;
 mod guides;
 mod placement;
 mod podset;
@@ -22,13 +23,21 @@ use world::{Found, Space, World};
 
 type Test = fn(&World, &Space) -> Result<()>;
 
-const TESTS: [(&str, Test); 12] = [
+const TESTS: [(&str, Test); 14] = [
     ("demo", story::the_demo_ends_with_a_page_and_can_be_repeated),
     ("children", story::an_app_is_five_kinds_of_objects_and_a_page),
     ("restricted", story::the_operator_runs_in_a_restricted_namespace),
     ("causes", causes::what_is_wrong_is_told_three_ways),
     ("podset", podset::pods_are_kept_scaled_and_deleted),
     ("podset-in-place", podset::an_image_is_changed_in_place),
+    (
+        "failover-deleted",
+        failover::each_child_is_made_once_while_the_leader_is_deleted,
+    ),
+    (
+        "failover-killed",
+        failover::each_child_is_made_once_while_the_leader_is_killed,
+    ),
     ("private", private::each_sentence_leads_one_step_closer_to_the_page),
     ("guide-first-app", guides::first_app),
     ("guide-podset", guides::podset),
