@@ -5,6 +5,7 @@
 //! version is changed in one place, and the checksums of all that goes into a build are known.
 
 mod build;
+mod module;
 mod program;
 mod progress;
 

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use xxhash_rust::xxh3::Xxh3Default;
+use super::module::{
+    self, CONTAINERD, COREDNS, ETCD, HELM, KREW, KUBE_SCORE, KUBERNETES, KWOK, Module, OPERATOR_VERIFY, PROMETHEUS,
+    REGISTRY,
+};
 
 /// A set of programs that are of use together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,6 +24,14 @@ pub enum Component {
     Registry,
     /// What checks and tests alert rules. No cluster needs it.
     Prometheus,
+    /// What people install charts with.
+    Helm,
+    /// What people install kubectl plugins with.
+    Krew,
+    /// A judge of manifests.
+    KubeScore,
+    /// The checks of a bundle that OLM's catalogs make.
+    OperatorVerify,
 }
 
 impl Component {
@@ -28,8 +39,8 @@ impl Component {
     #[must_use]
     pub const fn programs(self) -> &'static [Program] {
         use Program::{
-            Containerd, ContainerdShim, CoreDns, Ctr, Etcd, KubeApiserver, KubeControllerManager, KubeProxy,
-            KubeScheduler, Kubectl, Kubelet, Kwok, Promtool, Registry,
+            Containerd, ContainerdShim, CoreDns, Ctr, Etcd, Helm, Krew, KubeApiserver, KubeControllerManager,
+            KubeProxy, KubeScheduler, KubeScore, Kubectl, Kubelet, Kwok, OperatorVerify, Promtool, Registry,
         };
         match self {
             Self::ControlPlane => &[Etcd, KubeApiserver, Kubectl, KubeControllerManager, KubeScheduler],
@@ -39,6 +50,10 @@ impl Component {
             Self::CoreDns => &[CoreDns],
             Self::Registry => &[Registry],
             Self::Prometheus => &[Promtool],
+            Self::Helm => &[Helm],
+            Self::Krew => &[Krew],
+            Self::KubeScore => &[KubeScore],
+            Self::OperatorVerify => &[OperatorVerify],
         }
     }
 }
@@ -74,6 +89,14 @@ pub enum Program {
     Registry,
     /// `promtool`
     Promtool,
+    /// `helm`
+    Helm,
+    /// `krew`
+    Krew,
+    /// `kube-score`
+    KubeScore,
+    /// `operator-verify`
+    OperatorVerify,
 }
 
 impl Program {
@@ -95,6 +118,10 @@ impl Program {
             Self::CoreDns => "coredns",
             Self::Registry => "registry",
             Self::Promtool => "promtool",
+            Self::Helm => "helm",
+            Self::Krew => "krew",
+            Self::KubeScore => "kube-score",
+            Self::OperatorVerify => "operator-verify",
         }
     }
 
@@ -115,6 +142,10 @@ impl Program {
             Self::CoreDns => "github.com/coredns/coredns",
             Self::Registry => "github.com/distribution/distribution/v3/cmd/registry",
             Self::Promtool => "github.com/prometheus/prometheus/cmd/promtool",
+            Self::Helm => "helm.sh/helm/v3/cmd/helm",
+            Self::Krew => "sigs.k8s.io/krew/cmd/krew",
+            Self::KubeScore => "github.com/zegl/kube-score/cmd/kube-score",
+            Self::OperatorVerify => "github.com/operator-framework/api/cmd/operator-verify",
         }
     }
 
@@ -133,6 +164,10 @@ impl Program {
             Self::CoreDns => &COREDNS,
             Self::Registry => &REGISTRY,
             Self::Promtool => &PROMETHEUS,
+            Self::Helm => &HELM,
+            Self::Krew => &KREW,
+            Self::KubeScore => &KUBE_SCORE,
+            Self::OperatorVerify => &OPERATOR_VERIFY,
         }
     }
 
@@ -140,8 +175,8 @@ impl Program {
     pub(super) fn folder(self) -> String {
         match self.module().name {
             // Tools that are told one folder of Kubernetes programs look for etcd in it.
-            "etcd" | "kubernetes" => key(&[&KUBERNETES, &ETCD]),
-            _ => key(&[self.module()]),
+            "etcd" | "kubernetes" => module::key(&[&KUBERNETES, &ETCD]),
+            _ => module::key(&[self.module()]),
         }
     }
 }
@@ -152,105 +187,11 @@ impl fmt::Display for Program {
     }
 }
 
-/// A `go.mod` of this crate, which pins one upstream release and all that it is built from.
-#[derive(Debug)]
-pub(super) struct Module {
-    pub(super) name: &'static str,
-    pub(super) version: &'static str,
-    pub(super) go_mod: &'static str,
-    pub(super) go_sum: &'static str,
-    /// Where upstream keeps the version that its release scripts fill in; without it the
-    /// programs call themselves v0.0.0, and clients that compare versions go wrong.
-    version_variables: &'static [&'static str],
-    /// Build tags that leave out what is of no use here.
-    tags: &'static str,
-}
-
-impl Module {
-    /// Returns the `-ldflags` of a build of this module.
-    pub(super) fn ldflags(&self) -> String {
-        let mut flags = "-s -w".to_owned();
-        for variable in self.version_variables {
-            flags.push_str(" -X ");
-            flags.push_str(variable);
-            flags.push_str("=v");
-            flags.push_str(self.version);
-        }
-        flags
-    }
-
-    /// Returns the `-tags` of a build of this module.
-    pub(super) const fn tags(&self) -> &str {
-        self.tags
-    }
-}
-
-macro_rules! module {
-    ($name:literal, $version:literal, $variables:expr) => {
-        module!($name, $version, $variables, "")
-    };
-    ($name:literal, $version:literal, $variables:expr, $tags:literal) => {
-        Module {
-            name: $name,
-            version: $version,
-            go_mod: include_str!(concat!("../../build/", $name, "/go.mod")),
-            go_sum: include_str!(concat!("../../build/", $name, "/go.sum")),
-            version_variables: $variables,
-            tags: $tags,
-        }
-    };
-}
-
-static KUBERNETES: Module = module!(
-    "kubernetes",
-    "1.36.3",
-    &[
-        "k8s.io/component-base/version.gitVersion",
-        "k8s.io/client-go/pkg/version.gitVersion"
-    ]
-);
-static ETCD: Module = module!("etcd", "3.7.3", &[]);
-static CONTAINERD: Module = module!(
-    "containerd",
-    "2.4.2",
-    &["github.com/containerd/containerd/v2/version.Version"]
-);
-static KWOK: Module = module!("kwok", "0.8.0", &["sigs.k8s.io/kwok/pkg/consts.Version"]);
-static COREDNS: Module = module!("coredns", "1.15.0", &[]);
-static REGISTRY: Module = module!(
-    "registry",
-    "3.1.2",
-    &["github.com/distribution/distribution/v3/version.version"]
-);
-static PROMETHEUS: Module = module!(
-    "prometheus",
-    "0.315.0",
-    &[],
-    // The clients of all clouds, where Prometheus would look for what to scrape: most of the build.
-    "remove_all_sd"
-);
-
-/// Returns a name that differs whenever anything that goes into the build differs.
-fn key(modules: &[&Module]) -> String {
-    let mut hash = Xxh3Default::new();
-    hash.update(std::env::consts::ARCH.as_bytes());
-    for module in modules {
-        hash.update(module.go_mod.as_bytes());
-        hash.update(module.go_sum.as_bytes());
-        hash.update(module.ldflags().as_bytes());
-        hash.update(module.tags().as_bytes());
-    }
-    let first = modules
-        .first()
-        .map_or(("none", ""), |module| (module.name, module.version));
-    format!("{}-{}-{:016x}", first.0, first.1, hash.digest())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ALL: [Component; 7] = [
+    const ALL: [Component; 11] = [
         Component::ControlPlane,
         Component::Node,
         Component::Containerd,
@@ -258,6 +199,10 @@ mod tests {
         Component::CoreDns,
         Component::Registry,
         Component::Prometheus,
+        Component::Helm,
+        Component::Krew,
+        Component::KubeScore,
+        Component::OperatorVerify,
     ];
 
     #[test]

@@ -61,9 +61,7 @@ impl<W: Write> Lines<W> {
 impl<W: Write> Progress for Lines<W> {
     fn building(&mut self, program: Program, nth: usize, of: usize) {
         if !std::mem::replace(&mut self.said_how_long, true) {
-            self.line(
-                "Building Kubernetes' programs from source, once; the first takes minutes, later ones share its work.",
-            );
+            self.line("Building programs from source, once; the first takes minutes, later ones share its work.");
         }
         self.line(&format!("[{nth}/{of}] {program} ({})", super::origin(program)));
     }
