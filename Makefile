@@ -170,6 +170,15 @@ endif
 image-named:
 	@test -n '$(IMG)' || { echo 'Which image? IMG=registry.example.com/appdeploy-operator:v1 names it.' >&2; exit 1; }
 
+##@ Packages
+
+.PHONY: helm-chart
+PACKAGES := target/packages
+RENDER = cargo run --quiet --package packages --
+
+helm-chart: ## Render the Helm chart into target/packages/chart
+	@$(RENDER) helm $(PACKAGES)/chart
+
 .PHONY: help
 help: # Lists every target with a text behind `##`, under the headings `##@`.
 	@awk 'BEGIN { FS = ":.*## " } \

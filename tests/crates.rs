@@ -4,6 +4,7 @@
 //! crd  <-  model  <-  operator
 //!                 <-  kubectl-appdeploy
 //! testcluster     <-  tests, and the tests of the others
+//! packages        <-  the tests of tests
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,11 +15,12 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 /// What each crate may use of this workspace in the program that ships.
-const ARROWS: [(&str, &[&str]); 6] = [
+const ARROWS: [(&str, &[&str]); 7] = [
     ("crd", &[]),
     ("model", &["crd"]),
     ("operator", &["crd", "model"]),
     ("kubectl-appdeploy", &["crd", "model"]),
+    ("packages", &[]),
     ("testcluster", &[]),
     ("tests", &["testcluster"]),
 ];

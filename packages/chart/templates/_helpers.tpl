@@ -1,0 +1,31 @@
+{{/* The labels that Helm's users look for, beside those of every installation. */}}
+{{- define "appdeploy.labels" -}}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "appdeploy.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ default (printf "v%s" $.Chart.AppVersion) .tag }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The operator's flags, as a list of YAML; nothing if there are none. */}}
+{{- define "appdeploy.args" -}}
+{{- $args := list }}
+{{- with .Values.operator }}
+{{- with .watchNamespaces }}{{ $args = append $args (printf "--watch-namespace=%s" (. | uniq | sortAlpha | join ",")) }}{{ end }}
+{{- with .concurrency }}{{ $args = append $args (printf "--concurrency=%d" (int .)) }}{{ end }}
+{{- with .resyncPeriod }}{{ $args = append $args (printf "--resync-period=%s" .) }}{{ end }}
+{{- with .ingressAddress }}{{ $args = append $args (printf "--ingress-address=%s" .) }}{{ end }}
+{{- with .allowedHostSuffixes }}{{ $args = append $args (printf "--allowed-host-suffix=%s" (join "," .)) }}{{ end }}
+{{- with .logFormat }}{{ $args = append $args (printf "--log-format=%s" .) }}{{ end }}
+{{- with .logLevel }}{{ $args = append $args (printf "--log-level=%s" .) }}{{ end }}
+{{- $args = concat $args .extraArgs }}
+{{- end }}
+{{- with $args }}{{ toYaml . }}{{ end }}
+{{- end }}

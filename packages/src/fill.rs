@@ -1,0 +1,28 @@
+//! Texts with blanks, `@like this@` but without spaces, which are filled in.
+
+use anyhow::{Result, bail};
+
+/// Fills the blanks of a text in. Each of them has to be named, and each name to be a blank.
+pub fn fill(text: &str, blanks: &[(&str, &str)]) -> Result<String> {
+    let mut filled = text.to_owned();
+    for (name, value) in blanks {
+        let blank = format!("@{name}@");
+        if !filled.contains(&blank) {
+            bail!("there is no blank {blank} in the text");
+        }
+        filled = filled.replace(&blank, value);
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blank_that_is_not_there_is_told() {
+        assert_eq!(fill("a @b@ @b@ @c", &[("b", "1")]).unwrap(), "a 1 1 @c");
+        let error = fill("a", &[("b", "1")]).unwrap_err();
+        assert_eq!(error.to_string(), "there is no blank @b@ in the text");
+    }
+}

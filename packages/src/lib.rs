@@ -1,0 +1,14 @@
+//! What AppDeploy is released as, rendered from `config/` and the version of the workspace.
+//!
+//! Nothing here is a second description of an installation: what is in `config/default` is in every package, or a test
+//! in `tests/packages` says why not.
+
+pub mod helm;
+pub mod output;
+pub mod source;
+
+mod fill;
+mod text;
+
+/// The version of everything that is released.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,144 @@
+//! What an installation consists of: the files of `config/`, in the order of their kustomizations.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// One object, as its file has it.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    /// The file, below `config/`: `rbac/operator_role.yaml`.
+    pub path: PathBuf,
+    /// What stands in it, comments included.
+    pub text: String,
+    /// The same, read.
+    pub object: Value,
+}
+
+impl Manifest {
+    /// Returns the object's kind.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        self.object["kind"].as_str().unwrap_or_default()
+    }
+
+    /// Returns the object's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.object["metadata"]["name"].as_str().unwrap_or_default()
+    }
+}
+
+/// What may stand in a kustomization. A patch would have to be understood here too, so it is refused.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kustomization {
+    resources: Vec<PathBuf>,
+}
+
+/// Reads the manifests of the folder `name` of `config`, and of the folders that it names.
+///
+/// # Errors
+/// When a file is missing or not one object, or a kustomization does more than list files.
+pub fn read(config: &Path, name: &str) -> Result<Vec<Manifest>> {
+    let mut manifests = Vec::new();
+    folder(config, Path::new(name), &mut manifests)?;
+    Ok(manifests)
+}
+
+fn folder(config: &Path, name: &Path, manifests: &mut Vec<Manifest>) -> Result<()> {
+    let path = config.join(name).join("kustomization.yaml");
+    let kustomization: Kustomization = serde_yaml::from_str(&text(&path)?)
+        .with_context(|| format!("{} has more than a list of resources", path.display()))?;
+    for resource in kustomization.resources {
+        let resource = below(&name.join(resource));
+        if config.join(&resource).is_dir() {
+            folder(config, &resource, manifests)?;
+        } else {
+            manifests.push(manifest(config, resource)?);
+        }
+    }
+    Ok(())
+}
+
+fn manifest(config: &Path, path: PathBuf) -> Result<Manifest> {
+    let text = text(&config.join(&path))?;
+    let object: Value =
+        serde_yaml::from_str(&text).with_context(|| format!("{} is not one object of YAML", path.display()))?;
+    let manifest = Manifest { path, text, object };
+    ensure!(
+        !manifest.kind().is_empty() && !manifest.name().is_empty(),
+        "{} has no kind or no name",
+        manifest.path.display()
+    );
+    Ok(manifest)
+}
+
+/// Reads a file, or says which one is not there.
+pub(crate) fn text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
+}
+
+/// Takes `default/..` out of `default/../rbac`.
+fn below(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        if part.as_os_str() == ".." {
+            plain.pop();
+        } else {
+            plain.push(part);
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(all: &[(&str, &str)]) -> tempfile::TempDir {
+        let config = tempfile::tempdir().unwrap();
+        for (name, text) in all {
+            let path = config.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        config
+    }
+
+    const OBJECT: &str = "# why\nkind: Thing\nmetadata:\n  name: one\n";
+
+    #[test]
+    fn a_folder_leads_to_what_it_names() {
+        let config = files(&[
+            ("default/kustomization.yaml", "resources:\n- ../other\n- own.yaml\n"),
+            ("default/own.yaml", OBJECT),
+            ("other/kustomization.yaml", "resources: [a.yaml]\n"),
+            ("other/a.yaml", OBJECT),
+            ("other/unnamed.yaml", OBJECT),
+        ]);
+        let read = read(config.path(), "default").unwrap();
+        let paths: Vec<_> = read.iter().map(|manifest| manifest.path.to_str().unwrap()).collect();
+        assert_eq!(paths, ["other/a.yaml", "default/own.yaml"]);
+        assert_eq!((read[0].kind(), read[0].name()), ("Thing", "one"));
+        assert_eq!(read[0].text, OBJECT);
+    }
+
+    #[test]
+    fn what_would_be_lost_is_refused() {
+        let patched = files(&[("default/kustomization.yaml", "resources: []\npatches: []\n")]);
+        let error = read(patched.path(), "default").unwrap_err();
+        assert!(
+            error.to_string().ends_with("has more than a list of resources"),
+            "{error}"
+        );
+        let two = files(&[
+            ("default/kustomization.yaml", "resources: [two.yaml]\n"),
+            ("default/two.yaml", "kind: A\n---\nkind: B\n"),
+        ]);
+        let error = read(two.path(), "default").unwrap_err();
+        assert_eq!(error.to_string(), "default/two.yaml is not one object of YAML");
+    }
+}

@@ -1,0 +1,233 @@
+//! Changes to the text of a manifest that leave everything else as it was written, comments included.
+//!
+//! It knows the style of `config/`: two spaces a level, and lists that begin where their key does.
+
+use std::ops::Range;
+
+use anyhow::{Context as _, Result};
+
+/// The lines of a manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    lines: Vec<String>,
+}
+
+impl Text {
+    /// Takes a text apart.
+    pub fn new(text: &str) -> Self {
+        Self {
+            lines: text.lines().map(ToOwned::to_owned).collect(),
+        }
+    }
+
+    /// Puts other lines into the place of the entry at `path`, such as `spec.containers.0.image`.
+    pub fn replace(&mut self, path: &str, lines: &str) -> Result<()> {
+        let (range, indent) = self.find(path)?;
+        self.lines.splice(range, indented(lines, indent));
+        Ok(())
+    }
+
+    /// Puts lines behind the entry at `path`, as deep as it is.
+    pub fn insert_after(&mut self, path: &str, lines: &str) -> Result<()> {
+        let (range, indent) = self.find(path)?;
+        self.lines.splice(range.end..range.end, indented(lines, indent));
+        Ok(())
+    }
+
+    /// Puts lines at the end of what the entry at `path` contains.
+    pub fn append(&mut self, path: &str, lines: &str) -> Result<()> {
+        let (range, indent) = self.find(path)?;
+        self.lines.splice(range.end..range.end, indented(lines, indent + 2));
+        Ok(())
+    }
+
+    /// Takes the entry at `path` out, and the comment above it.
+    pub fn remove(&mut self, path: &str) -> Result<()> {
+        let (range, _) = self.find(path)?;
+        let comments = self.lines[..range.start].iter().rev();
+        let above = comments.take_while(|line| is_comment(line)).count();
+        self.lines.drain(range.start - above..range.end);
+        Ok(())
+    }
+
+    /// Replaces a word wherever it stands outside comments.
+    pub fn substitute(&mut self, word: &str, by: &str) {
+        for line in &mut self.lines {
+            if !is_comment(line) {
+                *line = line.replace(word, by);
+            }
+        }
+    }
+
+    /// Takes the comment at the beginning off.
+    pub fn without_heading(mut self) -> Self {
+        let comments = self.lines.iter().take_while(|line| line.starts_with('#')).count();
+        self.lines.drain(..comments);
+        self
+    }
+
+    /// Returns the text again.
+    pub fn finish(self) -> String {
+        self.lines.into_iter().map(|line| line + "\n").collect()
+    }
+
+    /// Returns the lines of what is at `path`, and the column of its key or dash.
+    fn find(&self, path: &str) -> Result<(Range<usize>, usize)> {
+        let mut within = 0..self.lines.len();
+        let mut column = 0;
+        for (level, part) in path.split('.').enumerate() {
+            let found = if let Ok(index) = part.parse() {
+                self.item(within, column, index)
+            } else {
+                // The keys of the whole stand at the very left; those of an item behind its dash.
+                column += if level == 0 { 0 } else { 2 };
+                self.entry(within, column, part)
+            };
+            within = found.with_context(|| format!("there is no {path}"))?;
+        }
+        Ok((within, column))
+    }
+
+    fn entry(&self, mut within: Range<usize>, column: usize, key: &str) -> Option<Range<usize>> {
+        let end = within.end;
+        let start = within.find(|&at| {
+            let line = &self.lines[at];
+            let rest = content(line).strip_prefix(key);
+            line.len() - content(line).len() == column && rest.is_some_and(|rest| rest.starts_with(':'))
+        })?;
+        // A list stands in the column of its key.
+        let is_beyond = |line: &str| start_of(line) < column || start_of(line) == column && !is_item(line);
+        Some(start..self.end(start + 1..end, is_beyond))
+    }
+
+    fn item(&self, within: Range<usize>, column: usize, index: usize) -> Option<Range<usize>> {
+        let end = within.end;
+        let begins = |line: &str| is_item(line) && start_of(line) == column;
+        let start = within.filter(|&at| begins(&self.lines[at])).nth(index)?;
+        Some(start..self.end(start + 1..end, |line| start_of(line) <= column))
+    }
+
+    /// Returns where a block ends: at the first line beyond it, or at the comment above that line.
+    fn end(&self, lines: Range<usize>, is_beyond: impl Fn(&str) -> bool) -> usize {
+        let start = lines.start;
+        let is_written = |line: &str| !is_comment(line) && !line.trim().is_empty();
+        let beyond = |&at: &usize| is_written(&self.lines[at]) && is_beyond(&self.lines[at]);
+        let mut end = lines.clone().find(beyond).unwrap_or(lines.end);
+        while end > start && !is_written(&self.lines[end - 1]) {
+            end -= 1;
+        }
+        end
+    }
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with('#')
+}
+
+fn is_item(line: &str) -> bool {
+    line.trim_start().starts_with("- ")
+}
+
+/// Returns the column of a line's key or dash.
+fn start_of(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// Returns a line without its indentation and dash.
+fn content(line: &str) -> &str {
+    let trimmed = line.trim_start();
+    trimmed.strip_prefix("- ").unwrap_or(trimmed)
+}
+
+fn indented(lines: &str, indent: usize) -> Vec<String> {
+    let deep = |line: &str| {
+        if line.is_empty() {
+            String::new()
+        } else {
+            format!("{:indent$}{line}", "")
+        }
+    };
+    lines.lines().map(deep).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+# Why it is there.
+kind: Deployment
+metadata:
+  name: operator
+spec:
+  # One is enough.
+  replicas: 1
+  containers:
+  - name: first
+    image: a
+  # The other.
+  - name: second
+    image: b
+    ports:
+    - port: 1
+    - port: 2
+    args: [x]
+  last: true
+";
+
+    fn changed(change: impl FnOnce(&mut Text) -> Result<()>) -> String {
+        let mut text = Text::new(TEXT);
+        change(&mut text).unwrap();
+        text.finish()
+    }
+
+    #[test]
+    fn an_entry_is_replaced_with_all_that_it_contains() {
+        let new = changed(|text| text.replace("spec.containers.1.ports", "ports:\n  many"));
+        assert_eq!(new, TEXT.replace("    - port: 1\n    - port: 2\n", "      many\n"));
+        let new = changed(|text| text.replace("spec.containers", "containers: []"));
+        assert!(
+            new.ends_with("  replicas: 1\n  containers: []\n  last: true\n"),
+            "{new}"
+        );
+    }
+
+    #[test]
+    fn lines_go_behind_an_entry_or_into_it() {
+        let new = changed(|text| text.insert_after("spec.containers.0.image", "more: 1"));
+        assert!(new.contains("    image: a\n    more: 1\n  # The other.\n"), "{new}");
+        let new = changed(|text| text.append("metadata", "labels:\n  a: b"));
+        assert!(new.contains("  name: operator\n  labels:\n    a: b\nspec:\n"), "{new}");
+    }
+
+    #[test]
+    fn an_item_goes_with_its_comment() {
+        let new = changed(|text| text.remove("spec.containers.1"));
+        assert!(new.ends_with("    image: a\n  last: true\n"), "{new}");
+        let new = changed(|text| text.remove("spec.containers.1.ports.0"));
+        assert!(new.contains("    ports:\n    - port: 2\n"), "{new}");
+    }
+
+    #[test]
+    fn comments_keep_the_words_that_are_replaced() {
+        let mut text = Text::new("# one\na: one # one\n");
+        text.substitute("one", "two");
+        assert_eq!(text.clone().finish(), "# one\na: two # two\n");
+        assert_eq!(text.without_heading().finish(), "a: two # two\n");
+    }
+
+    #[test]
+    fn a_path_that_leads_nowhere_is_told() {
+        let mut text = Text::new(TEXT);
+        for path in [
+            "spec.image",
+            "metadata.replicas",
+            "spec.containers.2",
+            "spec.replicas.0",
+        ] {
+            let error = text.remove(path).unwrap_err();
+            assert_eq!(error.to_string(), format!("there is no {path}"));
+        }
+        assert_eq!(text.finish(), TEXT);
+    }
+}

@@ -1,0 +1,13 @@
+//! What is released: that each package installs the same, and that the tools which are to take it do.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "what a test needs and does not get is its failure"
+)]
+
+mod chart;
+mod objects;
+mod same;
+mod tools;

@@ -1,0 +1,67 @@
+//! Whatever installs AppDeploy installs the same objects. Each difference stands here, with its reason.
+
+use crate::objects::{Objects, assert_same, take};
+use crate::tools::{Helm, kustomized, plugin};
+
+/// Takes out what Helm's users look for on every object of a chart.
+fn without_helms_own(mut objects: Objects) -> Objects {
+    for object in objects.values_mut() {
+        take(object, "labels", &["app.kubernetes.io/managed-by", "helm.sh/chart"]);
+        // Helm may not delete the API with all its objects.
+        if object["kind"] == "CustomResourceDefinition" {
+            take(object, "annotations", &["helm.sh/resource-policy"]);
+        }
+    }
+    objects
+}
+
+#[test]
+fn the_plugin_installs_what_kustomize_builds() {
+    assert_same(&plugin(&[]), &kustomized("default"));
+}
+
+#[test]
+fn the_chart_installs_what_kustomize_builds() {
+    let helm = Helm::new();
+    let whole = helm.template(&["--set", "namespace.create=true"]);
+    assert_same(&without_helms_own(whole), &kustomized("default"));
+}
+
+#[test]
+fn helm_makes_the_namespace_by_itself() {
+    let mut wanted = kustomized("default");
+    wanted.remove("Namespace /appdeploy-system").expect("a namespace");
+    assert_same(&without_helms_own(Helm::new().template(&[])), &wanted);
+}
+
+#[test]
+fn the_charts_values_are_the_plugins_flags() {
+    let cases: [(&[&str], &[&str]); 4] = [
+        (
+            &["operator.watchNamespaces={shop,blog,shop}"],
+            &["--watch-namespace=shop,blog"],
+        ),
+        (
+            &["image.repository=registry.example.com/op", "image.tag=v2"],
+            &["--image=registry.example.com/op:v2"],
+        ),
+        (
+            &[
+                "operator.concurrency=8",
+                "operator.resyncPeriod=30m",
+                "operator.logFormat=json",
+            ],
+            &["--concurrency=8", "--resync-period=30m", "--log-format=json"],
+        ),
+        (
+            &["operator.ingressAddress=ignore", "operator.logLevel=info\\,kube=debug"],
+            &["--ingress-address=ignore", "--log-level=info,kube=debug"],
+        ),
+    ];
+    let helm = Helm::new();
+    for (values, flags) in cases {
+        let mut arguments = vec!["--set", "namespace.create=true"];
+        arguments.extend(values.iter().flat_map(|value| ["--set", value]));
+        assert_same(&without_helms_own(helm.template(&arguments)), &plugin(flags));
+    }
+}
