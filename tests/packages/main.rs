@@ -7,7 +7,9 @@
     reason = "what a test needs and does not get is its failure"
 )]
 
+mod badrobot;
 mod chart;
 mod objects;
 mod same;
+mod score;
 mod tools;

@@ -1,0 +1,98 @@
+//! What badrobot, Control Plane's auditor of operators, asks of the manifests of one.
+//!
+//! It is no Go module that builds by itself, so its 26 rules and their points stand in `badrobot/rules.rs`, in words of
+//! ours. Where a rule of theirs looks for one way to write a right, ours looks for the right.
+
+mod rules;
+
+use serde_json::{Value, json};
+
+use crate::objects::{self, Objects};
+use crate::tools::kustomized;
+use rules::RULES;
+
+/// What is lost on purpose: the rule, the object, and why.
+const ALLOWED: [(&str, &str, &str); 0] = [];
+
+/// Returns each rule that an object breaks, with its points and the object.
+fn broken(objects: &Objects) -> Vec<(&'static str, i32, String)> {
+    let all = objects.iter().flat_map(|(name, object)| {
+        let broken = RULES
+            .iter()
+            .filter(|rule| rule.applies_to(object) && (rule.is_broken)(object));
+        broken.map(|rule| (rule.id, rule.points, name.clone()))
+    });
+    all.collect()
+}
+
+#[test]
+fn no_points_are_lost() {
+    let broken = broken(&kustomized("default"));
+    let lost: Vec<_> = broken.iter().map(|(id, _, object)| (*id, object.as_str())).collect();
+    let allowed: Vec<_> = ALLOWED.iter().map(|(id, object, _)| (*id, *object)).collect();
+    assert_eq!(lost, allowed, "{broken:?}");
+}
+
+#[test]
+fn every_rule_can_be_broken() {
+    let workload = |namespace: &str| {
+        let context = json!({"allowPrivilegeEscalation": true, "privileged": true, "readOnlyRootFilesystem": false,
+            "runAsNonRoot": false, "runAsUser": 0, "capabilities": {"add": ["SYS_ADMIN"]}});
+        json!({"kind": "Deployment", "metadata": {"name": namespace, "namespace": namespace},
+            "spec": {"template": {"spec": {"containers": [{"securityContext": context}]}}}})
+    };
+    let bare = json!({"kind": "Pod", "metadata": {"name": "bare"}, "spec": {"containers": [{}]}});
+    let role = json!({"kind": "ClusterRole", "metadata": {"name": "all"},
+        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]});
+    let binding =
+        json!({"kind": "ClusterRoleBinding", "metadata": {"name": "all"}, "roleRef": {"name": "cluster-admin"}});
+    let bad = [workload("default"), workload("kube-system"), bare, role, binding];
+    let bad: Objects = bad.into_iter().map(|object| (objects::name(&object), object)).collect();
+    let broken = broken(&bad);
+    for rule in &RULES {
+        assert!(
+            broken.iter().any(|(id, ..)| *id == rule.id),
+            "{} is never broken",
+            rule.id
+        );
+    }
+}
+
+#[test]
+fn a_right_is_found_however_it_is_written() {
+    let broken_by = |right: Value| {
+        let role = json!({"kind": "ClusterRole", "metadata": {"name": "one"}, "rules": [right]});
+        let broken = broken(&Objects::from([("one".to_owned(), role)]));
+        broken.iter().map(|(id, ..)| *id).collect::<Vec<_>>()
+    };
+    let right = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    assert_eq!(broken_by(right("", &["secrets"], &["list"])), ["SecretsClusterRole"]);
+    assert_eq!(
+        broken_by(right("", &["pods", "services"], &["get", "list", "create", "delete"])),
+        Vec::<&str>::new()
+    );
+    assert_eq!(
+        broken_by(right("networking.k8s.io", &["*"], &["patch"])),
+        ["NetworkPolicyClusterRole"]
+    );
+    assert_eq!(
+        broken_by(right("networking.k8s.io", &["ingresses"], &["*"])),
+        Vec::<&str>::new()
+    );
+    let every = [
+        "get",
+        "list",
+        "watch",
+        "create",
+        "update",
+        "patch",
+        "delete",
+        "deletecollection",
+    ];
+    let broken = broken_by(right(
+        "rbac.authorization.k8s.io",
+        &["clusterroles", "clusterrolebindings"],
+        &every,
+    ));
+    assert_eq!(broken, ["StarClusterRoleAndBindings"]);
+}
