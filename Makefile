@@ -172,12 +172,18 @@ image-named:
 
 ##@ Packages
 
-.PHONY: helm-chart
+.PHONY: helm-chart bundle bundle-build
 PACKAGES := target/packages
 RENDER = cargo run --quiet --package packages --
 
 helm-chart: ## Render the Helm chart into target/packages/chart
 	@$(RENDER) helm $(PACKAGES)/chart
+
+bundle: ## Render the bundle for OLM into target/packages/bundle
+	@$(RENDER) olm $(PACKAGES)/bundle
+
+bundle-build: bundle image-named ## Build the bundle's image with docker (IMG= is its name)
+	docker build --file $(PACKAGES)/bundle/bundle.Dockerfile --tag $(IMG) $(PACKAGES)/bundle
 
 .PHONY: help
 help: # Lists every target with a text behind `##`, under the headings `##@`.

@@ -6,18 +6,12 @@ mod values;
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, ensure};
-use base64::Engine as _;
+use anyhow::{Context as _, Result};
 
-use crate::VERSION;
 use crate::fill::fill;
 use crate::output::Files;
-use crate::source::{self, Manifest};
-
-/// The namespace that the manifests name; in the chart it is that of the release.
-pub const NAMESPACE: &str = "appdeploy-system";
-/// The name of the operator's own objects.
-pub const OPERATOR: &str = "appdeploy-operator";
+use crate::source;
+use crate::{NAMESPACE, VERSION};
 
 const HELPERS: &str = include_str!("../chart/templates/_helpers.tpl");
 
@@ -27,9 +21,8 @@ const HELPERS: &str = include_str!("../chart/templates/_helpers.tpl");
 /// When a manifest is missing, or lacks what a value is to change.
 pub fn chart(config: &Path) -> Result<Files> {
     let manifests = source::read(config, "default")?;
-    let operator = operator(&manifests)?;
-    let icon = base64::engine::general_purpose::STANDARD
-        .encode(source::text(&config.join("manifests/bases/icon.svg"))?.trim_end());
+    let operator = source::operator(&manifests)?;
+    let icon = source::icon(config)?;
     let sample = source::text(&config.join("samples/appdeploy.yaml"))?;
     let sample: String = sample
         .lines()
@@ -67,21 +60,4 @@ pub fn chart(config: &Path) -> Result<Files> {
         files.insert(Path::new("templates").join(&manifest.path), text);
     }
     Ok(files)
-}
-
-/// Finds the operator's Deployment, whose image has to be that of this version.
-fn operator(manifests: &[Manifest]) -> Result<&Manifest> {
-    let operator = manifests
-        .iter()
-        .find(|manifest| manifest.kind() == "Deployment" && manifest.name() == OPERATOR)
-        .with_context(|| format!("config/default has no Deployment {OPERATOR}"))?;
-    let image = &operator.object["spec"]["template"]["spec"]["containers"][0]["image"];
-    ensure!(
-        image
-            .as_str()
-            .is_some_and(|image| image.ends_with(&format!(":v{VERSION}"))),
-        "config/{} has the image {image}, which is not of version {VERSION}",
-        operator.path.display()
-    );
-    Ok(operator)
 }

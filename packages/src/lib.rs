@@ -4,11 +4,17 @@
 //! in `tests/packages` says why not.
 
 pub mod helm;
+pub mod olm;
 pub mod output;
 pub mod source;
 
 mod fill;
+mod scope;
 mod text;
 
 /// The version of everything that is released.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The namespace that the manifests name.
+pub const NAMESPACE: &str = "appdeploy-system";
+/// The name of the operator's own objects.
+pub const OPERATOR: &str = "appdeploy-operator";

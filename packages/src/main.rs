@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use packages::{helm, output};
+use packages::{helm, olm, output};
 
 /// Renders what AppDeploy is released as.
 #[derive(Debug, Parser)]
@@ -24,6 +24,11 @@ enum Command {
         /// The folder; it becomes the chart itself.
         out: PathBuf,
     },
+    /// Write the bundle for OLM into a folder, whose content it replaces.
+    Olm {
+        /// The folder; it becomes the context of the bundle's image.
+        out: PathBuf,
+    },
 }
 
 fn main() -> Result<()> {
@@ -31,6 +36,7 @@ fn main() -> Result<()> {
     let config = cli.config.unwrap_or_else(|| checkout().join("config"));
     match cli.command {
         Command::Helm { out } => output::write(&out, &helm::chart(&config)?),
+        Command::Olm { out } => output::write(&out, &olm::bundle(&config)?),
     }
 }
 

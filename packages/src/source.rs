@@ -3,8 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
+use base64::Engine as _;
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::{OPERATOR, VERSION};
 
 /// One object, as its file has it.
 #[derive(Clone, Debug)]
@@ -74,6 +77,29 @@ fn manifest(config: &Path, path: PathBuf) -> Result<Manifest> {
         manifest.path.display()
     );
     Ok(manifest)
+}
+
+/// Finds the operator's Deployment, whose image has to be that of this version.
+pub(crate) fn operator(manifests: &[Manifest]) -> Result<&Manifest> {
+    let operator = manifests
+        .iter()
+        .find(|manifest| manifest.kind() == "Deployment" && manifest.name() == OPERATOR)
+        .with_context(|| format!("config/default has no Deployment {OPERATOR}"))?;
+    let image = &operator.object["spec"]["template"]["spec"]["containers"][0]["image"];
+    ensure!(
+        image
+            .as_str()
+            .is_some_and(|image| image.ends_with(&format!(":v{VERSION}"))),
+        "config/{} has the image {image}, which is not of version {VERSION}",
+        operator.path.display()
+    );
+    Ok(operator)
+}
+
+/// Returns the picture of AppDeploy, an SVG, in base64.
+pub(crate) fn icon(config: &Path) -> Result<String> {
+    let icon = text(&config.join("manifests/bases/icon.svg"))?;
+    Ok(base64::engine::general_purpose::STANDARD.encode(icon.trim_end()))
 }
 
 /// Reads a file, or says which one is not there.

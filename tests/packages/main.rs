@@ -8,6 +8,7 @@
 )]
 
 mod badrobot;
+mod bundle;
 mod chart;
 mod objects;
 mod same;

@@ -5,11 +5,9 @@
 use anyhow::Result;
 use serde_json::Value;
 
+use crate::scope;
 use crate::source::Manifest;
 use crate::text::Text;
-
-/// What lives in no namespace, and so can't be granted in one. The operator does without it.
-const OF_THE_CLUSTER: [&str; 1] = ["ingressclasses"];
 
 /// Returns the template of a role of the operator or of its binding: `text`, and its like for a namespace.
 pub fn in_each_or_all(manifest: &Manifest, text: Text) -> Result<String> {
@@ -33,24 +31,12 @@ fn in_one(manifest: &Manifest, text: Text) -> Result<Text> {
     }
     // From the last to the first, since one that goes changes the numbers of those behind it.
     for (index, rule) in rules(manifest).iter().enumerate().rev() {
-        let resources: Vec<&str> = rule["resources"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        let granted: Vec<&str> = resources
-            .iter()
-            .copied()
-            .filter(|resource| !OF_THE_CLUSTER.contains(resource))
-            .collect();
+        let (granted, of_the_cluster) = scope::resources(rule);
         if granted.is_empty() {
             text.remove(&format!("rules.{index}"))?;
-        } else if granted != resources {
-            text.replace(
-                &format!("rules.{index}.resources"),
-                &format!("resources: [{}]", granted.join(", ")),
-            )?;
+        } else if !of_the_cluster.is_empty() {
+            let resources = format!("resources: [{}]", granted.join(", "));
+            text.replace(&format!("rules.{index}.resources"), &resources)?;
         }
     }
     Ok(text)

@@ -2,9 +2,10 @@
 
 use anyhow::{Context as _, Result};
 
-use super::{NAMESPACE, OPERATOR, rights};
+use super::rights;
 use crate::source::Manifest;
 use crate::text::Text;
+use crate::{NAMESPACE, OPERATOR};
 
 /// What Helm's users look for on an object.
 const LABELS: &str = "{{- include \"appdeploy.labels\" $ | nindent 4 }}";

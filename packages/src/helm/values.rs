@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use super::OPERATOR;
+use crate::OPERATOR;
 use crate::fill::fill;
 use crate::source::Manifest;
 

@@ -1,0 +1,13 @@
+//! Where a right counts: in the whole cluster, or in the namespaces that the operator looks after.
+
+use serde_json::Value;
+
+/// What lives in no namespace, and so can't be granted in one. An operator of some namespaces does without it.
+const OF_THE_CLUSTER: [&str; 1] = ["ingressclasses"];
+
+/// Returns a rule's resources that live in a namespace, and those that don't.
+pub fn resources(rule: &Value) -> (Vec<&str>, Vec<&str>) {
+    let all = rule["resources"].as_array().into_iter().flatten();
+    all.filter_map(Value::as_str)
+        .partition(|resource| !OF_THE_CLUSTER.contains(resource))
+}

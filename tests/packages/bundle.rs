@@ -1,0 +1,183 @@
+//! The bundle for OLM: that it holds the same installation, and that catalogs take it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use packages::{olm, output};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testcluster::binaries::{Component, Program};
+
+use crate::objects::{self, Objects};
+use crate::tools::{config, kustomized, program, said};
+
+/// What OLM makes by itself, or what it is told in the `ClusterServiceVersion`.
+const MADE_BY_OLM: [&str; 6] = [
+    "Namespace",
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "ClusterRoleBinding",
+    "Deployment",
+];
+/// What OLM does not take. The policies would deny the traffic of others, too: the namespace is not ours alone.
+const NOT_TAKEN: [&str; 1] = ["NetworkPolicy"];
+/// The operator's own role, which is in the `ClusterServiceVersion`.
+const OWN_ROLE: &str = "ClusterRole /appdeploy-operator";
+const DEPLOYMENT: &str = "Deployment appdeploy-system/appdeploy-operator";
+
+fn bundle() -> TempDir {
+    // The validators don't look into a folder whose name begins with a dot, and say that nothing is there.
+    let folder = tempfile::Builder::new().prefix("bundle-").tempdir().unwrap();
+    output::write(folder.path(), &olm::bundle(&config()).unwrap()).unwrap();
+    folder
+}
+
+/// Returns the bundle's `ClusterServiceVersion`, and its other objects.
+fn content(bundle: &Path) -> (Value, Objects) {
+    let mut objects = Objects::new();
+    for file in fs::read_dir(bundle.join("manifests")).unwrap() {
+        let read = objects::read(&fs::read_to_string(file.unwrap().path()).unwrap());
+        assert_eq!(read.len(), 1);
+        objects.extend(read);
+    }
+    let name = format!("ClusterServiceVersion /appdeploy-operator.v{}", packages::VERSION);
+    (objects.remove(&name).expect("a ClusterServiceVersion"), objects)
+}
+
+/// Returns each right of some rules: one verb on one resource, and on which of its objects.
+fn rights<'a>(rules: impl IntoIterator<Item = &'a Value>) -> BTreeSet<String> {
+    let words = |value: &Value| -> Vec<String> { serde_json::from_value(value.clone()).unwrap_or_default() };
+    let mut rights = BTreeSet::new();
+    for rule in rules {
+        for group in words(&rule["apiGroups"]) {
+            for resource in words(&rule["resources"]) {
+                for verb in words(&rule["verbs"]) {
+                    rights.insert(format!("{verb} {resource}.{group} {}", rule["resourceNames"]));
+                }
+            }
+        }
+    }
+    rights
+}
+
+fn rules(role: &Value) -> impl Iterator<Item = &Value> {
+    role["rules"].as_array().into_iter().flatten()
+}
+
+#[test]
+fn the_bundle_holds_what_kustomize_builds() {
+    let folder = bundle();
+    let (_, mut found) = content(folder.path());
+    let mut wanted = Objects::new();
+    for (name, object) in kustomized("default") {
+        let kind = object["kind"].as_str().unwrap();
+        if !MADE_BY_OLM.contains(&kind) && !NOT_TAKEN.contains(&kind) && name != OWN_ROLE {
+            wanted.insert(name, object);
+        }
+    }
+    // OLM puts it into the namespace that somebody chose.
+    let budget = found
+        .remove("PodDisruptionBudget /appdeploy-operator")
+        .map(|mut budget| {
+            budget["metadata"]["namespace"] = "appdeploy-system".into();
+            budget
+        });
+    found.extend(budget.map(|budget| (objects::name(&budget), budget)));
+    objects::assert_same(&found, &wanted);
+}
+
+#[test]
+fn olm_starts_the_same_operator() {
+    let folder = bundle();
+    let (version, _) = content(folder.path());
+    let all = kustomized("default");
+    let mut wanted = all[DEPLOYMENT].clone();
+    let env = &mut wanted["spec"]["template"]["spec"]["containers"][0]["env"];
+    env.as_array_mut()
+        .unwrap()
+        .push(json!({"name": "APPDEPLOY_WATCH_NAMESPACE", "valueFrom":
+        {"fieldRef": {"fieldPath": "metadata.annotations['olm.targetNamespaces']"}}}));
+    let deployments = &version["spec"]["install"]["spec"]["deployments"];
+    let found = json!([{"name": "appdeploy-operator", "label": wanted["metadata"]["labels"], "spec": wanted["spec"]}]);
+    assert_eq!(deployments, &found);
+}
+
+#[test]
+fn olm_grants_the_same_rights() {
+    let folder = bundle();
+    let (version, _) = content(folder.path());
+    let granted = |part: &str| {
+        let permissions = version["spec"]["install"]["spec"][part].as_array().unwrap().clone();
+        assert_eq!(permissions.len(), 1);
+        assert_eq!(permissions[0]["serviceAccountName"], "appdeploy-operator");
+        rights(rules(&permissions[0]))
+    };
+    let (of_namespaces, of_the_cluster) = (granted("permissions"), granted("clusterPermissions"));
+    let all = kustomized("default");
+    let own = all.values().filter(|object| {
+        let is_role = ["Role", "ClusterRole"].iter().any(|kind| object["kind"] == *kind);
+        is_role && object["metadata"]["labels"]["app.kubernetes.io/name"] == "appdeploy-operator"
+    });
+    let wanted = rights(own.flat_map(rules));
+    assert_eq!(
+        of_namespaces.union(&of_the_cluster).cloned().collect::<BTreeSet<_>>(),
+        wanted
+    );
+    assert_eq!(of_namespaces.intersection(&of_the_cluster).count(), 0);
+    // Nothing else lives outside namespaces, so nothing else is granted in all of them.
+    let ingress_classes = ["list", "watch"].map(|verb| format!("{verb} ingressclasses.networking.k8s.io null"));
+    assert_eq!(of_the_cluster, BTreeSet::from(ingress_classes));
+}
+
+/// Returns what the validators of catalogs say about a bundle.
+fn verified(bundle: &Path) -> String {
+    let mut verify = Command::new(program(Component::OperatorVerify, Program::OperatorVerify));
+    verify.args(["manifests", "--operatorhub_validate", "--object_validate"]);
+    said(&verify.arg(bundle).output().unwrap())
+}
+
+#[test]
+fn catalogs_take_the_bundle() {
+    let said = verified(bundle().path());
+    // The one for operatorhub.io says of itself that there is a newer one, which this program does not offer.
+    let found: Vec<&str> = said
+        .lines()
+        .filter(|line| !line.contains("validator is deprecated"))
+        .collect();
+    assert_eq!(found, Vec::<&str>::new());
+}
+
+#[test]
+fn catalogs_refuse_a_bundle_with_a_fault() {
+    let folder = bundle();
+    let path = folder
+        .path()
+        .join("manifests/appdeploy-operator.clusterserviceversion.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    for (right, wrong, told) in [
+        (
+            "kind: PodSet\n      name: podsets",
+            "kind: Podset\n      name: podsets",
+            "owned CRD",
+        ),
+        (
+            "capabilities: Basic Install",
+            "capabilities: Everything",
+            "not a valid capabilities level",
+        ),
+        (
+            "email: maintainers@appdeploy.dev",
+            "email: nobody",
+            "email nobody is invalid",
+        ),
+    ] {
+        let changed = text.replace(right, wrong);
+        assert_ne!(changed, text, "{right}");
+        fs::write(&path, changed).unwrap();
+        let said = verified(folder.path());
+        assert!(said.contains(told), "{wrong}: {said}");
+    }
+}
