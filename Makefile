@@ -110,7 +110,7 @@ bench: ## Measure how long a PodSet takes for 100 pods, beside a ReplicaSet (bot
 lint: check-manifests check-deny ## Format, clippy, licences and advisories, generated files, crate dependencies, documentation
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets --all-features -- --deny warnings
-	cargo test --quiet --workspace --test crates --test docs
+	cargo test --quiet --workspace --test crates --test docs --test workflows
 
 run: tools reachable ## Run the operator outside the cluster, with your own rights (ARGS= for more of its flags)
 	@exec $(BUILT)/appdeploy-operator --bind 127.0.0.1:8081 $(ARGS)
@@ -172,9 +172,25 @@ image-named:
 
 ##@ Packages
 
-.PHONY: helm-chart bundle bundle-build
+.PHONY: helm-chart bundle bundle-build dist dist-plugin dist-rest check-packages check-tag
 PACKAGES := target/packages
-RENDER = cargo run --quiet --package packages --
+# What is uploaded for a release.
+RELEASE := $(PACKAGES)/release
+# Everything that is packed has the date of the commit, so that the same commit gives the same bytes.
+RENDER = SOURCE_DATE_EPOCH=$(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct)) cargo run --quiet --package packages --
+# What the plugin is built for. A Mac builds for Macs: what is linked comes with the system. Linux builds the others, with
+# the C compiler and the linker of zig, which comes from PyPI.
+ifeq ($(shell uname -s),Darwin)
+  DIST_TARGETS ?= aarch64-apple-darwin x86_64-apple-darwin
+  DIST_BUILD = cargo build
+else
+  DIST_TARGETS ?= x86_64-unknown-linux-musl aarch64-unknown-linux-musl x86_64-pc-windows-gnu
+  DIST_BUILD = PATH="$(ZIG)/bin:$$PATH" cargo zigbuild
+  DIST_TOOLS = $(ZIG)/bin/cargo-zigbuild
+endif
+ZIG_VERSION := 0.17.1
+ZIGBUILD_VERSION := 0.24.0
+ZIG := $(CACHE)/zig-$(ZIG_VERSION)-$(ZIGBUILD_VERSION)
 
 helm-chart: ## Render the Helm chart into target/packages/chart
 	@$(RENDER) helm $(PACKAGES)/chart
@@ -184,6 +200,39 @@ bundle: ## Render the bundle for OLM into target/packages/bundle
 
 bundle-build: bundle image-named ## Build the bundle's image with docker (IMG= is its name)
 	docker build --file $(PACKAGES)/bundle/bundle.Dockerfile --tag $(IMG) $(PACKAGES)/bundle
+
+dist: ## Build all that is released into target/packages/release: archives, chart, bill of materials, krew, checksums
+	@rm -rf $(RELEASE)
+	@$(MAKE) dist-plugin dist-rest
+
+# The plugin, for each of DIST_TARGETS.
+dist-plugin: $(DIST_TOOLS)
+	@for target in $(DIST_TARGETS); do \
+		rustup target add $$target && \
+		$(DIST_BUILD) --release --locked --package kubectl-appdeploy --target $$target && \
+		end= && case $$target in *windows*) end=.exe;; esac && \
+		$(RENDER) plugin $$target $(dir $(BUILT))$$target/release/kubectl-appdeploy$$end $(RELEASE) || exit 1; \
+	done
+
+# What is released beside the plugin; last, for it reads the plugin's archives.
+dist-rest:
+	@$(RENDER) chart $(RELEASE)
+	@$(RENDER) sbom kubectl-appdeploy $(RELEASE)
+	@$(RENDER) sbom operator $(RELEASE)
+	@$(RENDER) finish $(RELEASE)
+
+check-packages: build ## Test that all packages install the same, and that the tools which take them do
+	cargo test --package tests --test packages
+
+# A release is of the version that its tag says.
+check-tag:
+	@version=$$(cargo pkgid --package packages | sed 's/.*[@#]//'); test '$(TAG)' = "v$$version" \
+		|| { echo "the tag is $(TAG), and Cargo.toml says $$version" >&2; exit 1; }
+
+$(ZIG)/bin/cargo-zigbuild:
+	@echo 'Installing zig $(ZIG_VERSION), once, into $(CACHE)' >&2
+	@python3 -m venv $(ZIG)
+	@$(ZIG)/bin/pip install --quiet ziglang==$(ZIG_VERSION) cargo-zigbuild==$(ZIGBUILD_VERSION)
 
 .PHONY: help
 help: # Lists every target with a text behind `##`, under the headings `##@`.

@@ -3,9 +3,13 @@
 //! Nothing here is a second description of an installation: what is in `config/default` is in every package, or a test
 //! in `tests/packages` says why not.
 
+pub mod archive;
 pub mod helm;
 pub mod olm;
 pub mod output;
+pub mod platform;
+pub mod release;
+pub mod sbom;
 pub mod source;
 
 mod fill;

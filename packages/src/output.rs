@@ -17,10 +17,15 @@ pub fn write(out: &Path, files: &Files) -> Result<()> {
     for (name, text) in files {
         let path = out.join(name);
         let folder = path.parent().unwrap_or(out);
-        std::fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))?;
+        make(folder)?;
         std::fs::write(&path, text).with_context(|| format!("failed to write {}", path.display()))?;
     }
     Ok(())
+}
+
+/// Makes a folder, and those above it.
+pub(crate) fn make(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))
 }
 
 /// Removes a folder, if it is one that this program wrote: somebody may have named their home.

@@ -1,0 +1,91 @@
+//! The forge runs what a person runs: its workflows call `make` and nothing else.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+/// What a job may do beyond reading the code, and why.
+const MORE: [(&str, &str); 2] = [
+    // It pushes the images.
+    ("images", "packages"),
+    // It makes the release.
+    ("publish", "contents"),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Returns each workflow with its name.
+fn workflows() -> Result<Vec<(String, Value)>> {
+    let mut workflows = Vec::new();
+    for file in std::fs::read_dir(root().join(".github/workflows"))? {
+        let path = file?.path();
+        let text = std::fs::read_to_string(&path)?;
+        let workflow = serde_yaml::from_str(&text).with_context(|| format!("{} is no YAML", path.display()))?;
+        workflows.push((path.display().to_string(), workflow));
+    }
+    ensure!(workflows.len() > 1, "there are only {} workflows", workflows.len());
+    Ok(workflows)
+}
+
+fn jobs(workflow: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    workflow["jobs"].as_object().into_iter().flatten()
+}
+
+fn steps(workflow: &Value) -> impl Iterator<Item = &Value> {
+    jobs(workflow).flat_map(|(_, job)| job["steps"].as_array().into_iter().flatten())
+}
+
+#[test]
+fn what_a_workflow_runs_is_a_target_of_make() -> Result<()> {
+    let makefile = std::fs::read_to_string(root().join("Makefile"))?;
+    let is_target = |word: &str| makefile.lines().any(|line| line.starts_with(&format!("{word}:")));
+    for (name, workflow) in workflows()? {
+        for run in steps(&workflow).filter_map(|step| step["run"].as_str()) {
+            let mut words = run.split(' ');
+            assert_eq!(words.next(), Some("make"), "`{run}` in {name}");
+            for word in words {
+                let is_variable = word.split_once('=').is_some_and(|(variable, _)| variable == "CLUSTER");
+                assert!(is_variable || is_target(word), "{word} in `{run}` in {name}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn an_action_is_of_a_known_major_version() -> Result<()> {
+    for (name, workflow) in workflows()? {
+        let mut count = 0;
+        for action in steps(&workflow).filter_map(|step| step["uses"].as_str()) {
+            count += 1;
+            let version = action.split_once("@v").map(|(_, version)| version);
+            assert!(
+                version.is_some_and(|version| version.parse::<u8>().is_ok()),
+                "{action} in {name}"
+            );
+        }
+        assert!(count > 0, "{name} uses no action");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_job_may_do_no_more_than_it_has_to() -> Result<()> {
+    for (name, workflow) in workflows()? {
+        assert_eq!(
+            workflow["permissions"],
+            serde_json::json!({"contents": "read"}),
+            "{name}"
+        );
+        for (job, described) in jobs(&workflow) {
+            for (what, how) in described["permissions"].as_object().into_iter().flatten() {
+                let is_known = MORE.contains(&(job.as_str(), what.as_str()));
+                assert!(how == "read" || is_known, "{job} in {name} may {how} {what}");
+            }
+        }
+    }
+    Ok(())
+}
