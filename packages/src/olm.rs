@@ -1,9 +1,11 @@
 //! The bundle for the Operator Lifecycle Manager: a ClusterServiceVersion, and what else OLM is to install.
 //!
-//! OLM makes the namespace, the ServiceAccount, roles and bindings by itself. It takes no NetworkPolicies.
+//! OLM makes the namespace, the ServiceAccount, roles and bindings by itself, and the webhooks' Service and certificates.
+//! It takes no NetworkPolicies.
 
 mod descriptors;
 mod permissions;
+mod webhooks;
 
 use std::path::Path;
 
@@ -20,6 +22,8 @@ use crate::{OPERATOR, VERSION};
 const CHANNEL: &str = "candidate";
 /// Where OLM writes the namespaces of the OperatorGroup; nothing means all.
 const TARGETS: &str = "metadata.annotations['olm.targetNamespaces']";
+/// Where OLM mounts the webhooks' certificate.
+const CERTIFICATE: &str = "/tmp/k8s-webhook-server/serving-certs";
 /// Kinds that go into the bundle as they are.
 const AS_THEY_ARE: [&str; 3] = ["CustomResourceDefinition", "ClusterRole", "PodDisruptionBudget"];
 
@@ -104,6 +108,7 @@ fn service_version(config: &Path, manifests: &[Manifest]) -> Result<Value> {
             }],
         },
     });
+    spec["webhookdefinitions"] = webhooks::definitions(manifests, container(&operator.object))?.into();
     Ok(version)
 }
 
@@ -111,12 +116,14 @@ fn container(deployment: &Value) -> &Value {
     &deployment["spec"]["template"]["spec"]["containers"][0]
 }
 
-/// Returns the Deployment's spec, whose operator looks after the namespaces that OLM names.
+/// Returns the Deployment's spec, whose operator looks after the namespaces that OLM names, with its certificate.
 fn deployment(operator: &Manifest) -> Result<Value> {
     let mut spec = operator.object["spec"].clone();
     let env = spec["template"]["spec"]["containers"][0]["env"].as_array_mut();
-    env.context("the operator has no environment")?
-        .push(json!({"name": "APPDEPLOY_WATCH_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": TARGETS}}}));
+    env.context("the operator has no environment")?.extend([
+        json!({"name": "APPDEPLOY_WATCH_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": TARGETS}}}),
+        json!({"name": "APPDEPLOY_WEBHOOK_CERT_DIR", "value": CERTIFICATE}),
+    ]);
     Ok(spec)
 }
 

@@ -1,5 +1,6 @@
 //! What an installation consists of: the files of `config/`, in the order of their kustomizations.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
@@ -7,6 +8,7 @@ use base64::Engine as _;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::text::Text;
 use crate::{OPERATOR, VERSION};
 
 /// One object, as its file has it.
@@ -27,6 +29,12 @@ impl Manifest {
         self.object["kind"].as_str().unwrap_or_default()
     }
 
+    /// Whether the object is there for API servers that ask the operator.
+    pub(crate) fn is_for_webhooks(&self) -> bool {
+        let file = self.path.file_name().unwrap_or_default();
+        self.path.starts_with("webhook") || file.to_string_lossy().starts_with("webhook_")
+    }
+
     /// Returns the object's name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -39,6 +47,15 @@ impl Manifest {
 #[serde(deny_unknown_fields)]
 struct Kustomization {
     resources: Vec<PathBuf>,
+    #[serde(default)]
+    labels: Vec<Labels>,
+}
+
+/// Labels of everything that a kustomization names, but of no selector and no pod.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Labels {
+    pairs: BTreeMap<String, String>,
 }
 
 /// Reads the manifests of the folder `name` of `config`, and of the folders that it names.
@@ -52,9 +69,10 @@ pub fn read(config: &Path, name: &str) -> Result<Vec<Manifest>> {
 }
 
 fn folder(config: &Path, name: &Path, manifests: &mut Vec<Manifest>) -> Result<()> {
+    let own = manifests.len();
     let path = config.join(name).join("kustomization.yaml");
     let kustomization: Kustomization = serde_yaml::from_str(&text(&path)?)
-        .with_context(|| format!("{} has more than a list of resources", path.display()))?;
+        .with_context(|| format!("{} has more than resources and labels", path.display()))?;
     for resource in kustomization.resources {
         let resource = below(&name.join(resource));
         if config.join(&resource).is_dir() {
@@ -63,6 +81,19 @@ fn folder(config: &Path, name: &Path, manifests: &mut Vec<Manifest>) -> Result<(
             manifests.push(manifest(config, resource)?);
         }
     }
+    for (key, value) in kustomization.labels.iter().flat_map(|labels| &labels.pairs) {
+        for manifest in &mut manifests[own..] {
+            label(manifest, key, value).with_context(|| format!("failed to label {}", manifest.path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn label(manifest: &mut Manifest, key: &str, value: &str) -> Result<()> {
+    let mut text = Text::new(&manifest.text);
+    text.append("metadata.labels", &format!("{key}: {value}"))?;
+    manifest.text = text.finish();
+    manifest.object["metadata"]["labels"][key] = value.into();
     Ok(())
 }
 
@@ -153,11 +184,27 @@ mod tests {
     }
 
     #[test]
+    fn labels_are_given_to_all_that_is_named() {
+        let one = "kind: Thing\nmetadata:\n  name: one\n  labels:\n    a: b\n";
+        let config = files(&[
+            (
+                "default/kustomization.yaml",
+                "resources: [../other]\nlabels:\n- pairs:\n    c: d\n",
+            ),
+            ("other/kustomization.yaml", "resources: [one.yaml]\n"),
+            ("other/one.yaml", one),
+        ]);
+        let read = read(config.path(), "default").unwrap();
+        assert_eq!(read[0].text, format!("{one}    c: d\n"));
+        assert_eq!(read[0].object, serde_yaml::from_str::<Value>(&read[0].text).unwrap());
+    }
+
+    #[test]
     fn what_would_be_lost_is_refused() {
         let patched = files(&[("default/kustomization.yaml", "resources: []\npatches: []\n")]);
         let error = read(patched.path(), "default").unwrap_err();
         assert!(
-            error.to_string().ends_with("has more than a list of resources"),
+            error.to_string().ends_with("has more than resources and labels"),
             "{error}"
         );
         let two = files(&[

@@ -41,12 +41,20 @@ impl Text {
         Ok(())
     }
 
+    /// Puts lines around the entry at `path`, at the very left, where they mean nothing to YAML.
+    pub fn wrap(&mut self, path: &str, before: &str, after: &str) -> Result<()> {
+        let (range, _) = self.find(path)?;
+        self.lines.insert(range.end, after.to_owned());
+        self.lines
+            .insert(range.start - self.comments_above(range.start), before.to_owned());
+        Ok(())
+    }
+
     /// Takes the entry at `path` out, and the comment above it.
     pub fn remove(&mut self, path: &str) -> Result<()> {
         let (range, _) = self.find(path)?;
-        let comments = self.lines[..range.start].iter().rev();
-        let above = comments.take_while(|line| is_comment(line)).count();
-        self.lines.drain(range.start - above..range.end);
+        self.lines
+            .drain(range.start - self.comments_above(range.start)..range.end);
         Ok(())
     }
 
@@ -88,6 +96,11 @@ impl Text {
         Ok((within, column))
     }
 
+    fn comments_above(&self, line: usize) -> usize {
+        let above = self.lines[..line].iter().rev();
+        above.take_while(|line| is_comment(line)).count()
+    }
+
     fn entry(&self, mut within: Range<usize>, column: usize, key: &str) -> Option<Range<usize>> {
         let end = within.end;
         let start = within.find(|&at| {
@@ -107,10 +120,11 @@ impl Text {
         Some(start..self.end(start + 1..end, |line| start_of(line) <= column))
     }
 
-    /// Returns where a block ends: at the first line beyond it, or at the comment above that line.
+    /// Returns where a block ends: at the first line beyond it, or at the comment above that line. What [`Self::wrap`] put
+    /// there is beyond nothing.
     fn end(&self, lines: Range<usize>, is_beyond: impl Fn(&str) -> bool) -> usize {
         let start = lines.start;
-        let is_written = |line: &str| !is_comment(line) && !line.trim().is_empty();
+        let is_written = |line: &str| !is_comment(line) && !line.trim().is_empty() && !line.starts_with("{{");
         let beyond = |&at: &usize| is_written(&self.lines[at]) && is_beyond(&self.lines[at]);
         let mut end = lines.clone().find(beyond).unwrap_or(lines.end);
         while end > start && !is_written(&self.lines[end - 1]) {
@@ -206,6 +220,23 @@ spec:
         assert!(new.ends_with("    image: a\n  last: true\n"), "{new}");
         let new = changed(|text| text.remove("spec.containers.1.ports.0"));
         assert!(new.contains("    ports:\n    - port: 2\n"), "{new}");
+    }
+
+    #[test]
+    fn lines_go_around_an_item_and_its_comment() {
+        let new = changed(|text| text.wrap("spec.containers.1.ports.1", "{", "}"));
+        assert!(new.contains("    - port: 1\n{\n    - port: 2\n}\n    args"), "{new}");
+        // What stands behind is still found.
+        let new = changed(|text| {
+            text.wrap("spec.containers.0", "{{ if }}", "{{ end }}")?;
+            text.remove("spec.containers.1")
+        });
+        assert!(new.contains("    image: a\n{{ end }}\n  last: true\n"), "{new}");
+        let new = changed(|text| text.wrap("spec.containers.1", "{", "}"));
+        assert!(
+            new.contains("image: a\n{\n  # The other.\n  - name") && new.ends_with("[x]\n}\n  last: true\n"),
+            "{new}"
+        );
     }
 
     #[test]

@@ -12,7 +12,11 @@ use crate::tools::kustomized;
 use rules::RULES;
 
 /// What is lost on purpose: the rule, the object, and why.
-const ALLOWED: [(&str, &str, &str); 0] = [];
+const ALLOWED: [(&str, &str, &str); 1] = [(
+    "AdmissionControllerClusterRole",
+    "ClusterRole /appdeploy-webhook",
+    "it may patch the two configurations that are its own, by their name, to say whom API servers shall trust",
+)];
 
 /// Returns each rule that an object breaks, with its points and the object.
 fn broken(objects: &Objects) -> Vec<(&'static str, i32, String)> {

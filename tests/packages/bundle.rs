@@ -13,19 +13,22 @@ use testcluster::binaries::{Component, Program};
 use crate::objects::{self, Objects};
 use crate::tools::{config, kustomized, program, said};
 
-/// What OLM makes by itself, or what it is told in the `ClusterServiceVersion`.
-const MADE_BY_OLM: [&str; 6] = [
+/// What OLM makes by itself, or by what it is told in the `ClusterServiceVersion`.
+const MADE_BY_OLM: [&str; 9] = [
     "Namespace",
     "ServiceAccount",
     "Role",
     "RoleBinding",
     "ClusterRoleBinding",
     "Deployment",
+    "Service",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
 ];
 /// What OLM does not take. The policies would deny the traffic of others, too: the namespace is not ours alone.
 const NOT_TAKEN: [&str; 1] = ["NetworkPolicy"];
-/// The operator's own role, which is in the `ClusterServiceVersion`.
-const OWN_ROLE: &str = "ClusterRole /appdeploy-operator";
+/// Rights to a certificate of the operator's own, and to tell API servers of it. Here it is OLM's.
+const OF_CERTIFICATES: &str = "appdeploy-webhook";
 const DEPLOYMENT: &str = "Deployment appdeploy-system/appdeploy-operator";
 
 fn bundle() -> TempDir {
@@ -63,6 +66,11 @@ fn rights<'a>(rules: impl IntoIterator<Item = &'a Value>) -> BTreeSet<String> {
     rights
 }
 
+/// Whether an object is the operator's own, and not for people.
+fn is_operators(object: &Value) -> bool {
+    object["metadata"]["labels"]["app.kubernetes.io/name"] == "appdeploy-operator"
+}
+
 fn rules(role: &Value) -> impl Iterator<Item = &Value> {
     role["rules"].as_array().into_iter().flatten()
 }
@@ -74,7 +82,8 @@ fn the_bundle_holds_what_kustomize_builds() {
     let mut wanted = Objects::new();
     for (name, object) in kustomized("default") {
         let kind = object["kind"].as_str().unwrap();
-        if !MADE_BY_OLM.contains(&kind) && !NOT_TAKEN.contains(&kind) && name != OWN_ROLE {
+        let is_own_role = kind == "ClusterRole" && is_operators(&object);
+        if !MADE_BY_OLM.contains(&kind) && !NOT_TAKEN.contains(&kind) && !is_own_role {
             wanted.insert(name, object);
         }
     }
@@ -96,10 +105,11 @@ fn olm_starts_the_same_operator() {
     let all = kustomized("default");
     let mut wanted = all[DEPLOYMENT].clone();
     let env = &mut wanted["spec"]["template"]["spec"]["containers"][0]["env"];
-    env.as_array_mut()
-        .unwrap()
-        .push(json!({"name": "APPDEPLOY_WATCH_NAMESPACE", "valueFrom":
-        {"fieldRef": {"fieldPath": "metadata.annotations['olm.targetNamespaces']"}}}));
+    env.as_array_mut().unwrap().extend([
+        json!({"name": "APPDEPLOY_WATCH_NAMESPACE", "valueFrom":
+            {"fieldRef": {"fieldPath": "metadata.annotations['olm.targetNamespaces']"}}}),
+        json!({"name": "APPDEPLOY_WEBHOOK_CERT_DIR", "value": "/tmp/k8s-webhook-server/serving-certs"}),
+    ]);
     let deployments = &version["spec"]["install"]["spec"]["deployments"];
     let found = json!([{"name": "appdeploy-operator", "label": wanted["metadata"]["labels"], "spec": wanted["spec"]}]);
     assert_eq!(deployments, &found);
@@ -119,7 +129,7 @@ fn olm_grants_the_same_rights() {
     let all = kustomized("default");
     let own = all.values().filter(|object| {
         let is_role = ["Role", "ClusterRole"].iter().any(|kind| object["kind"] == *kind);
-        is_role && object["metadata"]["labels"]["app.kubernetes.io/name"] == "appdeploy-operator"
+        is_role && is_operators(object) && object["metadata"]["name"] != OF_CERTIFICATES
     });
     let wanted = rights(own.flat_map(rules));
     assert_eq!(
@@ -130,6 +140,33 @@ fn olm_grants_the_same_rights() {
     // Nothing else lives outside namespaces, so nothing else is granted in all of them.
     let ingress_classes = ["list", "watch"].map(|verb| format!("{verb} ingressclasses.networking.k8s.io null"));
     assert_eq!(of_the_cluster, BTreeSet::from(ingress_classes));
+}
+
+#[test]
+fn olm_makes_the_same_webhooks() {
+    let folder = bundle();
+    let (version, _) = content(folder.path());
+    let all = kustomized("default");
+    let wanted = ["Mutating", "Validating"].map(|kind| {
+        let mut webhook = all[&format!("{kind}WebhookConfiguration /appdeploy")]["webhooks"][0].clone();
+        let fields = webhook.as_object_mut().unwrap();
+        // The operator lets these pass by itself.
+        fields.remove("matchConditions").expect("conditions");
+        let name = fields.remove("name").unwrap();
+        let client = fields.remove("clientConfig").unwrap();
+        fields.extend([
+            ("type".to_owned(), format!("{kind}AdmissionWebhook").into()),
+            ("generateName".to_owned(), name),
+            ("deploymentName".to_owned(), "appdeploy-operator".into()),
+            ("containerPort".to_owned(), 443.into()),
+            ("targetPort".to_owned(), 9443.into()),
+            ("webhookPath".to_owned(), client["service"]["path"].clone()),
+        ]);
+        webhook
+    });
+    let mut found = version["spec"]["webhookdefinitions"].as_array().unwrap().clone();
+    found.sort_by_key(|definition| definition["type"].to_string());
+    assert_eq!(found, wanted);
 }
 
 /// Returns what the validators of catalogs say about a bundle.

@@ -117,7 +117,11 @@ fn a_release_is_installed_upgraded_and_leaves_the_apps() {
     let chart = helm.chart();
     let chart = chart.to_str().unwrap();
 
-    let notes = run("install", &[chart, "--create-namespace"]);
+    // No pod runs here, so no operator could answer.
+    let notes = run(
+        "install",
+        &[chart, "--create-namespace", "--set=webhooks.enabled=false"],
+    );
     assert!(
         notes.contains("is installed in the namespace appdeploy-system"),
         "{notes}"
@@ -144,7 +148,7 @@ fn a_release_is_installed_upgraded_and_leaves_the_apps() {
         .kubectl(&["patch", "crd", "podsets.appdeploy.dev", "--type=json", "-p", older])
         .unwrap();
     assert_eq!(cluster.kubectl(&columns).unwrap(), "");
-    run("upgrade", &[chart, "--set=replicas=1"]);
+    run("upgrade", &[chart, "--reuse-values", "--set=replicas=1"]);
     assert_eq!(cluster.kubectl(&columns).unwrap(), wanted);
     let replicas = [
         "get",
@@ -155,6 +159,21 @@ fn a_release_is_installed_upgraded_and_leaves_the_apps() {
         "jsonpath={.items[*].spec.replicas}",
     ];
     assert_eq!(cluster.kubectl(&replicas).unwrap(), "1");
+
+    // Whatever the chart can have, an API server takes.
+    let some = [
+        "--set=operator.watchNamespaces={default}",
+        "--set=webhooks.enabled=true",
+    ];
+    run("upgrade", &[&[chart], &some[..]].concat());
+    let selected = "jsonpath={.webhooks[0].namespaceSelector.matchExpressions[0].values}";
+    let asked = cluster.kubectl(&["get", "validatingwebhookconfiguration", "appdeploy", "-o", selected]);
+    assert_eq!(asked.unwrap(), "[\"default\"]");
+    let role = ["get", "role", "appdeploy-operator", "-n", "default", "-o", "name"];
+    assert_eq!(
+        cluster.kubectl(&role).unwrap(),
+        "role.rbac.authorization.k8s.io/appdeploy-operator\n"
+    );
 
     run("uninstall", &[]);
     let left = [

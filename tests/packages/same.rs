@@ -36,10 +36,19 @@ fn helm_makes_the_namespace_by_itself() {
 
 #[test]
 fn the_charts_values_are_the_plugins_flags() {
-    let cases: [(&[&str], &[&str]); 4] = [
+    let cases: [(&[&str], &[&str]); 7] = [
         (
             &["operator.watchNamespaces={shop,blog,shop}"],
             &["--watch-namespace=shop,blog"],
+        ),
+        (
+            &["operator.watchNamespaces={shop,blog}", "webhooks.enabled=true"],
+            &["--watch-namespace=shop,blog", "--webhooks"],
+        ),
+        (&["webhooks.enabled=false"], &["--webhooks=false"]),
+        (
+            &["operator.allowedHostSuffixes={a.example,b.example}"],
+            &["--allowed-host-suffix=a.example,b.example"],
         ),
         (
             &["image.repository=registry.example.com/op", "image.tag=v2"],

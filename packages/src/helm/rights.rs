@@ -10,7 +10,13 @@ use crate::source::Manifest;
 use crate::text::Text;
 
 /// Returns the template of a role of the operator or of its binding: `text`, and its like for a namespace.
-pub fn in_each_or_all(manifest: &Manifest, text: Text) -> Result<String> {
+pub fn in_each_or_all(manifest: &Manifest, mut text: Text) -> Result<String> {
+    for (index, rule) in rules(manifest).iter().enumerate().rev() {
+        if scope::is_for_webhooks(rule) {
+            let path = format!("rules.{index}");
+            text.wrap(&path, "{{- if include \"appdeploy.webhooks\" $ }}", "{{- end }}")?;
+        }
+    }
     let each = in_one(manifest, text.clone())?.finish();
     let all = text.finish();
     Ok(format!(

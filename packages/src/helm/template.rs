@@ -48,6 +48,16 @@ ports:
 - port: {{ . }}
 {{- end }}";
 
+/// An operator of some namespaces knows nothing of the others, and is asked about these.
+const NAMESPACE_SELECTOR: &str = "\
+{{- with .Values.operator.watchNamespaces }}
+namespaceSelector:
+  matchExpressions:
+  - key: kubernetes.io/metadata.name
+    operator: In
+    values: {{- . | uniq | sortAlpha | toYaml | nindent 6 }}
+{{- end }}";
+
 /// Returns the template of a manifest.
 pub fn of(manifest: &Manifest) -> Result<String> {
     let mut text = Text::new(&manifest.text);
@@ -59,6 +69,7 @@ pub fn of(manifest: &Manifest) -> Result<String> {
         ("CustomResourceDefinition", _) => text.append("metadata", KEEP)?,
         ("Deployment", OPERATOR) => operator(&mut text)?,
         ("NetworkPolicy", OPERATOR) => ports(manifest, &mut text)?,
+        ("ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration", _) => select(manifest, &mut text)?,
         ("ClusterRole" | "ClusterRoleBinding", OPERATOR) => return rights::in_each_or_all(manifest, text),
         _ => {}
     }
@@ -67,6 +78,9 @@ pub fn of(manifest: &Manifest) -> Result<String> {
 
 /// Returns when a manifest is a part of the release; none means always.
 fn condition(manifest: &Manifest) -> Option<&'static str> {
+    if manifest.is_for_webhooks() {
+        return Some("include \"appdeploy.webhooks\" .");
+    }
     match (manifest.kind(), manifest.name()) {
         ("CustomResourceDefinition", _) => Some(".Values.crds.install"),
         ("Namespace", _) => Some(".Values.namespace.create"),
@@ -102,4 +116,13 @@ fn ports(manifest: &Manifest, text: &mut Text) -> Result<()> {
         &format!("spec.egress.{last}"),
         &format!("- {}", API_SERVER_PORTS.replace('\n', "\n  ")),
     )
+}
+
+/// Limits each webhook to the namespaces that the operator looks after.
+fn select(manifest: &Manifest, text: &mut Text) -> Result<()> {
+    let webhooks = manifest.object["webhooks"].as_array().map_or(0, Vec::len);
+    for index in 0..webhooks {
+        text.append(&format!("webhooks.{index}"), NAMESPACE_SELECTOR)?;
+    }
+    Ok(())
 }

@@ -48,7 +48,9 @@ fn bound<'a>(manifests: &'a [Manifest], account: &str) -> impl Iterator<Item = &
         .filter(to_account)
         .map(|binding| &binding.object["roleRef"])
         .collect();
-    manifests.iter().filter(move |role| {
+    // OLM makes the webhooks' certificates, and tells API servers of them.
+    let roles = manifests.iter().filter(|role| !role.is_for_webhooks());
+    roles.filter(move |role| {
         let is_meant = |reference: &&Value| reference["kind"] == role.kind() && reference["name"] == role.name();
         references.iter().any(is_meant)
     })
