@@ -43,7 +43,10 @@ pub fn chart(config: &Path) -> Result<Files> {
         ),
         (
             "README.md".into(),
-            fill(include_str!("../chart/README.md"), &[("namespace", NAMESPACE)])?,
+            fill(
+                include_str!("../chart/README.md"),
+                &[("namespace", NAMESPACE), ("version", VERSION)],
+            )?,
         ),
         ("templates/_helpers.tpl".into(), HELPERS.to_owned()),
         (
