@@ -92,6 +92,18 @@ impl Binaries {
         self.root.join(program.folder()).join(program.name())
     }
 
+    /// Returns the folder with the sources of `program`, for files that lie beside its code. Go fetches them if need be.
+    ///
+    /// # Errors
+    /// When Go is missing or refuses.
+    pub fn sources(&self, program: Program) -> Result<PathBuf, Error> {
+        let scratch = tempfile::tempdir().map_err(|source| Error::Write {
+            path: std::env::temp_dir(),
+            source,
+        })?;
+        build::sources(program, scratch.path())
+    }
+
     /// Returns the folder that holds etcd and all programs of Kubernetes.
     #[must_use]
     pub fn dir(&self) -> PathBuf {

@@ -11,6 +11,7 @@ mod badrobot;
 mod bundle;
 mod chart;
 mod objects;
+mod olm;
 mod release;
 mod same;
 mod score;

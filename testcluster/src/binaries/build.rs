@@ -14,19 +14,8 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
 
 /// Builds `program` in `scratch`, and moves it to `target` when it is whole.
 pub(super) fn build(program: Program, scratch: &Path, target: &Path, progress: &mut dyn Progress) -> Result<(), Error> {
-    let module = program.module();
-    // Not the module's name: the program may have the same, and `go` then writes into the folder.
-    let workdir = scratch.join("module");
+    let workdir = write_module(program, scratch)?;
     let out = scratch.join(program.name());
-    let io = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::Write { path, source }
-    };
-    std::fs::create_dir_all(&workdir).map_err(io(&workdir))?;
-    for (name, text) in [("go.mod", module.go_mod), ("go.sum", module.go_sum)] {
-        let path = workdir.join(name);
-        std::fs::write(&path, text).map_err(io(&path))?;
-    }
 
     let started = Instant::now();
     let (status, output) = wait(command(program, &workdir, &out), |elapsed| {
@@ -42,6 +31,10 @@ pub(super) fn build(program: Program, scratch: &Path, target: &Path, progress: &
             output: output.trim_end().to_owned(),
         });
     }
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::Write { path, source }
+    };
     let bytes = std::fs::metadata(&out).map_err(io(&out))?.len();
     // Within one file system, so that nobody ever sees half a program.
     std::fs::rename(&out, target).map_err(io(target))?;
@@ -49,8 +42,41 @@ pub(super) fn build(program: Program, scratch: &Path, target: &Path, progress: &
     Ok(())
 }
 
+/// Returns the folder with the sources of `program`.
+pub(super) fn sources(program: Program, scratch: &Path) -> Result<PathBuf, Error> {
+    let workdir = write_module(program, scratch)?;
+    let output = go(&workdir)
+        .args(["list", "-f", "{{.Module.Dir}}", program.package()])
+        .output()
+        .map_err(|source| Error::RunGo { program, source })?;
+    if output.status.success() {
+        return Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
+    }
+    Err(Error::Build {
+        program,
+        output: String::from_utf8_lossy(&output.stderr).trim_end().to_owned(),
+    })
+}
+
+/// Writes the `go.mod` of `program`, and returns its folder.
+fn write_module(program: Program, scratch: &Path) -> Result<PathBuf, Error> {
+    let module = program.module();
+    // Not the module's name: the program may have the same, and `go` then writes into the folder.
+    let workdir = scratch.join("module");
+    let write = || {
+        std::fs::create_dir_all(&workdir)?;
+        std::fs::write(workdir.join("go.mod"), module.go_mod)?;
+        std::fs::write(workdir.join("go.sum"), module.go_sum)
+    };
+    write().map_err(|source| Error::Write {
+        path: workdir.clone(),
+        source,
+    })?;
+    Ok(workdir)
+}
+
 fn command(program: Program, workdir: &Path, out: &PathBuf) -> Command {
-    let mut go = Command::new("go");
+    let mut go = go(workdir);
     go.arg("build")
         .arg("-ldflags")
         .arg(program.module().ldflags())
@@ -59,6 +85,11 @@ fn command(program: Program, workdir: &Path, out: &PathBuf) -> Command {
         .arg("-o")
         .arg(out)
         .arg(program.package());
+    go
+}
+
+fn go(workdir: &Path) -> Command {
+    let mut go = Command::new("go");
     // The caller's own Go settings are for the caller's own code. Without cgo no C compiler is
     // needed, and what is built runs on any Linux.
     go.current_dir(workdir)

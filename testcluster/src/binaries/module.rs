@@ -82,6 +82,8 @@ pub(super) static PROMETHEUS: Module = module!(
 pub(super) static HELM: Module = module!("helm", "3.22.0", &["helm.sh/helm/v3/internal/version.version"]);
 pub(super) static KREW: Module = module!("krew", "0.4.4", &["sigs.k8s.io/krew/internal/version.gitTag"]);
 pub(super) static KUBE_SCORE: Module = module!("kube-score", "1.20.0", &["main.version"]);
+pub(super) static OLM: Module = module!("olm", "0.29.0", &[]);
+pub(super) static OPM: Module = module!("opm", "1.50.0", &[]);
 pub(super) static OPERATOR_VERIFY: Module = module!("operator-verify", "0.31.0", &[]);
 
 /// Returns a name that differs whenever anything that goes into the build differs.

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::module::{
-    self, CONTAINERD, COREDNS, ETCD, HELM, KREW, KUBE_SCORE, KUBERNETES, KWOK, Module, OPERATOR_VERIFY, PROMETHEUS,
-    REGISTRY,
+    self, CONTAINERD, COREDNS, ETCD, HELM, KREW, KUBE_SCORE, KUBERNETES, KWOK, Module, OLM, OPERATOR_VERIFY, OPM,
+    PROMETHEUS, REGISTRY,
 };
 
 /// A set of programs that are of use together.
@@ -32,6 +32,8 @@ pub enum Component {
     KubeScore,
     /// The checks of a bundle that OLM's catalogs make.
     OperatorVerify,
+    /// The Operator Lifecycle Manager, and the server of its catalogs.
+    Olm,
 }
 
 impl Component {
@@ -40,7 +42,8 @@ impl Component {
     pub const fn programs(self) -> &'static [Program] {
         use Program::{
             Containerd, ContainerdShim, CoreDns, Ctr, Etcd, Helm, Krew, KubeApiserver, KubeControllerManager,
-            KubeProxy, KubeScheduler, KubeScore, Kubectl, Kubelet, Kwok, OperatorVerify, Promtool, Registry,
+            KubeProxy, KubeScheduler, KubeScore, Kubectl, Kubelet, Kwok, Olm, OlmCatalog, OperatorVerify, Opm,
+            Promtool, Registry,
         };
         match self {
             Self::ControlPlane => &[Etcd, KubeApiserver, Kubectl, KubeControllerManager, KubeScheduler],
@@ -54,6 +57,7 @@ impl Component {
             Self::Krew => &[Krew],
             Self::KubeScore => &[KubeScore],
             Self::OperatorVerify => &[OperatorVerify],
+            Self::Olm => &[Olm, OlmCatalog, Opm],
         }
     }
 }
@@ -97,6 +101,12 @@ pub enum Program {
     KubeScore,
     /// `operator-verify`
     OperatorVerify,
+    /// `olm`, which installs what a catalog has
+    Olm,
+    /// `catalog`, which finds it there
+    OlmCatalog,
+    /// `opm`, which serves a catalog
+    Opm,
 }
 
 impl Program {
@@ -122,6 +132,9 @@ impl Program {
             Self::Krew => "krew",
             Self::KubeScore => "kube-score",
             Self::OperatorVerify => "operator-verify",
+            Self::Olm => "olm",
+            Self::OlmCatalog => "catalog",
+            Self::Opm => "opm",
         }
     }
 
@@ -146,6 +159,9 @@ impl Program {
             Self::Krew => "sigs.k8s.io/krew/cmd/krew",
             Self::KubeScore => "github.com/zegl/kube-score/cmd/kube-score",
             Self::OperatorVerify => "github.com/operator-framework/api/cmd/operator-verify",
+            Self::Olm => "github.com/operator-framework/operator-lifecycle-manager/cmd/olm",
+            Self::OlmCatalog => "github.com/operator-framework/operator-lifecycle-manager/cmd/catalog",
+            Self::Opm => "github.com/operator-framework/operator-registry/cmd/opm",
         }
     }
 
@@ -168,6 +184,8 @@ impl Program {
             Self::Krew => &KREW,
             Self::KubeScore => &KUBE_SCORE,
             Self::OperatorVerify => &OPERATOR_VERIFY,
+            Self::Olm | Self::OlmCatalog => &OLM,
+            Self::Opm => &OPM,
         }
     }
 
@@ -191,7 +209,7 @@ impl fmt::Display for Program {
 mod tests {
     use super::*;
 
-    const ALL: [Component; 11] = [
+    const ALL: [Component; 12] = [
         Component::ControlPlane,
         Component::Node,
         Component::Containerd,
@@ -203,6 +221,7 @@ mod tests {
         Component::Krew,
         Component::KubeScore,
         Component::OperatorVerify,
+        Component::Olm,
     ];
 
     #[test]
