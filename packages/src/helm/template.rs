@@ -60,9 +60,8 @@ namespaceSelector:
 
 /// Returns the template of a manifest.
 pub fn of(manifest: &Manifest) -> Result<String> {
-    let mut text = Text::new(&manifest.text);
-    // What is in a manifest is no template, whatever it looks like.
-    text.substitute("{{", "{{ \"{{\" }}");
+    // What is in a manifest is no template, whatever it looks like, and Helm looks into comments, too.
+    let mut text = Text::new(&manifest.text.replace("{{", "{{ \"{{\" }}"));
     text.substitute(NAMESPACE, "{{ $.Release.Namespace }}");
     text.append("metadata.labels", LABELS)?;
     match (manifest.kind(), manifest.name()) {
