@@ -222,7 +222,7 @@ dist-rest:
 	@$(RENDER) finish $(RELEASE)
 
 check-packages: build ## Test that all packages install the same, and that the tools which take them do
-	cargo test --package tests --test packages
+	APPDEPLOY_TEST_LONG=1 cargo test --package tests --test packages
 
 # A release is of the version that its tag says.
 check-tag:
