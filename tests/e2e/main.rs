@@ -23,7 +23,7 @@ use world::{Found, Space, World};
 
 type Test = fn(&World, &Space) -> Result<()>;
 
-const TESTS: [(&str, Test); 14] = [
+const TESTS: [(&str, Test); 17] = [
     ("demo", story::the_demo_ends_with_a_page_and_can_be_repeated),
     ("children", story::an_app_is_five_kinds_of_objects_and_a_page),
     ("restricted", story::the_operator_runs_in_a_restricted_namespace),
@@ -43,6 +43,9 @@ const TESTS: [(&str, Test); 14] = [
     ("guide-podset", guides::podset),
     ("guide-debugging", guides::debugging),
     ("guide-run-outside", guides::run_outside),
+    ("guide-inside-and-outside", guides::inside_and_outside),
+    ("guide-production", guides::production),
+    ("guide-healing", guides::healing),
     ("placement", placement::outside_and_inside_make_the_same),
 ];
 

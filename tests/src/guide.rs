@@ -6,7 +6,16 @@
 //! ```sh test               in order
 //! ```sh test background    meanwhile, until the guide is done
 //! ```sh test if:gdb        in order, where there is a gdb
+//! ```sh test fails         in order, and it has to fail
 //! ```
+//!
+//! What such a block prints may be shown behind it, in a block that begins with
+//!
+//! ```text
+//! ```text output
+//! ```
+//!
+//! Each of its lines has to be printed, in this order. `…` stands for anything, and any space for any other.
 
 use std::fmt::Write as _;
 
@@ -17,16 +26,20 @@ pub struct Block {
     pub line: usize,
     /// It goes on while the next blocks run.
     pub background: bool,
+    /// It has to fail.
+    pub fails: bool,
     /// The program without which it is left out.
     pub needs: Option<String>,
     /// The commands.
     pub commands: String,
+    /// What the guide shows of what they print.
+    pub output: Vec<String>,
 }
 
 /// Returns the blocks of a guide that are marked to be run.
 #[must_use]
 pub fn blocks(guide: &str) -> Vec<Block> {
-    let mut blocks = Vec::new();
+    let mut blocks: Vec<Block> = Vec::new();
     let mut lines = guide.lines().enumerate();
     while let Some((index, line)) = lines.next() {
         let Some(marks) = line.strip_prefix("```") else {
@@ -38,18 +51,27 @@ pub fn blocks(guide: &str) -> Vec<Block> {
             .take_while(|line| *line != "```")
             .collect();
         let mut marks = marks.split_whitespace();
-        if (marks.next(), marks.next()) != (Some("sh"), Some("test")) {
-            continue;
+        match (marks.next(), marks.next()) {
+            (Some("sh"), Some("test")) => {}
+            (Some("text"), Some("output")) => {
+                if let Some(before) = blocks.last_mut() {
+                    before.output.extend(body.iter().map(|line| (*line).to_owned()));
+                }
+                continue;
+            }
+            _ => continue,
         }
         let marks: Vec<&str> = marks.collect();
         blocks.push(Block {
             line: index + 1,
             background: marks.contains(&"background"),
+            fails: marks.contains(&"fails"),
             needs: marks
                 .iter()
                 .find_map(|mark| mark.strip_prefix("if:"))
                 .map(str::to_owned),
             commands: body.join("\n"),
+            output: Vec::new(),
         });
     }
     blocks
@@ -58,17 +80,26 @@ pub fn blocks(guide: &str) -> Vec<Block> {
 /// Returns one script of all blocks, which says where it is before each.
 #[must_use]
 pub fn script(blocks: &[Block]) -> String {
-    let mut script = String::from("trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n");
+    // A person sees both streams as one, and so does who compares them with the guide.
+    let mut script = String::from("exec 2>&1\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n");
     for block in blocks {
         let Block {
             line,
             background,
+            fails,
             needs,
             commands,
+            ..
         } = block;
-        let _ = writeln!(script, "echo '# line {line}'");
+        let _ = writeln!(script, "echo '{}'", mark(*line));
         let _ = match (background, needs) {
             (true, _) => writeln!(script, "{commands} &"),
+            (false, _) if *fails => {
+                writeln!(
+                    script,
+                    "if {{\n{commands}\n}}; then echo 'this should have failed'; exit 1; fi"
+                )
+            }
             (false, Some(program)) => {
                 writeln!(script, "if command -v {program} > /dev/null; then\n{commands}\nfi")
             }
@@ -76,6 +107,47 @@ pub fn script(blocks: &[Block]) -> String {
         };
     }
     script
+}
+
+/// What the script prints before the block at `line`.
+fn mark(line: usize) -> String {
+    format!("# line {line}")
+}
+
+/// Returns the first line that the guide shows and the script of these blocks did not print.
+#[must_use]
+pub fn missing<'a>(blocks: &'a [Block], printed: &str) -> Option<&'a str> {
+    blocks.iter().filter(|block| !block.background).find_map(|block| {
+        let mark = mark(block.line);
+        let mut lines = printed
+            .lines()
+            .skip_while(|line| *line != mark)
+            .skip(1)
+            .take_while(|line| !line.starts_with("# line "));
+        let wanted = block.output.iter().filter(|line| !line.trim().is_empty());
+        wanted
+            .map(String::as_str)
+            .find(|wanted| !lines.any(|line| is_like(line, wanted)))
+    })
+}
+
+/// Whether `line` is what `wanted` shows.
+fn is_like(line: &str, wanted: &str) -> bool {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (line, wanted) = (words(line), words(wanted));
+    let Some((first, others)) = wanted.split_once('…') else {
+        return line == wanted;
+    };
+    let Some(mut rest) = line.strip_prefix(first) else {
+        return false;
+    };
+    let mut others: Vec<&str> = others.split('…').collect();
+    let last = others.pop().unwrap_or_default();
+    for other in others {
+        let Some(at) = rest.find(other) else { return false };
+        rest = &rest[at + other.len()..];
+    }
+    rest.ends_with(last)
 }
 
 #[cfg(test)]
@@ -102,5 +174,33 @@ mod tests {
             script.contains("\nif command -v gdb > /dev/null; then\ngdb\nfi\n"),
             "{script}"
         );
+    }
+
+    const OUTPUT: &str = "```sh test\ngreet\n```\nIt says\n```text output\nHello,   …!\n\nIt is … o'clock\n```\n\
+                          ```sh test fails\nfalse\n```\n";
+
+    #[test]
+    fn what_a_guide_shows_is_compared_with_what_is_printed() {
+        let blocks = blocks(OUTPUT);
+        let printed = |text: &str| format!("# line 1\n{text}\n# line 10\nHello, late!\n");
+        assert_eq!(
+            missing(&blocks, &printed("oh\nHello, Jane!!\nIt is o'clock o'clock")),
+            None
+        );
+        assert_eq!(missing(&blocks, &printed("It is five o'clock")), Some("Hello,   …!"));
+        assert_eq!(
+            missing(&blocks, &printed("Hello, Jane!\nIt is five o'clock sharp")),
+            Some("It is … o'clock")
+        );
+        assert_eq!(
+            missing(&blocks, &printed("Hello, Jane\nIt is one o'clock")),
+            Some("Hello,   …!")
+        );
+    }
+
+    #[test]
+    fn what_has_to_fail_may_not_succeed() {
+        let script = script(&blocks(OUTPUT));
+        assert!(script.contains("if {\nfalse\n}; then echo"), "{script}");
     }
 }
