@@ -162,6 +162,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         rollout::wait(&cluster, deadline, ui).await?;
         if options.webhooks {
             trust::wait(&cluster, deadline, ui).await?;
+            trust::answered(&cluster, &options.namespaces, deadline, ui).await?;
         }
         ui.say("AppDeploy is ready.");
     }

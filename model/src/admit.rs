@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crd::{AppDeploy, PodFields, PodSet, label};
+use crd::{AppDeploy, PodFields, PodSet, PodSetSpec, label};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -24,8 +24,8 @@ impl Reference {
     pub fn refusal(&self, author: &str, namespace: &str) -> String {
         let Self { resource, name, field } = self;
         format!(
-            "{field} refers to {} {name}, which {author} may not get in namespace {namespace}; who may: kubectl auth can-i \
-             get {resource}/{name} -n {namespace} --as USER",
+            "{field} refers to {} {name}, which {author} may not get in namespace {namespace}: let somebody apply this who \
+             may, or ask for the right to get {resource}/{name}",
             resource.trim_end_matches('s')
         )
     }
@@ -37,6 +37,10 @@ pub trait Admitted: Serialize {
     fn pod(&self) -> &PodFields;
     /// Where that stands.
     const POD: &'static str;
+    /// Whether that is what runs where nobody says what.
+    fn is_default(&self) -> bool {
+        false
+    }
     /// How many pods.
     fn replicas(&self) -> i32;
     /// Secrets beside those of the pods, with the field.
@@ -68,6 +72,10 @@ impl Admitted for PodSet {
 
     fn pod(&self) -> &PodFields {
         &self.spec.template
+    }
+
+    fn is_default(&self) -> bool {
+        self.spec.template == PodSetSpec::default().template
     }
 
     fn replicas(&self) -> i32 {
@@ -135,7 +143,7 @@ fn but_replicas(object: &impl Serialize) -> Value {
 pub fn warnings<K: Admitted>(object: &K) -> Vec<String> {
     let (pod, at) = (object.pod(), K::POD);
     let mut warnings = Vec::new();
-    if !is_pinned(&pod.image) {
+    if !object.is_default() && !is_pinned(&pod.image) {
         warnings.push(format!(
             "{at}.image: {} has no tag, so each start may run another version; write it like {}:1.4",
             pod.image,

@@ -35,8 +35,10 @@ impl Claim {
         })
     }
 
-    fn age(&self) -> (i64, &str) {
-        (self.created, &self.uid)
+    /// Who comes first. The default host is nobody else's: who has no choice shall not lose it to who has.
+    fn age(&self) -> (bool, i64, &str) {
+        let is_default = self.host == format!("{}.{}", self.name, self.namespace);
+        (!is_default, self.created, &self.uid)
     }
 
     fn is(&self, other: &Self) -> bool {
@@ -46,7 +48,8 @@ impl Claim {
 
 /// Returns the application that has what this one claims; `None` if it is this one.
 ///
-/// A host belongs to the namespace of the oldest application that claims it. Within the namespace, applications share
+/// A host belongs to the namespace of the oldest application that claims it; a default host to the application that is named
+/// like it. Within the namespace, applications share
 /// it by path, and a path belongs to the oldest, too. `others` are the claims of the same host.
 #[must_use]
 pub fn rival<'a>(claim: &Claim, others: impl Iterator<Item = &'a Claim> + Clone) -> Option<&'a Claim> {
@@ -142,6 +145,22 @@ mod tests {
     fn of_the_same_second_the_smaller_uid_wins_wherever_it_is_asked() {
         let claims = [claim("b", "b", 1, "/"), claim("a", "a", 1, "/")];
         assert_eq!((winner(&claims, 0), winner(&claims, 1)), (Some("a"), None));
+    }
+
+    #[test]
+    fn a_default_host_can_not_be_taken() {
+        let of = |namespace: &str, name: &str, created: i64| Claim {
+            host: "shop.team-a".into(),
+            ..claim(namespace, name, created, "/")
+        };
+        let claims = [
+            of("team-b", "thief", 1),
+            of("team-a", "shop", i64::MAX),
+            of("team-a", "late", 2),
+        ];
+        assert_eq!(winner(&claims, 0), Some("shop"));
+        assert_eq!(winner(&claims, 1), None);
+        assert_eq!(winner(&claims, 2), Some("shop"));
     }
 
     /// The one between may not have the host itself, and takes it from nobody.

@@ -220,11 +220,8 @@ impl Shell {
         let Some(webhook) = webhook else {
             return tokio::spawn(std::future::pending());
         };
-        let admission = Admission {
-            caller,
-            world: self.world.clone(),
-            host_suffixes: self.settings.allowed_host_suffix.clone(),
-        };
+        let suffixes = self.settings.allowed_host_suffix.clone();
+        let admission = Admission::new(caller, self.world.clone(), suffixes);
         let end = async {
             // That nobody can say so any more is the end, too.
             let _ = end.await;

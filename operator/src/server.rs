@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
@@ -19,9 +18,6 @@ use crate::metrics::Metrics;
 use crate::telemetry::LogLevel;
 use crate::webhook::served::Served;
 use crate::world::{Need, Watched, World};
-
-/// How long a watch may fail before what is known of its kind is too old to rely on.
-const STALE: Duration = Duration::from_secs(120);
 
 /// What the answers are made of.
 #[derive(Clone)]
@@ -73,17 +69,19 @@ pub async fn serve_debug(listener: TcpListener, level: LogLevel) -> std::io::Res
 }
 
 /// Ready once every kind that matters was listed, and API servers can ask the webhooks. What is missing is named.
+///
+/// A watch that fails later is no reason to be not ready: it would take the webhooks away from everybody, in all replicas at
+/// once. The metric `appdeploy_watch_failing` tells it.
 async fn readyz(State(facts): State<Facts>) -> Response {
     let mut waiting = Vec::new();
     for watched in facts.world.watches() {
         let Watched { resource, health, .. } = watched;
-        let stale = !health.is_synced() || health.failing_for() >= STALE;
         let needed = match watched.need {
             Need::Always => true,
             Need::IfServed => !health.is_not_served(),
             Need::Helps => false,
         };
-        if stale && needed {
+        if !health.is_synced() && needed {
             let error = health.error().unwrap_or_else(|| "not listed yet".to_owned());
             waiting.push(format!("{resource}: {error}\n"));
         }
@@ -102,7 +100,11 @@ async fn readyz(State(facts): State<Facts>) -> Response {
 
 async fn metrics(State(facts): State<Facts>) -> Response {
     facts.metrics.leads(facts.fence.is_open());
-    let expires_at = facts.certificate.as_ref().and_then(Served::expires_at);
+    // Without one, it has ended: so the alert is the same.
+    let expires_at = facts
+        .certificate
+        .as_ref()
+        .map(|certificate| certificate.expires_at().unwrap_or(0));
     facts.metrics.certificate_expires_at(expires_at);
     let text = facts.metrics.render(&facts.world, &facts.queues);
     (

@@ -18,6 +18,13 @@ const PAGE: u32 = 500;
 /// A way from an object to one of its fields. `*` is each element of a list, and each value of a map.
 type Path = Vec<String>;
 
+/// A field that is not known any more.
+struct Unknown {
+    path: Path,
+    /// What it was, with the values that it has if nobody sets it.
+    schema: Value,
+}
+
 /// Refuses to replace a definition of the API by one that would lose something of what is stored. A field that nobody uses
 /// is no loss.
 pub async fn refuse_loss(cluster: &Cluster, wanted: &[DynamicObject], before: &[Option<DynamicObject>]) -> Result<()> {
@@ -68,7 +75,7 @@ fn versions(before: &DynamicObject, wanted: &Value) -> Vec<String> {
 }
 
 /// Returns the fields of the version that is stored which the wanted definition does not have.
-fn unknown_fields(before: &Value, wanted: &Value) -> Vec<Path> {
+fn unknown_fields(before: &Value, wanted: &Value) -> Vec<Unknown> {
     let versions = before["spec"]["versions"].as_array().into_iter().flatten();
     let mut found = Vec::new();
     for version in versions.filter(|version| version["storage"] == true) {
@@ -80,12 +87,12 @@ fn unknown_fields(before: &Value, wanted: &Value) -> Vec<Path> {
         compare(&schema(version), &schema(other), &mut Vec::new(), &mut found);
     }
     // Only the operator writes a status, and it writes it anew.
-    found.retain(|path| path.first().is_some_and(|first| first != "status"));
+    found.retain(|field| field.path.first().is_some_and(|first| first != "status"));
     found
 }
 
 /// Collects the fields of one schema that another one does not have.
-fn compare(before: &Value, wanted: &Value, at: &mut Path, found: &mut Vec<Path>) {
+fn compare(before: &Value, wanted: &Value, at: &mut Path, found: &mut Vec<Unknown>) {
     // What takes anything loses nothing.
     if wanted["x-kubernetes-preserve-unknown-fields"] == true {
         return;
@@ -93,7 +100,10 @@ fn compare(before: &Value, wanted: &Value, at: &mut Path, found: &mut Vec<Path>)
     for (name, schema) in before["properties"].as_object().into_iter().flatten() {
         at.push(name.clone());
         match &wanted["properties"][name] {
-            Value::Null => found.push(at.clone()),
+            Value::Null => found.push(Unknown {
+                path: at.clone(),
+                schema: schema.clone(),
+            }),
             other => compare(schema, other, at, found),
         }
         at.pop();
@@ -107,21 +117,34 @@ fn compare(before: &Value, wanted: &Value, at: &mut Path, found: &mut Vec<Path>)
     }
 }
 
-/// Whether an object has something at a path.
-fn has(object: &Value, path: &[String]) -> bool {
+/// Whether somebody has set something at a path.
+fn has(object: &Value, path: &[String], schema: &Value) -> bool {
     let Some((first, rest)) = path.split_first() else {
-        return !object.is_null();
+        return is_set(object, schema);
     };
     match (first.as_str(), object) {
-        ("*", Value::Array(items)) => items.iter().any(|item| has(item, rest)),
-        ("*", Value::Object(fields)) => fields.values().any(|field| has(field, rest)),
-        (name, Value::Object(fields)) => fields.get(name).is_some_and(|field| has(field, rest)),
+        ("*", Value::Array(items)) => items.iter().any(|item| has(item, rest, schema)),
+        ("*", Value::Object(fields)) => fields.values().any(|field| has(field, rest, schema)),
+        (name, Value::Object(fields)) => fields.get(name).is_some_and(|field| has(field, rest, schema)),
         _ => false,
     }
 }
 
+/// Whether a value is there and another than the API server puts there for everybody.
+fn is_set(value: &Value, schema: &Value) -> bool {
+    if value.is_null() || schema.get("default") == Some(value) {
+        return false;
+    }
+    match (value, schema["properties"].as_object()) {
+        (Value::Object(fields), Some(known)) if !fields.is_empty() => fields
+            .iter()
+            .any(|(name, field)| is_set(field, known.get(name).unwrap_or(&Value::Null))),
+        _ => true,
+    }
+}
+
 /// Returns which objects use which of these fields.
-async fn uses(cluster: &Cluster, definition: &DynamicObject, fields: &[Path]) -> Result<Vec<String>> {
+async fn uses(cluster: &Cluster, definition: &DynamicObject, fields: &[Unknown]) -> Result<Vec<String>> {
     let names = &definition.data["spec"]["names"];
     let Some(kind) = crd::Kind::ALL.into_iter().find(|kind| names["kind"] == kind.as_str()) else {
         return Ok(Vec::new());
@@ -132,10 +155,12 @@ async fn uses(cluster: &Cluster, definition: &DynamicObject, fields: &[Path]) ->
     loop {
         let page = cluster.call(api.list(&params)).await?;
         for object in &page.items {
-            let used = fields.iter().filter(|path| has(&object.data, path));
+            let used = fields
+                .iter()
+                .filter(|field| has(&object.data, &field.path, &field.schema));
             let namespace = object.namespace().unwrap_or_default();
             let title = workload::title(kind, &object.name_any());
-            found.extend(used.map(|path| format!("{} of {title} in {namespace}", path.join("."))));
+            found.extend(used.map(|field| format!("{} of {title} in {namespace}", field.path.join("."))));
         }
         match page.metadata.continue_.filter(|next| !next.is_empty()) {
             Some(next) => params = params.continue_token(&next),
@@ -168,7 +193,7 @@ mod tests {
         let mut older = definition(&older);
         older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"] = json!({});
         let paths = unknown_fields(&definition(&newer), &older);
-        let mut paths: Vec<String> = paths.iter().map(|path| path.join(".")).collect();
+        let mut paths: Vec<String> = paths.iter().map(|field| field.path.join(".")).collect();
         paths.sort();
         assert_eq!(paths, ["spec.env.*.secret", "spec.fancy", "spec.labels.*.x"]);
         assert!(
@@ -181,10 +206,27 @@ mod tests {
     fn a_field_that_nobody_uses_is_no_loss() {
         let path = |text: &str| -> Path { text.split('.').map(ToOwned::to_owned).collect() };
         let object = json!({"spec": {"env": [{"name": "A"}, {"name": "B", "secret": 1}], "gone": null}});
-        assert!(has(&object, &path("spec.env.*.secret")));
+        let any = json!({});
+        assert!(has(&object, &path("spec.env.*.secret"), &any));
         for nothing in ["spec.gone", "spec.fancy", "spec.env.*.other", "spec.env.name"] {
-            assert!(!has(&object, &path(nothing)), "{nothing}");
+            assert!(!has(&object, &path(nothing), &any), "{nothing}");
         }
+    }
+
+    #[test]
+    fn what_everybody_has_without_setting_it_is_no_loss() {
+        let schema = json!({"properties": {"mode": {"default": "calm"}, "limit": {}}, "default": {}});
+        for unset in [json!(null), json!({}), json!({"mode": "calm"})] {
+            assert!(!is_set(&unset, &schema), "{unset}");
+        }
+        for set in [
+            json!({"mode": "wild"}),
+            json!({"limit": 1}),
+            json!({"mode": "calm", "limit": 1}),
+        ] {
+            assert!(is_set(&set, &schema), "{set}");
+        }
+        assert!(!is_set(&json!(3), &json!({"default": 3})) && is_set(&json!(4), &json!({"default": 3})));
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::output::DryRun;
 use crate::ui::Ui;
 use crate::version::{self, PLUGIN};
 
+/// The Secret in which the operator keeps the certificate of its webhooks.
+const CERTIFICATE: &str = "appdeploy-webhook-certificate";
+
 /// Looks for objects that an installation has made and that are not among those of this one, by their labels.
 pub async fn objects(cluster: &Cluster, wanted: &[DynamicObject]) -> Result<Vec<(Kind, DynamicObject)>> {
     let mut found = Vec::new();
@@ -30,10 +33,34 @@ pub async fn objects(cluster: &Cluster, wanted: &[DynamicObject]) -> Result<Vec<
     for kind in Kind::webhooks().into_iter().chain(others) {
         found.extend(manifests::labelled(cluster, kind).await?);
     }
-    found.retain(|(kind, object)| {
-        manifests::is_in_inventory(object) && !wanted.iter().any(|other| is_same(kind, object, other))
-    });
+    found.retain(|(kind, object)| manifests::is_in_inventory(object) || is_of_the_first_version(kind, object));
+    // Its key would be of no use to anybody but a thief.
+    let is_asked = wanted.iter().any(|object| Kind::webhooks().contains(&Kind::of(object)));
+    if !is_asked {
+        let secrets = manifests::labelled(cluster, Kind::secret()).await?;
+        found.extend(
+            secrets
+                .into_iter()
+                .filter(|(_, secret)| secret.name_any() == CERTIFICATE),
+        );
+    }
+    found.retain(|(kind, object)| !wanted.iter().any(|other| is_same(kind, object, other)));
     Ok(found)
+}
+
+/// Whether a role or a binding is the operator's, from before there was an inventory. A right is never left behind.
+fn is_of_the_first_version(kind: &Kind, object: &DynamicObject) -> bool {
+    let rights = [
+        Kind::cluster_role_binding(),
+        Kind::role_binding(),
+        Kind::cluster_role(),
+        Kind::role(),
+    ];
+    let is_operators = object.labels().get(manifests::NAME_LABEL).map(String::as_str) == Some(operator::NAME);
+    rights.contains(kind)
+        && manifests::is_ours(object)
+        && is_operators
+        && [operator::NAME, "appdeploy-leader-election"].contains(&object.name_any().as_str())
 }
 
 fn is_same(kind: &Kind, found: &DynamicObject, wanted: &DynamicObject) -> bool {

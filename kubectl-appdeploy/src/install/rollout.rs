@@ -159,6 +159,10 @@ impl Seen {
                 .next(format!("kubectl -n {namespace} describe replicasets"));
         }
         match self.pods.last() {
+            // Why it is not ready stands in its log, and kubelet does not show it.
+            Some(pod) if pod::word(pod) == "Running" => error
+                .why(format!("pod {} runs and is not ready", pod.name_any()))
+                .next(format!("kubectl -n {namespace} logs {} --tail=20", pod.name_any())),
             Some(pod) => error
                 .why(format!("pod {} is {}", pod.name_any(), pod::word(pod)))
                 .next(format!("kubectl -n {namespace} describe pod {}", pod.name_any())),

@@ -1,10 +1,14 @@
-//! Waiting until API servers know by which certificate the operator answers them: it tells them itself.
+//! Waiting until API servers get answers from the operator: it tells them its certificate itself, and the network has to let
+//! them through.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use kube::ResourceExt as _;
+use kube::api::{DynamicObject, PostParams};
 use kube::runtime::watcher;
+use tokio::time::{Instant, sleep};
 
 use crate::connection::Cluster;
 use crate::error::{Error, Kind as ErrorKind, Result};
@@ -12,6 +16,13 @@ use crate::manifests::{Kind, webhook};
 use crate::operator;
 use crate::ui::Ui;
 use crate::wait::{self, Deadline};
+use crate::workload;
+
+/// How long an API server may take to heed what it has been told. A request of its own to a webhook takes up to five
+/// seconds, and there are two.
+const ANSWERED: Duration = Duration::from_secs(30);
+
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// Waits until both configurations say whom to trust.
 pub async fn wait(cluster: &Cluster, deadline: Deadline, ui: &mut Ui) -> Result<()> {
@@ -37,6 +48,43 @@ pub async fn wait(cluster: &Cluster, deadline: Deadline, ui: &mut Ui) -> Result<
     }
     ui.clear_progress();
     Ok(())
+}
+
+/// Asks the API server to check an app that is not stored, until it has got an answer from the operator.
+pub async fn answered(cluster: &Cluster, namespaces: &[String], deadline: Deadline, ui: &mut Ui) -> Result<()> {
+    let namespace = namespaces.first().map_or(crd::OPERATOR_NAMESPACE, String::as_str);
+    let api = workload::api(&cluster.client, crd::Kind::AppDeploy, Some(namespace));
+    let app: DynamicObject = serde_json::from_value(serde_json::json!({
+        "apiVersion": format!("{}/{}", crd::GROUP, crd::VERSION), "kind": crd::Kind::AppDeploy.as_str(),
+        "metadata": {"name": "install-asks", "namespace": namespace}, "spec": {"image": "none"},
+    }))
+    .map_err(|source| Error::failed(source.to_string()))?;
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let begun = Instant::now();
+    loop {
+        let why = match cluster.attempt(api.create(&params, &app)).await? {
+            Err(kube::Error::Api(status)) if status.message.contains("failed calling webhook") => status.message,
+            // Whatever else it says comes from somebody who was asked after the operator, or before and refuses anyway.
+            _ => return Ok(()),
+        };
+        if begun.elapsed() > ANSWERED || deadline.bound(sleep(PAUSE)).await.is_none() {
+            return Err(unanswered(&why));
+        }
+        ui.progress("waiting until the API server gets an answer from the operator");
+    }
+}
+
+fn unanswered(why: &str) -> Error {
+    Error::new(
+        ErrorKind::TimedOut,
+        "the operator runs, but the API server gets no answer from it, and refuses every app",
+    )
+    .why(why)
+    .next("let the API server reach the operator's pods at port 9443: often a firewall is in between")
+    .next("or do without: kubectl appdeploy install --webhooks=false")
 }
 
 fn timed_out(kind: &Kind, deadline: Deadline) -> Error {

@@ -69,6 +69,29 @@ fn what_an_older_version_had_is_removed_and_what_people_added_stays() {
     }
 }
 
+/// The first version had no inventory, and its rights must not outlive it.
+#[test]
+fn rights_of_the_first_version_do_not_stay() {
+    let cluster = ControlPlane::start().unwrap();
+    let plugin = Plugin::admin(&cluster);
+    cluster.kubectl(&["create", "namespace", "shop"]).unwrap();
+    plugin.run(INSTALL).ok();
+    let kinds = "clusterroles,clusterrolebindings,roles,rolebindings";
+    let labels = "-l=app.kubernetes.io/part-of=appdeploy";
+    cluster
+        .kubectl(&["label", kinds, labels, "-A", "appdeploy.dev/inventory-"])
+        .unwrap();
+    let moved = plugin.run("install --wait=false --watch-namespace=shop").ok();
+    for kind in ["clusterrole", "clusterrolebinding"] {
+        let line = format!("{kind}.rbac.authorization.k8s.io/appdeploy-operator deleted");
+        assert!(moved.contains(&line), "{moved}");
+    }
+    let left = cluster
+        .kubectl(&["get", "clusterrole,clusterrolebinding", labels, "-o", "name"])
+        .unwrap();
+    assert!(!left.contains("appdeploy-operator"), "{left}");
+}
+
 #[test]
 fn a_downgrade_that_would_lose_something_is_refused() {
     let (cluster, plugin) = installed();

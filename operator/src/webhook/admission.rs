@@ -24,6 +24,7 @@ use model::host::{self, Claim};
 use model::podset::Wanted;
 use model::validate;
 use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
 use tracing::{debug, info, warn};
 
 use crate::call::Caller;
@@ -31,6 +32,10 @@ use crate::world::World;
 
 /// The most objects that one spec may refer to: each is a question to the API server.
 const MOST_REFERENCES: usize = 64;
+
+/// The questions about authors' rights that are asked at a time, by all who ask: the port takes no names, and whoever reaches
+/// it shall not have the API server flooded.
+const QUESTIONS: usize = 32;
 
 /// What an answer needs.
 #[derive(Clone)]
@@ -41,6 +46,21 @@ pub struct Admission {
     pub world: Arc<World>,
     /// What hosts have to end with, unless they may be any.
     pub host_suffixes: Vec<String>,
+    /// Lets so many questions through at a time.
+    turns: Arc<Semaphore>,
+}
+
+impl Admission {
+    /// Makes one. `caller` is not fenced: a follower answers, too.
+    #[must_use]
+    pub fn new(caller: Caller, world: Arc<World>, host_suffixes: Vec<String>) -> Self {
+        Self {
+            caller,
+            world,
+            host_suffixes,
+            turns: Arc::new(Semaphore::new(QUESTIONS)),
+        }
+    }
 }
 
 /// Why an object is not admitted.
@@ -151,35 +171,39 @@ async fn answer(
 /// A kind with rules of its own, beside those that both have.
 trait Reviewed: Admitted + Resource<DynamicType = ()> + DeserializeOwned {
     /// Checks what the schema can't. What was stored before and stays is nobody's fault who changes something else.
-    fn check(&self, old: Option<&Self>, admission: &Admission) -> Result<(), Refusal>;
+    /// Returns what its author should know.
+    fn check(&self, old: Option<&Self>, admission: &Admission) -> Result<Vec<String>, Refusal>;
 }
 
 impl Reviewed for AppDeploy {
-    fn check(&self, old: Option<&Self>, admission: &Admission) -> Result<(), Refusal> {
+    fn check(&self, old: Option<&Self>, admission: &Admission) -> Result<Vec<String>, Refusal> {
         let valid = validate(self).map_err(|invalid| Refusal::Invalid(invalid.to_string()))?;
         let same_place = |old: &Self| {
             let of = |app: &Self| (app.spec.host.clone(), app.spec.path.clone(), app.spec.expose);
             of(old) == of(self) && old.spec.pod.port.is_some() == self.spec.pod.port.is_some()
         };
         if old.is_some_and(same_place) {
-            return Ok(());
+            return Ok(Vec::new());
         }
         host::allowed(&valid, &admission.host_suffixes).map_err(Refusal::Invalid)?;
         // Whoever wants a host now comes after all that have one. Without webhooks an older app would get it.
         let rival = Claim::of(&valid, i64::MAX).and_then(|claim| Some((admission.world.hosts.rival(&claim)?, claim)));
-        match rival {
-            Some((rival, claim)) => Err(Refusal::Invalid(format!(
-                "spec.host: {}",
-                host::conflict(&claim, &rival)
-            ))),
-            None => Ok(()),
+        let Some((rival, claim)) = rival else {
+            return Ok(Vec::new());
+        };
+        let conflict = format!("spec.host: {}", host::conflict(&claim, &rival));
+        // Among those who share a namespace nobody takes anything: an app that is renamed by GitOps is there under both
+        // names until the old one is pruned.
+        if rival.namespace == claim.namespace {
+            return Ok(vec![format!("{conflict}; this one gets it when that one goes")]);
         }
+        Err(Refusal::Invalid(conflict))
     }
 }
 
 impl Reviewed for PodSet {
-    fn check(&self, _: Option<&Self>, _: &Admission) -> Result<(), Refusal> {
-        let wanted = Wanted::of(self).map(drop);
+    fn check(&self, _: Option<&Self>, _: &Admission) -> Result<Vec<String>, Refusal> {
+        let wanted = Wanted::of(self).map(|_| Vec::new());
         wanted.map_err(|invalid| Refusal::Invalid(invalid.to_string()))
     }
 }
@@ -199,9 +223,12 @@ impl Admission {
         if old.as_ref().is_some_and(|old| is_same(old, &new)) {
             return Ok(Vec::new());
         }
-        new.check(old.as_ref(), self)?;
+        let mut told = new.check(old.as_ref(), self)?;
         self.ask(request, &questions(&new, old.as_ref())).await?;
-        Ok(if old.is_none() { warnings(&new) } else { Vec::new() })
+        if old.is_none() {
+            told.extend(warnings(&new));
+        }
+        Ok(told)
     }
 
     /// Asks whether the author may read what the spec refers to.
@@ -267,6 +294,8 @@ impl Admission {
             status: None,
         };
         let body = serde_json::to_vec(&review).map_err(|error| error.to_string())?;
+        // Nobody closes it.
+        let _turn = self.turns.acquire().await.map_err(|error| error.to_string())?;
         let url = LocalSubjectAccessReview::url_path(&(), Some(namespace));
         let question = Request::new(url).create(&PostParams::default(), body);
         let answer = self

@@ -37,7 +37,8 @@ fn without_anybody_to_answer_what_is_new_waits_and_what_is_there_is_kept() {
     space.until(APP, "shop", "its status is written", |app| {
         app.pointer("/status/readyReplicas") == Some(&json!(1))
     });
-    // Neither is the scale asked about.
+    // Neither is the scale asked about, nor what is not of the spec.
+    space.kubectl(&["label", "appdeploy", "shop", "team=blue"]);
     space.kubectl(&["scale", "appdeploy", "shop", "--replicas=3"]);
     space.until(DEPLOYMENT, "shop", "it is scaled", |deployment| {
         deployment["spec"]["replicas"] == 3

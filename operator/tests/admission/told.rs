@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::asking;
-use crate::harness::{APP, PODSET, text, web};
+use crate::harness::{APP, INGRESS, PODSET, text, web};
 
 /// Returns the code, the reason and the sentence with which a create was refused.
 fn refusal(result: Result<Value, kube::Error>) -> (u16, String, String) {
@@ -38,6 +38,12 @@ fn a_host_that_is_taken_or_not_allowed_is_refused_with_the_reason() {
         format!("{before}shop.example.org is not allowed in this cluster; use a host that ends with example.com")
     );
     there.create(APP, on("free.example.com"));
+    // Within a namespace it is a warning: GitOps makes the new name before it prunes the old one.
+    let mut renamed = on("taken.example.com");
+    renamed["metadata"]["name"] = json!("renamed");
+    here.create(APP, renamed);
+    here.delete(APP, "shop");
+    here.until_there(INGRESS, "renamed");
 }
 
 #[test]
