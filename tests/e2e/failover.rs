@@ -15,7 +15,7 @@ use crate::say;
 use crate::world::{Space, World};
 
 /// More apps than are made while one operator takes over from another, here.
-const MOST: usize = 150;
+const MOST: usize = 500;
 /// How many there are before the kill, and how many more once another operator leads.
 const BEFORE: usize = 12;
 const AFTER: usize = 8;
