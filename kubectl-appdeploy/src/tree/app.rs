@@ -61,9 +61,11 @@ fn service(service: &Service, pods: &Section<Pod>, now: Timestamp) -> Node {
     let address = spec.cluster_ip.unwrap_or_else(|| "<pending>".to_owned());
     let ready = match pods {
         Ok(pods) => {
-            let ready = pods.iter().filter(|one| pod::is_ready(one)).count();
+            // One that is about to go gets no requests any more, though it may still be ready.
+            let stay = pods.iter().filter(|one| one.metadata.deletion_timestamp.is_none());
+            let ready = stay.clone().filter(|one| pod::is_ready(one)).count();
             Cell::styled(
-                format!("{ready}/{}", pods.len()),
+                format!("{ready}/{}", stay.count()),
                 if ready == 0 { Style::Bad } else { Style::Good },
             )
         }
@@ -146,4 +148,22 @@ fn revision(set: &ReplicaSet) -> u64 {
         .get(REVISION)
         .and_then(|text| text.parse().ok())
         .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_pod_that_goes_is_no_endpoint_any_more() {
+        let pod = |name: &str, gone: Option<&str>| -> Pod {
+            serde_json::from_value(json!({"metadata": {"name": name, "deletionTimestamp": gone},
+                "status": {"conditions": [{"type": "Ready", "status": "True"}]}}))
+            .unwrap()
+        };
+        let pods = Ok(vec![pod("a", None), pod("b", Some("2026-01-01T00:00:00Z"))]);
+        let node = service(&Service::default(), &pods, Timestamp::UNIX_EPOCH);
+        assert_eq!(node.cells[1], Cell::styled("1/1", Style::Good));
+    }
 }
