@@ -10,7 +10,7 @@ use crate::create::{AppArgs, PodSetArgs, Spec};
 use crate::error::{Error, Kind, Result};
 use crate::ui::Ui;
 use crate::words::{self, Words};
-use crate::{create, delete, describe, install, replace, scale, status, uninstall, version};
+use crate::{create, delete, describe, install, logs, replace, scale, status, uninstall, version};
 
 /// An application on Kubernetes as one object: the operator keeps its Deployment, Service and Ingress, and says
 /// why it does not work when it does not.
@@ -69,6 +69,8 @@ enum Common<S: Spec> {
     Status(status::Args),
     /// Show all there is to know about {many}, with events
     Describe(describe::Args),
+    /// Show what the pods of {an} write
+    Logs(logs::Args),
     /// Delete {many} and what belongs to them
     Delete(delete::Args),
 }
@@ -118,7 +120,7 @@ fn run(cli: Cli, ui: &mut Ui) -> Result<()> {
     // Ctrl-C is how one leaves a watch; elsewhere something may be under way.
     let interrupted = Error::new(
         Kind::Interrupted,
-        if cli.verb.is_status() {
+        if cli.verb.is_a_look() {
             ""
         } else {
             "interrupted: what has been asked for goes on in the cluster"
@@ -156,15 +158,17 @@ async fn common<S: Spec>(verb: Common<S>, kube: &KubeArgs, ui: &mut Ui) -> Resul
         Common::Scale(args) => scale::run(args, S::KIND, kube, ui).await,
         Common::Status(args) => status::run(args, S::KIND, kube, ui).await,
         Common::Describe(args) => describe::run(args, S::KIND, kube, ui).await,
+        Common::Logs(args) => logs::run(args, S::KIND, kube, ui).await,
         Common::Delete(args) => delete::run(args, S::KIND, kube, ui).await,
     }
 }
 
 impl Verb {
-    const fn is_status(&self) -> bool {
+    const fn is_a_look(&self) -> bool {
         matches!(
             self,
-            Self::App(Common::Status(_)) | Self::Podset(PodSetVerb::Common(Common::Status(_)))
+            Self::App(Common::Status(_) | Common::Logs(_))
+                | Self::Podset(PodSetVerb::Common(Common::Status(_) | Common::Logs(_)))
         )
     }
 }

@@ -17,6 +17,7 @@ mod describe;
 mod duration;
 mod error;
 mod install;
+mod logs;
 mod manifests;
 mod operator;
 mod output;

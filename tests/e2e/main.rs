@@ -6,6 +6,8 @@
 mod causes;
 mod failover;
 mod guides;
+mod logs;
+mod olm;
 mod placement;
 mod podset;
 mod private;
@@ -23,7 +25,7 @@ use world::{Found, Space, World};
 
 type Test = fn(&World, &Space) -> Result<()>;
 
-const TESTS: [(&str, Test); 17] = [
+const TESTS: [(&str, Test); 19] = [
     ("demo", story::the_demo_ends_with_a_page_and_can_be_repeated),
     ("children", story::an_app_is_five_kinds_of_objects_and_a_page),
     ("restricted", story::the_operator_runs_in_a_restricted_namespace),
@@ -39,6 +41,7 @@ const TESTS: [(&str, Test); 17] = [
         failover::each_child_is_made_once_while_the_leader_is_killed,
     ),
     ("private", private::each_sentence_leads_one_step_closer_to_the_page),
+    ("logs", logs::all_pods_of_an_app_are_heard),
     ("guide-first-app", guides::first_app),
     ("guide-podset", guides::podset),
     ("guide-debugging", guides::debugging),
@@ -47,6 +50,8 @@ const TESTS: [(&str, Test); 17] = [
     ("guide-production", guides::production),
     ("guide-healing", guides::healing),
     ("placement", placement::outside_and_inside_make_the_same),
+    // Last: it takes the operator out, and another one in.
+    ("olm", olm::olm_installs_it_and_an_app_works),
 ];
 
 fn main() -> ExitCode {

@@ -1,28 +1,21 @@
 //! OLM itself installs the bundle: its two operators run here, on a control plane whose nodes are fake.
 
-use std::fs;
-use std::net::TcpListener;
-use std::path::Path;
-use std::process::Command;
+pub mod parts;
+
 use std::time::{Duration, Instant};
 
-use packages::{olm, output};
-use tempfile::TempDir;
 use testcluster::ControlPlane;
-use testcluster::binaries::{Binaries, Component, Lines, Program};
-use testcluster::process::Process;
 
-use crate::tools::{config, ok};
+use crate::tools::config;
+use parts::{HOME, Parts, definitions, subscription};
 
 const PATIENCE: Duration = Duration::from_secs(180);
-const HOME: &str = "appdeploy-system";
 const OPERATOR: &str = "system:serviceaccount:appdeploy-system:appdeploy-operator";
 
 /// OLM, and a catalog with the bundle in it.
 struct Olm {
     cluster: ControlPlane,
-    processes: Vec<Process>,
-    _folder: TempDir,
+    parts: Parts,
 }
 
 impl Olm {
@@ -32,11 +25,8 @@ impl Olm {
             .fake_nodes(1)
             .start()
             .unwrap();
-        let binaries =
-            Binaries::ensure(&[Component::Olm], &mut Lines::stderr()).unwrap_or_else(|error| panic!("{error}"));
-        let definitions = binaries.sources(Program::Olm).unwrap().join("deploy/chart/crds");
         cluster
-            .kubectl(&["apply", "--server-side", "-f", definitions.to_str().unwrap()])
+            .kubectl(&["apply", "--server-side", "-f", definitions().to_str().unwrap()])
             .unwrap();
         cluster
             .kubectl(&["wait", "--for=condition=Established", "crd", "--all"])
@@ -44,45 +34,14 @@ impl Olm {
         for namespace in ["olm", HOME, "shop", "blog"] {
             cluster.kubectl(&["create", "namespace", namespace]).unwrap();
         }
-        let folder = tempfile::Builder::new().prefix("olm-").tempdir().unwrap();
-        let (catalog, port) = serve(&binaries, folder.path());
-        let run = |program: Program| {
-            let mut command = Command::new(binaries.path(program));
-            command.env("KUBECONFIG", cluster.kubeconfig());
-            command.args(["--namespace", "olm", "--writeStatusName", ""]);
-            Process::spawn(&command, &folder.path().join(program.name()).with_extension("log")).unwrap()
-        };
-        let processes = vec![catalog, run(Program::Olm), run(Program::OlmCatalog)];
-        cluster
-            .apply(&format!(
-                "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\n\
-                 metadata: {{name: ours, namespace: olm}}\n\
-                 spec: {{sourceType: grpc, address: '127.0.0.1:{port}'}}\n"
-            ))
-            .unwrap();
-        Self {
-            cluster,
-            processes,
-            _folder: folder,
-        }
+        let parts = Parts::start(&cluster.kubeconfig(), &config(), None);
+        cluster.apply(&parts.catalog()).unwrap();
+        Self { cluster, parts }
     }
 
     /// Asks for the operator, for some namespaces; none means all.
     fn subscribe(&self, namespaces: &[&str]) {
-        let targets = if namespaces.is_empty() {
-            String::new()
-        } else {
-            format!("targetNamespaces: [{}]", namespaces.join(", "))
-        };
-        self.cluster
-            .apply(&format!(
-                "apiVersion: operators.coreos.com/v1\nkind: OperatorGroup\n\
-                 metadata: {{name: ours, namespace: {HOME}}}\nspec: {{{targets}}}\n---\n\
-                 apiVersion: operators.coreos.com/v1alpha1\nkind: Subscription\n\
-                 metadata: {{name: appdeploy, namespace: {HOME}}}\n\
-                 spec: {{channel: candidate, name: appdeploy-operator, source: ours, sourceNamespace: olm}}\n"
-            ))
-            .unwrap();
+        self.cluster.apply(&subscription(namespaces)).unwrap();
     }
 
     /// Waits until kubectl prints what is wanted.
@@ -98,17 +57,17 @@ impl Olm {
                 return;
             }
             let ended = self
+                .parts
                 .processes
                 .iter_mut()
                 .any(|process| process.exited().unwrap().is_some());
             if ended || begun.elapsed() > PATIENCE {
-                let logs: Vec<String> = self.processes.iter().map(|process| process.log_tail(15)).collect();
                 let state = self
                     .cluster
                     .kubectl(&["get", "csv,subscription,installplan", "-n", HOME, "-o", "yaml"]);
                 panic!(
                     "{arguments:?} is not {wanted} but {found}\n{}\n{state:?}",
-                    logs.join("\n")
+                    self.parts.logs()
                 );
             }
         }
@@ -125,37 +84,6 @@ impl Olm {
         let answer = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         assert_eq!(answer, wanted, "{verb} {resource} in {namespace}");
     }
-}
-
-/// Serves a catalog that has the bundle itself, and returns the port.
-fn serve(binaries: &Binaries, folder: &Path) -> (Process, u16) {
-    let bundle = folder.join("bundle");
-    output::write(&bundle, &olm::bundle(&config()).unwrap()).unwrap();
-    let opm = binaries.path(Program::Opm);
-    let rendered = ok(Command::new(&opm).args(["render", "-o", "yaml"]).arg(&bundle));
-    let name = format!("appdeploy-operator.v{}", packages::VERSION);
-    let catalog = folder.join("catalog");
-    fs::create_dir_all(&catalog).unwrap();
-    let package = "schema: olm.package\nname: appdeploy-operator\ndefaultChannel: candidate\n";
-    let channel =
-        format!("schema: olm.channel\npackage: appdeploy-operator\nname: candidate\nentries: [{{name: {name}}}]\n");
-    fs::write(
-        catalog.join("catalog.yaml"),
-        [package, &channel, &rendered].join("---\n"),
-    )
-    .unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut command = Command::new(opm);
-    command
-        .arg("serve")
-        .arg(&catalog)
-        .args(["--port", &port.to_string(), "--pprof-addr", ""]);
-    command
-        .arg("--cache-dir")
-        .arg(folder.join("cache"))
-        .arg("--cache-enforce-integrity=false");
-    command.arg("--termination-log").arg(folder.join("termination"));
-    (Process::spawn(&command, &folder.join("opm.log")).unwrap(), port)
 }
 
 /// OLM takes ten minutes to build the first time.

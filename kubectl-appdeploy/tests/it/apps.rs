@@ -215,3 +215,33 @@ fn a_page_costs_the_same_few_requests_however_many_apps_there_are() {
         assert_eq!([cost("status"), cost("status app0"), cost("describe app0")], [1, 6, 9]);
     }
 }
+
+#[test]
+fn without_a_log_it_is_said_why() {
+    let (cluster, plugin) = installed();
+    plugin.run("create shop --image=nginx").ok();
+    let none = plugin.run("logs shop").fails(1);
+    assert_eq!(
+        none,
+        "error: shop has no pods, and so no log\n  why:  no operator has seen it yet\n  next: kubectl appdeploy status shop\n"
+    );
+    plugin.run("create nobody --image=nginx --replicas=0").ok();
+    let none = plugin.run("logs nobody").fails(1);
+    assert!(
+        none.ends_with("  why:  it is scaled to zero\n  next: kubectl appdeploy scale nobody --replicas=1\n"),
+        "{none}"
+    );
+    let pod = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "shop-1", "labels": {"appdeploy.dev/app": "shop"}},
+        "spec": {"containers": [{"name": "app", "image": "nginx"}]}});
+    cluster.apply(&pod.to_string()).unwrap();
+    let early = plugin.run("logs shop").fails(1);
+    assert_eq!(
+        early,
+        "error: there is no log to show\n  why:  shop-1: it has not been started: Pending\n  next: kubectl appdeploy status shop\n"
+    );
+    let again = plugin.run("logs shop --previous").fails(1);
+    assert!(again.contains("shop-1: it has not been restarted"), "{again}");
+    assert!(plugin.run("logs blog").fails(1).contains("\"blog\" not found"));
+    plugin.run("logs shop --previous --follow").fails(2);
+}

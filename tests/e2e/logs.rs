@@ -1,0 +1,67 @@
+//! What pods write, as a person reads it.
+
+use anyhow::{Result, ensure};
+
+use crate::story::has;
+use crate::world::{Space, World};
+
+/// An app whose pods say who they are, over and over.
+const TALKER: &str = r"
+kubectl apply --filename - <<'END'
+apiVersion: appdeploy.dev/v1alpha1
+kind: AppDeploy
+metadata:
+  name: talker
+spec:
+  image: busybox
+  command: [sh, -c, 'trap exit TERM; n=0; while :; do echo line $n of $HOSTNAME; n=$((n + 1)); sleep 0.2 & wait; done']
+END
+kubectl wait appdeploy/talker --for=condition=Ready --timeout=90s
+";
+
+/// One whose container says something, and ends.
+const CRASHER: &str = r"
+kubectl appdeploy podset create crasher --replicas 1 --image busybox --command -- sh -c 'echo last words; exit 3'
+kubectl wait pod/crasher-0 --for=jsonpath='{.status.containerStatuses[0].restartCount}'=1 --timeout=90s
+";
+
+pub fn all_pods_of_an_app_are_heard(_: &World, space: &Space) -> Result<()> {
+    let shell = &space.shell;
+    shell.run(TALKER)?;
+    // One pod needs no name before its lines, and all of them are shown.
+    let one = shell.run("kubectl appdeploy logs talker")?;
+    ensure!(one.starts_with("line 0 of talker-"), "{one}");
+    ensure!(shell.run("kubectl appdeploy logs talker --tail 2")?.lines().count() == 2);
+    let timed = shell.run("kubectl appdeploy logs talker --tail 1 --timestamps")?;
+    ensure!(timed.contains("Z line "), "{timed}");
+
+    // Whoever follows hears those that come later, from their first line on.
+    let heard = shell.run(
+        "file=$(mktemp)
+        timeout 90 kubectl appdeploy logs talker --follow --tail 1 > $file &
+        follower=$!
+        kubectl appdeploy scale talker --replicas 2 --wait > /dev/null
+        until test $(grep ' | line 0 of ' $file | wc -l) -ge 1; do sleep 0.2; done
+        kill $follower
+        cat $file && rm $file",
+    )?;
+    let mut pods: Vec<&str> = heard
+        .lines()
+        .filter_map(|line| Some(line.split_once(" | ")?.0))
+        .collect();
+    pods.sort_unstable();
+    pods.dedup();
+    ensure!(pods.len() == 2, "two pods are heard, not {pods:?}:\n{heard}");
+    for line in heard.lines() {
+        let (pod, words) = line.split_once(" | ").unwrap_or_default();
+        ensure!(!pod.is_empty() && words.ends_with(pod), "a line of another one: {line}");
+    }
+    let both = shell.run("kubectl appdeploy logs talker")?;
+    ensure!(both.lines().count() == 20, "ten lines of each:\n{both}");
+
+    shell.run(CRASHER)?;
+    has(
+        &shell.run("kubectl appdeploy podset logs crasher --previous")?,
+        &["last words"],
+    )
+}
