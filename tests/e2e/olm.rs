@@ -14,9 +14,11 @@ use crate::story::has;
 use crate::world::{Space, World};
 use parts::{HOME, Parts, definitions, subscription};
 
-/// Removes what this test has added. OLM's own definitions go last, and take what is left of their kinds along.
+/// Removes what OLM has installed, while it is there: it guards it with a finalizer.
+const UNSUBSCRIBE: &str = "kubectl delete subscription,csv,installplan,operatorgroup --all -n appdeploy-system --ignore-not-found --timeout=2m";
+
+/// Removes the rest of what this test has added.
 const CLEAN: &str = r"
-kubectl delete subscription,csv,installplan,operatorgroup --all -n appdeploy-system --ignore-not-found --timeout=2m
 kubectl delete namespace appdeploy-system olm --ignore-not-found --timeout=2m
 kubectl get crd --output name | grep operators.coreos.com | xargs --no-run-if-empty kubectl delete --timeout=2m
 kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations,clusterroles,clusterrolebindings \
@@ -46,6 +48,13 @@ fn installed(world: &World, space: &Space) -> Result<()> {
     ))?;
     let config = world.checkout.root().join("config");
     let parts = Parts::start(&world.checkout.kubeconfig(), &config, Some(&world.image));
+    let outcome = works(world, space, &parts);
+    admin.run(UNSUBSCRIBE).context("failed to have OLM remove it")?;
+    outcome
+}
+
+fn works(world: &World, space: &Space, parts: &Parts) -> Result<()> {
+    let admin = &world.shell;
     let apply = |manifest: &str| admin.run(&format!("kubectl apply --filename - <<'END'\n{manifest}\nEND"));
     apply(&parts.catalog())?;
     apply(&subscription(&[]))?;
