@@ -126,12 +126,15 @@ pub fn questions<K: Admitted>(new: &K, old: Option<&K>) -> Vec<Reference> {
 /// Whether two versions of an object ask for the same: an update of labels, say, is nobody's business here.
 #[must_use]
 pub fn is_same<K: Admitted>(old: &K, new: &K) -> bool {
-    let spec = |object: &K| serde_json::to_value(object).unwrap_or_default()["spec"].take();
     spec(old) == spec(new)
 }
 
+fn spec(object: &impl Serialize) -> Value {
+    serde_json::to_value(object).unwrap_or_default()["spec"].take()
+}
+
 fn but_replicas(object: &impl Serialize) -> Value {
-    let mut spec = serde_json::to_value(object).unwrap_or_default()["spec"].take();
+    let mut spec = spec(object);
     if let Some(fields) = spec.as_object_mut() {
         fields.remove("replicas");
     }

@@ -28,7 +28,7 @@ use crate::webhook::admission::{Admission, router};
 use crate::webhook::{Options, Webhook};
 use crate::world::World;
 
-/// How long work that has begun may go on after SIGTERM. Kubernetes gives 30 s.
+/// How long work that has begun may go on after SIGTERM. The Deployment gives 45 s.
 const GRACE: Duration = Duration::from_secs(20);
 
 /// How long webhooks are served after SIGTERM: the time in which API servers hear that this operator is going.

@@ -70,6 +70,24 @@ impl Kubectl {
         self.run_with_input(&["apply", "--server-side", "-f", "-"], manifest)
     }
 
+    /// Reads a manifest as kubectl does, without asking what the API server thinks of it: JSON documents, one after the
+    /// other.
+    ///
+    /// # Errors
+    /// When it is no manifest.
+    pub fn read(&self, manifest: &str) -> Result<String, Error> {
+        let arguments = [
+            "create",
+            "--dry-run=client",
+            "--validate=false",
+            "-o",
+            "json",
+            "-f",
+            "-",
+        ];
+        self.run_with_input(&arguments, manifest)
+    }
+
     /// Runs kubectl and returns its exit code and all that it wrote, for a test of a refusal.
     ///
     /// # Errors

@@ -10,19 +10,7 @@ use crate::plugin::Plugin;
 /// Reads documents as kubectl does, by kind and name.
 fn objects(cluster: &ControlPlane, yaml: &str) -> BTreeMap<String, Value> {
     let admin = cluster.kubectl_as(&cluster.kubeconfig());
-    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
-    std::fs::write(file.path(), yaml).unwrap();
-    let read = admin
-        .run(&[
-            "create",
-            "--dry-run=client",
-            "--validate=false",
-            "-o",
-            "json",
-            "-f",
-            file.path().to_str().unwrap(),
-        ])
-        .unwrap();
+    let read = admin.read(yaml).unwrap();
     let documents = serde_json::Deserializer::from_str(&read)
         .into_iter::<Value>()
         .map(Result::unwrap);

@@ -91,17 +91,6 @@ impl Health {
         self.0.borrow().lists
     }
 
-    /// Returns how long the watch has been stuck at errors.
-    #[must_use]
-    pub fn failing_for(&self) -> Duration {
-        let condition = self.0.borrow();
-        let error = condition
-            .error
-            .as_ref()
-            .filter(|error| error.last.elapsed() < ERROR_LASTS);
-        error.map_or(Duration::ZERO, |error| error.since.elapsed())
-    }
-
     /// Whether the server has no such kind.
     #[must_use]
     pub fn is_not_served(&self) -> bool {

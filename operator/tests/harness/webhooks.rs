@@ -70,15 +70,6 @@ impl Webhooks {
 /// Reads a manifest of config/webhook.
 fn read(cluster: &Cluster, file: &str) -> Value {
     let admin = cluster.control_plane.kubectl_as(&cluster.control_plane.kubeconfig());
-    let arguments = [
-        "create",
-        "--dry-run=client",
-        "--validate=false",
-        "-o",
-        "json",
-        "-f",
-        "-",
-    ];
-    let text = admin.run_with_input(&arguments, &config(&format!("webhook/{file}.yaml")));
+    let text = admin.read(&config(&format!("webhook/{file}.yaml")));
     serde_json::from_str(&text.unwrap()).unwrap()
 }

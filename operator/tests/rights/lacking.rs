@@ -139,17 +139,8 @@ pub fn granted(cluster: &Cluster) -> Vec<Value> {
     let control_plane = &cluster.control_plane;
     let roles = ["operator_role", "leader_election_role"].map(|file| config(&format!("rbac/{file}.yaml")));
     let admin = control_plane.kubectl_as(&control_plane.kubeconfig());
-    let read = [
-        "create",
-        "--dry-run=client",
-        "--validate=false",
-        "-o",
-        "json",
-        "-f",
-        "-",
-    ];
     let granted = roles.map(|role| {
-        let role: Value = serde_json::from_str(&admin.run_with_input(&read, &role).unwrap()).unwrap();
+        let role: Value = serde_json::from_str(&admin.read(&role).unwrap()).unwrap();
         role["rules"].as_array().unwrap().clone()
     });
     granted.concat()
