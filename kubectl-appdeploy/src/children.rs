@@ -49,9 +49,8 @@ pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
     let run = ListParams::default().labels(&workload.kind().pod_selector(name));
     if let Workload::PodSet(_) = workload {
         let pods = list::<Pod>(cluster, namespace, &run).await?;
-        // Any pod can bear a label; those of a pod set have no other owner.
         return Ok(Children::of_pods(pods.map(|mut pods| {
-            pods.retain(|pod| is_of(pod, workload.meta().uid.as_deref()));
+            pods.retain(|pod| is_pod_of(pod, workload));
             pods
         })));
     }
@@ -75,6 +74,15 @@ pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
         replica_sets: replica_sets?,
         pods: pods?,
     })
+}
+
+/// Whether a pod that bears the label of a workload is meant by it. Any pod can bear a label; those of a pod set have no
+/// other owner.
+pub fn is_pod_of(pod: &Pod, workload: &Workload) -> bool {
+    match workload {
+        Workload::App(_) => true,
+        Workload::PodSet(_) => is_of(pod, workload.meta().uid.as_deref()),
+    }
 }
 
 /// Whether an object is controlled by the owner with this UID.

@@ -119,17 +119,9 @@ async fn pods(cluster: &Cluster, workload: &Workload) -> Result<Vec<Pod>> {
     let api: Api<Pod> = Api::namespaced(cluster.client.clone(), workload.namespace());
     let params = ListParams::default().labels(&workload.kind().pod_selector(workload.name()));
     let mut pods = cluster.call(api.list(&params)).await?.items;
-    pods.retain(|pod| is_meant(pod, workload));
+    pods.retain(|pod| children::is_pod_of(pod, workload));
     pods.sort_by_key(ResourceExt::name_any);
     Ok(pods)
-}
-
-/// Any pod can bear a label; those of a pod set have no other owner.
-fn is_meant(pod: &Pod, workload: &Workload) -> bool {
-    match workload {
-        Workload::App(_) => true,
-        Workload::PodSet(_) => children::is_of(pod, workload.meta().uid.as_deref()),
-    }
 }
 
 /// Prints the log of a pod as it comes. Returns why there is none.

@@ -10,8 +10,9 @@ use kube::api::LogParams;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, ResourceExt as _};
 
+use super::Args;
 use super::line::Prefixes;
-use super::{Args, is_meant};
+use crate::children;
 use crate::connection::Cluster;
 use crate::error::Result;
 use crate::ui::Ui;
@@ -46,9 +47,9 @@ pub async fn run(
     loop {
         tokio::select! {
             event = news.next() => match event.transpose()? {
-                Some(Event::InitApply(pod) | Event::Apply(pod)) if is_meant(&pod, workload) => {
-                    if let Some(writer) = writer(&pod).filter(|writer| known.insert(writer.clone())) {
-                        lines.push(open(api.clone(), pod.name_any(), params.clone(), writer));
+                Some(Event::InitApply(pod) | Event::Apply(pod)) if children::is_pod_of(&pod, workload) => {
+                    if writer(&pod).is_some_and(|writer| known.insert(writer)) {
+                        lines.push(open(api.clone(), pod.name_any(), params.clone()));
                     }
                 }
                 Some(Event::InitDone) => {
@@ -72,7 +73,7 @@ pub(super) fn writer(pod: &Pod) -> Option<Writer> {
 }
 
 /// Returns the lines of a pod. Where they end, for whatever reason, the watch says whether others come.
-fn open(api: Api<Pod>, name: String, params: LogParams, _: Writer) -> BoxStream<'static, Line> {
+fn open(api: Api<Pod>, name: String, params: LogParams) -> BoxStream<'static, Line> {
     async move {
         let log = api.log_stream(&name, &params).await;
         let lines = log.map(|log| Box::pin(log).lines().filter_map(|line| std::future::ready(line.ok())));
