@@ -4,6 +4,7 @@
 //! crd  <-  model  <-  operator
 //!                 <-  kubectl-appdeploy
 //! testcluster     <-  tests, and the tests of the others
+//! terminal        <-  the tests of kubectl-appdeploy
 //! packages        <-  the tests of tests
 //! ```
 
@@ -15,12 +16,13 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 /// What each crate may use of this workspace in the program that ships.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("crd", &[]),
     ("model", &["crd"]),
     ("operator", &["crd", "model"]),
     ("kubectl-appdeploy", &["crd", "model"]),
     ("packages", &[]),
+    ("terminal", &[]),
     ("testcluster", &[]),
     ("tests", &["testcluster"]),
 ];

@@ -15,5 +15,6 @@ mod namespaced;
 mod plugin;
 mod podsets;
 mod replacing;
+mod terminals;
 mod upgrade;
 mod waiting;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use terminal::Terminal;
 use testcluster::ControlPlane;
 
 /// The plugin as one user of one cluster.
@@ -34,11 +35,26 @@ impl Plugin {
         Run::from(self.start(line).wait_with_output().expect("the plugin ends"))
     }
 
-    pub fn start(&self, line: &str) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_kubectl-appdeploy"))
+    /// Runs a command line at a terminal of 24 lines and 80 columns.
+    pub fn at_terminal(&self, line: &str) -> Terminal {
+        Terminal::start(self.command(line)).expect("the plugin starts at a terminal")
+    }
+
+    /// Returns the command for a command line without quotes in it, for what is special about a run.
+    pub fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-appdeploy"));
+        command
             .args(line.split_whitespace())
-            .env("KUBECONFIG", &self.kubeconfig)
-            .env_remove("NO_COLOR")
+            .env("KUBECONFIG", &self.kubeconfig);
+        for name in ["NO_COLOR", "FORCE_COLOR", "LC_ALL", "LC_CTYPE"] {
+            command.env_remove(name);
+        }
+        command.env("LANG", "C.UTF-8");
+        command
+    }
+
+    pub fn start(&self, line: &str) -> Child {
+        self.command(line)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -1,0 +1,243 @@
+//! A program at a terminal, and what a person would see there.
+//!
+//! The terminal is a real one to the program (a pseudo-terminal, whose Ctrl-C is a signal), and the screen is drawn from
+//! what the program writes, so a test reads what stands on the screen instead of the bytes that put it there.
+
+mod screen;
+
+use std::io::{self, Read as _, Write as _};
+use std::num::NonZeroU16;
+use std::process::{Child, Command};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pty_process::Size;
+use pty_process::blocking::Pty;
+
+pub use screen::Screen;
+pub use vt100::{Cell, Color};
+
+/// What the Enter key sends.
+pub const ENTER: &str = "\r";
+/// What Ctrl-C sends.
+pub const CTRL_C: &str = "\x03";
+
+/// The lines of a terminal unless told otherwise.
+pub const ROWS: u16 = 24;
+/// The columns of a terminal unless told otherwise.
+pub const COLUMNS: u16 = 80;
+
+/// How long a screen is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Why something was not seen.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no terminal, or no program at it.
+    #[error("failed to start a program at a terminal")]
+    Start(#[from] pty_process::Error),
+    /// The program's end could not be learned, or nothing could be typed.
+    #[error("failed to talk to the program at the terminal")]
+    Talk(#[from] io::Error),
+    /// What was waited for did not appear while the program ran.
+    #[error("the program ended without {what}; the screen:\n{screen}")]
+    Ended {
+        /// What was waited for.
+        what: String,
+        /// What was seen last.
+        screen: String,
+    },
+    /// What was waited for did not appear in time.
+    #[error("{what} was not seen within {} s; the screen:\n{screen}", PATIENCE.as_secs())]
+    Late {
+        /// What was waited for.
+        what: String,
+        /// What was seen last.
+        screen: String,
+    },
+}
+
+/// A program that runs at a terminal of its own. It is killed when this is dropped.
+pub struct Terminal {
+    pty: Arc<Pty>,
+    child: Child,
+    seen: Arc<Seen>,
+}
+
+/// What the program has written so far.
+struct Seen {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    parser: vt100::Parser,
+    written: Vec<u8>,
+    over: bool,
+}
+
+impl Seen {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until something was written, or the program is over.
+    fn next<'s>(
+        &'s self,
+        state: MutexGuard<'s, State>,
+        end: Instant,
+        what: &str,
+    ) -> Result<MutexGuard<'s, State>, Error> {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let (what, screen) = (what.to_owned(), Screen::of(state.parser.screen()).text());
+            return Err(Error::Late { what, screen });
+        }
+        let waited = self.changed.wait_timeout(state, left);
+        Ok(waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+}
+
+impl Terminal {
+    /// Starts a program at a terminal of 24 lines and 80 columns.
+    ///
+    /// # Errors
+    /// When there is no pseudo-terminal to be had, or no such program.
+    pub fn start(command: Command) -> Result<Self, Error> {
+        Self::sized(command, ROWS, COLUMNS)
+    }
+
+    /// Starts a program at a terminal of a size.
+    ///
+    /// # Errors
+    /// When there is no pseudo-terminal to be had, or no such program.
+    pub fn sized(mut command: Command, rows: u16, columns: u16) -> Result<Self, Error> {
+        command.env("TERM", "xterm-256color");
+        let (pty, pts) = pty_process::blocking::open()?;
+        pty.resize(Size::new(rows, columns))?;
+        let child = pty_process::blocking::Command::from(command).spawn(pts)?;
+        let pty = Arc::new(pty);
+        let seen = Arc::new(Seen {
+            state: Mutex::new(State {
+                parser: vt100::Parser::new(some(rows), some(columns), 1000),
+                written: Vec::new(),
+                over: false,
+            }),
+            changed: Condvar::new(),
+        });
+        let (from, to) = (Arc::clone(&pty), Arc::clone(&seen));
+        thread::spawn(move || watch(&from, &to));
+        Ok(Self { pty, child, seen })
+    }
+
+    /// Types.
+    ///
+    /// # Errors
+    /// When the terminal is gone.
+    pub fn send(&self, keys: &str) -> Result<(), Error> {
+        Ok((&*self.pty).write_all(keys.as_bytes())?)
+    }
+
+    /// Changes the size, which the program is told with a signal.
+    ///
+    /// # Errors
+    /// When the terminal is gone.
+    pub fn resize(&self, rows: u16, columns: u16) -> Result<(), Error> {
+        self.seen.lock().parser.set_size(some(rows), some(columns));
+        Ok(self.pty.resize(Size::new(rows, columns))?)
+    }
+
+    /// Returns what is seen now.
+    #[must_use]
+    pub fn screen(&self) -> Screen {
+        Screen::of(self.seen.lock().parser.screen())
+    }
+
+    /// Returns all that was written so far, with what steers the terminal.
+    #[must_use]
+    pub fn written(&self) -> String {
+        String::from_utf8_lossy(&self.seen.lock().written).into_owned()
+    }
+
+    /// Waits until the screen is as wanted, and returns it.
+    ///
+    /// # Errors
+    /// When the program ends before, or a minute is over. The error shows the screen.
+    pub fn wait(&self, what: &str, mut wanted: impl FnMut(&Screen) -> bool) -> Result<Screen, Error> {
+        let end = Instant::now() + PATIENCE;
+        let mut state = self.seen.lock();
+        loop {
+            let screen = Screen::of(state.parser.screen());
+            if wanted(&screen) {
+                return Ok(screen);
+            }
+            if state.over {
+                let (what, screen) = (what.to_owned(), screen.text());
+                return Err(Error::Ended { what, screen });
+            }
+            state = self.seen.next(state, end, what)?;
+        }
+    }
+
+    /// Waits until a text stands on the screen, and returns the screen.
+    ///
+    /// # Errors
+    /// When the program ends before, or a minute is over. The error shows the screen.
+    pub fn shows(&self, text: &str) -> Result<Screen, Error> {
+        self.wait(text, |screen| screen.text().contains(text))
+    }
+
+    /// Waits until the program ends, and returns its exit code and what is seen then.
+    ///
+    /// The code is -1 if a signal ended it.
+    ///
+    /// # Errors
+    /// When it goes on for a minute.
+    pub fn end(mut self) -> Result<(i32, Screen), Error> {
+        let end = Instant::now() + PATIENCE;
+        let mut state = self.seen.lock();
+        while !state.over {
+            state = self.seen.next(state, end, "the end of the program")?;
+        }
+        let screen = Screen::of(state.parser.screen());
+        drop(state);
+        let status = self.child.wait()?;
+        Ok((status.code().unwrap_or(-1), screen))
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // It may have ended long ago.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads until the last program at the terminal is gone, which the terminal tells with an error.
+fn watch(pty: &Pty, seen: &Seen) {
+    let mut buffer = [0; 4096];
+    let mut pty = pty;
+    loop {
+        let read = pty.read(&mut buffer);
+        let mut state = seen.lock();
+        match read {
+            Ok(count @ 1..) => {
+                state.parser.process(&buffer[..count]);
+                state.written.extend_from_slice(&buffer[..count]);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => state.over = true,
+        }
+        seen.changed.notify_all();
+        if state.over {
+            return;
+        }
+    }
+}
+
+/// A terminal has one line and one column at least.
+fn some(count: u16) -> NonZeroU16 {
+    NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN)
+}
