@@ -9,7 +9,7 @@ pub(crate) use pod_template::pod_spec;
 
 use std::collections::BTreeMap;
 
-use crd::{annotation, label};
+use crd::{PodFields, annotation, label};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::api::networking::v1::{
@@ -111,13 +111,18 @@ pub(crate) fn deployment(app: &Valid<'_>) -> Value {
                     ..LabelSelector::default()
                 },
                 template: pod_template::render(app),
-                // Nothing can be asked of such a pod, so what counts is that it does not end at once.
-                min_ready_seconds: (app.pod.port.is_none() && app.pod.health_check.is_none()).then_some(MIN_READY),
+                min_ready_seconds: min_ready(app.pod),
                 ..DeploymentSpec::default()
             }),
             status: None,
         },
     )
+}
+
+/// Returns how long a pod must have run, in seconds. Of some nothing can be asked, so what counts is that they do not end
+/// at once.
+pub(crate) fn min_ready(pod: &PodFields) -> Option<i32> {
+    (pod.port.is_none() && pod.health_check.is_none()).then_some(MIN_READY)
 }
 
 fn service(app: &Valid<'_>, route: &Route) -> Value {

@@ -143,7 +143,7 @@ fn walk(value: &Value, path: &mut String, seen: &mut dyn FnMut(&str, &str)) {
 
 /// The key by which Kubernetes merges the entries of a list. A port's is its number, not its name: a new number
 /// is a new entry, and the old one has to go.
-fn merge_key(item: &Value) -> Option<String> {
+pub(crate) fn merge_key(item: &Value) -> Option<String> {
     let text = |key: &str| item.get(key)?.as_str().map(str::to_owned);
     let number = |key: &str| item.get(key)?.as_i64().map(|n| n.to_string());
     text("uid")

@@ -11,11 +11,13 @@
 
 pub mod admit;
 pub mod backoff;
+pub mod defaults;
 pub mod desired;
 pub mod diagnose;
 pub mod digest;
 pub mod failure;
 pub mod host;
+pub mod inverse;
 pub mod observed;
 pub mod plan;
 pub mod pod;

@@ -1,0 +1,127 @@
+//! What the API server adds to an object that does not say it: so that an object that was read can be compared with
+//! one that was written.
+//!
+//! Only what applies to the kinds and fields that we write or read is here. A test against a real API server holds
+//! that our own children come back as they are filled in here.
+
+use serde_json::{Value, json};
+
+use crate::ChildKind;
+
+/// Returns the object with the defaults of the API server spelled out.
+#[must_use]
+pub fn filled(kind: ChildKind, object: &Value) -> Value {
+    let mut object = object.clone();
+    let spec = &mut object["spec"];
+    match kind {
+        ChildKind::Deployment => {
+            fill(
+                spec,
+                &json!({"replicas": 1, "progressDeadlineSeconds": 600, "revisionHistoryLimit": 10,
+                    "strategy": {"type": "RollingUpdate"}}),
+            );
+            if spec["strategy"]["type"] == "RollingUpdate" {
+                let most = json!({"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
+                fill(&mut spec["strategy"], &most);
+            }
+            pod_spec(&mut spec["template"]["spec"]);
+        }
+        ChildKind::Service => {
+            fill(
+                spec,
+                &json!({"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"}),
+            );
+            for port in list(spec, "ports") {
+                let number = port["port"].clone();
+                fill(port, &json!({"protocol": "TCP", "targetPort": number}));
+            }
+        }
+        ChildKind::Ingress => {}
+    }
+    object
+}
+
+/// Spells out the defaults of a pod's spec in a template.
+pub(crate) fn pod_spec(spec: &mut Value) {
+    fill(
+        spec,
+        &json!({"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler",
+            "terminationGracePeriodSeconds": 30, "enableServiceLinks": true}),
+    );
+    for container in list(spec, "containers") {
+        let policy = pull_policy(container["image"].as_str().unwrap_or_default());
+        fill(
+            container,
+            &json!({"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+                "imagePullPolicy": policy}),
+        );
+        for port in list(container, "ports") {
+            fill(port, &json!({"protocol": "TCP"}));
+        }
+        for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
+            if let Some(probe) = container.get_mut(probe).filter(|probe| probe.is_object()) {
+                fill(
+                    probe,
+                    &json!({"periodSeconds": 10, "timeoutSeconds": 1, "successThreshold": 1, "failureThreshold": 3}),
+                );
+                if let Some(http) = probe.get_mut("httpGet") {
+                    fill(http, &json!({"scheme": "HTTP", "path": "/"}));
+                }
+            }
+        }
+    }
+}
+
+/// Returns when an image is pulled of which nobody says when.
+pub(crate) fn pull_policy(image: &str) -> &'static str {
+    let (name, digest) = image.split_once('@').unwrap_or((image, ""));
+    let last = name.rsplit('/').next().unwrap_or_default();
+    let tag = last.split_once(':').map(|(_, tag)| tag);
+    match (tag, digest) {
+        (Some("latest"), _) | (None, "") => "Always",
+        _ => "IfNotPresent",
+    }
+}
+
+/// Puts in the fields that are not there.
+fn fill(object: &mut Value, defaults: &Value) {
+    if object.is_null() {
+        *object = json!({});
+    }
+    let (Some(fields), Some(defaults)) = (object.as_object_mut(), defaults.as_object()) else {
+        return;
+    };
+    for (field, value) in defaults {
+        let there = fields.entry(field.clone()).or_insert(Value::Null);
+        if there.is_null() {
+            *there = value.clone();
+        }
+    }
+}
+
+fn list<'a>(object: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> {
+    object
+        .get_mut(field)
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_that_can_change_is_always_pulled() {
+        for (image, policy) in [
+            ("nginx", "Always"),
+            ("nginx:latest", "Always"),
+            ("registry:5000/nginx", "Always"),
+            ("registry:5000/nginx:1.27", "IfNotPresent"),
+            ("nginx:1.27", "IfNotPresent"),
+            ("nginx@sha256:0123", "IfNotPresent"),
+        ] {
+            assert_eq!(pull_policy(image), policy, "{image}");
+        }
+    }
+}

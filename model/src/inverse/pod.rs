@@ -1,0 +1,217 @@
+//! The fields that a pod template stands for.
+
+mod health;
+
+use std::collections::BTreeMap;
+
+use crd::{
+    EnvVar, EnvVarSource, ImagePullPolicy, KeyRef, LocalObjectReference, PodFields, Quantity, Resources,
+    SecurityProfile, annotation, label,
+};
+use serde_json::{Value, json};
+
+use super::{Inverse, Left, rest};
+use crate::defaults;
+use crate::desired::{CONTAINER, PORT, pod_spec};
+
+/// Reads a template. `port` is the one that its Service leads to, where that is known.
+pub fn read(template: &Value, port: Option<i32>) -> Inverse<PodFields> {
+    let mut spec = template["spec"].clone();
+    defaults::pod_spec(&mut spec);
+    let nothing = Value::Null;
+    let container = main(&spec).unwrap_or(&nothing);
+    let port = port.or_else(|| listens(container));
+    let health = health::read(container, port);
+    let pod = PodFields {
+        image: text(&container["image"]),
+        port,
+        env: items(&container["env"]).filter_map(variable).collect(),
+        command: items(&container["command"]).map(text).collect(),
+        args: items(&container["args"]).map(text).collect(),
+        resources: resources(&container["resources"]),
+        health_check: health.said,
+        image_pull_policy: policy(container),
+        image_pull_secrets: items(&spec["imagePullSecrets"])
+            .map(|secret| LocalObjectReference {
+                name: text(&secret["name"]),
+            })
+            .collect(),
+        security_profile: profile(&spec, container),
+    };
+    let mut left = metadata(&template["metadata"]);
+    left.extend(unsaid(&spec, container, &pod));
+    let name = text(&container["name"]);
+    left.extend(
+        health
+            .left
+            .into_iter()
+            .map(|rest| rest.below(&format!("spec.containers[{name}]"))),
+    );
+    Inverse { said: pod, left }
+}
+
+/// Returns the container that is the application: ours by name, or the first.
+fn main(spec: &Value) -> Option<&Value> {
+    let containers = spec["containers"].as_array()?;
+    let ours = containers.iter().find(|container| container["name"] == CONTAINER);
+    ours.or_else(|| containers.first())
+}
+
+/// Returns the port that a container names as its own: ours by name, or the first of TCP.
+pub(super) fn listens(container: &Value) -> Option<i32> {
+    let tcp = || items(&container["ports"]).filter(|port| port["protocol"] != "UDP" && port["protocol"] != "SCTP");
+    let port = tcp().find(|port| port["name"] == PORT).or_else(|| tcp().next())?;
+    number(&port["containerPort"])
+}
+
+/// Returns the number of a port that is given by name or by number.
+pub(super) fn port_of(port: &Value, container: &Value) -> Option<i32> {
+    number(port).or_else(|| {
+        let named = items(&container["ports"]).find(|known| known["name"] == *port)?;
+        number(&named["containerPort"])
+    })
+}
+
+/// Returns the container of a template that is the application.
+pub(super) fn container(template: &Value) -> Option<&Value> {
+    main(&template["spec"])
+}
+
+fn variable(var: &Value) -> Option<EnvVar> {
+    let key = |source: &Value| KeyRef {
+        name: text(&source["name"]),
+        key: text(&source["key"]),
+        optional: source["optional"].as_bool(),
+    };
+    let source = &var["valueFrom"];
+    let value_from = match (&source["secretKeyRef"], &source["configMapKeyRef"]) {
+        (Value::Null, Value::Null) if source.is_object() => return None,
+        (Value::Null, Value::Null) => None,
+        (Value::Null, map) => Some(EnvVarSource {
+            secret_key_ref: None,
+            config_map_key_ref: Some(key(map)),
+        }),
+        (secret, _) => Some(EnvVarSource {
+            secret_key_ref: Some(key(secret)),
+            config_map_key_ref: None,
+        }),
+    };
+    Some(EnvVar {
+        name: text(&var["name"]),
+        value: var["value"]
+            .as_str()
+            .filter(|value| !value.is_empty())
+            .map(str::to_owned),
+        value_from,
+    })
+}
+
+fn resources(resources: &Value) -> Option<Resources> {
+    let amounts = |part: &str| -> BTreeMap<String, Quantity> {
+        let amounts = resources[part].as_object().into_iter().flatten();
+        amounts
+            .map(|(name, amount)| {
+                let amount = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
+                (name.clone(), Quantity(amount))
+            })
+            .collect()
+    };
+    let (requests, limits) = (amounts("requests"), amounts("limits"));
+    (!requests.is_empty() || !limits.is_empty()).then_some(Resources { requests, limits })
+}
+
+/// Returns when the image is pulled, where that is not what happens by itself.
+fn policy(container: &Value) -> Option<ImagePullPolicy> {
+    let said = container["imagePullPolicy"].as_str()?;
+    if said == defaults::pull_policy(&text(&container["image"])) {
+        return None;
+    }
+    serde_json::from_value(json!(said)).ok()
+}
+
+fn profile(spec: &Value, container: &Value) -> SecurityProfile {
+    let (pod, own) = (&spec["securityContext"], &container["securityContext"]);
+    let not_root = own["runAsNonRoot"].as_bool().or_else(|| pod["runAsNonRoot"].as_bool());
+    let drops_all = items(&own["capabilities"]["drop"]).any(|name| name == "ALL");
+    if not_root == Some(true) && drops_all {
+        SecurityProfile::Restricted
+    } else {
+        SecurityProfile::Baseline
+    }
+}
+
+/// Labels and annotations of the pods that are neither ours nor Kubernetes'.
+fn metadata(metadata: &Value) -> Vec<Left> {
+    const KNOWN: [&str; 6] = [
+        label::APP,
+        label::MANAGED_BY,
+        label::NAME,
+        annotation::RESTARTED_AT,
+        "pod-template-hash",
+        "kubectl.kubernetes.io/restartedAt",
+    ];
+    let mut left = Vec::new();
+    for part in ["labels", "annotations"] {
+        let own = metadata[part].as_object().into_iter().flatten();
+        left.extend(
+            own.filter(|(name, _)| !KNOWN.contains(&name.as_str()))
+                .map(|(name, value)| Left {
+                    path: format!("metadata.{part}.{name}"),
+                    value: value.clone(),
+                    differs: false,
+                }),
+        );
+    }
+    left
+}
+
+/// What else the pods say, apart from probes.
+fn unsaid(spec: &Value, container: &Value, pod: &PodFields) -> Vec<Left> {
+    // A typed object always serialises: its keys are text.
+    let mut ours = serde_json::to_value(pod_spec(pod)).unwrap_or_default();
+    defaults::pod_spec(&mut ours);
+    let (mut live, known) = (spec.clone(), &mut ours["containers"][0]);
+    // How the container and its port are called is of no consequence.
+    known["name"] = container["name"].clone();
+    let port = items(&container["ports"]).find(|port| number(&port["containerPort"]) == pod.port);
+    if let (Some(port), Some(known)) = (port, known.pointer_mut("/ports/0")) {
+        known["name"] = port["name"].clone();
+    }
+    let name = container["name"].clone();
+    for container in live["containers"].as_array_mut().into_iter().flatten() {
+        if let (true, Some(fields)) = (container["name"] == name, container.as_object_mut()) {
+            fields.retain(|field, _| !field.ends_with("Probe"));
+        }
+    }
+    confined_by_the_container(&mut live, &name);
+    rest::of("spec", &live, &ours)
+}
+
+/// What a container says of its own confinement in the words of the pod counts as said by the pod.
+fn confined_by_the_container(spec: &mut Value, name: &Value) {
+    let mut found = Vec::new();
+    let mut containers = spec["containers"].as_array_mut().into_iter().flatten();
+    let container = containers.find(|container| container["name"] == *name);
+    if let Some(own) = container.and_then(|container| container["securityContext"].as_object_mut()) {
+        found.extend(
+            ["runAsNonRoot", "seccompProfile"]
+                .iter()
+                .filter_map(|field| own.remove_entry(*field)),
+        );
+    }
+    for (field, value) in found {
+        spec["securityContext"][field] = value;
+    }
+}
+
+pub(super) fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+pub(super) fn number(value: &Value) -> Option<i32> {
+    value.as_i64().and_then(|number| number.try_into().ok())
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,324 @@
+use crd::{AppDeploy, AppDeploySpec};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{Desired, desired, validate};
+
+fn app(spec: &Value) -> AppDeploy {
+    serde_json::from_value(json!({
+        "apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
+        "metadata": {"name": "shop", "namespace": "a"}, "spec": spec,
+    }))
+    .unwrap()
+}
+
+fn render(spec: &Value) -> Desired {
+    desired(&validate(&app(spec)).unwrap())
+}
+
+/// The children as the API server gives them back.
+fn stored(children: Desired) -> Desired {
+    Desired {
+        deployment: defaults::filled(ChildKind::Deployment, &children.deployment),
+        service: children
+            .service
+            .map(|service| defaults::filled(ChildKind::Service, &service)),
+        ingress: children.ingress,
+    }
+}
+
+fn back(children: &Desired) -> App {
+    let live = Live {
+        deployment: Some(&children.deployment),
+        service: children.service.as_ref(),
+        ingress: children.ingress.as_ref(),
+    };
+    of_app("shop", "a", live)
+}
+
+/// A spec without what says the same as saying nothing.
+fn plain(spec: &Value) -> AppDeploySpec {
+    let mut spec = app(spec).spec;
+    let has_port = spec.pod.port.is_some();
+    if !has_port {
+        spec.expose = crd::Expose::Ingress;
+    }
+    spec.host = spec.host.filter(|host| host != "shop.a");
+    spec.path = spec.path.filter(|path| path != "/");
+    let pod = &mut spec.pod;
+    for var in &mut pod.env {
+        var.value = var.value.take().filter(|value| !value.is_empty());
+    }
+    pod.resources = pod
+        .resources
+        .take()
+        .filter(|resources| !resources.requests.is_empty() || !resources.limits.is_empty());
+    let image = pod.image.clone();
+    pod.image_pull_policy = pod
+        .image_pull_policy
+        .filter(|policy| policy.as_str() != defaults::pull_policy(&image));
+    if let Some(check) = &mut pod.health_check {
+        check.port = check.port.filter(|port| Some(*port) != pod.port);
+        check.period_seconds = check.period_seconds.filter(|seconds| *seconds != 10);
+        check.timeout_seconds = check.timeout_seconds.filter(|seconds| *seconds != 1);
+        // A start-up probe asks every other second.
+        let seconds = check.startup_seconds.map(|seconds| seconds + seconds % 2);
+        check.startup_seconds = seconds.filter(|seconds| *seconds != 60);
+    }
+    spec
+}
+
+fn text() -> impl Strategy<Value = String> {
+    "[a-z][a-z0-9]{0,6}"
+}
+
+fn variable() -> impl Strategy<Value = Value> {
+    let key = |field: &'static str| {
+        (text(), text(), proptest::option::of(any::<bool>())).prop_map(move |(name, key, optional)| {
+            let mut source = json!({"name": name, "key": key});
+            if let Some(optional) = optional {
+                source["optional"] = json!(optional);
+            }
+            json!({"valueFrom": {field: source}})
+        })
+    };
+    prop_oneof![
+        "[ -~]{0,6}".prop_map(|value| json!({"value": value})),
+        Just(json!({})),
+        key("secretKeyRef"),
+        key("configMapKeyRef"),
+    ]
+}
+
+fn amounts() -> impl Strategy<Value = Value> {
+    let amount = prop_oneof![Just("500m"), Just("0.5"), Just("1"), Just("64Mi"), Just("1e3")];
+    proptest::collection::btree_map(prop_oneof![Just("cpu"), Just("memory")], amount, 0..3)
+        .prop_map(|amounts| json!(amounts))
+}
+
+fn health() -> impl Strategy<Value = Value> {
+    let maybe = |range: std::ops::RangeInclusive<i32>| proptest::option::of(range);
+    (
+        proptest::option::of("/[a-z]{0,5}"),
+        maybe(1..=65535),
+        maybe(1..=3600),
+        maybe(1..=300),
+        maybe(1..=3600),
+    )
+        .prop_map(|(path, port, period, timeout, startup)| {
+            json!({"path": path, "port": port, "periodSeconds": period, "timeoutSeconds": timeout,
+                "startupSeconds": startup})
+        })
+}
+
+fn pod() -> impl Strategy<Value = Value> {
+    let image = prop_oneof![
+        Just("nginx"),
+        Just("nginx:latest"),
+        Just("ghcr.io/acme/shop:1.4"),
+        Just("localhost:5000/shop@sha256:0123456789abcdef0123456789abcdef"),
+    ];
+    let policy = prop_oneof![Just("Always"), Just("IfNotPresent"), Just("Never")];
+    (
+        image,
+        proptest::collection::btree_map("[A-Z]{1,3}", variable(), 0..4),
+        proptest::collection::vec("[ -~]{1,5}", 0..3),
+        proptest::collection::vec("[ -~]{1,5}", 0..3),
+        proptest::option::of((amounts(), amounts())),
+        proptest::option::of(health()),
+        proptest::option::of(policy),
+        proptest::collection::btree_set(text(), 0..3),
+        any::<bool>(),
+    )
+        .prop_map(
+            |(image, env, command, args, resources, health, policy, secrets, restricted)| {
+                let env: Vec<Value> = env
+                    .into_iter()
+                    .map(|(name, mut var)| {
+                        var["name"] = json!(name);
+                        var
+                    })
+                    .collect();
+                let secrets: Vec<Value> = secrets.into_iter().map(|name| json!({"name": name})).collect();
+                json!({"image": image, "env": env, "command": command, "args": args,
+                "resources": resources.map(|(requests, limits)| json!({"requests": requests, "limits": limits})),
+                "healthCheck": health, "imagePullPolicy": policy, "imagePullSecrets": secrets,
+                "securityProfile": if restricted { "restricted" } else { "baseline" }})
+            },
+        )
+}
+
+fn spec() -> impl Strategy<Value = Value> {
+    let route = (
+        proptest::option::of(prop_oneof![
+            Just("shop.example.com".to_owned()),
+            Just("shop.a".to_owned())
+        ]),
+        proptest::option::of(prop_oneof![Just("/"), Just("/cart")]),
+        proptest::option::of(text()),
+        proptest::option::of(text()),
+    );
+    (pod(), 0..9, proptest::option::of(1..=65535), any::<bool>(), route).prop_map(
+        |(mut spec, replicas, port, inside, (host, path, class, secret))| {
+            spec["replicas"] = json!(replicas);
+            match port {
+                Some(port) if inside => {
+                    spec["port"] = json!(port);
+                    spec["expose"] = json!("Service");
+                }
+                Some(port) => {
+                    spec["port"] = json!(port);
+                    spec["host"] = json!(host);
+                    spec["path"] = json!(path);
+                    spec["ingressClassName"] = json!(class);
+                    spec["tls"] = json!(secret.map(|secret| json!({"secretName": secret})));
+                }
+                // A health check needs a port to ask.
+                None if spec["healthCheck"]["port"].is_null() => spec["healthCheck"] = Value::Null,
+                None => {}
+            }
+            spec
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn what_we_write_is_read_back_and_nothing_is_left_over(spec in spec()) {
+        let written = render(&spec);
+        for children in [written.clone(), stored(written)] {
+            let back = back(&children);
+            prop_assert_eq!(&back.left, &[]);
+            prop_assert_eq!(&back.spec, &plain(&spec));
+        }
+    }
+
+    #[test]
+    fn what_was_read_back_is_written_as_before(spec in spec()) {
+        let before = stored(render(&spec));
+        let again = stored(render(&serde_json::to_value(back(&before).spec).unwrap()));
+        let (mut before, mut again) = (before.objects().into_iter(), again.objects().into_iter());
+        // Bookkeeping aside, which is of the very words of the spec.
+        while let (Some((kind, before)), Some((_, again))) = (before.next(), again.next()) {
+            let specs = [before, again].map(|object| object.map(|object| crate::Digest::of(&json!({"spec": object["spec"]}))));
+            prop_assert_eq!(&specs[0], &specs[1], "{}", kind);
+        }
+    }
+}
+
+/// As people have it: other names for everything, and some that no spec can say.
+#[test]
+fn a_deployment_of_others_is_read_as_far_as_it_can_be() {
+    let deployment = json!({
+        "metadata": {"name": "shop", "labels": {"app": "shop"}},
+        "spec": {
+            "replicas": 2, "revisionHistoryLimit": 3, "selector": {"matchLabels": {"app": "shop"}},
+            "strategy": {"type": "Recreate"},
+            "template": {
+                "metadata": {"labels": {"app": "shop", "tier": "web"}, "annotations": {"prometheus.io/scrape": "true"}},
+                "spec": {
+                    "serviceAccountName": "shop", "serviceAccount": "shop",
+                    "initContainers": [{"name": "migrate", "image": "shop:1.4"}],
+                    "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+                    "securityContext": {"runAsUser": 1000},
+                    "containers": [{
+                        "name": "shop", "image": "shop:1.4", "imagePullPolicy": "IfNotPresent",
+                        "ports": [{"containerPort": 9090, "name": "metrics"}, {"containerPort": 8080, "name": "web"}],
+                        "env": [{"name": "MODE", "value": "live"},
+                                {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP", "apiVersion": "v1"}}}],
+                        "envFrom": [{"secretRef": {"name": "shop"}}],
+                        "resources": {"limits": {"memory": "64Mi"}},
+                        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+                        "readinessProbe": {"httpGet": {"path": "/ready", "port": "web", "scheme": "HTTP"}, "periodSeconds": 5},
+                        "livenessProbe": {"httpGet": {"path": "/live", "port": "web"}, "initialDelaySeconds": 90},
+                        "securityContext": {"privileged": false, "allowPrivilegeEscalation": true},
+                    }, {"name": "proxy", "image": "envoy:1"}],
+                },
+            },
+        },
+    });
+    let service = json!({"spec": {"type": "LoadBalancer", "selector": {"app": "shop"}, "clusterIP": "10.0.0.1",
+        "ports": [{"name": "http", "port": 80, "targetPort": "web"}, {"name": "metrics", "port": 9090}]}});
+    let ingress = json!({"spec": {"ingressClassName": "traefik", "tls": [{"hosts": ["shop.example.com"], "secretName": "tls"}],
+        "rules": [{"host": "shop.example.com", "http": {"paths": [
+            {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "shop", "port": {"number": 80}}}},
+            {"path": "/api", "pathType": "Prefix", "backend": {"service": {"name": "api", "port": {"number": 80}}}}]}}]}});
+    let live = Live {
+        deployment: Some(&deployment),
+        service: Some(&service),
+        ingress: Some(&ingress),
+    };
+    let read = of_app("shop", "a", live);
+    insta::assert_yaml_snapshot!(read.spec);
+    let left: Vec<String> = read
+        .left
+        .iter()
+        .map(|(kind, rest)| {
+            let mark = if rest.matters() { ' ' } else { '-' };
+            let how = if rest.differs { "differs" } else { "extra" };
+            format!("{mark} {kind} {}: {} ({how})", rest.path, rest.value)
+        })
+        .collect();
+    insta::assert_snapshot!(left.join("\n"));
+    insta::assert_yaml_snapshot!(beside(&service, &deployment["spec"]["template"], 8080));
+}
+
+#[test]
+fn without_a_service_or_an_ingress_it_stays_inside() {
+    let deployment = json!({"spec": {"template": {"spec": {"containers": [
+        {"name": "c", "image": "nginx", "ports": [{"containerPort": 80}]}]}}}});
+    let live = Live {
+        deployment: Some(&deployment),
+        ..Live::default()
+    };
+    let spec = of_app("shop", "a", live).spec;
+    assert_eq!((spec.pod.port, spec.expose), (Some(80), crd::Expose::Service));
+}
+
+#[test]
+fn what_a_service_or_an_ingress_can_not_be_is_left_over() {
+    let deployment = json!({"spec": {"template": {"spec": {"containers": [
+        {"name": "c", "image": "nginx", "ports": [{"containerPort": 80}]}]}}}});
+    let left = |service: Value, ingress: Value| -> Vec<String> {
+        let live = Live {
+            deployment: Some(&deployment),
+            service: Some(&service),
+            ingress: Some(&ingress),
+        };
+        let left = of_app("shop", "a", live).left;
+        left.iter()
+            .map(|(kind, rest)| format!("{kind} {} {}", rest.path, rest.differs))
+            .collect()
+    };
+    let service = |extra: Value| {
+        let mut spec = json!({"selector": {"app": "shop"}, "clusterIP": "10.0.0.1", "ports": [{"port": 80}]});
+        spec.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        json!({"spec": spec})
+    };
+    let ingress = |host: Option<&str>, path: &str, kind: &str| {
+        json!({"spec": {"rules": [{"host": host, "http": {"paths": [{"path": path, "pathType": kind,
+            "backend": {"service": {"name": "shop", "port": {"number": 80}}}}]}}]}})
+    };
+    let plain = ingress(Some("a.example.com"), "/", "ImplementationSpecific");
+    assert_eq!(left(service(json!({})), plain.clone()), Vec::<String>::new());
+    assert_eq!(
+        left(service(json!({"clusterIP": "None"})), plain.clone()),
+        ["Service spec.clusterIP true"]
+    );
+    assert_eq!(
+        left(service(json!({"sessionAffinity": "ClientIP"})), plain.clone()),
+        ["Service spec.sessionAffinity true"]
+    );
+    assert_eq!(
+        left(service(json!({"externalIPs": ["1.2.3.4"]})), plain),
+        ["Service spec.externalIPs false"]
+    );
+    for other in [
+        ingress(None, "/", "Prefix"),
+        ingress(Some("a.example.com"), "/x", "ImplementationSpecific"),
+        ingress(Some("a.example.com"), "/", "Exact"),
+    ] {
+        assert_eq!(left(service(json!({})), other), ["Ingress spec.rules true"]);
+    }
+}
