@@ -21,6 +21,7 @@ mod logs;
 mod manifests;
 mod operator;
 mod output;
+mod pages;
 mod pod;
 mod replace;
 mod scale;

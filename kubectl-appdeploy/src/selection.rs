@@ -3,10 +3,11 @@
 use clap::Args;
 use crd::Kind;
 use kube::ResourceExt as _;
-use kube::api::{DynamicObject, ListParams};
+use kube::api::DynamicObject;
 
 use crate::connection::Cluster;
 use crate::error::{Error, Result};
+use crate::pages::Pages;
 use crate::ui::Ui;
 use crate::{words, workload};
 
@@ -39,18 +40,14 @@ impl Selection {
                 .why(words.fill("name one or more {many}, select them with -l, or take --all"))
                 .next(words.fill(&format!("{{command}} {example}"))));
         }
-        let api = cluster.objects(Some(&cluster.namespace));
         let complete = |object| workload::complete(cluster.kind, object);
         if self.names.is_empty() {
-            let params = ListParams {
-                label_selector: self.selector.clone(),
-                ..ListParams::default()
-            };
-            let list = cluster.call(api.list(&params)).await?;
-            return Ok(list.items.into_iter().map(complete).map(Ok).collect());
+            let pages = Pages::of(cluster, Some(&cluster.namespace), self.selector.as_deref());
+            return Ok(pages.all().await?.into_iter().map(complete).map(Ok).collect());
         }
         let names = self.names.iter().map(|text| name(cluster.kind, text));
         let names = names.collect::<Result<Vec<_>>>()?;
+        let api = cluster.objects(Some(&cluster.namespace));
         let mut found = Vec::new();
         for name in names {
             found.push(cluster.call(api.get(name)).await.map(complete));

@@ -8,12 +8,13 @@ mod watch;
 use clap::ValueEnum;
 use crd::Kind;
 use jiff::Timestamp;
-use kube::api::{DynamicObject, ListParams};
+use kube::api::DynamicObject;
 
 use crate::connection::{Cluster, KubeArgs};
 use crate::error::{Error, Result};
 use crate::operator;
 use crate::output;
+use crate::pages::Pages;
 use crate::ui::Ui;
 use crate::workload::{self, Workload};
 use crate::{children, selection, yaml};
@@ -82,22 +83,42 @@ pub async fn run(mut args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Re
         let text = page(&args, &cluster, &object, ui).await?;
         return ui.print(&text);
     }
-    let params = ListParams {
-        label_selector: args.selector.clone(),
-        ..ListParams::default()
-    };
-    let api = cluster.objects(args.scope(&cluster));
-    let items = cluster.call(api.list(&params)).await?.items;
-    if args.output.is_some_and(|format| format != Format::Wide) {
-        return raw(&args, kind, items, ui);
+    let mut pages = Pages::of(&cluster, args.scope(&cluster), args.selector.as_deref());
+    match args.output {
+        None | Some(Format::Wide) => table_of(&args, &cluster, pages, ui).await,
+        Some(Format::Name) => {
+            while let Some(page) = pages.next().await? {
+                raw(&args, kind, page, ui)?;
+            }
+            Ok(())
+        }
+        // One document has one end.
+        Some(_) => raw(&args, kind, pages.all().await?, ui),
     }
-    let all: Vec<Workload> = items.iter().map(|object| Workload::read(kind, object)).collect();
+}
+
+/// Prints the table as its pages come, then what is to be said of all.
+async fn table_of(args: &Args, cluster: &Cluster, mut pages: Pages<'_>, ui: &mut Ui) -> Result<()> {
+    let now = Timestamp::now();
+    let mut all: Vec<Workload> = Vec::new();
+    let mut widths = Vec::new();
+    while let Some(page) = pages.next().await? {
+        let rows: Vec<Workload> = page.iter().map(|object| Workload::read(cluster.kind, object)).collect();
+        if !rows.is_empty() {
+            let view = args.view().continued(!all.is_empty());
+            ui.print(&list::rows(&rows, view, now, &ui.look(), &mut widths))?;
+        }
+        all.extend(rows);
+    }
     if all.is_empty() {
-        nothing(&args, &cluster, ui);
+        nothing(args, cluster, ui);
+    }
+    if args.no_headers {
         return Ok(());
     }
-    let text = list(&args, &cluster, &all, ui).await;
-    ui.print(&text)
+    let absence = absence(cluster, &all, now).await;
+    let notes = list::notes(&all, args.view(), absence, &ui.look());
+    if notes.is_empty() { Ok(()) } else { ui.print(&notes) }
 }
 
 impl Args {

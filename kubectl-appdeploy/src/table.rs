@@ -87,9 +87,12 @@ impl Table {
         let (Some(width), Some(index)) = (width, self.header.iter().position(|h| *h == column)) else {
             return self;
         };
-        let widths = self.widths();
+        let widths = self.floored();
         let total: usize = widths.iter().sum::<usize>() + 3 * (widths.len() - 1);
         let room = widths[index].saturating_sub(total.saturating_sub(width)).max(12);
+        if let Some(floor) = self.floor.get_mut(index) {
+            *floor = room.min(*floor);
+        }
         for cell in self.rows.iter_mut().filter_map(|row| row.get_mut(index)) {
             if cell.text.chars().count() > room {
                 cell.text = cell.text.chars().take(room - 1).chain(['…']).collect();
@@ -127,6 +130,15 @@ impl Table {
         )
     }
 
+    /// The widths, with those of the lines before.
+    fn floored(&self) -> Vec<usize> {
+        let mut widths = self.widths();
+        for (width, floor) in widths.iter_mut().zip(&self.floor) {
+            *width = (*width).max(*floor);
+        }
+        widths
+    }
+
     /// Returns the lines.
     pub fn text(&self, color: bool) -> String {
         let mut layout = Layout::new();
@@ -157,10 +169,7 @@ impl Table {
 
     /// Colours the laid out lines: a layout that counts columns must not see escape sequences.
     fn painted(&self, text: &str) -> String {
-        let mut widths = self.widths();
-        for (width, floor) in widths.iter_mut().zip(&self.floor) {
-            *width = (*width).max(*floor);
-        }
+        let widths = self.floored();
         let skip = usize::from(!self.header.is_empty());
         let lines = text.lines().enumerate().map(|(number, line)| {
             let Some(row) = number.checked_sub(skip).and_then(|index| self.rows.get(index)) else {
@@ -233,6 +242,30 @@ mod tests {
         NAME        READY   URL              AGE
         shop        3/3     http://shop.d…   5d
         long-name   0/2     <none>           2m
+        ");
+    }
+
+    #[test]
+    fn what_comes_later_stands_below_what_was_there_before() {
+        let mut widths = Vec::new();
+        let mut text = sample().below(&mut widths).fit("URL", Some(40)).text(false);
+        let mut later = Table::new(vec!["NAME", "READY", "URL", "AGE"]);
+        later.row(vec!["a".into(), "1/1".into(), "http://a.b".into(), "1m".into()]);
+        later.row(vec![
+            "b".into(),
+            "1/1".into(),
+            "http://b.somewhere.else".into(),
+            "1m".into(),
+        ]);
+        let later = later.below(&mut widths).fit("URL", Some(40)).without_header();
+        text.push('\n');
+        text.push_str(&later.text(false));
+        insta::assert_snapshot!(text, @r"
+        NAME        READY   URL              AGE
+        shop        3/3     http://shop.d…   5d
+        long-name   0/2     <none>           2m
+        a           1/1     http://a.b       1m
+        b           1/1     http://b.some…   1m
         ");
     }
 

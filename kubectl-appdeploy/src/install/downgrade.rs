@@ -2,18 +2,16 @@
 //! dropped from each object when it is written next.
 
 use kube::ResourceExt as _;
-use kube::api::{DynamicObject, ListParams};
+use kube::api::DynamicObject;
 use serde_json::Value;
 
 use crate::connection::Cluster;
 use crate::error::{Error, Result};
 use crate::manifests::Kind;
 use crate::output::some;
+use crate::pages::Pages;
 use crate::version::PLUGIN;
 use crate::workload;
-
-/// The objects that are asked for at once.
-const PAGE: u32 = 500;
 
 /// A way from an object to one of its fields. `*` is each element of a list, and each value of a map.
 type Path = Vec<String>;
@@ -149,12 +147,11 @@ async fn uses(cluster: &Cluster, definition: &DynamicObject, fields: &[Unknown])
     let Some(kind) = crd::Kind::ALL.into_iter().find(|kind| names["kind"] == kind.as_str()) else {
         return Ok(Vec::new());
     };
-    let api = workload::api(&cluster.client, kind, None);
-    let mut params = ListParams::default().limit(PAGE);
+    let cluster = cluster.clone().about(kind);
+    let mut pages = Pages::of(&cluster, None, None);
     let mut found = Vec::new();
-    loop {
-        let page = cluster.call(api.list(&params)).await?;
-        for object in &page.items {
+    while let Some(page) = pages.next().await? {
+        for object in &page {
             let used = fields
                 .iter()
                 .filter(|field| has(&object.data, &field.path, &field.schema));
@@ -162,11 +159,8 @@ async fn uses(cluster: &Cluster, definition: &DynamicObject, fields: &[Unknown])
             let title = workload::title(kind, &object.name_any());
             found.extend(used.map(|field| format!("{} of {title} in {namespace}", field.path.join("."))));
         }
-        match page.metadata.continue_.filter(|next| !next.is_empty()) {
-            Some(next) => params = params.continue_token(&next),
-            None => return Ok(found),
-        }
     }
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -12,40 +12,63 @@ use crate::workload::Workload;
 
 /// Returns the table with its explanations.
 pub fn text(all: &[Workload], view: View, absence: Option<(String, String)>, now: Timestamp, look: &Look) -> String {
-    let mut all: Vec<&Workload> = all.iter().collect();
-    all.sort_by_key(|one| (one.namespace(), one.name()));
-    let mut table = table(&all, view, now);
+    let rows = rows(all, view, now, look, &mut Vec::new());
+    if !view.headers {
+        return rows;
+    }
+    let notes = notes(all, view, absence, look);
+    if notes.is_empty() {
+        rows
+    } else {
+        format!("{rows}\n{notes}")
+    }
+}
+
+/// Returns the rows, below others of these widths.
+pub fn rows(all: &[Workload], view: View, now: Timestamp, look: &Look, widths: &mut Vec<usize>) -> String {
+    let mut table = table(&sorted(all), view, now).below(widths);
     if !view.wide {
         table = table.fit("URL", look.width);
     }
     if !view.headers {
-        return table.without_header().text(look.color);
+        table = table.without_header();
     }
-    let mut text = table.text(look.color);
-    let notes = notes(&all, view, absence.is_some(), look);
-    if !notes.is_empty() {
-        let _ = write!(text, "\n\n{}", notes.join("\n"));
+    table.text(look.color)
+}
+
+/// Returns the explanations of all rows, below an empty line; nothing where everything is fine.
+pub fn notes(all: &[Workload], view: View, absence: Option<(String, String)>, look: &Look) -> String {
+    let all = sorted(all);
+    let mut parts = Vec::new();
+    let said = said(&all, view, absence.is_some(), look);
+    if !said.is_empty() {
+        parts.push(said.join("\n"));
     }
     for (why, names) in hidden(&all, view) {
         let note = format!("{}: {why}", some(&names));
-        let _ = write!(text, "\n\n{}", look.sentence("", "note:", &note));
+        parts.push(look.sentence("", "note:", &note));
     }
     if let Some((why, next)) = absence {
-        let _ = write!(
-            text,
-            "\n\n{}\n{} {}",
-            look.sentence("", "why: ", &why),
-            look.label("next:"),
-            look.command(&next)
-        );
+        let why = look.sentence("", "why: ", &why);
+        parts.push(format!("{why}\n{} {}", look.label("next:"), look.command(&next)));
     }
-    text
+    if parts.is_empty() {
+        return String::new();
+    }
+    format!("\n{}", parts.join("\n\n"))
+}
+
+fn sorted(all: &[Workload]) -> Vec<&Workload> {
+    let mut all: Vec<&Workload> = all.iter().collect();
+    all.sort_by_key(|one| (one.namespace(), one.name()));
+    all
 }
 
 /// How many are explained one by one.
 const EXPLAINED: usize = 10;
 
-fn notes(all: &[&Workload], view: View, absence: bool, look: &Look) -> Vec<String> {
+/// Returns what is said of each that is not ready.
+fn said(all: &[&Workload], view: View, absence: bool, look: &Look) -> Vec<String> {
     let said = all.iter().filter_map(|one| {
         // One sentence at the end says it for all of these.
         if absence && one.state().observed.is_none() {
@@ -243,8 +266,8 @@ pub mod tests {
             ..PLAIN
         };
         insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), &Look::default()), @r"
-        blog   0/2   ImageNotFound   http://blog.default   12h
-        shop   3/3   Ready           http://shop.default   12h
+        blog   0/2     ImageNotFound   http://blog.default   12h
+        shop   3/3     Ready           http://shop.default   12h
         ");
     }
 

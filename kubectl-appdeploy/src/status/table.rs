@@ -18,6 +18,14 @@ pub struct View {
     pub headers: bool,
 }
 
+impl View {
+    /// Returns what the table shows below another part of it.
+    pub const fn continued(mut self, continued: bool) -> Self {
+        self.headers = self.headers && !continued;
+        self
+    }
+}
+
 /// Returns the rows. All are of one kind, and there is one at least.
 pub fn table(all: &[&Workload], view: View, now: Timestamp) -> Table {
     let mut header = vec!["NAME", "READY"];

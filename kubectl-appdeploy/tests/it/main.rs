@@ -11,6 +11,7 @@ mod apps;
 mod guards;
 mod lifecycle;
 mod manifests;
+mod many;
 mod namespaced;
 mod plugin;
 mod podsets;

@@ -1,0 +1,75 @@
+//! Long lists, a page at a time: the first rows are there before the last are asked for.
+
+use kube::Api;
+use kube::api::{DynamicObject, ListParams};
+
+use crate::connection::Cluster;
+use crate::error::Result;
+
+/// The objects of a page, as kubectl has it.
+const SIZE: u32 = 500;
+
+/// The pages of one list. There is one request for each.
+pub struct Pages<'a> {
+    cluster: &'a Cluster,
+    api: Api<DynamicObject>,
+    /// What is asked next; `None` behind the last page.
+    next: Option<ListParams>,
+}
+
+impl<'a> Pages<'a> {
+    /// Returns the pages of the objects of the cluster's kind, in a namespace or in all, with these labels.
+    pub fn of(cluster: &'a Cluster, namespace: Option<&str>, selector: Option<&str>) -> Self {
+        let params = ListParams {
+            label_selector: selector.map(str::to_owned),
+            ..ListParams::default().limit(SIZE)
+        };
+        Self {
+            cluster,
+            api: cluster.objects(namespace),
+            next: Some(params),
+        }
+    }
+
+    /// Returns the next page; `None` behind the last.
+    pub async fn next(&mut self) -> Result<Option<Vec<DynamicObject>>> {
+        let Some(mut params) = self.next.take() else {
+            return Ok(None);
+        };
+        let page = loop {
+            match self.cluster.attempt(self.api.list(&params)).await? {
+                Ok(page) => break page,
+                Err(error) => match rest(&error) {
+                    // The server remembers a list for some minutes, and whoever reads may take longer. The rest is as it is now.
+                    Some(token) if params.continue_token.as_ref() != Some(&token) => {
+                        params = params.continue_token(&token);
+                    }
+                    _ => return Err(self.cluster.explain(error)),
+                },
+            }
+        };
+        let token = page.metadata.continue_.filter(|token| !token.is_empty());
+        self.next = token.map(|token| params.continue_token(&token));
+        Ok(Some(page.items))
+    }
+
+    /// Returns what is on all pages.
+    pub async fn all(mut self) -> Result<Vec<DynamicObject>> {
+        let mut all = Vec::new();
+        while let Some(mut page) = self.next().await? {
+            all.append(&mut page);
+        }
+        Ok(all)
+    }
+}
+
+/// Returns where the server offers to go on although it has forgotten the list that was begun.
+fn rest(error: &kube::Error) -> Option<String> {
+    match error {
+        kube::Error::Api(status) if status.code == 410 => {
+            let token = status.metadata.as_ref()?.continue_.as_ref()?;
+            (!token.is_empty()).then(|| token.clone())
+        }
+        _ => None,
+    }
+}
