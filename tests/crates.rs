@@ -3,7 +3,8 @@
 //! ```text
 //! crd  <-  model  <-  operator
 //!                 <-  kubectl-appdeploy
-//! testcluster     <-  tests, and the tests of the others
+//! testcluster     <-  faults  <-  the tests of operator and kubectl-appdeploy
+//!                 <-  tests, and the tests of the others
 //! terminal        <-  the tests of kubectl-appdeploy
 //! packages        <-  the tests of tests
 //! ```
@@ -16,8 +17,9 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 /// What each crate may use of this workspace in the program that ships.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("crd", &[]),
+    ("faults", &["crd", "testcluster"]),
     ("model", &["crd"]),
     ("operator", &["crd", "model"]),
     ("kubectl-appdeploy", &["crd", "model"]),

@@ -13,6 +13,7 @@ mod folder;
 mod readiness;
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,7 +27,6 @@ use crate::kubeconfig::{Credential, Kubeconfig};
 use crate::kubectl::{self, Kubectl};
 use crate::pki::{self, Authority, Identity};
 use crate::process::{self, Process};
-use crate::proxy::{self, Proxy};
 use crate::{binaries, kubeconfig};
 
 use apiserver::ApiServer;
@@ -117,6 +117,12 @@ impl ControlPlane {
         self.apiserver.url()
     }
 
+    /// Returns where the API server listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.apiserver.address()
+    }
+
     /// Returns the authority that the API server trusts and is vouched for by.
     #[must_use]
     pub fn ca(&self) -> &Authority {
@@ -167,21 +173,6 @@ impl ControlPlane {
         AuditLog::new(self.apiserver.audit_log(), self.kubectl.clone())
     }
 
-    /// Starts a proxy that forwards the requests of one user, and lies when it is told to.
-    ///
-    /// # Errors
-    /// When it gets no port or certificate.
-    pub fn proxy(&self, user: &str, groups: &[&str]) -> Result<Proxy, proxy::Error> {
-        let identity = self.authority.client(user, groups)?;
-        Proxy::start(
-            self.apiserver.address(),
-            &self.authority,
-            user,
-            &identity,
-            self.folder.fresh(user, "kubeconfig"),
-        )
-    }
-
     /// Stops the API server; etcd keeps what it was told.
     pub fn stop_apiserver(&self) {
         drop(self.running().take());
@@ -225,6 +216,12 @@ impl ControlPlane {
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Returns a path in that folder that nobody was given before.
+    #[must_use]
+    pub fn fresh_path(&self, name: &str, extension: &str) -> PathBuf {
+        self.folder.fresh(name, extension)
     }
 
     /// Returns the ids of all processes of this control plane.

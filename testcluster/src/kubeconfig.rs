@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use crate::pki::{self, Identity};
 
 /// The name of a throw-away control plane in its kubeconfigs.
-pub(crate) const TEST_CLUSTER: &str = "testcluster";
+pub const TEST_CLUSTER: &str = "testcluster";
 
 /// How a user proves who they are.
 #[derive(Debug, Clone, Copy)]

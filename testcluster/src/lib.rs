@@ -1,8 +1,8 @@
 //! A real Kubernetes on this machine, for tests: no container runtime, no registry, no root.
 //!
 //! A [`ControlPlane`] is up within seconds, alone in its folder and on its ports, and gone when
-//! it is dropped. Its [audit log](audit) tells what a program cost it, its [proxy] lies to a program
-//! as a network and a loaded server do, and on its [fake nodes](fake_nodes) pods say that they run.
+//! it is dropped. Its [audit log](audit) tells what a program cost it, and on its
+//! [fake nodes](fake_nodes) pods say that they run.
 //!
 //! ```no_run
 //! let control_plane = testcluster::ControlPlane::start()?;
@@ -23,8 +23,6 @@ pub mod kubeconfig;
 pub mod kubectl;
 pub mod pki;
 pub mod process;
-pub mod proxy;
 
 pub use control_plane::ControlPlane;
 pub use kubectl::Kubectl;
-pub use proxy::Proxy;

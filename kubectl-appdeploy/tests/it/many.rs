@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::thread;
 
+use faults::Proxy;
+use faults::proxy::{Action, Answer, Requests, Rule, Verb};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
-use testcluster::proxy::{Action, Answer, Requests, Rule, Verb};
 
 use crate::plugin::Plugin;
 
@@ -86,7 +87,7 @@ fn a_long_list_comes_in_pages() {
     let (_, requests) = asked("describe -l half=nothing");
     assert_eq!(requests, 1);
 
-    let proxy = cluster.proxy("admin", &["system:masters"]).unwrap();
+    let proxy = Proxy::before(&cluster, "admin", &["system:masters"]).unwrap();
     let plugin = Plugin::of(proxy.kubeconfig());
     let later = || {
         Requests::with(&[Verb::List])

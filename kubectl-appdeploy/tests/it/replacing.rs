@@ -1,8 +1,9 @@
 //! Replacing pods of choice.
 
+use faults::Proxy;
+use faults::proxy::{Action, Answer, Requests, Rule, Verb};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
-use testcluster::proxy::{Action, Answer, Requests, Rule, Verb};
 
 use crate::plugin::{Plugin, Run, conditions, status};
 use crate::podsets::{pod, uid};
@@ -93,7 +94,7 @@ fn uid_and_version(cluster: &ControlPlane) -> String {
 #[test]
 fn a_conflict_is_tried_once_more() {
     let (cluster, _, _) = workers();
-    let proxy = cluster.proxy("admin", &["system:masters"]).unwrap();
+    let proxy = Proxy::before(&cluster, "admin", &["system:masters"]).unwrap();
     let plugin = Plugin::of(proxy.kubeconfig());
     let patches = || Requests::with(&[Verb::Patch]).on("podsets");
     let conflict = || Answer::refusal(409, "Conflict", "the object has been modified");

@@ -4,10 +4,11 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use faults::Proxy;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use testcluster::ControlPlane;
 use testcluster::control_plane::Builder;
-use testcluster::{ControlPlane, Proxy};
 use tokio::runtime::Runtime;
 
 use super::eventually;

@@ -12,9 +12,10 @@ mod podset;
 mod requests;
 mod watches;
 
+use faults::Proxy;
+use faults::proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::{Value, json};
-use testcluster::proxy::{Action, Answer, Record, Requests, Rule, Verb};
-use testcluster::{ControlPlane, Proxy};
+use testcluster::ControlPlane;
 
 use harness::{Cluster, Kind, Namespace, OPERATOR, Operator, PATIENCE, Shared};
 
@@ -42,7 +43,7 @@ impl Stage {
     fn scripted(name: &str, flags: &[&str], script: impl FnOnce(&Proxy)) -> Self {
         let cluster = cluster();
         let shop = cluster.namespace(name);
-        let proxy = cluster.control_plane.proxy(OPERATOR, &[]).unwrap();
+        let proxy = Proxy::before(&cluster.control_plane, OPERATOR, &[]).unwrap();
         script(&proxy);
         let flags: Vec<&str> = ["--watch-namespace", name].iter().chain(flags).copied().collect();
         let operator = cluster.spawn_operator_behind(&proxy, &flags);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use faults::proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::{Value, json};
-use testcluster::proxy::{Action, Answer, Record, Requests, Rule, Verb};
 
 use crate::harness::{APP, DEPLOYMENT, Namespace, PATIENCE, QUIET, SERVICE, ready, told, web};
 use crate::{Stage, creates, of, watches};

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use faults::proxy::{Action, Answer, Events, Record, Requests, Rule, Verb};
 use kube::api::Patch;
 use serde_json::json;
-use testcluster::proxy::{Action, Answer, Events, Record, Requests, Rule, Verb};
 
 use crate::harness::{APP, DEPLOYMENT, INGRESS, SERVICE, ready, text, uid, web};
 use crate::{Stage, expired, of, watches};

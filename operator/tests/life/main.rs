@@ -9,10 +9,11 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use faults::Proxy;
+use faults::proxy::{Action, Requests, Rule, Verb};
 use kube::api::Patch;
 use serde_json::json;
 use testcluster::ControlPlane;
-use testcluster::proxy::{Action, Requests, Rule, Verb};
 
 use harness::{
     APP, Cluster, DEPLOYMENT, INGRESS, OPERATOR, Operator, PATIENCE, QUIET, SERVICE, Shared, free_address, text, told,
@@ -51,7 +52,7 @@ fn it_ends_at_once_when_nothing_is_to_be_done() {
 fn it_ends_in_time_although_a_request_is_never_answered() {
     let cluster = cluster();
     let shop = cluster.namespace("end-hanging");
-    let proxy = cluster.control_plane.proxy(OPERATOR, &[]).unwrap();
+    let proxy = Proxy::before(&cluster.control_plane, OPERATOR, &[]).unwrap();
     let creates = Requests::with(&[Verb::Create]).on("deployments");
     proxy.add(Rule::new(creates.clone(), Action::Hang));
     let operator = cluster.spawn_operator_behind(&proxy, &["--watch-namespace", "end-hanging"]);

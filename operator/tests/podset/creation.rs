@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use faults::Proxy;
+use faults::proxy::{Action, Requests, Rule, Verb};
 use serde_json::json;
-use testcluster::proxy::{Action, Requests, Rule, Verb};
 
 use crate::harness::{OPERATOR, PATIENCE, POD, PODSET, count_of};
 use crate::{bare, operator_of, pod_creates, with_nodes, without_nodes};
@@ -53,7 +54,7 @@ fn a_set_that_is_made_anew_costs_what_the_first_one_did() {
 #[test]
 fn wherever_an_operator_is_killed_no_pod_is_made_twice() {
     let space = bare("killed");
-    let proxy = space.cluster.control_plane.proxy(OPERATOR, &[]).unwrap();
+    let proxy = Proxy::before(&space.cluster.control_plane, OPERATOR, &[]).unwrap();
     let creates = Requests::with(&[Verb::Create]).on("pods");
     proxy.add(Rule::new(creates, Action::Delay(Duration::from_millis(100))));
     let mark = space.mark();

@@ -26,6 +26,7 @@ pub(super) fn filter(
         script,
         sender,
         left: cut_after,
+        told: Vec::new(),
     };
     tokio::spawn(async move {
         let end = tokio::select! {
@@ -61,6 +62,8 @@ struct Stream {
     script: Arc<Script>,
     sender: Sender<Bytes, Problem>,
     left: Option<usize>,
+    /// What may have to be told again; bookmarks are no news.
+    told: Vec<Bytes>,
 }
 
 impl Stream {
@@ -87,15 +90,22 @@ impl Stream {
         let read = serde_json::from_slice(&event).unwrap_or_default();
         // Subscribed before the rules are asked, so that no change is missed in between.
         let mut rules = self.script.rules();
-        loop {
+        let verdict = loop {
             match self.script.judge(&self.request, &read) {
                 Verdict::Hide => return None,
                 Verdict::Freeze => rules.changed().await.ok()?,
-                Verdict::Pass => break,
+                verdict @ (Verdict::Pass | Verdict::Replay) => break verdict,
             }
+        };
+        let event = Bytes::from(event);
+        if read.get("type").is_some_and(|kind| kind != "BOOKMARK") {
+            self.told.push(event.clone());
         }
-        if self.sender.send_data(event.into()).await.is_err() {
-            return Some(End::Said);
+        let again = if verdict == Verdict::Replay { &*self.told } else { &[] };
+        for event in [&event].into_iter().chain(again) {
+            if self.sender.send_data(event.clone()).await.is_err() {
+                return Some(End::Said);
+            }
         }
         self.left = self.left.map(|left| left.saturating_sub(1));
         (self.left == Some(0)).then_some(End::Broken)

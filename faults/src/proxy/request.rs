@@ -1,9 +1,11 @@
 //! What a request means to Kubernetes, read from its method and its path.
 
+use std::fmt;
+
 use http::Method;
 
 /// Kubernetes' verbs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum Verb {
     Get,
@@ -16,6 +18,39 @@ pub enum Verb {
     DeleteCollection,
     /// A method that Kubernetes has no verb for, such as `OPTIONS`.
     Other,
+}
+
+impl Verb {
+    /// Those that change objects.
+    pub const WRITES: [Self; 5] = [
+        Self::Create,
+        Self::Update,
+        Self::Patch,
+        Self::Delete,
+        Self::DeleteCollection,
+    ];
+
+    /// Returns whether it changes objects.
+    #[must_use]
+    pub fn is_write(self) -> bool {
+        Self::WRITES.contains(&self)
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Other => "other",
+        })
+    }
 }
 
 /// One request to the API server.
@@ -34,18 +69,18 @@ pub struct Request {
     pub resource: String,
     /// The namespace; empty for none or all.
     pub namespace: String,
-    /// The object's name; empty for a list or a create.
+    /// The object's name; empty for a list, and for a create that leaves the name to the API server.
     pub name: String,
 }
 
 impl Request {
-    /// Reads a request.
-    pub(super) fn read(method: &Method, uri: &http::Uri) -> Self {
+    /// Reads a request. The name of what is created is in the body, if that is JSON.
+    pub(crate) fn read(method: &Method, uri: &http::Uri, body: &[u8]) -> Self {
         let (path, query) = (uri.path(), uri.query().unwrap_or_default());
         let Object {
             resource,
             namespace,
-            name,
+            mut name,
         } = Object::read(path);
         let watches = query
             .split('&')
@@ -62,6 +97,9 @@ impl Request {
             "DELETE" => Verb::DeleteCollection,
             _ => Verb::Other,
         };
+        if verb == Verb::Create && name.is_empty() {
+            name = name_in(body).unwrap_or_default();
+        }
         Self {
             verb,
             method: method.clone(),
@@ -72,6 +110,11 @@ impl Request {
             name,
         }
     }
+}
+
+fn name_in(body: &[u8]) -> Option<String> {
+    let object: serde_json::Value = serde_json::from_slice(body).ok()?;
+    Some(object.pointer("/metadata/name")?.as_str()?.to_owned())
 }
 
 #[derive(Default)]
@@ -163,9 +206,25 @@ mod tests {
             ("GET", "/apis/apps/v1", Verb::Get, "", "", ""),
         ];
         for (method, uri, verb, resource, namespace, name) in cases {
-            let request = Request::read(&method.parse().unwrap(), &uri.parse().unwrap());
+            let request = Request::read(&method.parse().unwrap(), &uri.parse().unwrap(), b"");
             let read = (request.verb, &*request.resource, &*request.namespace, &*request.name);
             assert_eq!(read, (verb, resource, namespace, name), "{method} {uri}");
         }
+    }
+
+    #[test]
+    fn what_is_created_is_named_in_the_body() {
+        let name = |uri: &str, body: &[u8]| Request::read(&Method::POST, &uri.parse().unwrap(), body).name;
+        let named = br#"{"metadata": {"name": "web"}}"#;
+        assert_eq!(name("/api/v1/namespaces/a/pods", named), "web");
+        assert_eq!(
+            name(
+                "/api/v1/namespaces/a/pods",
+                br#"{"metadata": {"generateName": "web-"}}"#
+            ),
+            ""
+        );
+        assert_eq!(name("/api/v1/namespaces/a/pods", b"k8s\0protobuf"), "");
+        assert_eq!(name("/api/v1/namespaces/a/pods/b/eviction", named), "b");
     }
 }

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use hyper::body::Bytes;
 use tokio::sync::{Notify, watch};
 
+use super::action::Action;
 use super::request::Request;
-use super::rule::{Action, Requests, Rule};
+use super::rule::Rule;
+use super::selection::Requests;
 use super::{Record, RuleId};
 
 /// The state of one proxy.
@@ -23,6 +26,10 @@ pub(super) struct State {
     rules: BTreeMap<RuleId, Counted>,
     records: Vec<Record>,
     watches: BTreeMap<usize, OpenWatch>,
+    /// What was answered to lists, by path and query.
+    lists: BTreeMap<(String, String), Vec<Bytes>>,
+    /// The rule at which the client stopped.
+    stopped: Option<RuleId>,
     next: usize,
 }
 
@@ -72,6 +79,8 @@ pub(super) enum Verdict {
     Pass,
     Hide,
     Freeze,
+    /// Pass it, and then all that the watch has told again.
+    Replay,
 }
 
 impl Script {
@@ -113,6 +122,10 @@ impl Script {
         {
             counted.stands = false;
         }
+        {
+            let mut state = self.state();
+            state.stopped = state.stopped.filter(|stopped| id.is_some_and(|id| id != *stopped));
+        }
         self.rules_changed.send_replace(());
     }
 
@@ -121,8 +134,51 @@ impl Script {
         self.rules_changed.subscribe()
     }
 
-    pub(super) fn stands(&self, id: RuleId) -> bool {
+    fn stands(&self, id: RuleId) -> bool {
         self.state().rules.get(&id).is_some_and(|counted| counted.stands)
+    }
+
+    /// Waits for as long as a rule stands.
+    pub(super) async fn until_removed(&self, id: RuleId) {
+        let mut rules = self.rules();
+        while self.stands(id) && rules.changed().await.is_ok() {}
+    }
+
+    /// Lets nothing else of the client through until the rule is removed, and tells that it is as far.
+    pub(super) fn stop(&self, id: RuleId) {
+        {
+            let mut state = self.state();
+            if let Some(counted) = state.rules.get_mut(&id) {
+                counted.hits += 1;
+                state.stopped = Some(id).filter(|_| counted.stands);
+            }
+        }
+        self.written.notify_all();
+    }
+
+    /// Returns whether nothing of the client is to get through.
+    pub(super) fn stopped(&self) -> bool {
+        self.state().stopped.is_some()
+    }
+
+    /// Waits until something of the client is to get through again.
+    pub(super) async fn until_going(&self) {
+        let mut rules = self.rules();
+        while self.stopped() && rules.changed().await.is_ok() {}
+    }
+
+    /// Keeps what was answered to a list.
+    pub(super) fn remember(&self, request: &Request, body: Bytes) {
+        let of = (request.path.clone(), request.query.clone());
+        self.state().lists.entry(of).or_default().push(body);
+    }
+
+    /// Returns what was answered to the `nth` of the same lists, counted from 1.
+    pub(super) fn list(&self, request: &Request, nth: usize) -> Option<String> {
+        let of = (request.path.clone(), request.query.clone());
+        let state = self.state();
+        let body = state.lists.get(&of)?.get(nth.checked_sub(1)?)?;
+        String::from_utf8(body.to_vec()).ok()
     }
 
     /// Writes a request down, and returns its place in the record with what is to be done with it:
@@ -131,18 +187,17 @@ impl Script {
         let mut state = self.state();
         let mut decided = None;
         for (id, counted) in state.standing(request) {
-            let of_events = matches!(counted.rule.action, Action::FreezeWatches | Action::HideEvents(_));
             // The others count it too: "the second create" is that, whatever became of the first.
-            if !of_events && counted.count() && decided.is_none() {
-                counted.hits += 1;
+            if !counted.rule.action.is_of_events() && counted.count() && decided.is_none() {
+                // That the client stops is told when it does.
+                counted.hits += usize::from(!matches!(counted.rule.action, Action::Stop(_)));
                 decided = Some((*id, counted.rule.action.clone()));
             }
         }
-        let rule = decided.as_ref().map(|(id, _)| *id);
         state.records.push(Record {
             request: request.clone(),
             at: Instant::now(),
-            rule,
+            done: decided.clone(),
             status: None,
             told: None,
         });
@@ -162,10 +217,13 @@ impl Script {
         drop(rules);
         let mut verdict = Verdict::Pass;
         for (_, counted) in state.standing(request) {
-            let matches = matches!(&counted.rule.action, Action::HideEvents(events) if events.contain(event));
+            let matches = counted.rule.action.events().is_some_and(|events| events.contain(event));
             if matches && counted.count() && verdict == Verdict::Pass {
                 counted.hits += 1;
-                verdict = Verdict::Hide;
+                verdict = match counted.rule.action {
+                    Action::Replay(_) => Verdict::Replay,
+                    _ => Verdict::Hide,
+                };
             }
         }
         verdict

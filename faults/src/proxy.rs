@@ -1,14 +1,15 @@
-//! An API server that lies: it stands before the real one, and does what a [`Rule`] says.
+//! An API server that fails and lies: it stands before the real one, and does what a [`Rule`] says.
 //!
 //! A program that keeps a cluster in order meets refusals, answers that never come, writes that
 //! were done although it was told otherwise, and watches that break, stall or miss an event. All
 //! of that is rare with a healthy API server on loopback, so a test makes it happen:
 //!
 //! ```no_run
-//! # use testcluster::proxy::{Action, Answer, Requests, Rule, Verb};
+//! # use faults::Proxy;
+//! # use faults::proxy::{Action, Answer, Requests, Rule, Verb};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let control_plane = testcluster::ControlPlane::start()?;
-//! let proxy = control_plane.proxy("operator", &[])?;
+//! let proxy = Proxy::before(&control_plane, "operator", &[])?;
 //! let creates = Requests::with(&[Verb::Create]).on("deployments");
 //! let timeout = Answer::refusal(504, "Timeout", "request did not complete within the allotted timeout");
 //! proxy.add(Rule::new(creates, Action::ForwardThenAnswer(timeout)).first(1));
@@ -17,14 +18,20 @@
 //! # }
 //! ```
 //!
-//! It speaks HTTP/1.1, and no upgrades: `exec` and `port-forward` do not come through. It runs on
+//! A client proves who it is with a certificate, which can't be passed on. So a proxy is for one user, as which it
+//! speaks to the API server, and only who has a certificate of the cluster may speak to it.
+//!
+//! It speaks HTTP/1.1, as kube's client does, and no upgrades: `exec` and `port-forward` do not come through. It runs on
 //! a thread of its own, so that a test that waits does not keep it from answering.
 
+mod action;
+mod edit;
 mod events;
 mod forward;
 mod request;
 mod rule;
 mod script;
+mod selection;
 mod server;
 mod tls;
 
@@ -38,11 +45,15 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-pub use request::{Request, Verb};
-pub use rule::{Action, Answer, Edit, Events, Requests, Rule};
+use testcluster::ControlPlane;
+use testcluster::kubeconfig::{Credential, Kubeconfig, TEST_CLUSTER};
+use testcluster::pki;
 
-use crate::kubeconfig::{Credential, Kubeconfig, TEST_CLUSTER};
-use crate::pki::{self, Authority, Identity};
+pub use action::{Action, Answer, Edit, Point};
+pub use request::{Request, Verb};
+pub use rule::Rule;
+pub use selection::{Events, Requests};
+
 use script::Script;
 use server::{Upstream, serve};
 
@@ -73,14 +84,14 @@ pub enum Error {
 pub struct RuleId(usize);
 
 /// One request that came to a proxy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// The request.
     pub request: Request,
     /// When it came.
     pub at: Instant,
-    /// The rule that decided about it.
-    pub rule: Option<RuleId>,
+    /// What was done with it other than to forward it, and the rule that said so.
+    pub done: Option<(RuleId, Action)>,
     /// The HTTP status that the API server answered with; nothing if it was not asked, or has not
     /// answered yet.
     pub status: Option<u16>,
@@ -99,21 +110,20 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a proxy before the API server at `upstream`, to which it is the user of `identity`,
-    /// and writes a kubeconfig for it. Who uses that is the same user.
-    pub(crate) fn start(
-        upstream: SocketAddr,
-        authority: &Authority,
-        user: &str,
-        identity: &Identity,
-        kubeconfig: PathBuf,
-    ) -> Result<Self, Error> {
-        let acceptor = TlsAcceptor::from(Arc::new(tls::server(authority)?));
-        let connector = TlsConnector::from(Arc::new(tls::client(authority, identity)?));
+    /// Starts a proxy before the API server of `control_plane`, to which it is `user`, a member of `groups`, and
+    /// writes a kubeconfig for it. Who uses that is the same user.
+    ///
+    /// # Errors
+    /// When it gets no port or certificate.
+    pub fn before(control_plane: &ControlPlane, user: &str, groups: &[&str]) -> Result<Self, Error> {
+        let authority = control_plane.ca();
+        let identity = authority.client(user, groups)?;
+        let kubeconfig = control_plane.fresh_path(user, "kubeconfig");
         let upstream = Upstream {
-            address: upstream,
-            connector,
+            address: control_plane.address(),
+            connector: TlsConnector::from(Arc::new(tls::client(authority, &identity)?)),
         };
+        let acceptor = TlsAcceptor::from(Arc::new(tls::server(authority)?));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
         let address = listener.local_addr()?;
@@ -122,14 +132,14 @@ impl Proxy {
             server: &format!("https://{address}"),
             authority: authority.certificate(),
             user,
-            credential: Credential::Certificate(identity),
+            credential: Credential::Certificate(&identity),
         }
         .write(&kubeconfig)?;
 
         let script = Arc::new(Script::new());
         let (stop, stopped) = oneshot::channel();
         let serving = serve(listener, acceptor, upstream, Arc::clone(&script));
-        let thread = thread::Builder::new().name("lying-proxy".to_owned()).spawn(move || {
+        let thread = thread::Builder::new().name("fault-proxy".to_owned()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
                     () = serving => {}

@@ -3,13 +3,18 @@
 //! So the proxy needs no pool, a client's connections are seen by the API server as they are, and
 //! what cuts one side cuts the other.
 
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use hyper::body::Incoming;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::SendRequest;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use nix::libc::linger;
+use nix::sys::socket::{setsockopt, sockopt};
 use rustls::pki_types::ServerName;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
@@ -26,12 +31,16 @@ pub(super) async fn serve(listener: TcpListener, acceptor: TlsAcceptor, upstream
             continue;
         };
         let _ = stream.set_nodelay(true);
+        let Ok(client) = stream.as_fd().try_clone_to_owned() else {
+            continue;
+        };
         let (acceptor, upstream, script) = (acceptor.clone(), upstream.clone(), Arc::clone(&script));
         tokio::spawn(async move {
             let Ok(stream) = acceptor.accept(stream).await else {
                 return;
             };
             let connection = Arc::new(Connection {
+                client,
                 upstream,
                 sender: Mutex::default(),
             });
@@ -51,15 +60,26 @@ pub(super) struct Upstream {
     pub(super) connector: TlsConnector,
 }
 
-/// One connection to the API server, opened when it is first needed and again when it was closed.
+/// A client's connection, and one to the API server for it, opened when it is first needed and again when it was
+/// closed.
 pub(super) struct Connection {
+    client: OwnedFd,
     upstream: Upstream,
-    sender: Mutex<Option<SendRequest<Incoming>>>,
+    sender: Mutex<Option<SendRequest<Full<Bytes>>>>,
 }
 
 impl Connection {
+    /// Has the client's connection end in a reset, and not in an orderly goodbye, when it is closed.
+    pub(super) fn reset_when_closed(&self) -> io::Result<()> {
+        let at_once = linger {
+            l_onoff: 1,
+            l_linger: 0,
+        };
+        Ok(setsockopt(&self.client, sockopt::Linger, &at_once)?)
+    }
+
     /// Sends a request to the API server.
-    pub(super) async fn send(&self, request: http::Request<Incoming>) -> Result<http::Response<Incoming>, Problem> {
+    pub(super) async fn send(&self, request: http::Request<Full<Bytes>>) -> Result<http::Response<Incoming>, Problem> {
         let mut sender = self.sender.lock().await;
         let open = match sender.take() {
             Some(mut open) if !open.is_closed() => open.ready().await.ok().map(|()| open),
@@ -74,7 +94,7 @@ impl Connection {
 }
 
 impl Upstream {
-    async fn open(&self) -> Result<SendRequest<Incoming>, Problem> {
+    async fn open(&self) -> Result<SendRequest<Full<Bytes>>, Problem> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
         let stream = self

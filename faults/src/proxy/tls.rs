@@ -9,7 +9,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use super::Error;
-use crate::pki::{Authority, Identity};
+use testcluster::pki::{Authority, Identity};
 
 /// Returns the client's side of the proxy: only whom the authority vouches for may speak to it,
 /// since it speaks with a user's rights itself.
@@ -18,7 +18,7 @@ pub(super) fn server(authority: &Authority) -> Result<ServerConfig, Error> {
     let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(authority)?), Arc::clone(&provider))
         .build()
         .map_err(|source| Error::Tls(Box::new(source)))?;
-    let (certificates, key) = read(&authority.server("lying-proxy", &["127.0.0.1", "localhost"])?)?;
+    let (certificates, key) = read(&authority.server("fault-proxy", &["127.0.0.1", "localhost"])?)?;
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .and_then(|config| {

@@ -1,0 +1,127 @@
+//! Which requests and which events: plain values that match.
+
+use super::request::{Request, Verb};
+
+/// Some of all requests: those that have everything that is named here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Requests {
+    verbs: Vec<Verb>,
+    resource: Option<String>,
+    namespace: Option<String>,
+    name: Option<String>,
+    uri_contains: Option<String>,
+}
+
+impl Requests {
+    /// Returns all requests.
+    #[must_use]
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Returns the requests with one of `verbs`.
+    #[must_use]
+    pub fn with(verbs: &[Verb]) -> Self {
+        Self {
+            verbs: verbs.to_vec(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the requests that write.
+    #[must_use]
+    pub fn writes() -> Self {
+        Self::with(&Verb::WRITES)
+    }
+
+    /// Keeps those on a resource, such as `deployments`, or a subresource, such as `appdeploys/status`.
+    #[must_use]
+    pub fn on(self, resource: &str) -> Self {
+        Self {
+            resource: Some(resource.to_owned()),
+            ..self
+        }
+    }
+
+    /// Keeps those in a namespace.
+    #[must_use]
+    pub fn in_namespace(self, namespace: &str) -> Self {
+        Self {
+            namespace: Some(namespace.to_owned()),
+            ..self
+        }
+    }
+
+    /// Keeps those about the object of this name.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self {
+            name: Some(name.to_owned()),
+            ..self
+        }
+    }
+
+    /// Keeps those with `text` in their path or query.
+    #[must_use]
+    pub fn with_uri_containing(self, text: &str) -> Self {
+        Self {
+            uri_contains: Some(text.to_owned()),
+            ..self
+        }
+    }
+
+    /// Returns whether `request` is one of them.
+    #[must_use]
+    pub fn contain(&self, request: &Request) -> bool {
+        let wanted = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
+        (self.verbs.is_empty() || self.verbs.contains(&request.verb))
+            && wanted(&self.resource, &request.resource)
+            && wanted(&self.namespace, &request.namespace)
+            && wanted(&self.name, &request.name)
+            && self
+                .uri_contains
+                .as_deref()
+                .is_none_or(|text| format!("{}?{}", request.path, request.query).contains(text))
+    }
+}
+
+/// Some of the events of a watch: those that have everything that is named here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Events {
+    kind: Option<String>,
+    name: Option<String>,
+}
+
+impl Events {
+    /// Returns all events.
+    #[must_use]
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Returns the events of one type: `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK`, `ERROR`.
+    #[must_use]
+    pub fn of_type(kind: &str) -> Self {
+        Self {
+            kind: Some(kind.to_owned()),
+            name: None,
+        }
+    }
+
+    /// Keeps the events of the object of this name.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self {
+            name: Some(name.to_owned()),
+            ..self
+        }
+    }
+
+    /// Returns whether `event`, a line of a watch, is one of them.
+    pub(super) fn contain(&self, event: &serde_json::Value) -> bool {
+        let wanted = |wanted: &Option<String>, pointer: &str| {
+            wanted.is_none() || event.pointer(pointer).and_then(serde_json::Value::as_str) == wanted.as_deref()
+        };
+        wanted(&self.kind, "/type") && wanted(&self.name, "/object/metadata/name")
+    }
+}

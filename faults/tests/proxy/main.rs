@@ -1,0 +1,186 @@
+//! Each lie of the proxy, told to a real client about a real API server.
+
+#![expect(clippy::unwrap_used, reason = "clippy takes the functions that tests share for code")]
+
+mod requests;
+mod watches;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use faults::Proxy;
+use faults::proxy::{Requests, Verb};
+use serde_json::{Value, json};
+use testcluster::{ControlPlane, Kubectl};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long nothing has to happen until a test believes that nothing does.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// A namespace of a control plane, and a client that sees it through a proxy.
+struct Stage {
+    namespace: &'static str,
+    proxy: Proxy,
+    kubectl: Kubectl,
+    control_plane: Arc<ControlPlane>,
+}
+
+impl Stage {
+    fn new(namespace: &'static str) -> Self {
+        let control_plane = shared();
+        control_plane.kubectl(&["create", "namespace", namespace]).unwrap();
+        let proxy = Proxy::before(&control_plane, "operator", &["system:masters"]).unwrap();
+        let kubectl = control_plane.kubectl_as(proxy.kubeconfig());
+        Self {
+            namespace,
+            proxy,
+            kubectl,
+            control_plane,
+        }
+    }
+
+    fn create(&self, name: &str) -> Result<String, testcluster::kubectl::Error> {
+        self.create_with(name, &[])
+    }
+
+    /// Creates a config map, with flags.
+    fn create_with(&self, name: &str, flags: &[&str]) -> Result<String, testcluster::kubectl::Error> {
+        // From a file it is sent as JSON.
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": self.namespace},
+        });
+        let arguments: Vec<&str> = ["create", "--validate=false", "-f", "-"]
+            .iter()
+            .chain(flags)
+            .copied()
+            .collect();
+        self.kubectl.run_with_input(&arguments, &object.to_string())
+    }
+
+    fn delete(&self, name: &str) {
+        self.control_plane
+            .kubectl(&["delete", "configmap", name, "-n", self.namespace])
+            .unwrap();
+    }
+
+    /// Asks the API server itself.
+    fn exists(&self, name: &str) -> bool {
+        self.control_plane
+            .kubectl(&["get", "configmap", name, "-n", self.namespace])
+            .is_ok()
+    }
+
+    /// Returns what the API server said to each request, and what the client was told.
+    fn told(&self, verb: Verb, resource: &str) -> Vec<(Option<u16>, Option<u16>)> {
+        let records = self.proxy.records();
+        let of_it = records
+            .iter()
+            .filter(|record| record.request.verb == verb && record.request.resource == resource);
+        of_it.map(|record| (record.status, record.told)).collect()
+    }
+
+    /// Opens a watch, and waits until the proxy has it.
+    fn watch(&self) -> Watch {
+        let before = count(&self.proxy.records(), Verb::Watch);
+        let path = format!("/api/v1/namespaces/{}/configmaps?watch=true", self.namespace);
+        let mut command = self.kubectl.command();
+        command
+            .args(["get", "--raw", &path])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let lines = lines(child.stdout.take().unwrap());
+        self.proxy
+            .wait_for(PATIENCE, |records| {
+                let mut watches = records
+                    .iter()
+                    .filter(|record| record.request.verb == Verb::Watch)
+                    .skip(before);
+                watches.any(|record| record.told == Some(200))
+            })
+            .unwrap();
+        Watch { child, lines }
+    }
+}
+
+struct Watch {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Watch {
+    /// Returns the type and the name of the next event.
+    fn next(&mut self) -> [String; 2] {
+        let line = self.lines.recv_timeout(PATIENCE).unwrap();
+        let event: Value = serde_json::from_str(&line).unwrap();
+        [&event["type"], &event["object"]["metadata"]["name"]].map(|text| text.as_str().unwrap().to_owned())
+    }
+
+    fn hears_nothing(&mut self) {
+        assert_eq!(self.lines.recv_timeout(QUIET), Err(RecvTimeoutError::Timeout));
+        assert!(self.child.try_wait().unwrap().is_none(), "the watch ended");
+    }
+
+    /// Waits until the watch ends without another event, and returns what the client says to that.
+    fn end(mut self) -> String {
+        assert_eq!(self.lines.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected));
+        let mut said = String::new();
+        BufReader::new(self.child.stderr.take().unwrap())
+            .read_line(&mut said)
+            .unwrap();
+        said
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn lines(stdout: ChildStdout) -> Receiver<String> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let _ = send.send(line);
+        }
+    });
+    receive
+}
+
+fn eventually(condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < PATIENCE, "it did not happen within {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn count(records: &[faults::proxy::Record], verb: Verb) -> usize {
+    records.iter().filter(|record| record.request.verb == verb).count()
+}
+
+fn creates() -> Requests {
+    Requests::with(&[Verb::Create]).on("configmaps")
+}
+
+fn watches() -> Requests {
+    Requests::with(&[Verb::Watch]).on("configmaps")
+}
+
+/// Returns a control plane that tests share while they run at the same time, and that ends with the
+/// last of them: a plain static would never be dropped.
+fn shared() -> Arc<ControlPlane> {
+    static SHARED: Mutex<Weak<ControlPlane>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let control_plane = Arc::new(ControlPlane::start().unwrap());
+        *shared = Arc::downgrade(&control_plane);
+        control_plane
+    })
+}

@@ -1,0 +1,97 @@
+//! What is done with watches.
+
+use faults::proxy::{Action, Events, Requests, Rule};
+
+use crate::{PATIENCE, Stage, eventually, watches};
+
+#[test]
+fn a_watch_is_cut_after_some_events() {
+    let stage = Stage::new("cut-after");
+    for name in ["one", "two", "three"] {
+        stage.create(name).unwrap();
+    }
+    stage.proxy.add(Rule::new(watches(), Action::CutAfterEvents(2)));
+    let mut watch = stage.watch();
+    assert_eq!(watch.next(), ["ADDED", "one"]);
+    assert_eq!(watch.next(), ["ADDED", "three"]);
+    assert!(watch.end().contains("EOF"), "a cut is not to look like an end");
+}
+
+#[test]
+fn open_watches_are_cut_where_they_match() {
+    let stage = Stage::new("cut");
+    let mut watch = stage.watch();
+    stage.create("one").unwrap();
+    assert_eq!(watch.next(), ["ADDED", "one"]);
+    assert_eq!(stage.proxy.cut_watches(&Requests::all().on("secrets")), 0);
+    stage.create("two").unwrap();
+    assert_eq!(watch.next(), ["ADDED", "two"]);
+    assert_eq!(stage.proxy.cut_watches(&watches()), 1);
+    assert!(watch.end().contains("EOF"), "a cut is not to look like an end");
+    assert_eq!(stage.proxy.cut_watches(&watches()), 0);
+}
+
+#[test]
+fn a_frozen_watch_stays_open_and_hears_everything_later() {
+    let stage = Stage::new("freeze");
+    let mut watch = stage.watch();
+    stage.create("one").unwrap();
+    assert_eq!(watch.next(), ["ADDED", "one"]);
+    let freeze = stage.proxy.add(Rule::new(watches(), Action::FreezeWatches));
+    stage.create("two").unwrap();
+    stage.create("three").unwrap();
+    stage.proxy.wait_for_hits(PATIENCE, freeze, 1).unwrap();
+    watch.hears_nothing();
+    // One that opens meanwhile is frozen from the start.
+    let mut late = stage.watch();
+    late.hears_nothing();
+    stage.proxy.remove(freeze);
+    assert_eq!(watch.next(), ["ADDED", "two"]);
+    assert_eq!(watch.next(), ["ADDED", "three"]);
+    assert_eq!(late.next(), ["ADDED", "one"]);
+}
+
+#[test]
+fn events_are_hidden_from_open_watches() {
+    let stage = Stage::new("hide");
+    let mut watch = stage.watch();
+    stage.create("one").unwrap();
+    assert_eq!(watch.next(), ["ADDED", "one"]);
+    let deleted = Events::of_type("DELETED").named("one");
+    let hide = stage
+        .proxy
+        .add(Rule::new(watches(), Action::HideEvents(deleted)).first(1));
+    stage.delete("one");
+    stage.proxy.wait_for_hits(PATIENCE, hide, 1).unwrap();
+    stage.create("two").unwrap();
+    assert_eq!(watch.next(), ["ADDED", "two"]);
+    stage.create("one").unwrap();
+    assert_eq!(watch.next(), ["ADDED", "one"]);
+    stage.delete("one");
+    assert_eq!(watch.next(), ["DELETED", "one"], "only the first was to be hidden");
+    assert_eq!(stage.proxy.hits(hide), 1);
+}
+
+#[test]
+fn a_watch_is_open_until_its_client_is_gone() {
+    let stage = Stage::new("open");
+    let watch = stage.watch();
+    assert_eq!(stage.proxy.open_watches(&watches()), 1);
+    assert_eq!(stage.proxy.open_watches(&Requests::all().on("secrets")), 0);
+    drop(watch);
+    eventually(|| stage.proxy.open_watches(&watches()) == 0);
+}
+
+#[test]
+fn a_watch_tells_its_past_again() {
+    let stage = Stage::new("replay");
+    let mut watch = stage.watch();
+    let two = Events::of_type("ADDED").named("two");
+    stage.proxy.add(Rule::new(watches(), Action::Replay(two)).first(1));
+    for name in ["one", "two", "three"] {
+        stage.create(name).unwrap();
+    }
+    for name in ["one", "two", "one", "two", "three"] {
+        assert_eq!(watch.next(), ["ADDED", name]);
+    }
+}
