@@ -2,15 +2,20 @@
 
 use futures::join;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{Pod, Secret, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
 
+use crate::certificate::Tls;
 use crate::connection::Cluster;
 use crate::error::{Error, Result};
 use crate::workload::Workload;
+
+/// The label by which the endpoints of a Service are found.
+pub const SLICE_OF: &str = "kubernetes.io/service-name";
 
 /// One list, or in a word why there is none.
 pub type Section<T> = std::result::Result<Vec<T>, String>;
@@ -22,6 +27,10 @@ pub struct Children {
     pub ingresses: Section<Ingress>,
     /// What leads requests to the pods.
     pub services: Section<Service>,
+    /// The pods that the Service leads to.
+    pub slices: Section<EndpointSlice>,
+    /// The Secret with the certificate for the host, by its name, where one is named.
+    pub tls: Option<(String, Tls)>,
     /// What keeps the pods.
     pub deployments: Section<Deployment>,
     /// The revisions.
@@ -36,6 +45,8 @@ impl Children {
         Self {
             ingresses: Ok(Vec::new()),
             services: Ok(Vec::new()),
+            slices: Ok(Vec::new()),
+            tls: None,
             deployments: Ok(Vec::new()),
             replica_sets: Ok(Vec::new()),
             pods,
@@ -60,9 +71,12 @@ pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
         crd::label::MANAGED_BY_VALUE,
         crd::label::NAME
     ));
-    let (ingresses, services, deployments, replica_sets, pods) = join!(
+    let reached = ListParams::default().labels(&format!("{SLICE_OF}={name}"));
+    let (ingresses, services, slices, tls, deployments, replica_sets, pods) = join!(
         list(cluster, namespace, &owned),
         list(cluster, namespace, &owned),
+        list(cluster, namespace, &reached),
+        tls(cluster, workload),
         list(cluster, namespace, &owned),
         list(cluster, namespace, &run),
         list(cluster, namespace, &run),
@@ -70,10 +84,43 @@ pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
     Ok(Children {
         ingresses: ingresses?,
         services: services?,
+        slices: slices?,
+        tls: tls?,
         deployments: deployments?,
         replica_sets: replica_sets?,
         pods: pods?,
     })
+}
+
+/// Returns the name of the Secret with the certificate for an app's host, where it names one that is of use.
+pub fn tls_secret(workload: &Workload) -> Option<&str> {
+    let Workload::App(app) = workload else { return None };
+    let is_used = app.spec.pod.port.is_some() && app.spec.expose == crd::Expose::Ingress;
+    app.spec
+        .tls
+        .as_ref()
+        .filter(|_| is_used)
+        .map(|tls| tls.secret_name.as_str())
+}
+
+/// Reads the certificate for the host. Whoever may not read Secrets, as many may not, still sees the rest.
+async fn tls(cluster: &Cluster, workload: &Workload) -> Result<Option<(String, Tls)>> {
+    let Some(name) = tls_secret(workload) else {
+        return Ok(None);
+    };
+    let api: Api<Secret> = Api::namespaced(cluster.client.clone(), workload.namespace());
+    let read = section(
+        cluster,
+        cluster
+            .attempt(api.get_opt(name))
+            .await?
+            .map(|found| found.into_iter().collect()),
+    )?;
+    let tls = match read {
+        Ok(found) => Tls::read(found.first()),
+        Err(why) => Tls::Unknown(why),
+    };
+    Ok(Some((name.to_owned(), tls)))
 }
 
 /// Whether a pod that bears the label of a workload is meant by it. Any pod can bear a label; those of a pod set have no

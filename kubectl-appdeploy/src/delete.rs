@@ -231,7 +231,6 @@ mod tests {
         let app = json!({"metadata": {"name": "shop", "namespace": "a", "finalizers": ["foregroundDeletion"]}, "spec": {"image": "nginx"}});
         let app = Workload::App(serde_json::from_value(app).unwrap());
         let children = Children {
-            ingresses: Ok(vec![]),
             services: Ok(vec![
                 serde_json::from_value(json!({"metadata": {"name": "shop", "finalizers": ["lb.example.com/guard"]}}))
                     .unwrap(),
@@ -239,8 +238,7 @@ mod tests {
             deployments: Ok(vec![
                 serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap(),
             ]),
-            replica_sets: Ok(vec![]),
-            pods: Err("n/a (forbidden)".to_owned()),
+            ..Children::of_pods(Err("n/a (forbidden)".to_owned()))
         };
         insta::assert_snapshot!(held(&app, &children, Deadline::after(Duration::from_secs(90))).text(&Look::default()), @r"
         error: appdeploy.appdeploy.dev/shop is not gone after 1m30s

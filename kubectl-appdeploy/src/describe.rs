@@ -8,12 +8,13 @@ use crd::Kind;
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 
+use crate::children;
 use crate::connection::{Cluster, KubeArgs};
 use crate::error::Result;
 use crate::selection::{self, Selection};
+use crate::status::look;
 use crate::ui::Ui;
 use crate::workload::Workload;
-use crate::{children, operator};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,10 +64,13 @@ async fn describe(cluster: &Cluster, object: &DynamicObject, ui: &Ui) -> Result<
     let (children, events) = futures::join!(children::fetch(cluster, &workload), events::fetch(cluster, &workload));
     let children = children?;
     let events = events::about(events?, &workload, &children);
-    let absence = if workload.is_overlooked(now) {
-        operator::look(cluster).await.absence(Some(workload.namespace()))
-    } else {
-        None
+    let asked = look::around(cluster, &workload, &children, now).await;
+    let page = page::Subject {
+        workload: &workload,
+        children: &children,
+        events: &events,
+        asked: &asked,
+        now,
     };
-    Ok(page::text(&workload, &children, &events, absence, now, &ui.look()))
+    Ok(page::text(&page, &ui.look()))
 }

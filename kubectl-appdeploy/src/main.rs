@@ -8,6 +8,7 @@
 //! [`words::Words`] are what a person calls it, and a [`create::Spec`] is the flags that describe one.
 
 mod age;
+mod certificate;
 mod children;
 mod cli;
 mod connection;
@@ -24,6 +25,7 @@ mod output;
 mod pages;
 mod pod;
 mod replace;
+mod route;
 mod scale;
 mod selection;
 mod status;

@@ -1,8 +1,12 @@
 //! The operator, seen from outside: whether one is there, which, and for which namespaces.
 
+use futures::join;
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 
+use crate::age::span;
 use crate::connection::Cluster;
 use crate::error::Error;
 
@@ -12,8 +16,8 @@ pub const NAME: &str = "appdeploy-operator";
 /// What is known about the operator of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operator {
-    /// This is its Deployment.
-    Installed(Box<Deployment>),
+    /// This is its Deployment, and the Lease of the one that leads, where that may be read.
+    Installed(Box<Deployment>, Option<Box<Lease>>),
     /// There is none.
     Absent,
     /// It may not be looked at, or the look failed.
@@ -23,8 +27,10 @@ pub enum Operator {
 /// Looks for the operator.
 pub async fn look(cluster: &Cluster) -> Operator {
     let api: Api<Deployment> = Api::namespaced(cluster.client.clone(), crd::OPERATOR_NAMESPACE);
-    match cluster.call(api.get_opt(NAME)).await {
-        Ok(Some(deployment)) => Operator::Installed(Box::new(deployment)),
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), crd::OPERATOR_NAMESPACE);
+    let (deployment, lease) = join!(cluster.call(api.get_opt(NAME)), cluster.call(leases.get_opt(NAME)));
+    match deployment {
+        Ok(Some(deployment)) => Operator::Installed(Box::new(deployment), lease.ok().flatten().map(Box::new)),
         Ok(None) => Operator::Absent,
         Err(error) => Operator::Unknown(error),
     }
@@ -32,8 +38,22 @@ pub async fn look(cluster: &Cluster) -> Operator {
 
 impl Operator {
     /// Returns why an app that nobody takes care of is in that state, and what to do about it.
-    pub fn absence(&self, namespace: Option<&str>) -> Option<(String, String)> {
-        let deployment = match self {
+    pub fn absence(&self, namespace: Option<&str>, now: Timestamp) -> Option<(String, String)> {
+        if let Self::Unknown(_) = self {
+            return None;
+        }
+        self.fault(namespace, now).or_else(|| {
+            namespace?;
+            Some((
+                "the operator runs, but has not seen it".to_owned(),
+                format!("kubectl -n {} logs deployment/{NAME}", crd::OPERATOR_NAMESPACE),
+            ))
+        })
+    }
+
+    /// Returns why no operator works for a namespace, or for any, and what to do about it; nothing of one that does.
+    pub fn fault(&self, namespace: Option<&str>, now: Timestamp) -> Option<(String, String)> {
+        let (deployment, lease) = match self {
             Self::Absent => {
                 return Some((
                     "no operator is installed in this cluster".to_owned(),
@@ -41,7 +61,7 @@ impl Operator {
                 ));
             }
             Self::Unknown(_) => return None,
-            Self::Installed(deployment) => deployment,
+            Self::Installed(deployment, lease) => (deployment, lease),
         };
         let ready = deployment
             .status
@@ -65,22 +85,46 @@ impl Operator {
                 )
             });
         }
-        let watched = watched(deployment);
-        let namespace = namespace?;
-        if !watched.is_empty() && !watched.iter().any(|one| one == namespace) {
+        let lease = lease.as_deref().filter(|_| is_elected(deployment));
+        if let Some(ago) = lease.and_then(|lease| expired(lease, now)) {
             return Some((
-                format!("the operator watches only {}, not {namespace}", watched.join(", ")),
-                format!(
-                    "kubectl appdeploy install --watch-namespace={},{namespace}",
-                    watched.join(",")
-                ),
+                format!("no operator works: the Lease of the last one expired {} ago", span(ago)),
+                format!("kubectl -n {} logs deployment/{NAME}", crd::OPERATOR_NAMESPACE),
             ));
         }
+        let watched = watched(deployment);
+        let namespace = namespace?;
+        if watched.is_empty() || watched.iter().any(|one| one == namespace) {
+            return None;
+        }
         Some((
-            "the operator runs, but has not seen it".to_owned(),
-            format!("kubectl -n {} logs deployment/{NAME}", crd::OPERATOR_NAMESPACE),
+            format!("the operator watches only {}, not {namespace}", watched.join(", ")),
+            format!(
+                "kubectl appdeploy install --watch-namespace={},{namespace}",
+                watched.join(",")
+            ),
         ))
     }
+}
+
+/// Whether an operator works only while it holds the Lease.
+fn is_elected(deployment: &Deployment) -> bool {
+    let Some(container) = container(deployment) else {
+        return false;
+    };
+    let mut args = container.args.iter().flatten();
+    let mut env = container.env.iter().flatten();
+    args.any(|arg| arg == "--leader-elect" || arg == "--leader-elect=true")
+        || env.any(|var| var.name == "APPDEPLOY_LEADER_ELECT" && var.value.as_deref() == Some("true"))
+}
+
+/// Returns for how many seconds nobody has held a Lease.
+fn expired(lease: &Lease, now: Timestamp) -> Option<i64> {
+    /// The clocks of two machines are never quite the same.
+    const SKEW: i64 = 5;
+    let spec = lease.spec.as_ref()?;
+    let end = spec.renew_time.as_ref()?.0.as_second() + i64::from(spec.lease_duration_seconds?);
+    Some(now.as_second() - end).filter(|ago| *ago > SKEW)
 }
 
 /// Returns the namespaces that an operator is limited to; none means all.
@@ -163,16 +207,39 @@ mod tests {
         );
     }
 
+    fn installed(args: &Value, ready: i32, lease: Option<Value>) -> Operator {
+        let lease = lease.map(|lease| Box::new(serde_json::from_value(lease).unwrap()));
+        Operator::Installed(Box::new(deployment(args, &json!([]), ready)), lease)
+    }
+
+    fn noon() -> Timestamp {
+        "2026-06-01T12:00:00Z".parse().unwrap()
+    }
+
     #[test]
     fn an_app_in_a_namespace_that_nobody_watches_is_told() {
-        let operator = Operator::Installed(Box::new(deployment(&json!(["--watch-namespace=a"]), &json!([]), 1)));
-        let (why, next) = operator.absence(Some("b")).unwrap();
+        let operator = installed(&json!(["--watch-namespace=a"]), 1, None);
+        let (why, next) = operator.absence(Some("b"), noon()).unwrap();
         assert_eq!(why, "the operator watches only a, not b");
         assert_eq!(next, "kubectl appdeploy install --watch-namespace=a,b");
-        let (why, _) = Operator::Installed(Box::new(deployment(&json!([]), &json!([]), 0)))
-            .absence(None)
-            .unwrap();
+        assert_eq!(operator.fault(Some("a"), noon()), None);
+        let (why, _) = installed(&json!([]), 0, None).absence(None, noon()).unwrap();
         assert_eq!(why, "the operator is not running: its Deployment has no ready pod");
+    }
+
+    #[test]
+    fn an_operator_that_hangs_lets_its_lease_expire() {
+        let renewed = |time: &str| {
+            let lease =
+                json!({"spec": {"renewTime": format!("2026-06-01T{time}.000000Z"), "leaseDurationSeconds": 15}});
+            installed(&json!(["--leader-elect"]), 1, Some(lease)).fault(Some("a"), noon())
+        };
+        assert_eq!(renewed("11:59:50"), None);
+        assert_eq!(renewed("11:59:42"), None, "clocks differ");
+        assert_eq!(
+            renewed("11:55:45").unwrap().0,
+            "no operator works: the Lease of the last one expired 4m ago"
+        );
     }
 
     #[test]

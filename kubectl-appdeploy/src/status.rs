@@ -1,6 +1,7 @@
 //! `kubectl appdeploy status`: all of a kind in a table, or one with all that belongs to it.
 
 pub mod list;
+pub mod look;
 mod page;
 pub mod table;
 mod watch;
@@ -12,7 +13,6 @@ use kube::api::DynamicObject;
 
 use crate::connection::{Cluster, KubeArgs};
 use crate::error::{Error, Result};
-use crate::operator;
 use crate::output;
 use crate::pages::Pages;
 use crate::ui::Ui;
@@ -116,7 +116,7 @@ async fn table_of(args: &Args, cluster: &Cluster, mut pages: Pages<'_>, ui: &mut
     if args.no_headers {
         return Ok(());
     }
-    let absence = absence(cluster, &all, now).await;
+    let absence = look::absence(cluster, &all, now).await;
     let notes = list::notes(&all, args.view(), absence, &ui.look());
     if notes.is_empty() { Ok(()) } else { ui.print(&notes) }
 }
@@ -161,15 +161,15 @@ async fn page(args: &Args, cluster: &Cluster, object: &DynamicObject, ui: &Ui) -
     let workload = Workload::read(cluster.kind, object);
     let now = Timestamp::now();
     let children = children::fetch(cluster, &workload).await?;
-    let absence = absence(cluster, std::slice::from_ref(&workload), now).await;
-    Ok(page::text(
-        &workload,
-        args.output == Some(Format::Wide),
-        &children,
-        absence,
+    let asked = look::around(cluster, &workload, &children, now).await;
+    let page = page::Page {
+        workload: &workload,
+        children: &children,
+        asked: &asked,
+        wide: args.output == Some(Format::Wide),
         now,
-        &ui.look(),
-    ))
+    };
+    Ok(page::text(&page, &ui.look()))
 }
 
 /// Returns the table of several with an explanation for each that is not ready.
@@ -178,15 +178,9 @@ async fn list(args: &Args, cluster: &Cluster, all: &[Workload], ui: &Ui) -> Stri
     let absence = if args.no_headers {
         None
     } else {
-        absence(cluster, all, now).await
+        look::absence(cluster, all, now).await
     };
     list::text(all, args.view(), absence, now, &ui.look())
-}
-
-/// Asks for the operator only when one looks as if there were none: the usual page costs one request less.
-async fn absence(cluster: &Cluster, all: &[Workload], now: Timestamp) -> Option<(String, String)> {
-    let lost = all.iter().find(|one| one.is_overlooked(now))?;
-    operator::look(cluster).await.absence(Some(lost.namespace()))
 }
 
 fn raw(args: &Args, kind: Kind, items: Vec<DynamicObject>, ui: &mut Ui) -> Result<()> {

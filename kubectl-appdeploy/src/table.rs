@@ -2,7 +2,7 @@
 
 use comfy_table::{Table as Layout, presets};
 
-use crate::ui::{Style, clean, paint};
+use crate::ui::{Style, clean, paint, wrap};
 
 /// One value of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,13 @@ impl Cell {
     #[must_use]
     pub fn prefixed(mut self, branches: &str) -> Self {
         self.text.insert_str(0, branches);
+        self
+    }
+
+    /// Returns the value with another meaning.
+    #[must_use]
+    pub const fn with(mut self, style: Style) -> Self {
+        self.style = Some(style);
         self
     }
 }
@@ -101,6 +108,25 @@ impl Table {
         self
     }
 
+    /// Whether no line is longer than the width.
+    pub fn fits(&self, width: Option<usize>) -> bool {
+        let widths = self.widths();
+        let total: usize = widths.iter().sum::<usize>() + 3 * widths.len().saturating_sub(1);
+        width.is_none_or(|width| total <= width)
+    }
+
+    /// Leaves a column out.
+    #[must_use]
+    pub fn without(mut self, column: &str) -> Self {
+        if let Some(index) = self.header.iter().position(|h| *h == column) {
+            self.header.remove(index);
+            for row in &mut self.rows {
+                row.remove(index);
+            }
+        }
+        self
+    }
+
     /// Makes the columns as wide as those of the lines before, so that the lines of a watch stand below each other.
     #[must_use]
     pub fn below(mut self, widths: &mut Vec<usize>) -> Self {
@@ -162,6 +188,56 @@ impl Table {
         if color { self.painted(&text) } else { text }
     }
 
+    /// Returns the lines, none longer than the width: the values of the last column go on below where they begin, or
+    /// stand on lines of their own where that is little.
+    pub fn wrapped(mut self, color: bool, width: Option<usize>) -> String {
+        /// Fewer columns are no room for a sentence.
+        const NARROW: usize = 30;
+        const INDENT: usize = 4;
+        if self.fits(width) {
+            return self.text(color);
+        }
+        let title = self.header.pop();
+        let last: Vec<Option<Cell>> = self.rows.iter_mut().map(Vec::pop).collect();
+        let begin: usize = self.widths().iter().map(|width| width + 3).sum();
+        let room = width.unwrap_or(usize::MAX).saturating_sub(begin);
+        let text = self.text(color);
+        let mut lines = text.lines();
+        let mut written: Vec<String> = Vec::new();
+        let is_beside = room >= NARROW;
+        let gap = |row: &[Cell], widths: &[usize]| " ".repeat(begin - visible(row, widths));
+        let widths = self.widths();
+        if let (Some(title), Some(header)) = (title, lines.next()) {
+            let header = if is_beside {
+                format!("{header:begin$}{title}")
+            } else {
+                header.to_owned()
+            };
+            written.push(header);
+        }
+        for ((line, row), cell) in lines.zip(&self.rows).zip(last) {
+            let text = cell.map(|cell| cell.text).unwrap_or_default();
+            if is_beside {
+                let mut parts = wrap(&text, Some(room)).into_iter();
+                written.push(format!(
+                    "{line}{}{}",
+                    gap(row, &widths),
+                    parts.next().unwrap_or_default()
+                ));
+                written.extend(parts.map(|part| format!("{:begin$}{part}", "")));
+            } else {
+                written.push(line.to_owned());
+                let room = width.map(|width| width.saturating_sub(INDENT));
+                written.extend(
+                    wrap(&text, room)
+                        .into_iter()
+                        .map(|part| format!("{:INDENT$}{part}", "")),
+                );
+            }
+        }
+        written.join("\n")
+    }
+
     fn padded(&self, text: &str, column: usize) -> String {
         let width = self.floor.get(column).copied().unwrap_or(0);
         format!("{text:width$}")
@@ -193,6 +269,16 @@ impl Table {
         });
         lines.collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Returns how many columns a line takes, which ends with its last value.
+fn visible(row: &[Cell], widths: &[usize]) -> usize {
+    let before: usize = widths
+        .iter()
+        .take(row.len().saturating_sub(1))
+        .map(|width| width + 3)
+        .sum();
+    before + row.last().map_or(0, |cell| cell.text.chars().count())
 }
 
 #[cfg(test)]
@@ -267,6 +353,49 @@ mod tests {
         a           1/1     http://a.b       1m
         b           1/1     http://b.some…   1m
         ");
+    }
+
+    #[test]
+    fn a_column_can_be_left_out() {
+        assert!(sample().fits(Some(45)) && !sample().fits(Some(44)));
+        insta::assert_snapshot!(sample().without("URL").text(false), @r"
+        NAME        READY   AGE
+        shop        3/3     5d
+        long-name   0/2     2m
+        ");
+    }
+
+    #[test]
+    fn the_last_column_goes_on_below_itself_or_below_the_row() {
+        let mut table = Table::new(vec!["TYPE", "MESSAGE"]);
+        for (kind, message) in [
+            ("Ready", "two pods of three are ready, and one is on its way"),
+            ("Exposed", "yes"),
+        ] {
+            table.row(vec![Cell::styled(kind, Style::Good), message.into()]);
+        }
+        assert_eq!(table.clone().wrapped(false, None), table.text(false));
+        insta::assert_snapshot!(table.clone().wrapped(false, Some(42)), @r"
+        TYPE      MESSAGE
+        Ready     two pods of three are ready, and
+                  one is on its way
+        Exposed   yes
+        ");
+        insta::assert_snapshot!(table.clone().wrapped(false, Some(30)), @r"
+        TYPE
+        Ready
+            two pods of three are
+            ready, and one is on its
+            way
+        Exposed
+            yes
+        ");
+        let plain = table
+            .clone()
+            .wrapped(true, Some(42))
+            .replace("\x1b[32m", "")
+            .replace("\x1b[0m", "");
+        assert_eq!(plain, table.wrapped(false, Some(42)));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use kube::{Resource, ResourceExt as _};
 use crate::age::age;
 use crate::children::{Children, Section};
 use crate::pod;
+use crate::route::Hop;
 use crate::table::{Cell, Table};
 use crate::ui::Style;
 use crate::workload::Workload;
@@ -17,10 +18,28 @@ use crate::workload::Workload;
 /// How many pods of an owner are shown before the rest is only counted; those in trouble come first.
 const PODS: usize = 10;
 
+/// What stands before the first stop at which requests fail.
+const BROKEN: &str = "✖ ";
+
+/// How much of it is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// The stop at which requests fail.
+    pub broken: Option<Hop>,
+    /// More columns, nothing shortened.
+    pub wide: bool,
+    /// The columns of the terminal; `None` where nothing limits a line.
+    pub width: Option<usize>,
+    /// The time.
+    pub now: Timestamp,
+}
+
 /// A row with those beneath it.
 struct Node {
     cells: Vec<Cell>,
     below: Vec<Node>,
+    /// The stop at which it stands, if something is wrong with it itself wherever something is wrong with the stop.
+    suspect: Option<Hop>,
 }
 
 impl Node {
@@ -36,6 +55,7 @@ impl Node {
         Self {
             cells: vec![name.into()],
             below: Vec::new(),
+            suspect: None,
         }
     }
 
@@ -43,41 +63,90 @@ impl Node {
     fn missing(kind: &str, why: &str) -> Self {
         Self {
             cells: vec![kind.into(), "-".into(), why.into()],
-            below: Vec::new(),
+            ..Self::alone(String::new())
         }
     }
-}
 
-/// Returns what belongs to a workload as a table.
-pub fn table(workload: &Workload, children: &Children, now: Timestamp) -> Table {
-    let (columns, roots) = match workload {
-        Workload::App(_) => (&app::COLUMNS[..], app::roots(children, now)),
-        Workload::PodSet(set) => (&podset::COLUMNS[..], podset::roots(set, &children.pods, now)),
-    };
-    let header: Vec<_> = std::iter::once("NAME").chain(columns.iter().copied()).collect();
-    let width = header.len();
-    let mut table = Table::new(header);
-    for root in roots {
-        draw(&mut table, root, width, "", "");
+    /// Returns the same row, marked where that stop is the broken one.
+    fn at(mut self, hop: Hop, is_suspect: bool) -> Self {
+        self.suspect = is_suspect.then_some(hop);
+        self
     }
-    table
 }
 
-fn draw(table: &mut Table, node: Node, width: usize, before: &str, beneath: &str) {
-    let mut cells = node.cells.into_iter();
-    let mut row: Vec<Cell> = cells.next().map(|name| name.prefixed(before)).into_iter().collect();
-    row.extend(cells);
-    row.resize(width, "-".into());
-    table.row(row);
-    let last = node.below.len().saturating_sub(1);
-    for (index, below) in node.below.into_iter().enumerate() {
-        let (branch, trunk) = if index == last {
-            ("└─", "  ")
-        } else {
-            ("├─", "│ ")
-        };
-        let (before, beneath) = (format!("{beneath}{branch}"), format!("{beneath}{trunk}"));
-        draw(table, below, width, &before, &beneath);
+/// Returns what belongs to a workload as a table that fits.
+pub fn table(workload: &Workload, children: &Children, view: View) -> Table {
+    let roots = match workload {
+        Workload::App(_) => app::roots(workload, children, view.now),
+        Workload::PodSet(set) => podset::roots(set, &children.pods, view.now),
+    };
+    let mut header = vec!["NAME", "READY", "STATUS", "NODE", "AGE"];
+    if view.wide {
+        header.insert(4, "IP");
+    }
+    let is_marked = roots.iter().any(|root| root.has_suspect(view.broken));
+    let mut canvas = Canvas {
+        table: Table::new(header),
+        broken: view.broken.filter(|_| is_marked),
+        wide: view.wide,
+    };
+    for root in roots {
+        canvas.draw(root, "", "");
+    }
+    if view.wide {
+        return canvas.table;
+    }
+    // The node is what one can do without, the name what one copies.
+    let table = canvas.table.fit("NODE", view.width);
+    let table = if table.fits(view.width) {
+        table
+    } else {
+        table.without("NODE")
+    };
+    table.fit("STATUS", view.width).fit("NAME", view.width)
+}
+
+impl Node {
+    fn has_suspect(&self, broken: Option<Hop>) -> bool {
+        broken.is_some() && (self.suspect == broken || self.below.iter().any(|node| node.has_suspect(broken)))
+    }
+}
+
+/// What is drawn on.
+struct Canvas {
+    table: Table,
+    broken: Option<Hop>,
+    wide: bool,
+}
+
+impl Canvas {
+    fn draw(&mut self, node: Node, before: &str, beneath: &str) {
+        let mut cells = node.cells.into_iter();
+        let name = cells.next().map(|name| {
+            let name = name.prefixed(before);
+            match self.broken {
+                None => name,
+                hop if hop == node.suspect => name.prefixed(BROKEN).with(Style::Bad),
+                _ => name.prefixed(&" ".repeat(BROKEN.chars().count())),
+            }
+        });
+        let mut row: Vec<Cell> = name.into_iter().chain(cells).collect();
+        // A row ends with its age; those without address have fewer cells before it.
+        row.resize_with(row.len().max(6), || "-".into());
+        if !self.wide {
+            row.remove(4);
+        }
+        self.table.row(row);
+        let last = node.below.len().saturating_sub(1);
+        for (index, below) in node.below.into_iter().enumerate() {
+            let (branch, trunk) = if index == last {
+                ("└─", "  ")
+            } else {
+                ("├─", "│ ")
+            };
+            let (before, beneath) = (format!("{beneath}{branch}"), format!("{beneath}{trunk}"));
+            self.draw(below, &before, &beneath);
+        }
     }
 }
 
@@ -114,6 +183,19 @@ fn status(pod: &Pod) -> String {
 
 fn mood(pod: &Pod) -> Style {
     if pod::is_ready(pod) { Style::Good } else { Style::Bad }
+}
+
+/// Returns the cells behind the name of a pod.
+fn of_pod(pod: &Pod, status: Cell, now: Timestamp) -> [Cell; 5] {
+    let place = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone());
+    [
+        pod::containers(pod).into(),
+        status,
+        place.unwrap_or_default().into(),
+        ip.unwrap_or_default().into(),
+        born(pod, now),
+    ]
 }
 
 fn born<K: Resource>(object: &K, now: Timestamp) -> Cell {

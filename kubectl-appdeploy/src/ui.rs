@@ -56,6 +56,23 @@ pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// Breaks a text between words, so that no line has more characters than there is room for, but for a longer word.
+pub fn wrap(text: &str, room: Option<usize>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for (index, word) in text.split(' ').enumerate() {
+        let needed = line.chars().count() + 1 + word.chars().count();
+        if index > 0 && room.is_some_and(|room| needed > room) {
+            lines.push(std::mem::take(&mut line));
+        } else if index > 0 {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    lines
+}
+
 /// How a page looks.
 #[derive(Clone, Debug, Default)]
 pub struct Look {

@@ -59,7 +59,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         Operator::Absent => ui.next("kubectl appdeploy install"),
         Operator::Unknown(error) if !error.is_forbidden() => return Err(error.clone()),
         Operator::Unknown(_) => {}
-        Operator::Installed(deployment) => {
+        Operator::Installed(deployment, _) => {
             if let Some(warning) = skew(operator::image(deployment).map_or("", operator::tag)) {
                 ui.warn(&warning);
                 ui.next("kubectl appdeploy install");
@@ -86,7 +86,7 @@ fn text(operator: Option<&Operator>) -> String {
             format!("{plugin}\nOperator Version: n/a (forbidden)")
         }
         Some(Operator::Unknown(_)) => format!("{plugin}\nOperator Version: <unknown>"),
-        Some(Operator::Installed(deployment)) => {
+        Some(Operator::Installed(deployment, _)) => {
             let image = operator::image(deployment).unwrap_or("<unknown>");
             format!(
                 "{plugin}\nOperator Version: {}\nOperator Image: {image}",
@@ -100,7 +100,7 @@ fn value(operator: Option<&Operator>) -> Value {
     let mut value = json!({"pluginVersion": PLUGIN});
     if let Some(operator) = operator {
         value["operator"] = match operator {
-            Operator::Installed(deployment) => {
+            Operator::Installed(deployment, _) => {
                 let image = operator::image(deployment).unwrap_or_default();
                 json!({"version": operator::tag(image), "image": image})
             }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crd::status::condition;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
+use jiff::Timestamp;
 use kube::Api;
 use kube::runtime::watcher;
 use kube::runtime::{WatchStreamExt as _, watcher::watch_object};
@@ -152,7 +153,9 @@ pub async fn timed_out(
         return error.next(format!("{status}{}", cluster.flag()));
     };
     if !workload.is_observed()
-        && let Some((why, next)) = operator::look(cluster).await.absence(Some(workload.namespace()))
+        && let Some((why, next)) = operator::look(cluster)
+            .await
+            .absence(Some(workload.namespace()), Timestamp::now())
     {
         return error.why(why).next(next);
     }

@@ -171,6 +171,11 @@ impl Workload {
         self.state().conditions.iter().find(|c| c.type_ == kind)
     }
 
+    /// Returns the reason of a condition.
+    pub fn condition_reason(&self, kind: &str) -> Option<&str> {
+        self.condition(kind).map(|c| c.reason.as_str())
+    }
+
     /// Whether a condition is true.
     pub fn is_true(&self, kind: &str) -> bool {
         self.condition(kind).is_some_and(|c| c.status == "True")

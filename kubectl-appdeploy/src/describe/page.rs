@@ -9,10 +9,11 @@ use k8s_openapi::api::core::v1::Event;
 use super::{events, spec};
 use crate::age::age;
 use crate::children::{Children, Section};
+use crate::route::{self, Asked, Story};
 use crate::status::table::url;
 use crate::table::{Cell, Table};
 use crate::tree;
-use crate::ui::{Look, Style, clean};
+use crate::ui::{Look, Style, clean, wrap};
 use crate::workload::Workload;
 
 /// The width of the labels.
@@ -25,10 +26,22 @@ pub struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Writes a label with its value.
+    /// Writes a label with its value, broken between words where the terminal ends.
     pub fn line(&mut self, label: &str, value: &str) {
         let padded = format!("{:LABEL$}", format!("{label}:"));
-        let _ = writeln!(self.text, "{}{}", self.look.label(&padded), clean(value));
+        let room = self.look.width.map(|width| width.saturating_sub(LABEL));
+        let mut lines = wrap(&clean(value), room).into_iter();
+        let first = lines.next().unwrap_or_default();
+        let _ = writeln!(self.text, "{}{first}", self.look.label(&padded));
+        for line in lines {
+            let _ = writeln!(self.text, "{:LABEL$}{line}", "");
+        }
+    }
+
+    /// Writes a command in one piece, so that it can be copied.
+    fn command(&mut self, label: &str, command: &str) {
+        let padded = format!("{:LABEL$}", format!("{label}:"));
+        let _ = writeln!(self.text, "{}{}", self.look.label(&padded), self.look.command(command));
     }
 
     /// Writes a label with several values below each other.
@@ -42,6 +55,11 @@ impl Page<'_> {
         }
     }
 
+    /// Returns the width of what stands in a section.
+    fn room(&self) -> Option<usize> {
+        self.look.width.map(|width| width.saturating_sub(2))
+    }
+
     fn section(&mut self, title: &str, body: &str) {
         let _ = writeln!(self.text, "{}", self.look.label(&format!("{title}:")));
         for line in body.lines() {
@@ -50,24 +68,46 @@ impl Page<'_> {
     }
 }
 
+/// What is described.
+#[derive(Clone, Debug)]
+pub struct Subject<'a> {
+    /// Whose page it is.
+    pub workload: &'a Workload,
+    /// What belongs to it.
+    pub children: &'a Children,
+    /// What happened to it and to what belongs to it.
+    pub events: &'a Section<Event>,
+    /// What else is known.
+    pub asked: &'a Asked,
+    /// The time.
+    pub now: Timestamp,
+}
+
 /// Returns the page.
-pub fn text(
-    workload: &Workload,
-    children: &Children,
-    events: &Section<Event>,
-    absence: Option<(String, String)>,
-    now: Timestamp,
-    look: &Look,
-) -> String {
+pub fn text(subject: &Subject<'_>, look: &Look) -> String {
+    let Subject {
+        workload,
+        children,
+        events,
+        asked,
+        now,
+    } = *subject;
     let mut page = Page {
         text: String::new(),
         look,
     };
+    let story = route::story(workload, children, asked, now);
     head(&mut page, workload, now);
     spec::write(&mut page, workload);
-    state(&mut page, workload, absence);
+    state(&mut page, workload, &story);
     conditions(&mut page, workload, now);
-    let tree = tree::table(workload, children, now);
+    let view = tree::View {
+        broken: story.broken,
+        wide: false,
+        width: page.room(),
+        now,
+    };
+    let tree = tree::table(workload, children, view);
     if tree.is_empty() {
         page.line("Children", "<none>");
     } else {
@@ -75,7 +115,10 @@ pub fn text(
     }
     match events {
         Ok(events) if events.is_empty() => page.line("Events", "<none>"),
-        Ok(events) => page.section("Events", &events::table(events, now).text(look.color)),
+        Ok(events) => {
+            let table = events::table(events, now).wrapped(look.color, page.room());
+            page.section("Events", &table);
+        }
         Err(why) => page.line("Events", why),
     }
     page.text.truncate(page.text.trim_end().len());
@@ -102,7 +145,7 @@ fn head(page: &mut Page<'_>, workload: &Workload, now: Timestamp) {
     }
 }
 
-fn state(page: &mut Page<'_>, workload: &Workload, absence: Option<(String, String)>) {
+fn state(page: &mut Page<'_>, workload: &Workload, story: &Story) {
     let state = workload.state();
     let mut replicas = format!(
         "{} wanted, {} exist, {} up to date, {} ready",
@@ -138,14 +181,11 @@ fn state(page: &mut Page<'_>, workload: &Workload, absence: Option<(String, Stri
             workload.reason()
         ),
     );
-    let explanation = absence
-        .map(|(why, next)| (why, Some(next)))
-        .or_else(|| workload.explanation());
-    if let Some((why, next)) = explanation {
-        page.line("  why", &why);
+    let notes = story.notes.iter().map(|note| ("  note", note));
+    for (label, (sentence, next)) in story.why.iter().map(|why| ("  why", why)).chain(notes) {
+        page.line(label, sentence);
         if let Some(next) = next {
-            let next = page.look.command(&next);
-            page.line("  next", &next);
+            page.command("  next", next);
         }
     }
 }
@@ -166,7 +206,7 @@ fn conditions(page: &mut Page<'_>, workload: &Workload, now: Timestamp) {
             Cell::from(condition.message.clone()),
         ]);
     }
-    page.section("Conditions", &table.text(page.look.color));
+    page.section("Conditions", &table.wrapped(page.look.color, page.room()));
 }
 
 #[cfg(test)]
@@ -174,6 +214,23 @@ mod tests {
     use super::*;
     use crate::status::list::tests::{app, batch, cond, noon};
     use serde_json::json;
+
+    fn described(workload: &Workload, events: Vec<Event>, width: Option<usize>) -> String {
+        let subject = Subject {
+            workload,
+            children: &Children::of_pods(Ok(vec![])),
+            events: &Ok(events),
+            asked: &Asked::default(),
+            now: noon(),
+        };
+        text(
+            &subject,
+            &Look {
+                width,
+                ..Look::default()
+            },
+        )
+    }
 
     #[test]
     fn a_description_has_it_all() {
@@ -186,13 +243,12 @@ mod tests {
                 "conditions": [cond("Ready", "False", "CrashLoop", "1 of 2 pods keeps crashing")],
                 "cause": {"reason": "CrashLoop", "message": "shop-1: exit code 1: no such table", "next": "kubectl logs shop-1 -p"}}),
         );
-        let none = Children::of_pods(Ok(vec![]));
         let event: Event = serde_json::from_value(
             json!({"metadata": {}, "type": "Warning", "reason": "BackOff", "message": "restarting\n", "count": 4,
             "involvedObject": {"kind": "Pod", "name": "shop-1"}, "lastTimestamp": "2026-06-01T11:59:30Z"}),
         )
         .unwrap();
-        insta::assert_snapshot!(text(&app, &none, &Ok(vec![event]), None, noon(), &Look::default()), @r#"
+        insta::assert_snapshot!(described(&app, vec![event], None), @r#"
         Name:         shop
         Namespace:    default
         Age:          12h
@@ -220,9 +276,52 @@ mod tests {
     }
 
     #[test]
+    fn a_description_ends_where_the_terminal_does() {
+        let app = app(
+            "shop",
+            &json!({"image": "shop:1"}),
+            &json!({"observedGeneration": 1, "conditions": [
+                cond("Ready", "False", "Unschedulable", "no node has room for the pod: 3 nodes have too little memory left, and 1 node is tainted")],
+                "cause": {"reason": "Unschedulable", "message": "no node has room for the pod: 3 nodes have too little memory left, and 1 node is tainted", "next": "kubectl describe nodes"}}),
+        );
+        let event: Event = serde_json::from_value(
+            json!({"metadata": {}, "type": "Warning", "reason": "FailedScheduling", "count": 4, "lastTimestamp": "2026-06-01T11:59:30Z",
+            "message": "0/4 nodes are available: 3 Insufficient memory, 1 node(s) had untolerated taint",
+            "involvedObject": {"kind": "Pod", "name": "shop-5d4f8c7b6d-x2x9k"}}),
+        )
+        .unwrap();
+        let text = described(&app, vec![event], Some(80));
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        insta::assert_snapshot!(text, @r"
+        Name:         shop
+        Namespace:    default
+        Age:          12h
+        Created:      2026-06-01T00:00:00Z
+        Image:        shop:1
+        Port:         <none> (a worker: no Service, no Ingress)
+        Replicas:     1 wanted, 0 exist, 0 up to date, 0 ready
+        URL:          <none>
+        Ready:        no (Unschedulable)
+          why:        no node has room for the pod: 3 nodes have too little memory left,
+                      and 1 node is tainted
+          next:       kubectl describe nodes
+        Conditions:
+          TYPE    STATUS   REASON          SINCE   MESSAGE
+          Ready   False    Unschedulable   2m      no node has room for the pod: 3 nodes
+                                                   have too little memory left, and 1
+                                                   node is tainted
+        Children:     <none>
+        Events:
+          LAST       TYPE      REASON             OBJECT
+          30s (x4)   Warning   FailedScheduling   Pod/shop-5d4f8c7b6d-x2x9k
+              0/4 nodes are available: 3 Insufficient memory, 1 node(s) had untolerated
+              taint
+        ");
+    }
+
+    #[test]
     fn a_description_of_a_pod_set_has_its_own_lines() {
-        let none = Children::of_pods(Ok(vec![]));
-        insta::assert_snapshot!(text(&batch(), &none, &Ok(vec![]), None, noon(), &Look::default()), @r"
+        insta::assert_snapshot!(described(&batch(), vec![], None), @r"
         Name:         batch
         Namespace:    default
         Age:          12h

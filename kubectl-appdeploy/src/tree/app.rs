@@ -4,30 +4,47 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::networking::v1::Ingress;
-use kube::ResourceExt as _;
+use kube::{Resource, ResourceExt as _};
 
-use super::{Node, born, mood, pods, progress, status};
+use super::{Node, born, mood, of_pod, pods, progress, status};
 use crate::children::{Children, Section, is_of};
 use crate::pod;
+use crate::route::{self, Hop};
 use crate::table::Cell;
 use crate::ui::Style;
+use crate::workload::Workload;
 
 /// The annotation in which Kubernetes numbers the revisions of a Deployment.
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
-/// The columns behind the name.
-pub const COLUMNS: [&str; 3] = ["READY", "STATUS", "AGE"];
-
 /// Returns what belongs to an app, in the order in which a request passes through.
-pub fn roots(children: &Children, now: Timestamp) -> Vec<Node> {
-    let mut roots = nodes("Ingress", &children.ingresses, |one| ingress(one, now));
-    roots.extend(nodes("Service", &children.services, |one| {
-        service(one, &children.pods, now)
-    }));
-    roots.extend(nodes("Deployment", &children.deployments, |one| {
-        deployment(one, children, now)
-    }));
-    roots
+pub fn roots(workload: &Workload, children: &Children, now: Timestamp) -> Vec<Node> {
+    let missing = route::missing(workload, children);
+    let mut stops = vec![
+        (
+            Hop::Ingress,
+            nodes("Ingress", &children.ingresses, |one| ingress(one, children, now)),
+        ),
+        (
+            Hop::Service,
+            nodes("Service", &children.services, |one| service(one, children, now)),
+        ),
+        (
+            Hop::Deployment,
+            nodes("Deployment", &children.deployments, |one| {
+                deployment(one, children, now)
+            }),
+        ),
+    ];
+    // What is not there yet is only worth a word beside what is.
+    if stops.iter().any(|(_, nodes)| !nodes.is_empty()) {
+        for (hop, nodes) in &mut stops {
+            if missing.contains(hop) {
+                nodes.push(Node::missing(&format!("{hop:?}"), "missing").at(*hop, true));
+            }
+        }
+    }
+    stops.into_iter().flat_map(|(_, nodes)| nodes).collect()
 }
 
 fn nodes<T>(kind: &str, section: &Section<T>, node: impl Fn(&T) -> Node) -> Vec<Node> {
@@ -37,7 +54,12 @@ fn nodes<T>(kind: &str, section: &Section<T>, node: impl Fn(&T) -> Node) -> Vec<
     }
 }
 
-fn ingress(ingress: &Ingress, now: Timestamp) -> Node {
+/// Returns the cells of an object that is on no node.
+fn cells<K: Resource>(object: &K, ready: Cell, status: Cell, now: Timestamp) -> [Cell; 5] {
+    [ready, status, "-".into(), "-".into(), born(object, now)]
+}
+
+fn ingress(ingress: &Ingress, children: &Children, now: Timestamp) -> Node {
     let points = ingress
         .status
         .iter()
@@ -47,32 +69,37 @@ fn ingress(ingress: &Ingress, now: Timestamp) -> Node {
         .filter_map(|point| point.ip.clone().or_else(|| point.hostname.clone()))
         .collect();
     let class = ingress.spec.as_ref().and_then(|spec| spec.ingress_class_name.clone());
-    let status = match (addresses.is_empty(), class) {
-        (false, _) => Cell::styled(addresses.join(","), Style::Good),
-        (true, Some(class)) => Cell::styled(format!("no address yet (class {class})"), Style::Busy),
-        (true, None) => Cell::styled("no address (no class)", Style::Busy),
+    let class = class.map_or_else(|| "no class".to_owned(), |class| format!("class {class}"));
+    let status = if addresses.is_empty() {
+        Cell::styled(format!("{class}, no address yet"), Style::Busy)
+    } else {
+        Cell::styled(format!("{class} at {}", addresses.join(",")), Style::Good)
     };
-    Node::new("Ingress", ingress, ["-".into(), status, born(ingress, now)])
+    let mut node = Node::new("Ingress", ingress, cells(ingress, "-".into(), status, now)).at(Hop::Ingress, true);
+    if let Some((name, tls)) = &children.tls {
+        let (word, is_fine) = route::certificate(tls, now);
+        let style = if is_fine { Style::Good } else { Style::Bad };
+        let mut secret = Node::alone(format!("Secret/{name}"));
+        secret.cells.extend(["-".into(), Cell::styled(word, style)]);
+        node.below.push(secret.at(Hop::Secret, true));
+    }
+    node
 }
 
-fn service(service: &Service, pods: &Section<Pod>, now: Timestamp) -> Node {
+fn service(service: &Service, children: &Children, now: Timestamp) -> Node {
     let spec = service.spec.clone().unwrap_or_default();
     let ports: Vec<String> = spec.ports.iter().flatten().map(|port| port.port.to_string()).collect();
     let address = spec.cluster_ip.unwrap_or_else(|| "<pending>".to_owned());
-    let ready = match pods {
-        Ok(pods) => {
-            // One that is about to go gets no requests any more, though it may still be ready.
-            let stay = pods.iter().filter(|one| one.metadata.deletion_timestamp.is_none());
-            let ready = stay.clone().filter(|one| pod::is_ready(one)).count();
-            Cell::styled(
-                format!("{ready}/{}", stay.count()),
-                if ready == 0 { Style::Bad } else { Style::Good },
-            )
+    let ready = match &children.slices {
+        Ok(slices) => {
+            let (ready, all) = route::endpoints(slices);
+            let style = if ready == 0 { Style::Bad } else { Style::Good };
+            Cell::styled(format!("{ready}/{all}"), style)
         }
-        Err(_) => "-".into(),
+        Err(_) => "n/a".into(),
     };
     let address = format!("{address}:{}", ports.join(",")).into();
-    Node::new("Service", service, [ready, address, born(service, now)])
+    Node::new("Service", service, cells(service, ready, address, now)).at(Hop::Service, true)
 }
 
 fn deployment(deployment: &Deployment, children: &Children, now: Timestamp) -> Node {
@@ -86,7 +113,7 @@ fn deployment(deployment: &Deployment, children: &Children, now: Timestamp) -> N
         progress(wanted, updated, ready)
     };
     let ready = format!("{ready}/{wanted}").into();
-    let mut node = Node::new("Deployment", deployment, [ready, word, born(deployment, now)]);
+    let mut node = Node::new("Deployment", deployment, cells(deployment, ready, word, now)).at(Hop::Deployment, true);
     match &children.replica_sets {
         Ok(sets) => {
             let mut sets: Vec<&ReplicaSet> = sets
@@ -129,13 +156,13 @@ fn replica_set(set: &ReplicaSet, all: &Section<Pod>, now: Timestamp) -> Node {
     let owner = set.metadata.uid.as_deref();
     Node {
         below: pods(all, |one| is_of(one, owner), pod::is_ready, |one| pod_node(one, now)),
-        ..Node::new("ReplicaSet", set, [ready, word, born(set, now)])
+        ..Node::new("ReplicaSet", set, cells(set, ready, word, now)).at(Hop::ReplicaSet, failure.is_some())
     }
 }
 
 fn pod_node(one: &Pod, now: Timestamp) -> Node {
     let word = Cell::styled(status(one), mood(one));
-    Node::new("Pod", one, [pod::containers(one).into(), word, born(one, now)])
+    Node::new("Pod", one, of_pod(one, word, now)).at(Hop::Pod, !pod::is_ready(one))
 }
 
 fn replicas(set: &ReplicaSet) -> i32 {
@@ -148,22 +175,4 @@ fn revision(set: &ReplicaSet) -> u64 {
         .get(REVISION)
         .and_then(|text| text.parse().ok())
         .unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_pod_that_goes_is_no_endpoint_any_more() {
-        let pod = |name: &str, gone: Option<&str>| -> Pod {
-            serde_json::from_value(json!({"metadata": {"name": name, "deletionTimestamp": gone},
-                "status": {"conditions": [{"type": "Ready", "status": "True"}]}}))
-            .unwrap()
-        };
-        let pods = Ok(vec![pod("a", None), pod("b", Some("2026-01-01T00:00:00Z"))]);
-        let node = service(&Service::default(), &pods, Timestamp::UNIX_EPOCH);
-        assert_eq!(node.cells[1], Cell::styled("1/1", Style::Good));
-    }
 }

@@ -5,14 +5,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::{Node, born, mood, pods, progress, status};
+use super::{Node, born, mood, of_pod, pods, progress, status};
 use crate::children::Section;
 use crate::pod;
+use crate::route::Hop;
 use crate::table::Cell;
 use crate::ui::Style;
-
-/// The columns behind the name.
-pub const COLUMNS: [&str; 4] = ["READY", "STATUS", "NODE", "AGE"];
 
 /// Returns the pod set with its pods; nothing where there is no pod.
 pub fn roots(set: &PodSet, all: &Section<Pod>, now: Timestamp) -> Vec<Node> {
@@ -37,7 +35,7 @@ pub fn roots(set: &PodSet, all: &Section<Pod>, now: Timestamp) -> Vec<Node> {
             is_settled,
             |one| node(set, known, one, now),
         ),
-        ..Node::new("PodSet", set, [ready, word, "-".into(), born(set, now)])
+        ..Node::new("PodSet", set, [ready, word, "-".into(), "-".into(), born(set, now)])
     }]
 }
 
@@ -52,17 +50,11 @@ fn node(set: &PodSet, known: &[Pod], one: &Pod, now: Timestamp) -> Node {
     } else {
         Cell::styled(word, mood(one))
     };
-    let place = one.spec.as_ref().and_then(|spec| spec.node_name.clone());
-    let cells = [
-        pod::containers(one).into(),
-        status,
-        place.unwrap_or_default().into(),
-        born(one, now),
-    ];
+    let cells = of_pod(one, status, now);
     let uid = one.metadata.uid.as_deref();
     let successors = known.iter().filter(|next| uid.is_some() && pod::replaces(next) == uid);
     Node {
         below: successors.map(|next| node(set, known, next, now)).collect(),
-        ..Node::new("Pod", one, cells)
+        ..Node::new("Pod", one, cells).at(Hop::Pod, !pod::is_ready(one))
     }
 }

@@ -212,7 +212,7 @@ fn a_page_costs_the_same_few_requests_however_many_apps_there_are() {
             &format!("appdeploy/app{round}"),
             &conditions("True", "Available", "", None),
         );
-        assert_eq!([cost("status"), cost("status app0"), cost("describe app0")], [1, 6, 9]);
+        assert_eq!([cost("status"), cost("status app0"), cost("describe app0")], [1, 7, 10]);
     }
 }
 

@@ -19,3 +19,4 @@ mod replacing;
 mod terminals;
 mod upgrade;
 mod waiting;
+mod way;
