@@ -22,7 +22,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::valid::{IngressRoute, Route};
-use crate::{ChildKind, Digest, Valid};
+use crate::{ChildKind, Digest, Valid, later};
 
 /// The name of the one container, and of the port wherever a port has a name.
 pub const CONTAINER: &str = "app";
@@ -218,7 +218,8 @@ fn finish(api_version: &str, kind: &str, object: &impl Serialize) -> Value {
     let mut value = serde_json::to_value(object).unwrap_or_default();
     value["apiVersion"] = json!(api_version);
     value["kind"] = json!(kind);
-    value["metadata"]["annotations"][annotation::DESIRED_HASH] = json!(format!("{:016x}", Digest::of(&value).hash()));
+    value["metadata"]["annotations"][annotation::DESIRED_HASH] =
+        json!(format!("{:016x}", Digest::of(&later::without(&value)).hash()));
     value
 }
 

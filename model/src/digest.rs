@@ -38,9 +38,15 @@ impl Digest {
     /// Returns the path of the first field of `wanted` that this object lacks or has with another value.
     #[must_use]
     pub fn lacks(&self, wanted: &Value) -> Option<String> {
+        self.lacks_where(wanted, |_| true)
+    }
+
+    /// As [`Digest::lacks`], of those fields alone whose path is one that `counts`.
+    #[must_use]
+    pub fn lacks_where(&self, wanted: &Value, counts: impl Fn(&str) -> bool) -> Option<String> {
         let mut missing = None;
         visit(wanted, &mut |path, value| {
-            if missing.is_none() && self.0.binary_search(&leaf(path, value)).is_err() {
+            if missing.is_none() && counts(path) && self.0.binary_search(&leaf(path, value)).is_err() {
                 missing = Some(path.to_owned());
             }
         });

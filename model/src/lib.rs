@@ -18,6 +18,7 @@ pub mod digest;
 pub mod failure;
 pub mod host;
 pub mod inverse;
+pub mod later;
 pub mod observed;
 pub mod plan;
 pub mod pod;

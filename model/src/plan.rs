@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::desired::deployment;
 use crate::digest::paths;
-use crate::{Child, ChildKind, Desired, Failure, Observed, Sight, Valid};
+use crate::{Child, ChildKind, Desired, Failure, Observed, Sight, Valid, later};
 
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,6 +94,7 @@ pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
                 plan.failures.push(taken(kind, &app.name, child));
             }
             (Some(object), Sight::Seen(child)) => {
+                let object = &*later::due(object, &child.digest);
                 if let Some(because) = child.digest.lacks(object) {
                     if because == "spec.replicas" {
                         plan.rival_scaler.clone_from(&child.managers.scaled_by);
@@ -213,7 +214,8 @@ fn may_drop_a_field(app: &Valid<'_>, kind: ChildKind, child: &Child, wanted: &Va
         ..app.clone()
     });
     // What this operator would have rendered is not what was written: an older one did, or there was a restart.
-    child.desired_hash != hash(&before) || !paths(&before).is_subset(&paths(wanted))
+    // A later default is never dropped: what has it keeps it.
+    child.desired_hash != hash(&before) || !paths(&later::without(&before)).is_subset(&paths(wanted))
 }
 
 #[cfg(test)]

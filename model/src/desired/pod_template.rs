@@ -93,6 +93,9 @@ fn container(pod: &PodFields, restricted: bool) -> Container {
             }),
             ..SecurityContext::default()
         }),
+        // What an application says last is in its status then, for whoever asks why it ended: the operator needs no right
+        // to logs. A later default (see `later`).
+        termination_message_policy: Some("FallbackToLogsOnError".into()),
         ..Container::default()
     }
 }

@@ -173,6 +173,10 @@ fn unsaid(spec: &Value, container: &Value, pod: &PodFields) -> Vec<Left> {
     let (mut live, known) = (spec.clone(), &mut ours["containers"][0]);
     // How the container and its port are called is of no consequence.
     known["name"] = container["name"].clone();
+    // A later default: what the API server puts in its place is what older pods have.
+    if container["terminationMessagePolicy"] == "File" {
+        known["terminationMessagePolicy"] = container["terminationMessagePolicy"].clone();
+    }
     let port = items(&container["ports"]).find(|port| number(&port["containerPort"]) == pod.port);
     if let (Some(port), Some(known)) = (port, known.pointer_mut("/ports/0")) {
         known["name"] = port["name"].clone();
