@@ -2,9 +2,13 @@
 
 mod pod;
 mod pull;
+mod refusal;
+mod schedule;
+
+use crd::PodFields;
 
 pub use self::pod::diagnose_pod;
-pub(crate) use self::pod::diagnose_pod_of;
+pub(crate) use self::refusal::detail;
 use crate::observed::{IngressClasses, Observed, Rollout};
 use crate::pod::PodState;
 pub use crate::reason::Reason;
@@ -31,6 +35,8 @@ pub struct Subject<'a> {
     pub name: &'a str,
     /// Its namespace.
     pub namespace: &'a str,
+    /// What its pods are to run, where that is known.
+    pub pod: Option<&'a PodFields>,
     /// It is being deleted.
     pub deleting: bool,
     /// The time, in seconds since 1970.
@@ -47,6 +53,7 @@ impl<'a> Subject<'a> {
             kind,
             name,
             namespace,
+            pod: None,
             deleting: false,
             now: 0,
             needs_address: true,
@@ -92,7 +99,7 @@ pub fn diagnose(
         return said(Reason::Progressing, &progress, None);
     }
     if let Some(refusal) = &rollout.refused {
-        return of_refusal(subject, refusal);
+        return refusal::diagnose(subject, refusal);
     }
     if rollout.paused {
         let next = format!(
@@ -108,19 +115,13 @@ pub fn diagnose(
     // What somebody has to change comes before what may pass; among equals the first, for a steady message.
     let troubles = current(&observed.pods).filter_map(|pod| pod.trouble_at(subject.now));
     if let Some(trouble) = troubles.min_by_key(|trouble| (!trouble.reason.is_stalled(), trouble.reason.as_str())) {
-        return diagnose_pod_of(subject, valid.pod, &trouble);
+        return diagnose_pod(subject, &trouble);
     }
     if rollout.overdue {
-        let next = format!(
-            "kubectl describe pods -n {} -l {}={}",
-            subject.namespace,
-            crd::label::APP,
-            subject.name
-        );
         return said(
             Reason::ProgressDeadlineExceeded,
             &format!("{progress}, and there was no progress for ten minutes"),
-            Some(next),
+            Some(describe_pods(subject)),
         );
     }
     said(Reason::Progressing, &progress, None)
@@ -171,6 +172,23 @@ fn edit(subject: Subject<'_>) -> String {
     )
 }
 
+/// Selects the pods in a command.
+fn pods(subject: Subject<'_>) -> String {
+    format!(
+        "-n {} -l {}",
+        subject.namespace,
+        subject.kind.pod_selector(subject.name)
+    )
+}
+
+fn describe_pods(subject: Subject<'_>) -> String {
+    format!("kubectl describe pods {}", pods(subject))
+}
+
+fn logs(subject: Subject<'_>) -> String {
+    format!("kubectl logs {}", pods(subject))
+}
+
 pub(crate) fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
     let namespace = subject.namespace;
     let (reason, next) = match failure {
@@ -191,8 +209,8 @@ pub(crate) fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
         }
         Failure::Rejected {
             kind: "Pod", message, ..
-        } => return of_refusal(subject, message),
-        Failure::Rejected { message, .. } if is_quota(message) => (
+        } => return refusal::diagnose(subject, message),
+        Failure::Rejected { message, .. } if refusal::is_quota(message) => (
             Reason::QuotaExceeded,
             Some(format!("kubectl describe quota -n {namespace}")),
         ),
@@ -214,57 +232,6 @@ fn operator_log() -> String {
     format!(
         "kubectl logs -n {} -l app.kubernetes.io/name=appdeploy-operator --prefix --tail=50",
         crd::OPERATOR_NAMESPACE
-    )
-}
-
-fn is_quota(message: &str) -> bool {
-    message.contains("exceeded quota") || message.contains("failed quota") || message.contains("must specify limits")
-}
-
-/// Returns what stands in a refusal behind whom it is about.
-pub(crate) fn detail(refusal: &str) -> &str {
-    refusal
-        .split_once("is forbidden: ")
-        .map_or(refusal, |(_, detail)| detail)
-}
-
-/// The API server's own words to a ReplicaSet or to us: `pods "web-5d8f-" is forbidden: exceeded quota: small, requested: …`.
-fn of_refusal(subject: Subject<'_>, refusal: &str) -> Diagnosis {
-    let detail = detail(refusal);
-    let namespace = subject.namespace;
-    if is_quota(refusal) {
-        return said(
-            Reason::QuotaExceeded,
-            &format!("the namespace's quota allows no more pods: {detail}"),
-            Some(format!("kubectl describe quota -n {namespace}")),
-        );
-    }
-    if refusal.contains("violates PodSecurity") {
-        let patch = match subject.kind {
-            crd::Kind::AppDeploy => r#"{"spec":{"securityProfile":"restricted"}}"#,
-            crd::Kind::PodSet => r#"{"spec":{"template":{"securityProfile":"restricted"}}}"#,
-        };
-        return said(
-            Reason::PodSecurity,
-            &format!("the namespace refuses the pods: {detail}"),
-            Some(format!(
-                "kubectl patch {} {} -n {namespace} --type merge -p '{patch}'",
-                subject.kind.singular(),
-                subject.name
-            )),
-        );
-    }
-    let next = match subject.kind {
-        crd::Kind::AppDeploy => format!(
-            "kubectl describe replicaset -n {namespace} -l {}",
-            subject.kind.pod_selector(subject.name)
-        ),
-        crd::Kind::PodSet => edit(subject),
-    };
-    said(
-        Reason::PodsRefused,
-        &format!("pods can't be created: {detail}"),
-        Some(next),
     )
 }
 
@@ -326,10 +293,7 @@ mod tests {
         PodState {
             created,
             template: Some(template.to_owned()),
-            trouble: trouble.map(|(reason, detail)| Trouble {
-                reason,
-                detail: detail.to_owned(),
-            }),
+            trouble: trouble.map(|(reason, detail)| Trouble::new(reason, detail)),
             ..PodState::default()
         }
     }
@@ -421,10 +385,7 @@ mod tests {
             ready: 2,
             ..rollout()
         };
-        let trouble = Trouble {
-            reason: Reason::CrashLoop,
-            detail: "exit code 3".into(),
-        };
+        let trouble = Trouble::new(Reason::CrashLoop, "exit code 3");
         let shaky = |until| PodState {
             shaky: Some(Shaky {
                 until,

@@ -1,11 +1,16 @@
 //! What a pod says about itself, reduced to what explains an application.
 
-use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus, Pod, Probe};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+mod end;
+mod last_words;
+mod probe;
+mod waiting;
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use kube::core::Resource as _;
 
 use crate::desired::CONTAINER;
 use crate::diagnose::Reason;
+pub use probe::{Answer, Check, Failed};
 
 /// How long a container may run without passing its health check before that is a cause, in seconds.
 const HEALTH_PATIENCE: i64 = 15;
@@ -15,6 +20,8 @@ const HEALTH_PATIENCE: i64 = 15;
 pub struct PodState {
     /// Its name.
     pub name: String,
+    /// Its identity; empty for one that is ready, of which nobody asks anything more.
+    pub uid: Box<str>,
     /// It is ready.
     pub ready: bool,
     /// It is being deleted.
@@ -31,6 +38,8 @@ pub struct PodState {
     pub template: Option<String>,
     /// What keeps it from working.
     pub trouble: Option<Trouble>,
+    /// What its health check got for an answer, which no pod says of itself: whoever reads it adds it.
+    pub answer: Option<Answer>,
 }
 
 /// What keeps a pod from working.
@@ -40,6 +49,28 @@ pub struct Trouble {
     pub reason: Reason,
     /// The part of the kubelet's or scheduler's own words that says which image, key or amount.
     pub detail: String,
+    /// Of a pod that is not healthy, what it was asked.
+    pub failed: Option<Failed>,
+}
+
+impl Trouble {
+    /// Makes one.
+    #[must_use]
+    pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
+        Self {
+            reason,
+            detail: detail.into(),
+            failed: None,
+        }
+    }
+
+    fn unhealthy(failed: Failed) -> Self {
+        Self {
+            reason: Reason::NotHealthy,
+            detail: failed.to_string(),
+            failed: Some(failed),
+        }
+    }
 }
 
 /// A container that runs and does not pass its health check.
@@ -47,8 +78,8 @@ pub struct Trouble {
 pub struct Unhealthy {
     /// When it began to run, in seconds since 1970.
     pub since: i64,
-    /// What was asked, as the start of a sentence that ends in a failure.
-    pub check: String,
+    /// What it is asked.
+    pub check: Check,
 }
 
 /// A container that runs again after it had ended. It may count as ready and be about to end once more: what it
@@ -83,12 +114,17 @@ impl PodState {
                 .unhealthy
                 .as_ref()
                 .filter(|unhealthy| now >= unhealthy.since + HEALTH_PATIENCE)?;
-            Some(Trouble {
-                reason: Reason::NotHealthy,
-                detail: unhealthy.check.clone(),
-            })
+            Some(Trouble::unhealthy(Failed {
+                check: unhealthy.check.clone(),
+                answer: None,
+            }))
         };
-        self.trouble.as_ref().or(shaky).cloned().or_else(unhealthy)
+        let mut trouble = self.trouble.as_ref().or(shaky).cloned().or_else(unhealthy)?;
+        if let Some(failed) = trouble.failed.take() {
+            let answer = self.answer.clone();
+            trouble = Trouble::unhealthy(Failed { answer, ..failed });
+        }
+        Some(trouble)
     }
 
     /// Returns when, by the clock alone, [`PodState::trouble_at`] will say something else.
@@ -112,10 +148,7 @@ impl PodState {
         let ready = !finished && condition("Ready").is_some_and(|c| c.status == "True");
         let unschedulable = condition("PodScheduled")
             .filter(|c| c.status == "False")
-            .map(|c| Trouble {
-                reason: Reason::Unschedulable,
-                detail: c.message.clone().unwrap_or_default(),
-            });
+            .map(|c| Trouble::new(Reason::Unschedulable, c.message.clone().unwrap_or_default()));
         // Ours by its name: others may have put a sidecar beside it.
         let container = pod
             .spec
@@ -125,17 +158,21 @@ impl PodState {
         let statuses = || status.iter().flat_map(|s| s.container_statuses.iter().flatten());
         let own = statuses().find(|c| c.name == CONTAINER).or_else(|| statuses().next());
         let evicted = || {
-            (phase == "Failed").then(|| Trouble {
-                reason: if status.and_then(|s| s.reason.as_deref()) == Some("Evicted") {
-                    Reason::Evicted
-                } else {
-                    Reason::ContainerFailed
-                },
-                detail: status.and_then(|s| s.message.clone()).unwrap_or_default(),
-            })
+            let is_evicted = status.and_then(|s| s.reason.as_deref()) == Some("Evicted");
+            let reason = if is_evicted {
+                Reason::Evicted
+            } else {
+                Reason::ContainerFailed
+            };
+            let message = status.and_then(|s| s.message.clone()).unwrap_or_default();
+            (phase == "Failed").then(|| Trouble::new(reason, message))
         };
         Self {
             name: pod.metadata.name.clone().unwrap_or_default(),
+            uid: match &pod.metadata.uid {
+                Some(uid) if !ready => uid.as_str().into(),
+                _ => Box::default(),
+            },
             ready,
             deleting: pod.metadata.deletion_timestamp.is_some(),
             finished,
@@ -160,38 +197,24 @@ impl PodState {
             } else {
                 unschedulable.or_else(evicted).or_else(|| trouble(own?, container))
             },
+            answer: None,
         }
     }
 }
 
 fn trouble(status: &ContainerStatus, spec: Option<&Container>) -> Option<Trouble> {
     let state = status.state.as_ref();
-    // As the person wrote it; the kubelet and the container runtime each spell it out in their own way.
     let image = spec.and_then(|spec| spec.image.as_deref()).unwrap_or(&status.image);
-    if let Some(waiting) = state.and_then(|s| s.waiting.as_ref()) {
-        let message = waiting.message.as_deref().unwrap_or_default();
-        match waiting.reason.as_deref().unwrap_or_default() {
-            "ErrImagePull" | "ImagePullBackOff" | "RegistryUnavailable" | "SignatureValidationFailed" => {
-                return Some(pull_trouble(image, message));
-            }
-            "InvalidImageName" => return some(Reason::InvalidImageName, image),
-            "ErrImageNeverPull" => return some(Reason::ImageNotFound, image),
-            "CreateContainerConfigError" => return Some(config_trouble(message)),
-            "CreateContainerError" | "RunContainerError" | "StartError" | "PostStartHookError" => {
-                return start_trouble(message);
-            }
-            _ => {}
-        }
-    }
+    let waits = state.and_then(|state| waiting::trouble(state.waiting.as_ref()?, image));
     // A container that crashes is waiting, running and terminated in turn. While it waits, what it died of is in
     // its last state; while it runs, see `shaky`.
-    if state.is_some_and(|s| s.running.is_some()) {
-        return None;
+    if waits.is_some() || state.is_some_and(|state| state.running.is_some()) {
+        return waits;
     }
     let died = state
-        .and_then(|s| s.terminated.as_ref())
+        .and_then(|state| state.terminated.as_ref())
         .or_else(|| status.last_state.as_ref()?.terminated.as_ref())?;
-    some_end(died, spec)
+    Some(end::trouble(died, spec))
 }
 
 fn shaky(status: &ContainerStatus, spec: Option<&Container>) -> Option<Shaky> {
@@ -199,7 +222,7 @@ fn shaky(status: &ContainerStatus, spec: Option<&Container>) -> Option<Shaky> {
     let died = status.last_state.as_ref()?.terminated.as_ref()?;
     Some(Shaky {
         until: since + restart_backoff(status.restart_count),
-        trouble: some_end(died, spec)?,
+        trouble: end::trouble(died, spec),
     })
 }
 
@@ -208,133 +231,13 @@ fn unhealthy(status: &ContainerStatus, spec: &Container) -> Option<Unhealthy> {
     let since = running_since(status).filter(|_| status.started == Some(true))?;
     Some(Unhealthy {
         since,
-        check: check(probe),
+        check: Check::of(probe),
     })
 }
 
 fn running_since(status: &ContainerStatus) -> Option<i64> {
-    Some(
-        status
-            .state
-            .as_ref()?
-            .running
-            .as_ref()?
-            .started_at
-            .as_ref()?
-            .0
-            .as_second(),
-    )
-}
-
-fn check(probe: &Probe) -> String {
-    let number = |port: &IntOrString| match port {
-        IntOrString::Int(number) => number.to_string(),
-        IntOrString::String(name) => name.clone(),
-    };
-    match (&probe.http_get, &probe.tcp_socket) {
-        (Some(get), _) => format!(
-            "GET {} on port {} does not answer with a status from 200 to 399",
-            get.path.as_deref().unwrap_or("/"),
-            number(&get.port)
-        ),
-        (_, Some(socket)) => format!("nothing accepts connections on port {}", number(&socket.port)),
-        _ => "the health check fails".to_owned(),
-    }
-}
-
-fn some_end(died: &ContainerStateTerminated, spec: Option<&Container>) -> Option<Trouble> {
-    if died.reason.as_deref() == Some("OOMKilled") {
-        return some(Reason::OutOfMemory, "");
-    }
-    if matches!(died.reason.as_deref(), Some("StartError" | "ContainerCannotRun")) {
-        return start_trouble(died.message.as_deref().unwrap_or_default());
-    }
-    if let Some(probe) = unhealthy_end(died, spec) {
-        return some(Reason::NotHealthy, &check(probe));
-    }
-    some(Reason::CrashLoop, &format!("exit code {}", died.exit_code))
-}
-
-fn start_trouble(message: &str) -> Option<Trouble> {
-    let missing = ["executable file not found", "no such file or directory"];
-    let reason = if missing.iter().any(|words| message.contains(words)) {
-        Reason::CommandNotFound
-    } else {
-        Reason::ContainerFailed
-    };
-    let command = message.split("exec: \"").nth(1).and_then(|rest| rest.split('"').next());
-    some(
-        reason,
-        if reason == Reason::CommandNotFound {
-            command.unwrap_or(message)
-        } else {
-            message
-        },
-    )
-}
-
-/// Returns the probe whose failure an end looks like. It looks like the kubelet's, after the health check had failed for as long as it may: an
-/// application that is told to end does so with 0, or dies of SIGTERM or SIGKILL.
-fn unhealthy_end<'a>(died: &ContainerStateTerminated, spec: Option<&'a Container>) -> Option<&'a Probe> {
-    let (begin, end) = died.started_at.as_ref().zip(died.finished_at.as_ref())?;
-    let lived = end.0.as_second() - begin.0.as_second();
-    let probe = spec.and_then(|spec| spec.startup_probe.as_ref().or(spec.liveness_probe.as_ref()));
-    probe.filter(|probe| {
-        let patience = probe.period_seconds.unwrap_or(10) * (probe.failure_threshold.unwrap_or(3) - 1);
-        matches!(died.exit_code, 0 | 137 | 143) && lived >= i64::from(patience)
-    })
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "each caller returns an option")]
-fn some(reason: Reason, detail: &str) -> Option<Trouble> {
-    Some(Trouble {
-        reason,
-        detail: detail.to_owned(),
-    })
-}
-
-/// Tells apart what a person has to change from what passes by itself.
-fn pull_trouble(image: &str, message: &str) -> Trouble {
-    let lower = message.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    let reason = if says(&["unauthorized", "authorization", "denied", "forbidden", "no basic auth"]) {
-        Reason::ImagePullDenied
-    } else if says(&["not found", "manifest unknown", "name unknown"]) {
-        Reason::ImageNotFound
-    } else {
-        Reason::ImagePullFailed
-    };
-    // While the kubelet waits it wraps the error of the last pull in words of its own; the error itself is
-    // the same in both states, and so must the cause be.
-    let error = message
-        .rsplit_once("ErrImagePull: ")
-        .map_or(message, |(_, error)| error);
-    let last = error.rsplit(": ").next().unwrap_or(error);
-    let detail = match reason {
-        Reason::ImagePullDenied => format!("{image}: {error}"),
-        Reason::ImagePullFailed if !error.starts_with("Back-off") => format!("{image}: {last}"),
-        _ => image.to_owned(),
-    };
-    Trouble { reason, detail }
-}
-
-fn config_trouble(message: &str) -> Trouble {
-    let lower = message.to_lowercase();
-    let reason = if lower.contains("couldn't find key") {
-        Reason::MissingKey
-    } else if lower.starts_with("secret ") {
-        Reason::MissingSecret
-    } else if lower.starts_with("configmap ") {
-        Reason::MissingConfigMap
-    } else if lower.contains("runasnonroot") {
-        Reason::RunsAsRoot
-    } else {
-        Reason::ContainerFailed
-    };
-    Trouble {
-        reason,
-        detail: message.to_owned(),
-    }
+    let started = status.state.as_ref()?.running.as_ref()?.started_at.as_ref()?;
+    Some(started.0.as_second())
 }
 
 #[cfg(test)]
@@ -430,14 +333,15 @@ mod tests {
         .unwrap();
         let pod = PodState::read(&pod);
         assert_eq!((pod.trouble_at(114), pod.changes_at(114)), (None, Some(115)));
+        let told = |pod: &PodState| pod.trouble_at(115).map(|trouble| (trouble.reason, trouble.detail));
         let detail = "nothing accepts connections on port 8081".to_owned();
-        assert_eq!(
-            pod.trouble_at(115),
-            Some(Trouble {
-                reason: Reason::NotHealthy,
-                detail
-            })
-        );
+        assert_eq!(told(&pod), Some((Reason::NotHealthy, detail)));
+        let answered = PodState {
+            answer: Some(Answer::Refused),
+            ..pod
+        };
+        let detail = "nothing listens on port 8081".to_owned();
+        assert_eq!(told(&answered), Some((Reason::NotHealthy, detail)));
     }
 
     #[test]

@@ -57,8 +57,10 @@ pub enum Reason {
     ContainerFailed,
     /// The node threw the pod out.
     Evicted,
-    /// A ResourceQuota or LimitRange is in the way.
+    /// A ResourceQuota is in the way.
     QuotaExceeded,
+    /// A LimitRange does not allow the resources of the pods.
+    OutsideLimitRange,
     /// The namespace enforces a Pod Security Standard that the pods don't meet.
     PodSecurity,
     /// Pods are refused for another reason.
@@ -108,6 +110,7 @@ impl Reason {
             Self::ContainerFailed => "ContainerFailed",
             Self::Evicted => "Evicted",
             Self::QuotaExceeded => "QuotaExceeded",
+            Self::OutsideLimitRange => "OutsideLimitRange",
             Self::PodSecurity => "PodSecurity",
             Self::PodsRefused => "PodsRefused",
             Self::NotHealthy => "NotHealthy",
@@ -151,6 +154,7 @@ impl Reason {
                 | Self::RunsAsRoot
                 | Self::CommandNotFound
                 | Self::NoIngressClass
+                | Self::OutsideLimitRange
                 | Self::PodSecurity
                 | Self::ProgressDeadlineExceeded
         )

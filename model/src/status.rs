@@ -41,6 +41,7 @@ pub fn status(
         kind: crd::Kind::AppDeploy,
         name: &name,
         namespace: app.metadata.namespace.as_deref().unwrap_or_default(),
+        pod: Some(&app.spec.pod),
         deleting: app.metadata.deletion_timestamp.is_some(),
         now: now.as_second(),
         needs_address: options.needs_address,

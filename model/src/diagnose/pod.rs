@@ -2,59 +2,37 @@
 
 use std::collections::BTreeSet;
 
-use crd::PodFields;
+use super::{Diagnosis, Reason, Subject, describe_pods, edit, logs, pull, said, schedule};
+use crate::pod::{Answer, Trouble};
 
-use super::{Diagnosis, Reason, Subject, edit, pull, said};
-use crate::pod::Trouble;
-
-/// Says what keeps a pod of this spec from working.
-pub(crate) fn diagnose_pod_of(subject: Subject<'_>, pod: &PodFields, trouble: &Trouble) -> Diagnosis {
-    if trouble.reason == Reason::ImagePullDenied {
-        return pull::denied(subject, pod, &trouble.detail);
-    }
-    let mut found = diagnose_pod(subject, trouble);
-    found.next = found.next.map(|next| fill_in_keys(next, pod, trouble));
-    found
-}
-
-/// Says what keeps one pod from working, without knowing its spec.
+/// Says what keeps one pod from working.
 #[must_use]
 pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
     let (reason, detail) = (trouble.reason, trouble.detail.as_str());
     let namespace = subject.namespace;
-    let pods = format!("-n {namespace} -l {}", subject.kind.pod_selector(subject.name));
-    let logs = Some(format!("kubectl logs {pods}"));
-    let describe = Some(format!("kubectl describe pods {pods}"));
     let (message, next) = match reason {
         Reason::ImageNotFound => (format!("image {detail} was not found"), Some(edit(subject))),
         Reason::InvalidImageName => (format!("{detail} is not the name of an image"), Some(edit(subject))),
-        Reason::ImagePullDenied => (
-            format!(
-                "the registry does not give out {}: there is no such image, or imagePullSecrets names no Secret with the right password",
-                detail.split_once(": ").map_or(detail, |(image, _)| image)
-            ),
-            describe,
+        Reason::ImagePullDenied => return pull::denied(subject, detail),
+        Reason::ImagePullFailed => (
+            format!("the image can't be pulled: {detail}"),
+            Some(describe_pods(subject)),
         ),
-        Reason::ImagePullFailed => (format!("the image can't be pulled: {detail}"), describe),
-        Reason::Unschedulable => (
-            format!(
-                "no node can take the pods: {}",
-                detail.split(". ").next().unwrap_or(detail).trim_end_matches('.')
-            ),
-            Some("kubectl describe nodes".to_owned()),
-        ),
+        Reason::Unschedulable => return schedule::unschedulable(subject, detail),
         Reason::MissingSecret => (
             format!("Secret {} does not exist", quoted(detail)),
             Some(format!(
-                "kubectl create secret generic {} -n {namespace} --from-literal=KEY=VALUE",
-                quoted(detail)
+                "kubectl create secret generic {} -n {namespace} {}",
+                quoted(detail),
+                literals(subject, trouble)
             )),
         ),
         Reason::MissingConfigMap => (
             format!("ConfigMap {} does not exist", quoted(detail)),
             Some(format!(
-                "kubectl create configmap {} -n {namespace} --from-literal=KEY=VALUE",
-                quoted(detail)
+                "kubectl create configmap {} -n {namespace} {}",
+                quoted(detail),
+                literals(subject, trouble)
             )),
         ),
         Reason::MissingKey => missing_key(namespace, detail),
@@ -62,18 +40,24 @@ pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
             "the image runs as root, which securityProfile restricted forbids".to_owned(),
             Some(edit(subject)),
         ),
-        Reason::NotHealthy => (format!("the pods run, but {detail}"), describe),
-        Reason::CommandNotFound => (format!("the image has no {detail} to run"), Some(edit(subject))),
-        Reason::CrashLoop => (format!("the application ends by itself, with {detail}"), logs),
-        Reason::OutOfMemory => (
-            "the application used more memory than resources.limits.memory allows".to_owned(),
-            Some(edit(subject)),
+        Reason::NotHealthy => (
+            format!("the pods run, but {detail}"),
+            Some(after_a_check(subject, trouble)),
         ),
+        Reason::CommandNotFound => (format!("the image has no {detail} to run"), Some(edit(subject))),
+        Reason::CrashLoop => (
+            format!("the application ends by itself, with {detail}"),
+            Some(logs(subject)),
+        ),
+        Reason::OutOfMemory => (out_of_memory(detail), Some(edit(subject))),
         Reason::Evicted => (
             format!("the node evicted a pod: {detail}"),
             Some("kubectl describe nodes".to_owned()),
         ),
-        _ => (format!("a container does not start: {detail}"), describe),
+        _ => (
+            format!("a container does not start: {detail}"),
+            Some(describe_pods(subject)),
+        ),
     };
     said(reason, &message, next)
 }
@@ -99,26 +83,47 @@ fn missing_key(namespace: &str, detail: &str) -> (String, Option<String>) {
     )
 }
 
-/// Puts the keys that the spec refers to into a command that creates what it refers to.
-fn fill_in_keys(next: String, pod: &PodFields, trouble: &Trouble) -> String {
-    let sources = pod.env.iter().filter_map(|var| var.value_from.as_ref());
+/// Returns the flags that give the missing object the keys that the spec refers to.
+fn literals(subject: Subject<'_>, trouble: &Trouble) -> String {
+    let sources = subject
+        .pod
+        .iter()
+        .flat_map(|pod| &pod.env)
+        .filter_map(|var| var.value_from.as_ref());
     let refs = sources.flat_map(|source| match trouble.reason {
         Reason::MissingSecret => source.secret_key_ref.iter(),
         _ => source.config_map_key_ref.iter(),
     });
     let name = quoted(&trouble.detail);
-    let keys: BTreeSet<&str> = refs
+    let mut keys: BTreeSet<&str> = refs
         .filter(|key| key.name == name)
         .map(|key| key.key.as_str())
         .collect();
     if keys.is_empty() {
-        return next;
+        keys.insert("KEY");
     }
     let literals: Vec<String> = keys
         .into_iter()
         .map(|key| format!("--from-literal={key}=VALUE"))
         .collect();
-    next.replace("--from-literal=KEY=VALUE", &literals.join(" "))
+    literals.join(" ")
+}
+
+fn out_of_memory(limit: &str) -> String {
+    if limit.is_empty() {
+        return "the application used more memory than its node had left".to_owned();
+    }
+    format!("the application used more memory than resources.limits.memory allows, which is {limit}")
+}
+
+/// What helps depends on the answer: where nothing listens the port is wrong, more often than not; whoever answers has
+/// written why.
+fn after_a_check(subject: Subject<'_>, trouble: &Trouble) -> String {
+    match trouble.failed.as_ref().and_then(|failed| failed.answer.as_ref()) {
+        Some(Answer::Refused) => edit(subject),
+        Some(Answer::Status(_) | Answer::None) => logs(subject),
+        Some(Answer::Other(_)) | None => describe_pods(subject),
+    }
 }
 
 /// Returns the word in quotation marks: the name in a message of the kubelet.

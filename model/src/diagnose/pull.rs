@@ -1,16 +1,20 @@
 //! A registry that does not give out an image, said to a person.
 
-use crd::PodFields;
-
-use super::{Diagnosis, Reason, Subject, edit, said};
+use super::{Diagnosis, Reason, Subject, describe_pods, edit, said};
 
 /// Says why a registry does not give out an image, and what to do about it.
 ///
 /// `detail` is the image and, behind a colon, what the container runtime said. The operator reads no Secret: whether
 /// one was used can only be told from these words, and what is wrong with it not at all.
-pub(super) fn denied(subject: Subject<'_>, pod: &PodFields, detail: &str) -> Diagnosis {
+pub(super) fn denied(subject: Subject<'_>, detail: &str) -> Diagnosis {
     let (image, error) = detail.split_once(": ").unwrap_or((detail, ""));
     let host = registry(image);
+    let Some(pod) = subject.pod else {
+        let message = format!(
+            "{host} does not give out {image}: there is no such image, or imagePullSecrets names no Secret with the right password"
+        );
+        return said(Reason::ImagePullDenied, &message, Some(describe_pods(subject)));
+    };
     let secrets: Vec<&str> = pod.image_pull_secrets.iter().map(|secret| &*secret.name).collect();
     let Some(first) = secrets.first() else {
         return said(
@@ -95,9 +99,12 @@ mod tests {
 
     fn told(secrets: &[&str], image: &str, error: &str) -> (String, String) {
         let secrets: Vec<_> = secrets.iter().map(|name| json!({"name": name})).collect();
-        let pod: PodFields = serde_json::from_value(json!({"image": image, "imagePullSecrets": secrets})).unwrap();
-        let subject = Subject::named(crd::Kind::AppDeploy, "shop", "blue");
-        let found = denied(subject, &pod, &format!("{image}: {error}"));
+        let pod = serde_json::from_value(json!({"image": image, "imagePullSecrets": secrets})).unwrap();
+        let subject = Subject {
+            pod: Some(&pod),
+            ..Subject::named(crd::Kind::AppDeploy, "shop", "blue")
+        };
+        let found = denied(subject, &format!("{image}: {error}"));
         (found.message, found.next.unwrap())
     }
 

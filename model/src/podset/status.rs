@@ -12,7 +12,7 @@ use super::slot::Slots;
 use super::step::{Active, looks_again_at};
 use super::{Seen, SetPod, Wanted};
 use crate::Failure;
-use crate::diagnose::{Diagnosis, Reason, Subject, detail, diagnose_pod_of, of_failure, said};
+use crate::diagnose::{Diagnosis, Reason, Subject, detail, diagnose_pod, of_failure, said};
 use crate::pod::PodState;
 use crate::status::Conditions;
 
@@ -71,12 +71,13 @@ pub fn status(
         kind: crd::Kind::PodSet,
         name: &name,
         namespace: set.metadata.namespace.as_deref().unwrap_or_default(),
+        pod: Some(&set.spec.template),
         deleting: set.metadata.deletion_timestamp.is_some(),
         now: known.seen.now,
         needs_address: false,
     };
     let outlook = wanted.map(|wanted| Outlook::of(wanted, known));
-    let found = diagnose(subject, set, outlook.as_ref(), hindrances);
+    let found = diagnose(subject, outlook.as_ref(), hindrances);
     let seen = outlook.as_ref();
     PodSetStatus {
         observed_generation: set.metadata.generation,
@@ -239,7 +240,7 @@ fn of_hindrance(subject: Subject<'_>, hindrance: &Hindrance) -> Diagnosis {
     }
 }
 
-fn diagnose(subject: Subject<'_>, set: &PodSet, outlook: Option<&Outlook<'_>>, hindrances: &[Hindrance]) -> Diagnosis {
+fn diagnose(subject: Subject<'_>, outlook: Option<&Outlook<'_>>, hindrances: &[Hindrance]) -> Diagnosis {
     if subject.deleting {
         return said(Reason::Deleting, "it is being deleted, with its pods", None);
     }
@@ -254,7 +255,7 @@ fn diagnose(subject: Subject<'_>, set: &PodSet, outlook: Option<&Outlook<'_>>, h
         return of_failure(subject, conflict);
     }
     if let Some(trouble) = outlook.trouble(subject.now) {
-        return diagnose_pod_of(subject, &set.spec.template, &trouble);
+        return diagnose_pod(subject, &trouble);
     }
     let wanted = outlook.wanted.replicas;
     let all = |count: usize| count == wanted;

@@ -1,0 +1,264 @@
+//! Why no node takes a pod: the scheduler's words, said to a person.
+
+use super::{Diagnosis, Reason, Subject, describe_pods, said};
+
+/// What keeps a pod from a node, in the order in which somebody should care: that some nodes may not be used is as it is
+/// meant in many clusters, that the others are full is not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Obstacle {
+    /// A volume of the pod is not there, or not for this node.
+    Volume(String),
+    /// Too little is left of this resource.
+    Room(String),
+    /// It runs as many pods as it may.
+    Pods,
+    /// The pod asks for another one by its labels.
+    Labels,
+    /// It is cordoned.
+    Cordoned,
+    /// It has a taint, sometimes of this name.
+    Taint(Option<String>),
+    /// Whatever else.
+    Other(String),
+}
+
+/// Says why no node takes the pods. `words` are those of the condition `PodScheduled`, as
+/// `0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu. preemption: …`.
+pub(super) fn unschedulable(subject: Subject<'_>, words: &str) -> Diagnosis {
+    if words.starts_with("no nodes available") {
+        let next = Some("kubectl get nodes".to_owned());
+        return said(Reason::Unschedulable, "no node can take the pods: there is none", next);
+    }
+    let (total, listed) = listed(words);
+    let mut obstacles: Vec<(Obstacle, Option<u32>)> = listed.split(", ").map(obstacle).collect();
+    obstacles.sort();
+    let next = obstacles.first().map(|(obstacle, _)| next(subject, obstacle));
+    let told = told(subject, total, &obstacles);
+    said(
+        Reason::Unschedulable,
+        &format!("no node can take the pods: {told}"),
+        next,
+    )
+}
+
+/// Returns how many nodes there are, and what is said of them.
+fn listed(words: &str) -> (u32, &str) {
+    let (head, body) = words.split_once(" nodes are available: ").unwrap_or(("", words));
+    let total = head
+        .split_once('/')
+        .and_then(|(_, total)| total.parse().ok())
+        .unwrap_or(0);
+    // What comes then is about preemption, which nobody can do anything about.
+    let listed = body.split(". ").next().unwrap_or(body);
+    (total, listed.trim_end_matches('.'))
+}
+
+/// Reads one entry: how many nodes, and what of them.
+fn obstacle(entry: &str) -> (Obstacle, Option<u32>) {
+    let (count, what) = match entry.split_once(' ') {
+        Some((count, what)) if count.parse::<u32>().is_ok() => (count.parse().ok(), what),
+        _ => (None, entry),
+    };
+    let says = |words: &str| what.contains(words);
+    let obstacle = if let Some(resource) = what.strip_prefix("Insufficient ") {
+        Obstacle::Room(resource.to_owned())
+    } else if says("Too many pods") {
+        Obstacle::Pods
+    } else if says("untolerated taint") {
+        let taint = what.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+        Obstacle::Taint(taint.map(|(taint, _)| taint.trim_end_matches([':', ' ']).to_owned()))
+    } else if says("unschedulable") {
+        Obstacle::Cordoned
+    } else if ["ersistent", "volume", "pvc", "free storage"]
+        .iter()
+        .any(|words| says(words))
+    {
+        Obstacle::Volume(what.to_owned())
+    } else if says("node affinity") {
+        Obstacle::Labels
+    } else {
+        Obstacle::Other(what.trim_start_matches("node(s) ").to_owned())
+    };
+    (obstacle, count)
+}
+
+fn told(subject: Subject<'_>, total: u32, obstacles: &[(Obstacle, Option<u32>)]) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    // What every node lacks is told of once; of two resources that some nodes lack, they may be two nodes.
+    let room = |all: bool| {
+        let rooms = obstacles
+            .iter()
+            .filter(move |(_, count)| (*count == Some(total)) == all);
+        rooms.filter_map(|(obstacle, count)| match obstacle {
+            Obstacle::Room(resource) => Some((resource.as_str(), *count)),
+            _ => None,
+        })
+    };
+    let everywhere: Vec<&str> = room(true).map(|(resource, _)| resource).collect();
+    if !everywhere.is_empty() {
+        parts.push(too_little(
+            subject,
+            &everywhere,
+            &nodes(Some(total), total, "has", "have"),
+        ));
+    }
+    parts.extend(
+        room(false).map(|(resource, count)| too_little(subject, &[resource], &nodes(count, total, "has", "have"))),
+    );
+    for (obstacle, count) in obstacles {
+        let who = |one, many| nodes(*count, total, one, many);
+        parts.push(match obstacle {
+            Obstacle::Room(_) => continue,
+            Obstacle::Volume(what) => volume(what, &who("has", "have")),
+            Obstacle::Pods => format!("{} no place for a pod more", who("has", "have")),
+            Obstacle::Labels => format!("{} the labels that they ask for", who("lacks", "lack")),
+            Obstacle::Cordoned => format!("{} cordoned", who("is", "are")),
+            Obstacle::Taint(taint) => {
+                let name = taint.as_ref().map(|taint| format!(" {taint}")).unwrap_or_default();
+                format!("{} a taint{name} that they do not tolerate", who("has", "have"))
+            }
+            Obstacle::Other(what) if count.is_none() => what.clone(),
+            Obstacle::Other(what) => who(what, what),
+        });
+    }
+    parts.join(", ")
+}
+
+/// Names nodes with the verb that follows them.
+fn nodes(count: Option<u32>, total: u32, one: &str, many: &str) -> String {
+    match count {
+        Some(1) if total == 1 => format!("the one node {one}"),
+        Some(count) if count == total => format!("each of {total} nodes {one}"),
+        Some(1) => format!("1 of {total} nodes {one}"),
+        Some(count) => format!("{count} of {total} nodes {many}"),
+        None => format!("each {one}"),
+    }
+}
+
+fn too_little(subject: Subject<'_>, resources: &[&str], nodes_have: &str) -> String {
+    let requests: Vec<String> = resources
+        .iter()
+        .filter_map(|resource| request(subject, resource))
+        .collect();
+    let asked = if requests.is_empty() {
+        String::new()
+    } else {
+        format!(" (a pod requests {})", requests.join(" and "))
+    };
+    format!("{nodes_have} too little {} left{asked}", resources.join(" and "))
+}
+
+fn request(subject: Subject<'_>, resource: &str) -> Option<String> {
+    let resources = subject.pod?.resources.as_ref()?;
+    // Kubernetes takes a limit for a request that is not written.
+    let amount = resources
+        .requests
+        .get(resource)
+        .or_else(|| resources.limits.get(resource))?;
+    Some(format!("{} {resource}", amount.0))
+}
+
+fn volume(what: &str, nodes_have: &str) -> String {
+    match claim(what) {
+        Some(claim) if what.contains("not found") => format!("their PersistentVolumeClaim {claim} does not exist"),
+        Some(claim) => format!("their PersistentVolumeClaim {claim} is not ready: {what}"),
+        None if what.contains("unbound immediate") => "their PersistentVolumeClaim has no volume".to_owned(),
+        None => format!(
+            "{nodes_have} no volume for them: {}",
+            what.trim_start_matches("node(s) ")
+        ),
+    }
+}
+
+/// Returns the name of a claim: `persistentvolumeclaim "data" not found`.
+fn claim(what: &str) -> Option<&str> {
+    what.strip_prefix("persistentvolumeclaim \"")?.split('"').next()
+}
+
+fn next(subject: Subject<'_>, obstacle: &Obstacle) -> String {
+    match obstacle {
+        Obstacle::Volume(_) => format!("kubectl get persistentvolumeclaims -n {}", subject.namespace),
+        // How much is left of what stands there, node by node; the number to ask for can't be told without it.
+        Obstacle::Room(_) | Obstacle::Pods => "kubectl describe nodes".to_owned(),
+        Obstacle::Labels => "kubectl get nodes --show-labels".to_owned(),
+        Obstacle::Cordoned => "kubectl get nodes".to_owned(),
+        Obstacle::Taint(_) => {
+            "kubectl get nodes -o custom-columns='NODE:.metadata.name,TAINTS:.spec.taints[*].key'".to_owned()
+        }
+        Obstacle::Other(_) => describe_pods(subject),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_obstacle_is_a_sentence_with_a_command_of_its_own() {
+        let pod = json!({"image": "nginx", "resources": {"requests": {"cpu": "4"}, "limits": {"memory": "8Gi"}}});
+        let pod: crd::PodFields = serde_json::from_value(pod).unwrap();
+        let subject = Subject {
+            pod: Some(&pod),
+            ..Subject::named(crd::Kind::AppDeploy, "shop", "blue")
+        };
+        let preemption = " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
+        let mut told = Vec::new();
+        for words in [
+            "0/1 nodes are available: 1 Insufficient cpu.",
+            "0/3 nodes are available: 3 Insufficient memory.",
+            "0/3 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 1 node(s) had untolerated taint(s).",
+            "0/3 nodes are available: 3 Insufficient cpu, 3 Insufficient memory.",
+            "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.",
+            "0/3 nodes are available: 3 node(s) had untolerated taint(s).",
+            "0/3 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }, 2 Too many pods.",
+            "0/1 nodes are available: 1 node(s) were unschedulable.",
+            "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.",
+            "0/2 nodes are available: 2 node(s) didn't match pod topology spread constraints.",
+            "0/1 nodes are available: persistentvolumeclaim \"data\" not found. not found",
+            "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
+            "0/2 nodes are available: 2 node(s) had volume node affinity conflict.",
+            "no nodes available to schedule pods",
+            "Scheduling is blocked due to non-empty scheduling gates",
+        ] {
+            let found = unschedulable(
+                subject,
+                &format!("{words}{}", if words.starts_with("0/") { preemption } else { "" }),
+            );
+            told.push(format!("{}\n  {}", found.message, found.next.unwrap()));
+        }
+        insta::assert_snapshot!(told.join("\n"), @r#"
+        no node can take the pods: the one node has too little cpu left (a pod requests 4 cpu)
+          kubectl describe nodes
+        no node can take the pods: each of 3 nodes has too little memory left (a pod requests 8Gi memory)
+          kubectl describe nodes
+        no node can take the pods: 1 of 3 nodes has too little cpu left (a pod requests 4 cpu), 1 of 3 nodes has too little memory left (a pod requests 8Gi memory), 1 of 3 nodes has a taint that they do not tolerate
+          kubectl describe nodes
+        no node can take the pods: each of 3 nodes has too little cpu and memory left (a pod requests 4 cpu and 8Gi memory)
+          kubectl describe nodes
+        no node can take the pods: each of 2 nodes has too little nvidia.com/gpu left
+          kubectl describe nodes
+        no node can take the pods: each of 3 nodes has a taint that they do not tolerate
+          kubectl get nodes -o custom-columns='NODE:.metadata.name,TAINTS:.spec.taints[*].key'
+        no node can take the pods: 2 of 3 nodes have no place for a pod more, 1 of 3 nodes has a taint node.kubernetes.io/not-ready that they do not tolerate
+          kubectl describe nodes
+        no node can take the pods: the one node is cordoned
+          kubectl get nodes
+        no node can take the pods: each of 2 nodes lacks the labels that they ask for
+          kubectl get nodes --show-labels
+        no node can take the pods: each of 2 nodes didn't match pod topology spread constraints
+          kubectl describe pods -n blue -l appdeploy.dev/app=shop
+        no node can take the pods: their PersistentVolumeClaim data does not exist
+          kubectl get persistentvolumeclaims -n blue
+        no node can take the pods: their PersistentVolumeClaim has no volume
+          kubectl get persistentvolumeclaims -n blue
+        no node can take the pods: each of 2 nodes has no volume for them: had volume node affinity conflict
+          kubectl get persistentvolumeclaims -n blue
+        no node can take the pods: there is none
+          kubectl get nodes
+        no node can take the pods: Scheduling is blocked due to non-empty scheduling gates
+          kubectl describe pods -n blue -l appdeploy.dev/app=shop
+        "#);
+    }
+}

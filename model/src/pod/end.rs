@@ -1,0 +1,98 @@
+//! What a container died of.
+
+use std::fmt::Write as _;
+
+use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, Probe};
+
+use super::last_words::last_words;
+use super::probe::{Check, Failed};
+use super::{Trouble, waiting};
+use crate::diagnose::Reason;
+
+/// Returns what a container died of. Every end is a trouble: an application is meant to run on.
+pub(super) fn trouble(died: &ContainerStateTerminated, spec: Option<&Container>) -> Trouble {
+    let message = died.message.as_deref().unwrap_or_default();
+    match died.reason.as_deref() {
+        Some("OOMKilled") => return Trouble::new(Reason::OutOfMemory, memory_limit(spec).unwrap_or_default()),
+        Some("StartError" | "ContainerCannotRun") => return waiting::start_trouble(message),
+        _ => {}
+    }
+    if let Some(probe) = failed_probe(died, spec) {
+        return Trouble::unhealthy(Failed {
+            check: Check::of(probe),
+            answer: None,
+        });
+    }
+    let mut detail = exit(died.exit_code);
+    // The kubelet puts the end of the log there (terminationMessagePolicy FallbackToLogsOnError).
+    if let Some(words) = last_words(message) {
+        // A String takes everything.
+        let _ = write!(detail, "; its last words: \"{words}\"");
+    }
+    Trouble::new(Reason::CrashLoop, detail)
+}
+
+fn memory_limit(spec: Option<&Container>) -> Option<&str> {
+    let limits = spec?.resources.as_ref()?.limits.as_ref()?;
+    limits.get("memory").map(|amount| amount.0.as_str())
+}
+
+/// Names an exit code, as shells have them: above 128 it is that of a signal.
+fn exit(code: i32) -> String {
+    let means = match code {
+        0 => return "exit code 0, as if its work were done".to_owned(),
+        126 => "a command can't be run",
+        127 => "a command was not found",
+        132 => "SIGILL: made for another processor",
+        134 => "SIGABRT",
+        137 => "SIGKILL",
+        139 => "SIGSEGV",
+        143 => "SIGTERM",
+        _ => return format!("exit code {code}"),
+    };
+    format!("exit code {code} ({means})")
+}
+
+/// Returns the probe whose failure an end looks like. It looks like the kubelet's, after the health check had failed for as long as it may: an
+/// application that is told to end does so with 0, or dies of SIGTERM or SIGKILL.
+fn failed_probe<'a>(died: &ContainerStateTerminated, spec: Option<&'a Container>) -> Option<&'a Probe> {
+    let (begin, end) = died.started_at.as_ref().zip(died.finished_at.as_ref())?;
+    let lived = end.0.as_second() - begin.0.as_second();
+    let probe = spec.and_then(|spec| spec.startup_probe.as_ref().or(spec.liveness_probe.as_ref()));
+    probe.filter(|probe| {
+        let patience = probe.period_seconds.unwrap_or(10) * (probe.failure_threshold.unwrap_or(3) - 1);
+        matches!(died.exit_code, 0 | 137 | 143) && lived >= i64::from(patience)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn told(died: Value) -> (Reason, String) {
+        let limited = json!({"name": "app", "resources": {"limits": {"memory": "64Mi"}}});
+        let limited: Container = serde_json::from_value(limited).unwrap();
+        let Trouble { reason, detail, .. } = trouble(&serde_json::from_value(died).unwrap(), Some(&limited));
+        (reason, detail)
+    }
+
+    #[test]
+    fn a_crash_is_told_with_its_last_words() {
+        let died = json!({"exitCode": 1, "reason": "Error", "message": "starting\n\u{1b}[31mno database at db:5432\u{1b}[0m\n"});
+        let words = "exit code 1; its last words: \"no database at db:5432\"";
+        assert_eq!(told(died), (Reason::CrashLoop, words.into()));
+        assert_eq!(
+            told(json!({"exitCode": 127})).1,
+            "exit code 127 (a command was not found)"
+        );
+        assert_eq!(told(json!({"exitCode": 0})).1, "exit code 0, as if its work were done");
+    }
+
+    #[test]
+    fn the_limit_that_was_too_small_is_named() {
+        let died = json!({"exitCode": 137, "reason": "OOMKilled", "message": "allocating"});
+        assert_eq!(told(died), (Reason::OutOfMemory, "64Mi".into()));
+    }
+}
