@@ -52,6 +52,11 @@ pub struct AppDeploySpec {
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
 
+    /// Whether changes of the pods wait to be rolled out until this is taken away. The number of pods and the way to them
+    /// still change at once. Default false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+
     /// How the application is reached: `Ingress` (default) publishes it under `host`, `Service` keeps it
     /// inside the cluster.
     #[serde(default)]
@@ -100,6 +105,7 @@ impl Default for AppDeploySpec {
         Self {
             pod: PodFields::default(),
             replicas: one(),
+            paused: false,
             expose: Expose::default(),
             host: None,
             path: None,

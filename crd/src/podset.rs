@@ -69,6 +69,11 @@ pub struct PodSetSpec {
     )]
     pub max_unavailable: Option<IntOrString>,
 
+    /// Whether pods that run keep the template that they were made from until this is taken away. New pods are made from the
+    /// current one. Default false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+
     /// Names of pods to replace, one after the other: a new one is started first, and when it is available the
     /// named one is deleted. A name counts as done when no such pod is left; while it stands here, no new pod
     /// gets it.
@@ -101,6 +106,7 @@ impl Default for PodSetSpec {
             template: sleeper(),
             min_ready_seconds: 0,
             max_unavailable: None,
+            paused: false,
             replace_pods: Vec::new(),
         }
     }
@@ -114,6 +120,9 @@ pub struct PodSetStatus {
     /// has not seen the last change yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// The restart that this status is about: what the annotation `appdeploy.dev/restarted-at` said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarted_at: Option<String>,
     /// The number of pods that are there, without those that are ending or have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,

@@ -13,6 +13,9 @@ pub struct AppDeployStatus {
     /// has not seen the last change yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// The restart that this status is about: what the annotation `appdeploy.dev/restarted-at` said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarted_at: Option<String>,
     /// The number of pods that exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,

@@ -106,6 +106,7 @@ pub(crate) fn deployment(app: &Valid<'_>) -> Value {
             metadata: meta,
             spec: Some(DeploymentSpec {
                 replicas: Some(app.replicas),
+                paused: app.paused.then_some(true),
                 selector: LabelSelector {
                     match_labels: Some(selector(&app.name)),
                     ..LabelSelector::default()

@@ -59,6 +59,15 @@ impl<'a> Subject<'a> {
             needs_address: true,
         }
     }
+
+    /// Returns the command of the plugin with a verb for it.
+    pub(crate) fn command(&self, verb: &str) -> String {
+        let plugin = match self.kind {
+            crd::Kind::AppDeploy => "kubectl appdeploy",
+            crd::Kind::PodSet => "kubectl appdeploy podset",
+        };
+        format!("{plugin} {verb} {} -n {}", self.name, self.namespace)
+    }
 }
 
 /// Finds the root cause: what failed to be written, then what refuses the pods, then what a pod says, then what
@@ -102,10 +111,15 @@ pub fn diagnose(
         return refusal::diagnose(subject, refusal);
     }
     if rollout.paused {
-        let next = format!(
-            "kubectl rollout resume deployment {} -n {}",
-            subject.name, subject.namespace
-        );
+        // Who paused the Deployment itself has to resume it.
+        let next = if valid.paused {
+            subject.command("resume")
+        } else {
+            format!(
+                "kubectl rollout resume deployment {} -n {}",
+                subject.name, subject.namespace
+            )
+        };
         return said(
             Reason::Paused,
             &format!("the rollout is paused: {progress}"),
@@ -309,10 +323,13 @@ mod tests {
     }
 
     fn reason(rollout: Rollout, pods: Vec<PodState>) -> (Reason, String) {
-        let app = serde_json::from_value(
-            json!({"metadata": {"name": "web", "namespace": "default"}, "spec": {"image": "nginx"}}),
-        );
-        let app: crd::AppDeploy = app.unwrap();
+        let found = found(json!({"image": "nginx"}), rollout, pods);
+        (found.reason, found.message)
+    }
+
+    fn found(spec: serde_json::Value, rollout: Rollout, pods: Vec<PodState>) -> Diagnosis {
+        let app = json!({"metadata": {"name": "web", "namespace": "default"}, "spec": spec});
+        let app: crd::AppDeploy = serde_json::from_value(app).unwrap();
         let child = Child {
             state: ChildState::Deployment(Box::new(rollout)),
             ..Child::default()
@@ -323,13 +340,12 @@ mod tests {
             ..Observed::default()
         };
         let valid = validate(&app).unwrap();
-        let found = diagnose(
+        diagnose(
             Subject::named(crd::Kind::AppDeploy, "web", "default"),
             Some(&valid),
             &observed,
             &[],
-        );
-        (found.reason, found.message)
+        )
     }
 
     const NOT_FOUND: Option<(Reason, &str)> = Some((Reason::ImageNotFound, "nginx:nope"));
@@ -406,6 +422,18 @@ mod tests {
             ..rollout()
         };
         let told = "the rollout is paused: 1 of 2 pods run the new spec";
-        assert_eq!(reason(paused, vec![]), (Reason::Paused, told.into()));
+        assert_eq!(reason(paused.clone(), vec![]), (Reason::Paused, told.into()));
+        // Who has paused it has to resume it.
+        let next = |spec| found(spec, paused.clone(), vec![]).next.unwrap();
+        assert_eq!(
+            [
+                next(json!({"image": "nginx"})),
+                next(json!({"image": "nginx", "paused": true}))
+            ],
+            [
+                "kubectl rollout resume deployment web -n default",
+                "kubectl appdeploy resume web -n default"
+            ]
+        );
     }
 }

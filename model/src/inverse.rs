@@ -80,6 +80,7 @@ pub fn of_app(name: &str, namespace: &str, live: Live<'_>) -> App {
             .as_i64()
             .and_then(|count| count.try_into().ok())
             .unwrap_or(1),
+        paused: deployment["spec"]["paused"] == true,
         ..AppDeploySpec::default()
     };
     let waits = crate::desired::min_ready(&spec.pod).unwrap_or(0);

@@ -55,6 +55,7 @@ pub fn status(
     let count = |of: fn(&crate::observed::Rollout) -> i32| Some(rollout.map_or(0, |rollout| of(rollout)));
     AppDeployStatus {
         observed_generation: app.metadata.generation,
+        restarted_at: app.annotations().get(crd::annotation::RESTARTED_AT).cloned(),
         replicas: count(|rollout| rollout.replicas),
         ready_replicas: count(|rollout| rollout.ready),
         updated_replicas: count(|rollout| rollout.updated),

@@ -23,6 +23,8 @@ pub struct Valid<'a> {
     pub pod: &'a PodFields,
     /// How many pods.
     pub replicas: i32,
+    /// Changes of the pods are not rolled out.
+    pub paused: bool,
     /// When the person last asked for a restart.
     pub restarted_at: Option<String>,
     /// How the application is reached: nothing for a worker.
@@ -99,6 +101,7 @@ pub fn validate(app: &AppDeploy) -> Result<Valid<'_>, Invalid> {
         uid: app.uid().unwrap_or_default(),
         pod: &spec.pod,
         replicas: spec.replicas,
+        paused: spec.paused,
         restarted_at: app.annotations().get(crd::annotation::RESTARTED_AT).cloned(),
         route,
     })

@@ -17,7 +17,7 @@ pub fn of(path: &str, live: &Value, ours: &Value) -> Vec<Left> {
 pub fn of_deployment(deployment: &Value, waits: i32) -> impl Iterator<Item = Left> + use<> {
     let mut live = deployment["spec"].clone();
     if let Some(fields) = live.as_object_mut() {
-        for own in ["replicas", "selector", "template"] {
+        for own in ["paused", "replicas", "selector", "template"] {
             fields.remove(own);
         }
     }

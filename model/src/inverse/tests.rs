@@ -159,9 +159,11 @@ fn spec() -> impl Strategy<Value = Value> {
         proptest::option::of(text()),
         proptest::option::of(text()),
     );
-    (pod(), 0..9, proptest::option::of(1..=65535), any::<bool>(), route).prop_map(
-        |(mut spec, replicas, port, inside, (host, path, class, secret))| {
+    let count = (0..9, any::<bool>());
+    (pod(), count, proptest::option::of(1..=65535), any::<bool>(), route).prop_map(
+        |(mut spec, (replicas, paused), port, inside, (host, path, class, secret))| {
             spec["replicas"] = json!(replicas);
+            spec["paused"] = json!(paused);
             match port {
                 Some(port) if inside => {
                     spec["port"] = json!(port);

@@ -81,6 +81,7 @@ pub fn status(
     let seen = outlook.as_ref();
     PodSetStatus {
         observed_generation: set.metadata.generation,
+        restarted_at: set.annotations().get(crd::annotation::RESTARTED_AT).cloned(),
         replicas: Some(number(seen.map(|outlook| outlook.active.pods.len()))),
         ready_replicas: Some(number(seen.map(Outlook::ready))),
         available_replicas: Some(number(seen.map(Outlook::available))),
@@ -260,6 +261,13 @@ fn diagnose(subject: Subject<'_>, outlook: Option<&Outlook<'_>>, hindrances: &[H
     let wanted = outlook.wanted.replicas;
     let all = |count: usize| count == wanted;
     let settled = all(outlook.active.pods.len()) && all(outlook.available()) && all(outlook.updated());
+    if outlook.wanted.paused && outlook.updated() < outlook.active.pods.len() {
+        let told = format!(
+            "the update is paused: {} of {wanted} pods run the new spec",
+            outlook.updated()
+        );
+        return said(Reason::Paused, &told, Some(subject.command("resume")));
+    }
     if !settled || outlook.active.replacement().is_some() {
         return said(Reason::Progressing, &outlook.progress(&slots), None);
     }

@@ -256,6 +256,9 @@ impl<'a> Active<'a> {
     }
 
     fn outdated(&self) -> Option<Step> {
+        if self.set.paused {
+            return None;
+        }
         let is_available = |pod: &SetPod| pod.is_available(self.set, self.seen.now);
         let available = self.pods.iter().filter(|pod| is_available(pod)).count();
         let unavailable = self.set.replicas.saturating_sub(available);

@@ -25,6 +25,8 @@ pub struct Wanted {
     pub min_ready: i64,
     /// How many pods may be unavailable while a change of the template is rolled out. At least 1.
     pub max_unavailable: usize,
+    /// Pods that run an older template are left alone.
+    pub paused: bool,
     /// Names of pods to replace. No new pod gets one of them.
     pub replace: BTreeSet<String>,
     /// What a pod carries that runs the current template.
@@ -73,6 +75,7 @@ impl Wanted {
             replicas,
             min_ready: spec.min_ready_seconds.into(),
             max_unavailable,
+            paused: spec.paused,
             replace: spec.replace_pods.iter().cloned().collect(),
             template: hash(&spec.template, restarted_at),
             shape: hash(&shape, restarted_at),

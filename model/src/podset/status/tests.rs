@@ -73,6 +73,20 @@ fn said_in(status: &PodSetStatus) -> String {
     )
 }
 
+#[test]
+fn a_paused_update_is_told_with_how_far_it_is_and_how_to_go_on() {
+    let paused = Wanted { paused: true, ..web(2) };
+    let told = [
+        Case::of(paused.clone(), [outdated(0), pod(1)]).says(),
+        Case::of(paused, [pod(0), pod(1)]).says(),
+    ];
+    insta::assert_snapshot!(told.join("\n"), @r"
+    Paused: the update is paused: 1 of 2 pods run the new spec
+      next: kubectl appdeploy podset resume web -n shop
+    Available: 2 pods are ready
+    ");
+}
+
 fn replacing(replicas: usize, name: &str) -> Wanted {
     Wanted {
         replace: [name.to_owned()].into(),

@@ -25,6 +25,18 @@ fn a_change_of_the_image_is_made_in_place_and_of_anything_else_anew() {
 }
 
 #[test]
+fn while_it_is_paused_pods_of_an_older_template_stay_and_missing_ones_come() {
+    let paused = |replicas| Wanted {
+        paused: true,
+        ..web(replicas)
+    };
+    let old = [with_old_image(0), outdated(1)];
+    assert_eq!(decide(&paused(2), &old), "settled");
+    assert_eq!(decide(&paused(3), &old), "create 2");
+    assert_eq!(decide(&replacing(paused(2), &[0]), &old), "create 2 for p0");
+}
+
+#[test]
 fn no_more_pods_are_unavailable_than_may_be() {
     let old = [with_old_image(0), with_old_image(1), with_old_image(2)];
     let set = |max_unavailable| Wanted {
