@@ -10,7 +10,9 @@ use crate::create::{AppArgs, PodSetArgs, Spec};
 use crate::error::{Error, Kind, Result};
 use crate::ui::Ui;
 use crate::words::{self, Words};
-use crate::{create, delete, describe, install, logs, replace, scale, status, uninstall, version};
+use crate::{
+    apply, create, delete, describe, install, logs, pause, replace, restart, scale, set, status, uninstall, version,
+};
 
 /// An application on Kubernetes as one object: the operator keeps its Deployment, Service and Ingress, and says
 /// why it does not work when it does not.
@@ -44,6 +46,8 @@ enum Verb {
     Install(install::Args),
     /// Remove AppDeploy from the cluster; apps and pod sets stay unless told otherwise
     Uninstall(uninstall::Args),
+    /// Make apps and pod sets as files say
+    Apply(apply::Args),
     #[command(flatten)]
     App(Common<AppArgs>),
     /// Work on pod sets: equal pods that the operator keeps itself, as a ReplicaSet would
@@ -71,6 +75,14 @@ enum Common<S: Spec> {
     Describe(describe::Args),
     /// Show what the pods of {an} write
     Logs(logs::Args),
+    /// Change the image, environment, resources, host or port of {many}
+    Set(set::Args),
+    /// Give {many} new pods of the same spec
+    Restart(restart::Args),
+    /// Keep changes of {many} from being rolled out
+    Pause(pause::PauseArgs),
+    /// Roll out what was changed while {many} were paused
+    Resume(pause::ResumeArgs),
     /// Delete {many} and what belongs to them
     Delete(delete::Args),
 }
@@ -106,8 +118,10 @@ pub fn main() -> ExitCode {
             };
         }
     };
-    let mut ui = Ui::new(cli.kube.color, &cli.kube.repeat());
-    match run(cli, &mut ui) {
+    let mut ui = Ui::new(cli.kube.color, &cli.kube.repeat(), cli.kube.warnings.clone());
+    let outcome = run(cli, &mut ui);
+    ui.pass_on();
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             ui.error(&error);
@@ -145,6 +159,7 @@ async fn dispatch(cli: Cli, ui: &mut Ui) -> Result<()> {
     match cli.verb {
         Verb::Install(args) => install::run(args, kube, ui).await,
         Verb::Uninstall(args) => uninstall::run(args, kube, ui).await,
+        Verb::Apply(args) => apply::run(args, kube, ui).await,
         Verb::App(verb) => common(verb, kube, ui).await,
         Verb::Podset(PodSetVerb::Common(verb)) => common(verb, kube, ui).await,
         Verb::Podset(PodSetVerb::Replace(args)) => replace::run(args, kube, ui).await,
@@ -159,6 +174,10 @@ async fn common<S: Spec>(verb: Common<S>, kube: &KubeArgs, ui: &mut Ui) -> Resul
         Common::Status(args) => status::run(args, S::KIND, kube, ui).await,
         Common::Describe(args) => describe::run(args, S::KIND, kube, ui).await,
         Common::Logs(args) => logs::run(args, S::KIND, kube, ui).await,
+        Common::Set(args) => set::run(args, S::KIND, kube, ui).await,
+        Common::Restart(args) => restart::run(args, S::KIND, kube, ui).await,
+        Common::Pause(args) => pause::pause(args, S::KIND, kube, ui).await,
+        Common::Resume(args) => pause::resume(args, S::KIND, kube, ui).await,
         Common::Delete(args) => delete::run(args, S::KIND, kube, ui).await,
     }
 }
@@ -179,6 +198,11 @@ fn command() -> Command {
         let kind = match verb.get_name() {
             "podset" => crd::Kind::PodSet,
             _ => crd::Kind::AppDeploy,
+        };
+        // Of what both have, only this is nothing that a pod set has.
+        let verb = match kind {
+            crd::Kind::PodSet => verb.mut_subcommand("set", |set| set.mut_subcommand("host", |host| host.hide(true))),
+            crd::Kind::AppDeploy => verb,
         };
         filled(verb, words::of(kind))
     })

@@ -2,22 +2,27 @@
 
 mod flags;
 mod proxy;
+mod warnings;
 
 use std::time::Duration;
 
 use crd::Kind;
 use futures::future::LocalBoxFuture;
+use http::Response;
 use http::header::{HeaderValue, USER_AGENT};
 use kube::Api;
 use kube::api::DynamicObject;
+use kube::client::ClientBuilder;
 use kube::config::{Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedCluster, NamedContext};
 use kube::{Client, Config};
+use tower::util::MapResponseLayer;
 
 use crate::error::{self, Error, Result};
 use crate::words::{self, Words};
 use crate::{duration, workload};
 
 pub use flags::KubeArgs;
+pub use warnings::Warnings;
 
 /// The field manager of what the plugin writes.
 pub const MANAGER: &str = "kubectl-appdeploy";
@@ -60,8 +65,14 @@ impl KubeArgs {
             .clone()
             .unwrap_or_else(|| config.default_namespace.clone());
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        let client =
-            Client::try_from(config).map_err(|source| error::unreachable(&source, &url, context.as_deref()))?;
+        let builder =
+            ClientBuilder::try_from(config).map_err(|source| error::unreachable(&source, &url, context.as_deref()))?;
+        let warnings = self.warnings.clone();
+        let listen = MapResponseLayer::new(move |answer: Response<_>| {
+            warnings.record(answer.headers());
+            answer
+        });
+        let client = builder.with_layer(&listen).build();
         Ok(Cluster {
             client,
             namespace,
@@ -200,6 +211,16 @@ impl Cluster {
     #[must_use]
     pub fn about(self, kind: Kind) -> Self {
         Self { kind, ..self }
+    }
+
+    /// Returns the same cluster, asked about another namespace than the one that the flags or the context name.
+    #[must_use]
+    pub fn within(self, namespace: &str) -> Self {
+        Self {
+            namespaced: self.namespaced || self.namespace != namespace,
+            namespace: namespace.to_owned(),
+            ..self
+        }
     }
 
     /// Returns the words for the kind that is asked about.

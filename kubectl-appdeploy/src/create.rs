@@ -2,7 +2,6 @@
 
 mod app;
 mod ask;
-mod check;
 mod pod;
 mod podset;
 

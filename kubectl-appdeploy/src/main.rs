@@ -8,7 +8,10 @@
 //! [`words::Words`] are what a person calls it, and a [`create::Spec`] is the flags that describe one.
 
 mod age;
+mod apply;
 mod certificate;
+mod change;
+mod check;
 mod children;
 mod cli;
 mod connection;
@@ -23,11 +26,15 @@ mod manifests;
 mod operator;
 mod output;
 mod pages;
+mod pause;
 mod pod;
 mod replace;
+mod restart;
 mod route;
 mod scale;
+mod schema;
 mod selection;
+mod set;
 mod status;
 mod table;
 mod tree;

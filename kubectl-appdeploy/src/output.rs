@@ -99,6 +99,13 @@ pub struct Done {
     pub object: Value,
 }
 
+impl Done {
+    /// Returns the name alone.
+    pub fn name(&self) -> &str {
+        self.object["metadata"]["name"].as_str().unwrap_or_default()
+    }
+}
+
 fn one(format: Format, title: &str, object: &Value) -> Result<String> {
     match format {
         Format::Name => Ok(title.to_owned()),

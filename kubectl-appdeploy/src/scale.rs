@@ -1,20 +1,14 @@
 //! `kubectl appdeploy scale`.
 
-use std::time::Duration;
-
 use crd::Kind;
-use kube::ResourceExt as _;
-use kube::api::{DynamicObject, Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::connection::{Cluster, KubeArgs, MANAGER};
+use crate::change::{self, Door, Flags, Verb};
+use crate::connection::KubeArgs;
 use crate::error::{Error, Result};
-use crate::output::{self, ChangeArgs, Done, DryRun};
-use crate::selection::{self, Selection};
+use crate::selection::Selection;
 use crate::ui::Ui;
-use crate::wait::{self, Deadline};
-use crate::workload::Workload;
-use crate::{duration, workload};
+use crate::workload;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,82 +33,48 @@ pub struct Args {
     /// Scale only {an} that has this many now
     #[arg(long, value_name = "N")]
     current_replicas: Option<i32>,
-    /// Return when the {many} are ready
-    #[arg(long)]
-    wait: bool,
-    /// How long to wait, like 30s or 5m
-    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse)]
-    timeout: Duration,
     #[command(flatten)]
-    change: ChangeArgs,
+    flags: Flags,
 }
 
 /// Runs the verb.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?.about(kind);
-    let found = args.which.resolve(&cluster, "scale {name} --replicas=3").await?;
-    if found.is_empty() {
-        selection::nothing(&cluster, ui);
-    }
-    let (mut done, mut failures) = (Vec::new(), Vec::new());
-    for object in found {
-        match scale(&args, &cluster, object).await {
-            Ok(scaled) => done.push(scaled),
-            Err(error) => failures.push(error),
-        }
-    }
-    args.change.tell_all(ui, &done)?;
-    if args.wait && args.change.dry_run.is_real() {
-        let deadline = Deadline::after(args.timeout);
-        for one in &done {
-            let name = one.object["metadata"]["name"].as_str().unwrap_or_default();
-            match wait::ready(&cluster, &cluster.namespace, name, deadline, ui).await {
-                Ok(workload) => ui.say(&format!("{} is ready ({})", one.title, workload.ready())),
-                Err(error) => failures.push(error),
-            }
-        }
-    }
-    selection::conclude(failures, ui)
+    let verb = Verb {
+        example: "scale {name} --replicas=3",
+        done: "scaled",
+        door: Door::Scale,
+        guarded: args.current_replicas.is_some(),
+        edit: &|object| scale(kind, args.replicas, args.current_replicas, object),
+    };
+    change::run(&cluster, &args.which, args.flags, verb, ui).await
 }
 
-async fn scale(args: &Args, cluster: &Cluster, object: Result<DynamicObject>) -> Result<Done> {
-    let mut object = object?;
-    let name = object.name_any();
-    let now = Workload::read(cluster.kind, &object).wanted();
-    if args.current_replicas.is_some_and(|expected| expected != now) {
-        let expected = args.current_replicas.unwrap_or_default();
+fn scale(kind: Kind, replicas: i32, expected: Option<i32>, object: &mut Value) -> Result<()> {
+    let now = object["spec"]["replicas"].as_i64().unwrap_or(1);
+    if let Some(expected) = expected.filter(|expected| i64::from(*expected) != now) {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
         return Err(Error::failed(format!(
             "{} has {now} replica{}, not {expected}: nothing was changed",
-            cluster.title(&name),
+            workload::title(kind, name),
             if now == 1 { "" } else { "s" }
         )));
     }
-    if args.change.dry_run == DryRun::Client {
-        object.data["spec"]["replicas"] = args.replicas.into();
-    } else {
-        let mut patch = json!({"spec": {"replicas": args.replicas}});
-        if args.current_replicas.is_some() {
-            // What was compared must be what is changed.
-            patch["metadata"] = json!({"resourceVersion": object.resource_version()});
-        }
-        let params = PatchParams {
-            field_manager: Some(MANAGER.to_owned()),
-            dry_run: args.change.dry_run == DryRun::Server,
-            ..PatchParams::default()
-        };
-        let api = cluster.objects(Some(&cluster.namespace));
-        // The scale subresource is what an autoscaler and `kubectl scale` use, and the least right that suffices.
-        cluster
-            .call(api.patch_scale(&name, &params, &Patch::Merge(&patch)))
-            .await?;
-        object.data["spec"]["replicas"] = args.replicas.into();
-        if args.change.dry_run.is_real() && args.change.output.is_some() {
-            object = workload::complete(cluster.kind, cluster.call(api.get(&name)).await?);
-        }
+    object["spec"]["replicas"] = json!(replicas);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::Look;
+
+    #[test]
+    fn another_number_than_expected_is_left_alone() {
+        let mut app = json!({"metadata": {"name": "shop"}, "spec": {"image": "nginx"}});
+        let error = scale(Kind::AppDeploy, 3, Some(2), &mut app).unwrap_err();
+        insta::assert_snapshot!(error.text(&Look::default()), @"error: appdeploy.appdeploy.dev/shop has 1 replica, not 2: nothing was changed");
+        scale(Kind::AppDeploy, 3, Some(1), &mut app).unwrap();
+        assert_eq!(app["spec"]["replicas"], 3);
     }
-    Ok(Done {
-        title: cluster.title(&name),
-        word: "scaled",
-        object: output::presentable(&object),
-    })
 }

@@ -6,7 +6,7 @@ use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 
 use crate::connection::Cluster;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind as Ending, Result};
 use crate::pages::Pages;
 use crate::ui::Ui;
 use crate::{words, workload};
@@ -99,8 +99,14 @@ pub fn place(object: &DynamicObject) -> (String, String) {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// Tells every failure but the last, which ends the command.
+/// Tells every failure but the worst, which ends the command, and with whose code it ends: what failed at once is worse than
+/// what will not become ready, and that is worse than what takes too long.
 pub fn conclude(mut failures: Vec<Error>, ui: &mut Ui) -> Result<()> {
+    failures.sort_by_key(|failure| match failure.kind() {
+        Ending::TimedOut => 0,
+        Ending::Stalled => 1,
+        _ => 2,
+    });
     let last = failures.pop();
     for failure in &failures {
         ui.error(failure);

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _, Write};
 
 use dialoguer::console::Term;
 
+use crate::connection::Warnings;
 use crate::error::{Error, Kind, Result};
 
 /// When to use colour.
@@ -139,13 +140,15 @@ pub struct Ui {
     page: Look,
     talk: Look,
     progress: Option<String>,
+    warnings: Warnings,
 }
 
 impl Ui {
     /// Returns the mouth for this process.
     ///
-    /// `flags` are those that chose the cluster: what is suggested must reach the same one.
-    pub fn new(color: Color, flags: &str) -> Self {
+    /// `flags` are those that chose the cluster: what is suggested must reach the same one. `warnings` are what that cluster
+    /// will warn of: each is told before the next thing that is said.
+    pub fn new(color: Color, flags: &str, warnings: Warnings) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let on = |terminal: bool| match color {
@@ -171,6 +174,7 @@ impl Ui {
                 width: None,
             },
             progress: None,
+            warnings,
         }
     }
 
@@ -206,6 +210,7 @@ impl Ui {
 
     /// Writes a line, or several, of what was asked for.
     pub fn print(&mut self, text: &str) -> Result<()> {
+        self.pass_on();
         self.clear_progress();
         let newline = if text.ends_with('\n') { "" } else { "\n" };
         write!(self.out, "{text}{newline}")
@@ -219,9 +224,19 @@ impl Ui {
 
     /// Says something to the person.
     pub fn say(&mut self, text: &str) {
+        self.pass_on();
         self.clear_progress();
         // Nobody is left to tell when stderr is gone.
         let _ = writeln!(self.err, "{text}");
+    }
+
+    /// Passes on what the cluster has warned of, in kubectl's words.
+    pub fn pass_on(&mut self) {
+        for warning in self.warnings.take() {
+            self.clear_progress();
+            let label = paint(self.talk.color, Style::Busy, "Warning:");
+            let _ = writeln!(self.err, "{label} {}", clean(&warning));
+        }
     }
 
     /// Says what to run next.

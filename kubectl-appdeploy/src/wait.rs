@@ -1,6 +1,7 @@
 //! Waiting: until when, for what, and what to say meanwhile. The cluster tells; nothing is polled.
 
 mod known;
+mod several;
 
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::workload::Workload;
 use crate::{duration, operator, words};
 
 pub use known::Known;
+pub use several::{Target, all};
 
 /// A time by which something has to be done.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +63,7 @@ pub enum Verdict {
 
 /// Returns what a status means for somebody who waits.
 pub fn verdict(workload: &Workload) -> Verdict {
-    if !workload.is_observed() {
+    if !workload.is_accounted_for() {
         return Verdict::Waiting("waiting for the operator".to_owned());
     }
     if workload.is_true(condition::STALLED) {
@@ -152,7 +154,7 @@ pub async fn timed_out(
     let Some(workload) = last else {
         return error.next(format!("{status}{}", cluster.flag()));
     };
-    if !workload.is_observed()
+    if !workload.is_accounted_for()
         && let Some((why, next)) = operator::look(cluster)
             .await
             .absence(Some(workload.namespace()), Timestamp::now())
@@ -270,6 +272,22 @@ mod tests {
     fn a_status_of_an_older_spec_is_no_verdict() {
         let old = app(&json!({"observedGeneration": 1, "conditions": conditions(&[("Ready", "True")])}));
         assert_eq!(verdict(&old), Verdict::Waiting("waiting for the operator".to_owned()));
+    }
+
+    #[test]
+    fn a_status_of_before_a_restart_is_no_verdict() {
+        let ready = json!({"observedGeneration": 2, "conditions": conditions(&[("Ready", "True")])});
+        let mut app = app(&ready);
+        let Workload::App(inner) = &mut app else { unreachable!() };
+        let asked = [(
+            crd::annotation::RESTARTED_AT.to_owned(),
+            "2026-01-01T00:00:00Z".to_owned(),
+        )];
+        inner.metadata.annotations = Some(asked.into());
+        assert_eq!(verdict(&app), Verdict::Waiting("waiting for the operator".to_owned()));
+        let Workload::App(inner) = &mut app else { unreachable!() };
+        inner.status.as_mut().unwrap().restarted_at = Some("2026-01-01T00:00:00Z".to_owned());
+        assert_eq!(verdict(&app), Verdict::Ready);
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub enum Workload {
 pub struct State<'a> {
     /// The generation that the status is about.
     pub observed: Option<i64>,
+    /// The restart that the status is about.
+    pub restarted: Option<&'a str>,
     /// The number of pods that are there.
     pub replicas: i32,
     /// The number of pods that are ready.
@@ -148,6 +150,7 @@ impl Workload {
         let state = match self {
             Self::App(app) => app.status.as_ref().map(|status| State {
                 observed: status.observed_generation,
+                restarted: status.restarted_at.as_deref(),
                 replicas: count(status.replicas),
                 ready: count(status.ready_replicas),
                 updated: count(status.updated_replicas),
@@ -156,6 +159,7 @@ impl Workload {
             }),
             Self::PodSet(set) => set.status.as_ref().map(|status| State {
                 observed: status.observed_generation,
+                restarted: status.restarted_at.as_deref(),
                 replicas: count(status.replicas),
                 ready: count(status.ready_replicas),
                 updated: count(status.updated_replicas),
@@ -190,6 +194,13 @@ impl Workload {
     pub fn is_observed(&self) -> bool {
         let observed = self.state().observed;
         observed.is_some_and(|seen| self.meta().generation.is_none_or(|now| seen >= now))
+    }
+
+    /// Whether the status is about the spec as it is now, and about the last restart, which changes no spec.
+    pub fn is_accounted_for(&self) -> bool {
+        let annotations = self.meta().annotations.as_ref();
+        let asked = annotations.and_then(|all| all.get(crd::annotation::RESTARTED_AT));
+        self.is_observed() && asked.map(String::as_str) == self.state().restarted
     }
 
     /// Whether an operator that watches should have seen it by now.

@@ -23,7 +23,6 @@ pub fn write_all(values: &[Value]) -> Result<String> {
 }
 
 /// Returns the documents in a text.
-#[cfg(test)]
 pub fn read(text: &str) -> Result<Vec<Value>> {
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
     serde_saphyr::from_multiple_with_options(text, options)

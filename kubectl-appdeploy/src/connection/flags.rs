@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::Warnings;
 use crate::error::{Error, Result};
 use crate::{duration, ui};
 
@@ -69,6 +70,9 @@ pub struct KubeArgs {
         hide_possible_values = true
     )]
     pub color: ui::Color,
+    /// What API servers have warned of.
+    #[arg(skip)]
+    pub warnings: Warnings,
 }
 
 impl KubeArgs {

@@ -5,7 +5,8 @@ use kube::core::ObjectMeta;
 use serde_json::Value;
 
 use super::pod::PodArgs;
-use super::{Spec, ask, check};
+use super::{Spec, ask};
+use crate::check;
 use crate::error::Result;
 
 /// What an app can be made of.
@@ -78,11 +79,11 @@ Examples:
                 path: self.path.clone(),
                 ingress_class_name: self.ingress_class.clone(),
                 tls: self.tls_secret.clone().map(|secret_name| Tls { secret_name }),
+                ..AppDeploySpec::default()
             },
             status: None,
         };
-        let ranges = [check::port(app.spec.pod.port), check::replicas(app.spec.replicas)];
-        check::valid(Self::KIND, &app.metadata, ranges, app.validate_cel())?;
+        check::app(&app)?;
         let usual = [
             ("", "expose", "Ingress".into()),
             ("", "securityProfile", "baseline".into()),

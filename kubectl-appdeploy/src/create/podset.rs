@@ -6,7 +6,8 @@ use kube::core::ObjectMeta;
 use serde_json::Value;
 
 use super::pod::PodArgs;
-use super::{Spec, ask, check};
+use super::{Spec, ask};
+use crate::check;
 use crate::error::{Error, Result};
 
 /// What a pod set can be made of.
@@ -88,13 +89,7 @@ Examples:
         if has_template {
             set.spec.template = self.pod.fields()?;
         }
-        let ranges = [
-            check::port(set.spec.template.port),
-            check::replicas(set.spec.replicas),
-            check::range("minReadySeconds", set.spec.min_ready_seconds, 3600),
-            check::unavailable(set.spec.max_unavailable.as_ref()),
-        ];
-        check::valid(Self::KIND, &set.metadata, ranges, set.validate_cel())?;
+        check::pod_set(&set)?;
         let usual = [
             ("", "minReadySeconds", 0.into()),
             ("template", "securityProfile", "baseline".into()),

@@ -8,6 +8,7 @@
 
 mod access;
 mod apps;
+mod changing;
 mod guards;
 mod lifecycle;
 mod manifests;

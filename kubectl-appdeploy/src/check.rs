@@ -1,16 +1,60 @@
 //! Checks an object with the rules of its schema, before anything is sent: the same sentences as the server's.
 
-use crd::Kind;
+use crd::{AppDeploy, Kind, PodSet};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::ObjectMeta;
 use kube::core::cel::{ErrorKind, ValidationErrors};
 
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
 use crate::error::{Error, Result};
 use crate::workload;
 
+/// Checks an app or a pod set as it stands in a file or is about to be written.
+pub fn object(kind: Kind, object: &Value) -> Result<()> {
+    match kind {
+        Kind::AppDeploy => app(&read(kind, object)?),
+        Kind::PodSet => pod_set(&read(kind, object)?),
+    }
+}
+
+fn read<T: DeserializeOwned>(kind: Kind, object: &Value) -> Result<T> {
+    let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        // It is the operator's, and never sent.
+        fields.remove("status");
+    }
+    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    serde_json::from_value(object).map_err(|source| {
+        Error::usage(format!(
+            "{} would not be valid; nothing was sent",
+            workload::title(kind, &name)
+        ))
+        .why(source.to_string())
+    })
+}
+
+/// Checks an app.
+pub fn app(app: &AppDeploy) -> Result<()> {
+    let ranges = [port("spec", app.spec.pod.port), replicas(app.spec.replicas)];
+    valid(Kind::AppDeploy, &app.metadata, ranges, app.validate_cel())
+}
+
+/// Checks a pod set.
+pub fn pod_set(set: &PodSet) -> Result<()> {
+    let ranges = [
+        port("spec.template", set.spec.template.port),
+        replicas(set.spec.replicas),
+        range("minReadySeconds", set.spec.min_ready_seconds, 3600),
+        unavailable(set.spec.max_unavailable.as_ref()),
+    ];
+    valid(Kind::PodSet, &set.metadata, ranges, set.validate_cel())
+}
+
 /// Returns the problems of an object as an error. `ranges` are the schema's limits that are no rules: the server
 /// checks them too, and says it less kindly.
-pub fn valid(
+fn valid(
     kind: Kind,
     metadata: &ObjectMeta,
     ranges: impl IntoIterator<Item = Option<String>>,
@@ -38,18 +82,18 @@ pub fn valid(
 }
 
 /// Checks a port.
-pub fn port(port: Option<i32>) -> Option<String> {
+fn port(at: &str, port: Option<i32>) -> Option<String> {
     port.filter(|port| !(1..=65535).contains(port))
-        .map(|_| "spec.port: a port is a number from 1 to 65535".to_owned())
+        .map(|_| format!("{at}.port: a port is a number from 1 to 65535"))
 }
 
 /// Checks a number of pods.
-pub fn replicas(replicas: i32) -> Option<String> {
+fn replicas(replicas: i32) -> Option<String> {
     range("replicas", replicas, 1000)
 }
 
 /// Checks how many pods may be unavailable; the rule for it is one that only the server can check.
-pub fn unavailable(most: Option<&IntOrString>) -> Option<String> {
+fn unavailable(most: Option<&IntOrString>) -> Option<String> {
     let is_valid = match most? {
         IntOrString::Int(number) => *number >= 1,
         IntOrString::String(text) => text
@@ -62,6 +106,6 @@ pub fn unavailable(most: Option<&IntOrString>) -> Option<String> {
 }
 
 /// Checks a number that may be 0.
-pub fn range(field: &str, number: i32, most: i32) -> Option<String> {
+fn range(field: &str, number: i32, most: i32) -> Option<String> {
     (!(0..=most).contains(&number)).then(|| format!("spec.{field}: take a number from 0 to {most}"))
 }

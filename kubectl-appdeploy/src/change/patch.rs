@@ -1,0 +1,56 @@
+//! The least that has to be written to make one object of another.
+
+use serde_json::{Map, Value};
+
+/// Returns the JSON merge patch (RFC 7396) that makes `after` of `before`; nothing if they are equal.
+pub fn between(before: &Value, after: &Value) -> Option<Value> {
+    if before == after {
+        return None;
+    }
+    let (Value::Object(old), Value::Object(new)) = (before, after) else {
+        return Some(after.clone());
+    };
+    let mut patch = Map::new();
+    for (name, value) in new {
+        let difference = match old.get(name) {
+            Some(old) => between(old, value),
+            None => Some(value.clone()),
+        };
+        if let Some(difference) = difference {
+            patch.insert(name.clone(), difference);
+        }
+    }
+    for name in old.keys().filter(|name| !new.contains_key(*name)) {
+        patch.insert(name.clone(), Value::Null);
+    }
+    Some(Value::Object(patch))
+}
+
+/// Whether a patch replaces a whole list, and with it what somebody else may have added meanwhile.
+pub fn replaces_a_list(patch: &Value) -> bool {
+    match patch {
+        Value::Array(_) => true,
+        Value::Object(fields) => fields.values().any(replaces_a_list),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_what_differs_is_in_a_patch() {
+        let before = json!({"a": 1, "b": {"c": [1], "d": 2}, "e": {"f": 1}, "g": 1});
+        let after = json!({"a": 1, "b": {"c": [1, 2], "d": 2}, "e": {}, "h": {"i": 1}});
+        let patch = between(&before, &after).unwrap();
+        assert_eq!(
+            patch,
+            json!({"b": {"c": [1, 2]}, "e": {"f": null}, "g": null, "h": {"i": 1}})
+        );
+        assert!(replaces_a_list(&patch));
+        assert!(!replaces_a_list(&json!({"a": {"b": null}})));
+        assert_eq!(between(&after, &after), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! The fields that this plugin knows, and the one that was meant where it knows none.
+
+use std::sync::OnceLock;
+
+use crd::{AppDeploy, Kind, PodSet};
+use kube::CustomResourceExt as _;
+use serde_json::Value;
+
+/// The fields of any object's metadata that a person may write, or finds there.
+const METADATA: [&str; 15] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// Returns the schema of a kind's objects.
+fn of(kind: Kind) -> &'static Value {
+    static ALL: OnceLock<[Value; 2]> = OnceLock::new();
+    let [app, set] = ALL.get_or_init(|| {
+        [AppDeploy::crd(), PodSet::crd()].map(|crd| {
+            let mut crd = serde_json::to_value(crd).unwrap_or_default();
+            crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].take()
+        })
+    });
+    match kind {
+        Kind::AppDeploy => app,
+        Kind::PodSet => set,
+    }
+}
+
+/// Returns a sentence for each field of an object that no such object has, that is of another type, or that is missing.
+pub fn problems(kind: Kind, object: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for (field, value) in object.as_object().into_iter().flatten() {
+        match field.as_str() {
+            "apiVersion" | "kind" | "status" => {}
+            "metadata" => {
+                let written = value.as_object().into_iter().flat_map(serde_json::Map::keys);
+                let strange = written.filter(|field| !METADATA.contains(&field.as_str()));
+                found.extend(strange.map(|field| sentence("metadata", field, METADATA.into_iter())));
+            }
+            "spec" => look(&of(kind)["properties"]["spec"], value, "spec", &mut found),
+            other => found.push(sentence("", other, ["metadata", "spec"].into_iter())),
+        }
+    }
+    found
+}
+
+fn look(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
+    if let Some(wanted) = mistaken(schema, value) {
+        found.push(format!("{path}: {wanted}"));
+        return;
+    }
+    match value {
+        Value::Object(fields) => {
+            let required = schema["required"].as_array().into_iter().flatten();
+            let missing = required
+                .filter_map(Value::as_str)
+                .filter(|field| !fields.contains_key(*field));
+            found.extend(missing.map(|field| format!("{path}.{field}: it is missing")));
+            let known = schema["properties"].as_object();
+            let any = schema.get("additionalProperties").filter(|rest| rest.is_object());
+            for (field, value) in fields {
+                let at = format!("{path}.{field}");
+                match (known.and_then(|known| known.get(field)), any, known) {
+                    (Some(schema), ..) | (None, Some(schema), _) => look(schema, value, &at, found),
+                    (None, None, Some(known)) => {
+                        found.push(sentence(path, field, known.keys().map(String::as_str)));
+                    }
+                    (None, None, None) => {}
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                look(&schema["items"], item, &format!("{path}[{index}]"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns what to write instead of a value of another type.
+fn mistaken(schema: &Value, value: &Value) -> Option<&'static str> {
+    let (is_right, wanted) = match schema["type"].as_str()? {
+        "integer" => (value.is_i64() || value.is_u64(), "take a whole number"),
+        "string" => (value.is_string(), "take a text; a number needs quotes to be one"),
+        "boolean" => (value.is_boolean(), "take true or false"),
+        "array" => (value.is_array(), "take a list"),
+        "object" => (value.is_object(), "take fields, each with its value"),
+        _ => return None,
+    };
+    // Nothing is as good as a field that is left out.
+    (!is_right && !value.is_null()).then_some(wanted)
+}
+
+fn sentence<'a>(path: &str, field: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let at = if path.is_empty() {
+        field.to_owned()
+    } else {
+        format!("{path}.{field}")
+    };
+    match nearest(field, known) {
+        Some(meant) => format!("{at}: there is no such field; did you mean {meant}?"),
+        None => format!("{at}: there is no such field"),
+    }
+}
+
+/// Returns the word that was probably meant.
+fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    /// Of one, all words are equal; a letter that is wrong, missing or at another place leaves more than this.
+    const ALIKE: f64 = 0.8;
+    let word = word.to_lowercase();
+    let likeness = |other: &str| strsim::jaro_winkler(&word, &other.to_lowercase());
+    let all = known.map(|other| (likeness(other), other));
+    all.filter(|(likeness, _)| *likeness > ALIKE)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+        .map(|(_, word)| word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_field_that_there_is_not_is_told_with_the_one_that_was_meant() {
+        let app = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "specs": {},
+            "metadata": {"name": "shop", "label": {"a": "b"}, "annotations": {"any": "thing"}},
+            "spec": {"imgae": "nginx", "Port": 80, "volumes": [], "env": [{"nam": "A"}], "resources": {"limits": {"any": 1}, "limit": {}},
+                "healthCheck": {"startupseconds": 3}, "tls": {"secret": "x"}, "replicas": "two", "host": 1, "args": "a", "paused": null}, "status": {"any": 1}});
+        insta::assert_snapshot!(problems(Kind::AppDeploy, &app).join("\n"), @r"
+        metadata.label: there is no such field; did you mean labels?
+        spec.image: it is missing
+        spec.Port: there is no such field; did you mean port?
+        spec.args: take a list
+        spec.env[0].name: it is missing
+        spec.env[0].nam: there is no such field; did you mean name?
+        spec.healthCheck.startupseconds: there is no such field; did you mean startupSeconds?
+        spec.host: take a text; a number needs quotes to be one
+        spec.imgae: there is no such field; did you mean image?
+        spec.replicas: take a whole number
+        spec.resources.limit: there is no such field; did you mean limits?
+        spec.tls.secretName: it is missing
+        spec.tls.secret: there is no such field; did you mean secretName?
+        spec.volumes: there is no such field
+        specs: there is no such field; did you mean spec?
+        ");
+        let set = json!({"spec": {"replicas": 1, "maxUnavailable": "25%", "template": {"image": "a"}, "image": "b"}});
+        assert_eq!(problems(Kind::PodSet, &set), ["spec.image: there is no such field"]);
+    }
+}

@@ -1,0 +1,203 @@
+//! Waiting for several at once: one list and one watch, whatever their number.
+
+use futures::stream::BoxStream;
+use futures::{FutureExt as _, StreamExt as _};
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use kube::runtime::watcher;
+use serde_json::Value;
+
+use super::{Deadline, Known, Verdict, changes, deleted, stalled, timed_out, verdict, watch};
+use crate::connection::Cluster;
+use crate::error::{Error, Result};
+use crate::ui::Ui;
+use crate::workload::Workload;
+
+/// One that is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    name: String,
+    /// Its identity: another of its name is not meant.
+    uid: Option<String>,
+}
+
+impl Target {
+    /// Returns the target that an object is.
+    pub fn of(object: &Value) -> Self {
+        let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
+        Self {
+            name: text("name").unwrap_or_default(),
+            uid: text("uid"),
+        }
+    }
+}
+
+/// What has been seen so far.
+struct Seen<'a> {
+    all: Vec<One<'a>>,
+}
+
+struct One<'a> {
+    target: &'a Target,
+    last: Option<Workload>,
+    outcome: Option<Result<()>>,
+}
+
+/// Waits until all are ready, and says on the way what each is busy with. Returns how each ended, in their order: one that
+/// will not become ready does not hide the others.
+pub async fn all(
+    cluster: &Cluster,
+    targets: &[Target],
+    selector: Option<&str>,
+    deadline: Deadline,
+    ui: &mut Ui,
+) -> Result<Vec<Result<()>>> {
+    let mut seen = Seen::new(targets);
+    let mut news = news(cluster, targets, selector);
+    while !seen.is_done() {
+        let Some(next) = deadline.bound(news.next()).await else {
+            break;
+        };
+        for (name, object) in next.transpose()?.unwrap_or_default() {
+            if let Some(text) = seen.take(cluster, &name, object.as_ref()) {
+                match text {
+                    Said::Busy(text) => ui.progress(&text),
+                    Said::Ready(text) => ui.say(&text),
+                }
+            }
+        }
+    }
+    ui.clear_progress();
+    seen.conclude(cluster, deadline).await
+}
+
+/// What changed: the name, and the object unless it is gone.
+type News = Vec<(String, Option<DynamicObject>)>;
+
+fn news<'a>(cluster: &Cluster, targets: &[Target], selector: Option<&str>) -> BoxStream<'a, Result<News>> {
+    let api = cluster.objects(Some(&cluster.namespace));
+    if let [one] = targets {
+        // The least right that suffices, and the least traffic.
+        let name = one.name.clone();
+        let changes = changes(cluster, api, &one.name);
+        return changes
+            .map(move |next| next.map(|object| vec![(name.clone(), object)]))
+            .boxed();
+    }
+    let config = watcher::Config {
+        label_selector: selector.map(str::to_owned),
+        ..watcher::Config::default()
+    };
+    let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
+    let mut known = Known::default();
+    let mut listed = false;
+    watch(cluster, api, config)
+        .map(move |next| {
+            let changed = known.take(next?);
+            let changed = changed
+                .into_iter()
+                .map(|(object, gone)| (object.name_any(), (!gone).then_some(object)));
+            let mut news: News = changed.collect();
+            if known.is_complete() && !listed {
+                listed = true;
+                // One that was gone before the list began is in no event.
+                let gone = names
+                    .iter()
+                    .filter(|name| !news.iter().any(|(known, _)| known == *name));
+                let gone: News = gone.map(|name| (name.clone(), None)).collect();
+                news.extend(gone);
+            }
+            Ok(news)
+        })
+        .boxed()
+}
+
+enum Said {
+    Busy(String),
+    Ready(String),
+}
+
+impl<'a> Seen<'a> {
+    fn new(targets: &'a [Target]) -> Self {
+        Self {
+            all: targets
+                .iter()
+                .map(|target| One {
+                    target,
+                    last: None,
+                    outcome: None,
+                })
+                .collect(),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.all.iter().all(|one| one.outcome.is_some())
+    }
+
+    /// Takes in how one is now, and returns what to say of it.
+    fn take(&mut self, cluster: &Cluster, name: &str, object: Option<&DynamicObject>) -> Option<Said> {
+        let count = self.all.len();
+        let done = self.all.iter().filter(|one| one.outcome.is_some()).count();
+        let One { target, last, outcome } = self.all.iter_mut().find(|one| one.target.name == name)?;
+        if outcome.is_some() {
+            return None;
+        }
+        let Some(object) = object.filter(|object| target.uid.is_none() || object.metadata.uid == target.uid) else {
+            *outcome = Some(Err(deleted(cluster, name)));
+            return None;
+        };
+        let workload = Workload::read(cluster.kind, object);
+        let said = match verdict(&workload) {
+            Verdict::Ready => {
+                *outcome = Some(Ok(()));
+                Some(Said::Ready(format!(
+                    "{} is ready ({})",
+                    workload.title(),
+                    workload.ready()
+                )))
+            }
+            Verdict::Stalled => {
+                *outcome = Some(Err(stalled(&workload, &cluster.flag())));
+                None
+            }
+            Verdict::Waiting(busy) if count == 1 => Some(Said::Busy(format!("{name}: {busy}"))),
+            Verdict::Waiting(busy) => Some(Said::Busy(format!("{done} of {count} done, {name}: {busy}"))),
+        };
+        *last = Some(workload);
+        said
+    }
+
+    async fn conclude(self, cluster: &Cluster, deadline: Deadline) -> Result<Vec<Result<()>>> {
+        let mut outcomes = Vec::new();
+        for One { target, last, outcome } in self.all {
+            outcomes.push(match outcome {
+                Some(outcome) => outcome,
+                None => late(cluster, &target.name, last, deadline).boxed_local().await?,
+            });
+        }
+        Ok(outcomes)
+    }
+}
+
+/// Says of one for which the time was too short how it is. Nobody is told so without a look at it.
+async fn late(cluster: &Cluster, name: &str, last: Option<Workload>, deadline: Deadline) -> Result<Result<()>> {
+    let last = if let Some(last) = last {
+        last
+    } else {
+        let api = cluster.objects(Some(&cluster.namespace));
+        match cluster.call(api.get_opt(name)).await? {
+            Some(object) => Workload::read(cluster.kind, &object),
+            None => return Ok(Err(deleted(cluster, name))),
+        }
+    };
+    let error: Error = match verdict(&last) {
+        Verdict::Ready => return Ok(Ok(())),
+        Verdict::Stalled => stalled(&last, &cluster.flag()),
+        Verdict::Waiting(_) => {
+            let state = ("is not ready", "become so");
+            timed_out(cluster, name, Some(&last), state, deadline, None).await
+        }
+    };
+    Ok(Err(error))
+}

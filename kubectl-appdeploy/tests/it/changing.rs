@@ -1,0 +1,333 @@
+//! Changing what is there: what is written, what is told, and in which code it ends.
+
+use faults::Proxy;
+use faults::proxy::{Action, Answer, Requests, Rule, Verb};
+use serde_json::{Value, json};
+use testcluster::ControlPlane;
+
+use crate::plugin::{Plugin, Run, conditions, status};
+
+/// An API server with the API and no operator.
+fn installed() -> (ControlPlane, Plugin) {
+    let cluster = ControlPlane::start().unwrap();
+    let plugin = Plugin::admin(&cluster);
+    plugin.run("install --wait=false --webhooks=false").ok();
+    (cluster, plugin)
+}
+
+fn spec(cluster: &ControlPlane, object: &str) -> Value {
+    let json = cluster.kubectl(&["get", object, "-o", "json"]).unwrap();
+    serde_json::from_str::<Value>(&json).unwrap()["spec"].take()
+}
+
+/// Returns the plugin's requests that change apps or pod sets, since a command began.
+fn writes(cluster: &ControlPlane, run: impl FnOnce()) -> usize {
+    let mark = cluster.audit().mark().unwrap();
+    run();
+    let since = cluster.audit().since(mark).unwrap();
+    since.by_user_agent_prefix("kubectl-appdeploy/").writes().count()
+}
+
+#[test]
+fn one_thing_is_set_and_nothing_else_is_written() {
+    let (cluster, plugin) = installed();
+    plugin
+        .run("create shop --image=nginx:1 --port=80 --env=A=1 -l team=x")
+        .ok();
+    plugin.run("create blog --image=nginx:1 -l team=x").ok();
+    plugin.run("podset create workers --image=nginx:1 --replicas=2").ok();
+
+    // It is told like kubectl tells it, and what is so already is not written.
+    let set = plugin.run("set image shop nginx:2");
+    assert_eq!(
+        (set.out.as_str(), set.err.as_str()),
+        (
+            "appdeploy.appdeploy.dev/shop image updated\n",
+            "next: kubectl appdeploy status shop\n"
+        )
+    );
+    assert_eq!(
+        writes(&cluster, || {
+            let again = plugin.run("set image shop nginx:2");
+            assert_eq!(
+                (again.out.as_str(), again.err.as_str()),
+                ("appdeploy.appdeploy.dev/shop unchanged\n", "")
+            );
+        }),
+        0
+    );
+    // Each of several; one that is missing does not stop the others.
+    let set = plugin.run("set image shop nope blog nginx:3");
+    assert_eq!((set.code, set.out.lines().count()), (1, 2), "{set:?}");
+    assert!(set.err.contains("\"nope\" not found"), "{}", set.err);
+    assert_eq!(
+        plugin.run("set image -l team=x nginx:4 -o name").ok().lines().count(),
+        2
+    );
+    plugin.run("podset set image --all nginx:4").ok();
+    plugin.run("set env shop B=2=3 C=").ok();
+    plugin.run("set env shop A-").ok();
+    plugin.run("set resources shop --requests=cpu=10m,memory=1Mi").ok();
+    plugin
+        .run("set resources shop --requests=cpu- --limits=memory=1Gi")
+        .ok();
+    plugin.run("set host shop shop.example.com").ok();
+    plugin.run("set port shop 8080").ok();
+    assert_eq!(
+        spec(&cluster, "appdeploy/shop"),
+        json!({"image": "nginx:4", "port": 8080, "replicas": 1, "expose": "Ingress", "host": "shop.example.com",
+            "securityProfile": "baseline", "env": [{"name": "B", "value": "2=3"}, {"name": "C", "value": ""}],
+            "resources": {"requests": {"memory": "1Mi"}, "limits": {"memory": "1Gi"}}})
+    );
+    assert_eq!(
+        spec(&cluster, "podset/workers")["template"],
+        json!({"image": "nginx:4", "securityProfile": "baseline"})
+    );
+    cluster
+        .kubectl(&[
+            "create",
+            "secret",
+            "generic",
+            "db",
+            "--from-literal=user=a",
+            "--from-literal=pass.word=b",
+        ])
+        .unwrap();
+    plugin.run("set env blog --from=secret/db --prefix=DB_").ok();
+    assert_eq!(
+        plugin.run("set env blog --list").ok(),
+        "# appdeploy.appdeploy.dev/blog\n# DB_PASS_WORD from secret db, key pass.word\n# DB_USER from secret db, key user\n"
+    );
+    // What can't be is refused before anything is sent, and a dry run changes nothing.
+    let before = spec(&cluster, "appdeploy/shop");
+    let nothing = writes(&cluster, || {
+        let said = plugin.run("set port shop -").fails(2);
+        assert!(
+            said.contains("why:  spec: host, path, ingressClassName and tls need a port"),
+            "{said}"
+        );
+        plugin.run("set image shop").fails(2);
+        plugin.run("set env shop --from=secret/nope").fails(1);
+        let json = plugin.run("set image shop nginx:5 --dry-run=client -o json").ok();
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["spec"]["image"], "nginx:5");
+    });
+    assert_eq!(nothing, 0);
+    assert_eq!(
+        plugin.run("set image shop nginx:5 --dry-run=server").ok(),
+        "appdeploy.appdeploy.dev/shop image updated (server dry run)\n"
+    );
+    assert_eq!(spec(&cluster, "appdeploy/shop"), before);
+}
+
+#[test]
+fn a_list_that_somebody_else_changed_meanwhile_is_not_overwritten() {
+    let (cluster, plugin) = installed();
+    plugin.run("create shop --image=nginx:1 --env=A=1").ok();
+    let proxy = Proxy::before(&cluster, "admin", &["system:masters"]).unwrap();
+    let through = Plugin::of(proxy.kubeconfig());
+    let patches = || Requests::with(&[Verb::Patch]).on("appdeploys");
+    let conflict = || Answer::refusal(409, "Conflict", "the object has been modified");
+    let rule = proxy.add(Rule::new(patches(), Action::Answer(conflict())).first(1));
+    through.run("set env shop B=2").ok();
+    assert_eq!(proxy.hits(rule), 1);
+    assert_eq!(spec(&cluster, "appdeploy/shop")["env"].as_array().unwrap().len(), 2);
+
+    let rule = proxy.add(Rule::new(patches(), Action::Answer(conflict())));
+    let said = through.run("set env shop C=3").fails(1);
+    assert!(
+        said.ends_with("next: somebody else changed it at the same time: run the command again\n"),
+        "{said}"
+    );
+    assert_eq!(proxy.hits(rule), 4);
+}
+
+#[test]
+fn what_the_api_server_warns_of_is_passed_on() {
+    let (cluster, plugin) = installed();
+    let policy = r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: tags}
+spec:
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [appdeploy.dev], apiVersions: [v1alpha1], operations: [CREATE, UPDATE], resources: [appdeploys]}
+  validations:
+  - {expression: "object.spec.image.contains(':')", message: "an image without a \"tag\" is a surprise"}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: tags}
+spec: {policyName: tags, validationActions: [Warn]}
+"#;
+    cluster.apply(policy).unwrap();
+    // A policy begins to work when the API server has read it, which it does not tell.
+    let warned = (0..200).find_map(|_| {
+        let run = plugin.run("create shop --image=nginx --dry-run=server");
+        (!run.err.is_empty()).then_some(run)
+    });
+    let warned = warned.expect("the policy works in the end");
+    assert_eq!(warned.out, "appdeploy.appdeploy.dev/shop created (server dry run)\n");
+    assert!(
+        warned.err.starts_with("Warning: ") && warned.err.ends_with("an image without a \"tag\" is a surprise\n"),
+        "{}",
+        warned.err
+    );
+    plugin.run("create shop --image=nginx:1").ok();
+    let json = plugin.run("set image shop nginx -o json");
+    assert!(json.err.starts_with("Warning: "), "{}", json.err);
+    serde_json::from_str::<Value>(&json.ok()).unwrap();
+}
+
+#[test]
+fn several_are_waited_for_at_once_and_the_worst_end_is_the_code() {
+    let (cluster, plugin) = installed();
+    for name in ["good", "bad", "late", "gone"] {
+        plugin
+            .run(&format!("create {name} --image=nginx --replicas=2 -l team=x"))
+            .ok();
+    }
+    let at = |generation: i32, mut status: Value| {
+        status["observedGeneration"] = generation.into();
+        status
+    };
+    let busy = conditions(
+        "False",
+        "Progressing",
+        "1 of 2 pods run the new spec",
+        Some("Reconciling"),
+    );
+    let mut broken = conditions("False", "ImageNotFound", "image nginx:2 was not found", Some("Stalled"));
+    broken["cause"] = json!({"reason": "ImageNotFound", "message": "image nginx:2 was not found", "next": "kubectl edit appdeploy bad -n default"});
+    let ready = || at(2, conditions("True", "Available", "", None));
+
+    let mark = cluster.audit().mark().unwrap();
+    let waiting = plugin.start("set image good bad late nginx:2 --wait --timeout=8s");
+    for name in ["good", "bad", "late"] {
+        let wait = [
+            "wait",
+            &format!("appdeploy/{name}"),
+            "--for=jsonpath={.spec.image}=nginx:2",
+            "--timeout=20s",
+        ];
+        cluster.kubectl(&wait).unwrap();
+    }
+    status(&cluster, "appdeploy/late", &at(2, busy.clone()));
+    status(&cluster, "appdeploy/bad", &at(2, broken.clone()));
+    status(&cluster, "appdeploy/good", &ready());
+    let run = Run::of(waiting);
+    let said = run.fails(3);
+    for part in [
+        "late: 1 of 2 pods run the new spec\n",
+        "appdeploy.appdeploy.dev/good is ready (0/2)\n",
+        "late is not ready after 8s; it may still become so\n  why:  1 of 2 pods run the new spec\n",
+        "bad will not become ready by itself\n  why:  image nginx:2 was not found\n",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    // One list and one watch for all of them, and three patches.
+    let asked = cluster
+        .audit()
+        .since(mark)
+        .unwrap()
+        .by_user_agent_prefix("kubectl-appdeploy/");
+    assert_eq!(asked.clone().writes().count(), 3);
+    assert!(asked.count() <= 3 + 3 + 2, "{:?}", asked.tally());
+
+    // Those of before the change are no answer; when all are ready, it is well.
+    status(
+        &cluster,
+        "appdeploy/gone",
+        &at(1, conditions("True", "Available", "", None)),
+    );
+    let waiting = plugin.start("scale -l team=x --replicas=3 --wait --timeout=60s");
+    for name in ["good", "bad", "late", "gone"] {
+        let wait = [
+            "wait",
+            &format!("appdeploy/{name}"),
+            "--for=jsonpath={.spec.replicas}=3",
+            "--timeout=20s",
+        ];
+        cluster.kubectl(&wait).unwrap();
+    }
+    for name in ["good", "bad", "late"] {
+        let mut now = at(3, conditions("True", "Available", "", None));
+        now["cause"] = Value::Null;
+        status(&cluster, &format!("appdeploy/{name}"), &now);
+    }
+    cluster.kubectl(&["delete", "appdeploy/gone"]).unwrap();
+    let said = Run::of(waiting).fails(1);
+    assert!(
+        said.ends_with("error: appdeploy.appdeploy.dev/gone was deleted while waiting for it\n"),
+        "{said}"
+    );
+    assert_eq!(said.matches("is ready (0/3)").count(), 3, "{said}");
+}
+
+#[test]
+fn apps_and_pod_sets_become_what_their_files_say() {
+    let (cluster, plugin) = installed();
+    cluster.kubectl(&["create", "namespace", "other"]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("all.yaml");
+    let path = file.display();
+    let app = |image: &str, rest: &str| {
+        format!(
+            "apiVersion: appdeploy.dev/v1alpha1\nkind: AppDeploy\nmetadata: {{name: shop}}\nspec: {{image: {image}{rest}}}\n"
+        )
+    };
+    let set = "---\napiVersion: appdeploy.dev/v1alpha1\nkind: PodSet\nmetadata: {name: workers, namespace: other}\nspec: {replicas: 0}\n";
+    let write = |text: String| std::fs::write(&file, text).unwrap();
+    let apply = |flags: &str| plugin.run(&format!("apply -f {path} {flags}"));
+
+    // Nothing is written before everything was found to be valid.
+    write(app("nginx:1", "") + "---\napiVersion: v1\nkind: Service\nmetadata: {name: x}\n");
+    assert!(apply("").fails(2).contains("document 2: Service of v1 is neither"));
+    write(app("nginx:1", "") + set);
+    let said = apply("-n default").fails(2);
+    assert!(
+        said.contains("workers is of namespace other, and default was asked for"),
+        "{said}"
+    );
+    assert_eq!(plugin.run("status -A -o name").ok(), "");
+
+    write(app("nginx:1", ", port: 80") + set);
+    for flags in ["--dry-run=client", "--dry-run=server"] {
+        assert_eq!(apply(flags).ok().matches(" created (").count(), 2);
+    }
+    assert_eq!(
+        apply("").ok(),
+        "appdeploy.appdeploy.dev/shop created\npodset.appdeploy.dev/workers created\n"
+    );
+    assert_eq!(apply("").ok().matches(" unchanged\n").count(), 2);
+    // What another command of the plugin has set is no conflict, what somebody else has set is one.
+    plugin.run("set image shop nginx:2").ok();
+    assert_eq!(
+        apply("--dry-run=client").ok().lines().next(),
+        Some("appdeploy.appdeploy.dev/shop configured (dry run)")
+    );
+    assert!(apply("").ok().starts_with("appdeploy.appdeploy.dev/shop configured\n"));
+    assert_eq!(spec(&cluster, "appdeploy/shop")["image"], "nginx:1");
+    cluster
+        .kubectl(&[
+            "patch",
+            "appdeploy/shop",
+            "--type=merge",
+            "-p",
+            r#"{"spec":{"image":"nginx:9"}}"#,
+        ])
+        .unwrap();
+    let said = apply("").fails(1);
+    assert!(
+        said.contains("why:  .spec.image: conflict with \"kubectl-patch\""),
+        "{said}"
+    );
+    apply("--force-conflicts").ok();
+    // A field that the file does not name any more goes.
+    write(app("nginx:1", ""));
+    apply("").ok();
+    assert_eq!(spec(&cluster, "appdeploy/shop").get("port"), None);
+    let json: Value = serde_json::from_str(&apply("-o json").ok()).unwrap();
+    assert_eq!(json["kind"], "AppDeploy");
+}
