@@ -75,7 +75,7 @@ kube-bin: build ## Build Kubernetes' programs if need be; the last line is their
 
 ##@ Develop
 
-.PHONY: build tools test test-e2e test-long bench lint run manifests check-manifests check-rights check-deny
+.PHONY: build tools test test-e2e test-long bench bench-start lint run manifests check-manifests check-rights check-deny
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@test -x $(TESTCLUSTER) || echo 'Building the plugin, the operator and the commands around them, for some minutes' >&2
 	@cargo build --quiet --workspace $(PARTS)
@@ -104,8 +104,11 @@ test-e2e: tools
 test-long: ## The same with all that takes longer: larger models, more schedules, two minutes of a steady cluster
 	@APPDEPLOY_TEST_LONG=1 $(MAKE) test
 
-bench: ## Measure how long a PodSet takes for 100 pods, beside a ReplicaSet (both on fake nodes)
+bench: bench-start ## Measure how the plugin starts, and how long a PodSet takes for 100 pods, beside a ReplicaSet (on fake nodes)
 	cargo bench --package operator --bench podset
+
+bench-start:
+	cargo bench --quiet --package kubectl-appdeploy --bench start
 
 lint: check-manifests check-deny ## Format, clippy, licences and advisories, generated files, crate dependencies, documentation
 	cargo fmt --all --check

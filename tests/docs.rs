@@ -108,3 +108,51 @@ fn slug(heading: &str) -> String {
         .map(|c| if c == ' ' { '-' } else { c })
         .collect()
 }
+
+/// Returns all Rust files of the workspace.
+fn sources(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() && name != "target" && !name.starts_with('.') {
+            sources(&path, files)?;
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_convention_is_held_by_a_test_or_has_a_reason() -> Result<()> {
+    let mut files = Vec::new();
+    sources(&root(), &mut files)?;
+    let mut code = String::new();
+    for file in files {
+        code.push_str(&std::fs::read_to_string(file)?);
+    }
+    let table = read("docs/conventions.md")?;
+    let rows = table
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.starts_with("| Expected"));
+    let mut count = 0;
+    for row in rows {
+        let held = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+        let tests: Vec<&str> = held
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter(|name| name.contains('_'))
+            .collect();
+        assert!(
+            !tests.is_empty() || held.contains("no test"),
+            "neither a test nor a reason: {row}"
+        );
+        for test in tests {
+            assert!(code.contains(&format!("fn {test}()")), "there is no test {test}");
+        }
+        count += 1;
+    }
+    assert!(count > 30, "only {count} conventions were found");
+    Ok(())
+}

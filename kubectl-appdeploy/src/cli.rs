@@ -1,17 +1,19 @@
 //! What can be typed, and where it goes.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::builder::StyledStr;
 use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::connection::KubeArgs;
+use crate::connection::{KubeArgs, Warnings};
 use crate::create::{AppArgs, PodSetArgs, Spec};
 use crate::error::{Error, Kind, Result};
-use crate::ui::Ui;
+use crate::ui::{Color, Ui};
 use crate::words::{self, Words};
 use crate::{
-    apply, create, delete, describe, install, logs, pause, replace, restart, scale, set, status, uninstall, version,
+    apply, completion, create, delete, describe, install, logs, pause, replace, restart, scale, set, status, uninstall,
+    usage, version,
 };
 
 /// An application on Kubernetes as one object: the operator keeps its Deployment, Service and Ingress, and says
@@ -58,6 +60,8 @@ enum Verb {
         subcommand
     )]
     Podset(PodSetVerb),
+    /// Complete what is typed in bash, zsh, fish and PowerShell, and behind kubectl
+    Completion(completion::Args),
     /// Show the versions of the plugin and of the operator
     Version(version::Args),
 }
@@ -102,21 +106,18 @@ enum PodSetVerb {
 
 /// Parses, runs, tells an error, and returns the exit code.
 pub fn main() -> ExitCode {
-    // Two crates of this process could bring a provider; rustls wants to be told which one counts.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some(answer) = completion::answer(&arguments, command) {
+        // A shell that is gone has no use for it.
+        let _ = Ui::new(Color::Never, "", Warnings::default()).print(&answer);
+        return ExitCode::SUCCESS;
+    }
     let cli = match command()
         .try_get_matches()
         .and_then(|matches| Cli::from_arg_matches(&matches))
     {
         Ok(cli) => cli,
-        Err(told) => {
-            let _ = told.print();
-            return if told.use_stderr() {
-                ExitCode::from(2)
-            } else {
-                ExitCode::SUCCESS
-            };
-        }
+        Err(told) => return refused(&told, &arguments),
     };
     let mut ui = Ui::new(cli.kube.color, &cli.kube.repeat(), cli.kube.warnings.clone());
     let outcome = run(cli, &mut ui);
@@ -154,6 +155,21 @@ fn run(cli: Cli, ui: &mut Ui) -> Result<()> {
         })
 }
 
+/// Shows a help, or says what is wrong with the command line.
+fn refused(told: &clap::Error, arguments: &[OsString]) -> ExitCode {
+    let Some(error) = usage::error(told, &completion::verbs(command(), arguments)) else {
+        let _ = told.print();
+        return if told.use_stderr() {
+            ExitCode::from(2)
+        } else {
+            ExitCode::SUCCESS
+        };
+    };
+    // Which colour was asked for is not known of a line that can't be read.
+    Ui::new(Color::Auto, "", Warnings::default()).error(&error);
+    error.exit_code()
+}
+
 async fn dispatch(cli: Cli, ui: &mut Ui) -> Result<()> {
     let kube = &cli.kube;
     match cli.verb {
@@ -163,6 +179,7 @@ async fn dispatch(cli: Cli, ui: &mut Ui) -> Result<()> {
         Verb::App(verb) => common(verb, kube, ui).await,
         Verb::Podset(PodSetVerb::Common(verb)) => common(verb, kube, ui).await,
         Verb::Podset(PodSetVerb::Replace(args)) => replace::run(args, kube, ui).await,
+        Verb::Completion(args) => completion::run(args, ui),
         Verb::Version(args) => version::run(args, kube, ui).await,
     }
 }
@@ -193,7 +210,7 @@ impl Verb {
 }
 
 /// Returns the command line, its help in the words of each kind.
-fn command() -> Command {
+pub fn command() -> Command {
     Cli::command().mut_subcommands(|verb| {
         let kind = match verb.get_name() {
             "podset" => crd::Kind::PodSet,
@@ -248,6 +265,79 @@ mod tests {
         for text in texts {
             assert!(!text.contains(['{', '}']), "{text}");
         }
+    }
+
+    /// Runs a check on every verb, with its words from the first on.
+    fn each_verb(command: &Command, check: &mut impl FnMut(&str, &Command)) {
+        for verb in command.get_subcommands() {
+            if !verb.has_subcommands() {
+                check(verb.get_name(), verb);
+            }
+            each_verb(verb, check);
+        }
+    }
+
+    #[test]
+    fn every_change_can_be_tried() {
+        const LOOKS: &[&str] = &[
+            "check",
+            "completion",
+            "describe",
+            "diff",
+            "events",
+            "exec",
+            "export",
+            "help",
+            "history",
+            "logs",
+            "open",
+            "port-forward",
+            "report",
+            "status",
+            "top",
+            "version",
+        ];
+        each_verb(&command(), &mut |name, verb| {
+            let tries = verb.get_arguments().any(|arg| arg.get_long() == Some("dry-run"));
+            assert_ne!(
+                tries,
+                LOOKS.contains(&name),
+                "{name}: either it only looks, or it has --dry-run"
+            );
+        });
+    }
+
+    #[test]
+    fn short_flags_mean_what_they_mean_in_kubectl() {
+        const MEANINGS: &[(char, &[&str])] = &[
+            ('A', &["all-namespaces"]),
+            ('R', &["recursive"]),
+            ('V', &["version"]),
+            ('c', &["container"]),
+            ('e', &["env"]),
+            ('f', &["filename"]),
+            ('h', &["help"]),
+            ('i', &["stdin"]),
+            ('l', &["selector", "labels"]),
+            ('n', &["namespace"]),
+            ('o', &["output"]),
+            ('p', &["previous"]),
+            ('s', &["server"]),
+            ('t', &["tty"]),
+            ('w', &["watch"]),
+            ('y', &["yes"]),
+        ];
+        each_verb(&command(), &mut |name, verb| {
+            for arg in verb.get_arguments() {
+                let (Some(short), Some(long)) = (arg.get_short(), arg.get_long()) else {
+                    continue;
+                };
+                let meanings = MEANINGS.iter().filter(|(known, _)| *known == short);
+                let known = meanings.flat_map(|(_, longs)| *longs).any(|known| *known == long);
+                let follows = (name, short, long) == ("logs", 'f', "follow");
+                assert!(known || follows, "{name}: -{short} is --{long}");
+            }
+        });
     }
 
     #[test]

@@ -13,7 +13,9 @@ use http::header::{HeaderValue, USER_AGENT};
 use kube::Api;
 use kube::api::DynamicObject;
 use kube::client::ClientBuilder;
-use kube::config::{Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedCluster, NamedContext};
+use kube::config::{
+    Context, ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedCluster, NamedContext,
+};
 use kube::{Client, Config};
 use tower::util::MapResponseLayer;
 
@@ -50,6 +52,8 @@ pub struct Cluster {
 impl KubeArgs {
     /// Returns the cluster that the flags and the kubeconfig mean. Nothing is sent yet.
     pub async fn connect(&self) -> Result<Cluster> {
+        // Two crates of this process could bring a provider; rustls wants to be told which one counts.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let (mut config, context) = self.config().await?;
         let patience = match self.request_timeout {
             None => Some(PATIENCE),
@@ -100,6 +104,15 @@ impl KubeArgs {
         }
         let mut kubeconfig = kubeconfig.map_err(|source| error::kubeconfig(&source, &path))?;
         self.point(&mut kubeconfig);
+        if self.unattended {
+            let logins = kubeconfig
+                .auth_infos
+                .iter_mut()
+                .filter_map(|named| named.auth_info.as_mut());
+            for exec in logins.filter_map(|login| login.exec.as_mut()) {
+                exec.interactive_mode = Some(ExecInteractiveMode::Never);
+            }
+        }
         let context = self.context.clone().or_else(|| kubeconfig.current_context.clone());
         let options = KubeConfigOptions {
             context: self.context.clone(),

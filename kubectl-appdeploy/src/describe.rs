@@ -49,7 +49,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
         match text {
             Ok(text) => {
                 // As kubectl separates several.
-                ui.print(&format!("{}{text}", if first { "" } else { "\n\n" }))?;
+                ui.page(&format!("{}{text}", if first { "" } else { "\n\n" }))?;
                 first = false;
             }
             Err(error) => failures.push(error),

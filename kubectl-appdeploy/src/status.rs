@@ -81,7 +81,7 @@ pub async fn run(mut args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Re
             return raw(&args, kind, vec![object], ui);
         }
         let text = page(&args, &cluster, &object, ui).await?;
-        return ui.print(&text);
+        return ui.page(&text);
     }
     let mut pages = Pages::of(&cluster, args.scope(&cluster), args.selector.as_deref());
     match args.output {
@@ -106,7 +106,7 @@ async fn table_of(args: &Args, cluster: &Cluster, mut pages: Pages<'_>, ui: &mut
         let rows: Vec<Workload> = page.iter().map(|object| Workload::read(cluster.kind, object)).collect();
         if !rows.is_empty() {
             let view = args.view().continued(!all.is_empty());
-            ui.print(&list::rows(&rows, view, now, &ui.look(), &mut widths))?;
+            ui.page(&list::rows(&rows, view, now, &ui.look(), &mut widths))?;
         }
         all.extend(rows);
     }
@@ -118,7 +118,7 @@ async fn table_of(args: &Args, cluster: &Cluster, mut pages: Pages<'_>, ui: &mut
     }
     let absence = look::absence(cluster, &all, now).await;
     let notes = list::notes(&all, args.view(), absence, &ui.look());
-    if notes.is_empty() { Ok(()) } else { ui.print(&notes) }
+    if notes.is_empty() { Ok(()) } else { ui.page(&notes) }
 }
 
 impl Args {

@@ -141,6 +141,34 @@ pub struct Ui {
     talk: Look,
     progress: Option<String>,
     warnings: Warnings,
+    ascii: bool,
+}
+
+/// Whether the locale says that there is no Unicode. One that says nothing is no reason to do without.
+fn is_ascii(locale: impl Fn(&str) -> Option<String>) -> bool {
+    let said = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|name| locale(name).filter(|value| !value.is_empty()));
+    said.is_some_and(|said| {
+        let said = said.to_lowercase();
+        !said.contains("utf-8") && !said.contains("utf8")
+    })
+}
+
+/// Returns a page in letters that every terminal has, each in the place of one, so that the columns stay.
+fn plain(text: &str) -> String {
+    let letter = |c| match c {
+        '├' | '│' => '|',
+        '└' => '`',
+        '─' => '-',
+        '…' => '~',
+        '✔' | '✓' => '+',
+        '✖' | '✗' | '×' | '⚠' => '!',
+        '→' | '▸' => '>',
+        '●' | '•' => '*',
+        c => c,
+    };
+    text.chars().map(letter).collect()
 }
 
 impl Ui {
@@ -175,6 +203,7 @@ impl Ui {
             },
             progress: None,
             warnings,
+            ascii: is_ascii(|name| std::env::var(name).ok()),
         }
     }
 
@@ -208,7 +237,15 @@ impl Ui {
         usize::from(Term::stdout().size().0)
     }
 
-    /// Writes a line, or several, of what was asked for.
+    /// Writes a page for a person, without the branches and marks that the terminal's letters lack.
+    pub fn page(&mut self, text: &str) -> Result<()> {
+        if self.ascii {
+            return self.print(&plain(text));
+        }
+        self.print(text)
+    }
+
+    /// Writes a line, or several, of what was asked for, as it is.
     pub fn print(&mut self, text: &str) -> Result<()> {
         self.pass_on();
         self.clear_progress();
@@ -291,5 +328,57 @@ impl Ui {
             let _ = write!(self.err, "\r\x1b[K");
             let _ = self.err.flush();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_locale_that_has_no_unicode_says_so() {
+        for (variables, ascii) in [
+            (&[][..], false),
+            (&[("LANG", "")], false),
+            (&[("LANG", "en_US.UTF-8")], false),
+            (&[("LANG", "de_DE.utf8")], false),
+            (&[("LANG", "C")], true),
+            (&[("LC_ALL", "POSIX"), ("LANG", "C.UTF-8")], true),
+            (&[("LC_ALL", ""), ("LC_CTYPE", "C.UTF-8"), ("LANG", "C")], false),
+            (&[("LANG", "de_DE.ISO-8859-1")], true),
+        ] {
+            let value = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            assert_eq!(is_ascii(value), ascii, "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn a_flag_that_chose_the_cluster_is_repeated() {
+        let look = Look {
+            flags: " --context=dev".to_owned(),
+            ..Look::default()
+        };
+        assert_eq!(
+            look.command("kubectl appdeploy status shop"),
+            "kubectl appdeploy status shop --context=dev"
+        );
+        assert_eq!(
+            look.command("kubectl config get-contexts"),
+            "kubectl config get-contexts"
+        );
+        assert_eq!(look.command("log in again"), "log in again");
+    }
+
+    #[test]
+    fn a_page_without_unicode_keeps_its_columns() {
+        let page = "└─ReplicaSet/a   0/1\n  ├─Pod/a-b…     0/1\n  │ └─Pod/c     1/1";
+        insta::assert_snapshot!(plain(page), @r"
+        `-ReplicaSet/a   0/1
+          |-Pod/a-b~     0/1
+          | `-Pod/c     1/1
+        ");
     }
 }

@@ -1,11 +1,12 @@
 //! `kubectl appdeploy version`.
 
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use crate::connection::KubeArgs;
 use crate::error::Result;
 use crate::operator::{self, Operator};
-use crate::output::{self, Format};
+use crate::output;
 use crate::ui::Ui;
 use crate::yaml;
 
@@ -28,16 +29,15 @@ pub struct Args {
     #[arg(long)]
     client: bool,
     /// Print it as json or yaml
-    #[arg(short, long, value_name = "FORMAT", value_parser = format, hide_possible_values = true)]
-    output: Option<Format>,
+    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
+    output: Option<Document>,
 }
 
-fn format(text: &str) -> std::result::Result<Format, String> {
-    match text {
-        "json" => Ok(Format::Json),
-        "yaml" => Ok(Format::Yaml),
-        _ => Err("take json or yaml".to_owned()),
-    }
+/// How the versions are printed for a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Document {
+    Json,
+    Yaml,
 }
 
 /// Runs the verb.
@@ -71,9 +71,9 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
 
 fn tell(args: &Args, operator: Option<&Operator>, ui: &mut Ui) -> Result<()> {
     match args.output {
-        None | Some(Format::Name) => ui.print(&text(operator)),
-        Some(Format::Json) => ui.print(&output::json(&value(operator))?),
-        Some(Format::Yaml) => ui.print(&yaml::write(&value(operator))?),
+        None => ui.print(&text(operator)),
+        Some(Document::Json) => ui.print(&output::json(&value(operator))?),
+        Some(Document::Yaml) => ui.print(&yaml::write(&value(operator))?),
     }
 }
 

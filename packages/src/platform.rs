@@ -55,6 +55,16 @@ impl Platform {
         }
     }
 
+    /// Returns the name of the program that kubectl asks to complete the plugin's command line.
+    #[must_use]
+    pub fn completer(&self) -> &'static str {
+        if self.is_windows() {
+            "kubectl_complete-appdeploy.cmd"
+        } else {
+            "kubectl_complete-appdeploy"
+        }
+    }
+
     /// Returns the name of the plugin's archive.
     #[must_use]
     pub fn archive(&self) -> String {

@@ -18,6 +18,9 @@ pub const CHECKSUMS: &str = "SHA256SUMS";
 /// Where a release is downloaded from.
 const DOWNLOADS: &str = "https://github.com/appdeploy/appdeploy/releases/download";
 
+/// Where the programs are that kubectl asks to complete the plugin's command line.
+const COMPLETERS: &str = "kubectl-appdeploy/src/completion";
+
 /// Packs the plugin's program for a platform, with licence and introduction, and returns the archive.
 ///
 /// # Errors
@@ -39,6 +42,12 @@ pub fn pack_plugin(
     };
     let entries = [
         entry(platform.program(), program.to_owned(), true)?,
+        // What kubectl asks when it completes the plugin's command line.
+        entry(
+            platform.completer(),
+            checkout.join(COMPLETERS).join(platform.completer()),
+            true,
+        )?,
         entry("LICENSE", checkout.join("LICENSE"), false)?,
         entry("README.md", checkout.join("README.md"), false)?,
     ];

@@ -100,7 +100,7 @@ impl Seen {
 }
 
 impl Terminal {
-    /// Starts a program at a terminal of 24 lines and 80 columns.
+    /// Starts a program at a terminal of 24 lines and 80 columns, which calls itself xterm unless the command says otherwise.
     ///
     /// # Errors
     /// When there is no pseudo-terminal to be had, or no such program.
@@ -113,7 +113,9 @@ impl Terminal {
     /// # Errors
     /// When there is no pseudo-terminal to be had, or no such program.
     pub fn sized(mut command: Command, rows: u16, columns: u16) -> Result<Self, Error> {
-        command.env("TERM", "xterm-256color");
+        if !command.get_envs().any(|(name, _)| name == "TERM") {
+            command.env("TERM", "xterm-256color");
+        }
         let (pty, pts) = pty_process::blocking::open()?;
         pty.resize(Size::new(rows, columns))?;
         let child = pty_process::blocking::Command::from(command).spawn(pts)?;

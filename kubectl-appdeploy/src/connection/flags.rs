@@ -14,16 +14,16 @@ use crate::{duration, ui};
 #[command(next_help_heading = "Cluster options, as in kubectl")]
 pub struct KubeArgs {
     /// Namespace; default: that of the context, else "default"
-    #[arg(short, long, global = true, value_name = "NAME")]
+    #[arg(short, long, global = true, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
     /// Context of the kubeconfig to use
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "CONTEXT")]
     pub context: Option<String>,
     /// Path of the kubeconfig; default: $KUBECONFIG, else ~/.kube/config
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub kubeconfig: Option<PathBuf>,
     /// Cluster of the kubeconfig to use
-    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
+    #[arg(long, global = true, value_name = "CLUSTER", hide_short_help = true)]
     pub cluster: Option<String>,
     /// User of the kubeconfig to use
     #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
@@ -57,7 +57,7 @@ pub struct KubeArgs {
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub certificate_authority: Option<PathBuf>,
     /// Name that the API server's certificate is checked against
-    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
+    #[arg(long, global = true, value_name = "HOST", hide_short_help = true)]
     pub tls_server_name: Option<String>,
     /// When to use colour: auto, always or never
     #[arg(
@@ -73,6 +73,9 @@ pub struct KubeArgs {
     /// What API servers have warned of.
     #[arg(skip)]
     pub warnings: Warnings,
+    /// Whether nobody is there to answer what a login asks.
+    #[arg(skip)]
+    pub unattended: bool,
 }
 
 impl KubeArgs {

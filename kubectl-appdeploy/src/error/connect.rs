@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::io;
 
+use kube::client::AuthError;
 use kube::config::KubeconfigError;
 
 use super::Error;
@@ -59,6 +60,11 @@ pub fn unreachable(error: &(dyn StdError + 'static), url: &str, context: Option<
     let said = innermost(error);
     let cannot = |why: String| Error::failed(format!("cannot reach the cluster at {url}")).why(why);
     let lower = said.to_lowercase();
+    if matches!(find::<kube::Error>(error), Some(kube::Error::Auth(_))) {
+        return Error::failed("cannot log in to the cluster")
+            .why(find::<AuthError>(error).map_or(said, login))
+            .next("log in again, or run what this shows under exec: kubectl config view --minify");
+    }
     if let Some(kind) = io_kind(error) {
         match kind {
             io::ErrorKind::ConnectionRefused => {
@@ -79,12 +85,25 @@ pub fn unreachable(error: &(dyn StdError + 'static), url: &str, context: Option<
     if lower.contains("dns") || lower.contains("lookup") || lower.contains("name or service not known") {
         return cannot(format!("its name is unknown: {said}")).next(which(context));
     }
-    if matches!(find::<kube::Error>(error), Some(kube::Error::Auth(_))) || lower.contains("auth exec") {
-        return Error::failed("cannot log in to the cluster")
-            .why(said)
-            .next("run the command that `kubectl config view --minify` shows under exec, or log in again");
-    }
     cannot(said).next(which(context))
+}
+
+/// Returns why a program that logs in did not. What it said itself stands above, unless nobody could have answered it.
+fn login(error: &AuthError) -> String {
+    match error {
+        AuthError::AuthExecStart(source) => format!("the program that logs in does not start: {source}"),
+        AuthError::AuthExecRun { out, .. } => {
+            let said = String::from_utf8_lossy(&out.stderr);
+            let said = said.lines().rfind(|line| !line.trim().is_empty());
+            let code = out
+                .status
+                .code()
+                .map_or_else(String::new, |code| format!(" with exit code {code}"));
+            let ended = format!("the program that logs in ended{code}");
+            said.map_or(ended.clone(), |said| format!("{ended}: {}", said.trim()))
+        }
+        other => innermost(other),
+    }
 }
 
 /// Returns the command that shows which cluster was meant.

@@ -129,7 +129,7 @@ fn redraw(text: &str, before: usize, ui: &mut Ui) -> Result<usize> {
     } else {
         String::new()
     };
-    ui.print(&format!("{up}\x1b[J{page}"))?;
+    ui.page(&format!("{up}\x1b[J{page}"))?;
     Ok(rows)
 }
 
@@ -144,7 +144,7 @@ async fn lines(args: &Args, cluster: &Cluster, wakes: impl Stream<Item = Result<
         let changes = known.take(*event);
         match args.output {
             None | Some(Format::Wide) if !changes.is_empty() => {
-                ui.print(&rows(args, cluster.kind, &changes, !headed, &mut widths))?;
+                ui.page(&rows(args, cluster.kind, &changes, !headed, &mut widths))?;
                 headed = true;
             }
             None | Some(Format::Wide) => {}

@@ -9,6 +9,8 @@
 mod access;
 mod apps;
 mod changing;
+mod completion;
+mod conventions;
 mod guards;
 mod lifecycle;
 mod manifests;
