@@ -1,5 +1,7 @@
 //! What belongs to an app or a pod set: a list per kind by label, whatever the size of the namespace.
 
+mod live;
+
 use futures::join;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
@@ -13,6 +15,11 @@ use crate::certificate::Tls;
 use crate::connection::Cluster;
 use crate::error::{Error, Result};
 use crate::workload::Workload;
+
+pub use live::{Live, News, watch};
+
+/// What stands in place of a list that is not allowed.
+const FORBIDDEN: &str = "n/a (forbidden)";
 
 /// The label by which the endpoints of a Service are found.
 pub const SLICE_OF: &str = "kubernetes.io/service-name";
@@ -56,8 +63,8 @@ impl Children {
 
 /// Lists what belongs to one. A list that is not allowed does not spoil the others.
 pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
-    let (namespace, name) = (workload.namespace(), workload.name());
-    let run = ListParams::default().labels(&workload.kind().pod_selector(name));
+    let namespace = workload.namespace();
+    let run = ListParams::default().labels(&run(workload));
     if let Workload::PodSet(_) = workload {
         let pods = list::<Pod>(cluster, namespace, &run).await?;
         return Ok(Children::of_pods(pods.map(|mut pods| {
@@ -65,13 +72,8 @@ pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
             pods
         })));
     }
-    let owned = ListParams::default().labels(&format!(
-        "{}={},{}={name}",
-        crd::label::MANAGED_BY,
-        crd::label::MANAGED_BY_VALUE,
-        crd::label::NAME
-    ));
-    let reached = ListParams::default().labels(&format!("{SLICE_OF}={name}"));
+    let owned = ListParams::default().labels(&owned(workload));
+    let reached = ListParams::default().labels(&slices(workload));
     let (ingresses, services, slices, tls, deployments, replica_sets, pods) = join!(
         list(cluster, namespace, &owned),
         list(cluster, namespace, &owned),
@@ -90,6 +92,27 @@ pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
         replica_sets: replica_sets?,
         pods: pods?,
     })
+}
+
+/// Returns the labels of what the operator makes for an app.
+fn owned(workload: &Workload) -> String {
+    format!(
+        "{}={},{}={}",
+        crd::label::MANAGED_BY,
+        crd::label::MANAGED_BY_VALUE,
+        crd::label::NAME,
+        workload.name()
+    )
+}
+
+/// Returns the label of the pods, and of the revisions that keep them.
+fn run(workload: &Workload) -> String {
+    workload.kind().pod_selector(workload.name())
+}
+
+/// Returns the label of the endpoints.
+fn slices(workload: &Workload) -> String {
+    format!("{SLICE_OF}={}", workload.name())
 }
 
 /// Returns the name of the Secret with the certificate for an app's host, where it names one that is of use.
@@ -155,7 +178,7 @@ where
 pub fn section<T>(cluster: &Cluster, listed: kube::Result<Vec<T>>) -> Result<Section<T>> {
     match listed {
         Ok(items) => Ok(Ok(items)),
-        Err(kube::Error::Api(status)) if status.is_forbidden() => Ok(Err("n/a (forbidden)".to_owned())),
+        Err(kube::Error::Api(status)) if status.is_forbidden() => Ok(Err(FORBIDDEN.to_owned())),
         Err(source) => Err::<_, Error>(cluster.explain(source)),
     }
 }

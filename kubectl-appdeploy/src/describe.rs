@@ -12,7 +12,7 @@ use crate::children;
 use crate::connection::{Cluster, KubeArgs};
 use crate::error::Result;
 use crate::selection::{self, Selection};
-use crate::status::look;
+use crate::status::look::{self, Question};
 use crate::ui::Ui;
 use crate::workload::Workload;
 
@@ -64,7 +64,7 @@ async fn describe(cluster: &Cluster, object: &DynamicObject, ui: &Ui) -> Result<
     let (children, events) = futures::join!(children::fetch(cluster, &workload), events::fetch(cluster, &workload));
     let children = children?;
     let events = events::about(events?, &workload, &children);
-    let asked = look::around(cluster, &workload, &children, now).await;
+    let asked = look::answer(cluster, &Question::about(&workload, &children, now)).await;
     let page = page::Subject {
         workload: &workload,
         children: &children,

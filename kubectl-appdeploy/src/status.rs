@@ -6,10 +6,13 @@ mod page;
 pub mod table;
 mod watch;
 
+use std::time::Duration;
+
 use clap::ValueEnum;
 use crd::Kind;
 use jiff::Timestamp;
 use kube::api::DynamicObject;
+use look::Question;
 
 use crate::connection::{Cluster, KubeArgs};
 use crate::error::{Error, Result};
@@ -17,7 +20,7 @@ use crate::output;
 use crate::pages::Pages;
 use crate::ui::Ui;
 use crate::workload::{self, Workload};
-use crate::{children, selection, yaml};
+use crate::{children, duration, selection, yaml};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,6 +32,9 @@ Examples:
 
   # Follow the {many} of a team in all namespaces
   {command} status -A -l team=shop -w
+
+  # Watch {an} until it is ready, for five minutes at most
+  {command} status {name} --until=ready --timeout=5m
 
   # The names of all {many}, for a script
   {command} status -o name";
@@ -57,6 +63,12 @@ pub struct Args {
     /// Keep watching, and show every change
     #[arg(short, long)]
     watch: bool,
+    /// Watch until all are ready, or deleted; exit code 3 says that one will not become ready by itself
+    #[arg(long, value_name = "STATE", hide_possible_values = true)]
+    until: Option<watch::Until>,
+    /// How long to watch for that, like 5m; exit code 4 says that it was not long enough
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, requires = "until")]
+    timeout: Option<Duration>,
     /// Print wide, json, yaml or name
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
@@ -71,7 +83,7 @@ pub async fn run(mut args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Re
     if let Some(name) = &mut args.name {
         *name = selection::name(kind, name)?.to_owned();
     }
-    if args.watch {
+    if args.watch || args.until.is_some() {
         return watch::run(&args, &cluster, ui).await;
     }
     if let Some(name) = &args.name {
@@ -116,7 +128,7 @@ async fn table_of(args: &Args, cluster: &Cluster, mut pages: Pages<'_>, ui: &mut
     if args.no_headers {
         return Ok(());
     }
-    let absence = look::absence(cluster, &all, now).await;
+    let absence = look::answer(cluster, &Question::about_all(&all, now)).await.absence;
     let notes = list::notes(&all, args.view(), absence, &ui.look());
     if notes.is_empty() { Ok(()) } else { ui.page(&notes) }
 }
@@ -161,7 +173,7 @@ async fn page(args: &Args, cluster: &Cluster, object: &DynamicObject, ui: &Ui) -
     let workload = Workload::read(cluster.kind, object);
     let now = Timestamp::now();
     let children = children::fetch(cluster, &workload).await?;
-    let asked = look::around(cluster, &workload, &children, now).await;
+    let asked = look::answer(cluster, &Question::about(&workload, &children, now)).await;
     let page = page::Page {
         workload: &workload,
         children: &children,
@@ -170,17 +182,6 @@ async fn page(args: &Args, cluster: &Cluster, object: &DynamicObject, ui: &Ui) -
         now,
     };
     Ok(page::text(&page, &ui.look()))
-}
-
-/// Returns the table of several with an explanation for each that is not ready.
-async fn list(args: &Args, cluster: &Cluster, all: &[Workload], ui: &Ui) -> String {
-    let now = Timestamp::now();
-    let absence = if args.no_headers {
-        None
-    } else {
-        look::absence(cluster, all, now).await
-    };
-    list::text(all, args.view(), absence, now, &ui.look())
 }
 
 fn raw(args: &Args, kind: Kind, items: Vec<DynamicObject>, ui: &mut Ui) -> Result<()> {

@@ -1,11 +1,15 @@
 //! The plugin's only mouth: what was asked for goes to stdout, everything else to stderr.
 
+mod stage;
+
 use std::io::{self, IsTerminal as _, Write};
 
 use dialoguer::console::Term;
 
 use crate::connection::Warnings;
 use crate::error::{Error, Kind, Result};
+
+pub use stage::Stage;
 
 /// When to use colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -250,7 +254,12 @@ impl Ui {
         self.pass_on();
         self.clear_progress();
         let newline = if text.ends_with('\n') { "" } else { "\n" };
-        write!(self.out, "{text}{newline}")
+        self.steer(&format!("{text}{newline}"))
+    }
+
+    /// Writes as it stands, for what steers a terminal.
+    fn steer(&mut self, text: &str) -> Result<()> {
+        write!(self.out, "{text}")
             .and_then(|()| self.out.flush())
             .map_err(|source| match source.kind() {
                 // `kubectl appdeploy status | head -1` is no failure.

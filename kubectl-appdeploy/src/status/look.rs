@@ -16,29 +16,57 @@ use crate::workload::Workload;
 /// How much of a line is shown, in characters.
 const WORDS: usize = 200;
 
-/// Asks what the status does not tell.
-pub async fn around(cluster: &Cluster, workload: &Workload, children: &Children, now: Timestamp) -> Asked {
-    let absence = match absence(cluster, std::slice::from_ref(workload), now).await {
-        Some(absence) => Some(absence),
-        None if is_behind(workload, children) => operator::look(cluster).await.fault(Some(workload.namespace()), now),
-        None => None,
-    };
-    Asked {
-        absence,
-        last_words: last_words(cluster, workload, children).await,
+/// What there is to ask, which is nothing for most.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Question {
+    /// The namespace of one that no operator has seen.
+    lost: Option<String>,
+    /// The namespace of one whose status is about what was.
+    behind: Option<String>,
+    /// A pod that crashed so many times, with its namespace, where its last words are not known.
+    crashed: Option<(String, String, i32)>,
+}
+
+impl Question {
+    /// Returns what there is to ask about one.
+    pub fn about(workload: &Workload, children: &Children, now: Timestamp) -> Self {
+        let namespace = || workload.namespace().to_owned();
+        Self {
+            lost: workload.is_overlooked(now).then(namespace),
+            behind: is_behind(workload, children).then(namespace),
+            crashed: crashed(workload, children),
+        }
+    }
+
+    /// Returns what there is to ask about several.
+    pub fn about_all(all: &[Workload], now: Timestamp) -> Self {
+        let lost = all.iter().find(|one| one.is_overlooked(now));
+        Self {
+            lost: lost.map(|one| one.namespace().to_owned()),
+            ..Self::default()
+        }
     }
 }
 
-/// Asks for the operator only when one looks as if there were none: the usual page costs one request less.
-pub async fn absence(cluster: &Cluster, all: &[Workload], now: Timestamp) -> Option<(String, String)> {
-    let lost = all.iter().find(|one| one.is_overlooked(now))?;
-    operator::look(cluster).await.absence(Some(lost.namespace()), now)
+/// Asks.
+pub async fn answer(cluster: &Cluster, question: &Question) -> Asked {
+    let now = Timestamp::now();
+    let absence = match (&question.lost, &question.behind) {
+        (Some(lost), _) => operator::look(cluster).await.absence(Some(lost), now),
+        (None, Some(behind)) => operator::look(cluster).await.fault(Some(behind), now),
+        (None, None) => None,
+    };
+    let last_words = match &question.crashed {
+        Some((namespace, pod, _)) => last_words(cluster, namespace, pod).await,
+        None => None,
+    };
+    Asked { absence, last_words }
 }
 
 /// Whether the status is about what was, which an operator that runs mends within a blink.
 fn is_behind(workload: &Workload, children: &Children) -> bool {
-    if workload.state().observed.is_some() && !workload.is_observed() {
-        return true;
+    if workload.state().observed.is_none() {
+        return false;
     }
     let deployment = children.deployments.iter().flatten().next();
     let ready = deployment.map(|one| {
@@ -47,25 +75,29 @@ fn is_behind(workload: &Workload, children: &Children) -> bool {
             .and_then(|status| status.ready_replicas)
             .unwrap_or(0)
     });
-    ready.is_some_and(|ready| ready != workload.state().ready)
+    !workload.is_observed() || ready.is_some_and(|ready| ready != workload.state().ready)
 }
 
-/// Returns the last line of a container that crashed, where the cause does not have it.
-async fn last_words(cluster: &Cluster, workload: &Workload, children: &Children) -> Option<String> {
+/// Returns the pod that crashed most, where the cause does not have its last words.
+fn crashed(workload: &Workload, children: &Children) -> Option<(String, String, i32)> {
     let cause = workload.state().cause?;
     if cause.reason != "CrashLoop" || cause.message.contains("last words") {
         return None;
     }
-    let crashed = children.pods.iter().flatten().filter(|one| pod::restarts(one) > 0);
-    let pod = crashed.max_by_key(|one| pod::restarts(one))?;
+    let pods = children.pods.iter().flatten();
+    let (restarts, pod) = pods.map(|one| (pod::restarts(one), one.name_any())).max()?;
+    (restarts > 0).then(|| (workload.namespace().to_owned(), pod, restarts))
+}
+
+async fn last_words(cluster: &Cluster, namespace: &str, pod: &str) -> Option<String> {
     let params = LogParams {
         previous: true,
         tail_lines: Some(10),
         ..LogParams::default()
     };
-    let api: Api<Pod> = Api::namespaced(cluster.client.clone(), workload.namespace());
+    let api: Api<Pod> = Api::namespaced(cluster.client.clone(), namespace);
     // Whoever may not read logs, or comes when the node has thrown it away, is told the rest.
-    let log = cluster.call(api.logs(&pod.name_any(), &params)).await.ok()?;
+    let log = cluster.call(api.logs(pod, &params)).await.ok()?;
     last_line(&log)
 }
 

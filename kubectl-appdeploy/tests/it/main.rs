@@ -22,4 +22,5 @@ mod replacing;
 mod terminals;
 mod upgrade;
 mod waiting;
+mod watching;
 mod way;

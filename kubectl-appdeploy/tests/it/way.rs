@@ -10,7 +10,7 @@ const LABELS: &str =
     r#"{"app.kubernetes.io/managed-by": "appdeploy", "app.kubernetes.io/name": "shop", "appdeploy.dev/app": "shop"}"#;
 
 /// Creates what the operator would, and the pods, endpoints and statuses that Kubernetes would.
-fn family(cluster: &ControlPlane, pods: usize) {
+pub fn family(cluster: &ControlPlane, pods: usize) {
     let labels: Value = serde_json::from_str(LABELS).unwrap();
     let meta = |name: &str| json!({"name": name, "namespace": "default", "labels": labels});
     let pod =
@@ -54,7 +54,7 @@ fn family(cluster: &ControlPlane, pods: usize) {
 }
 
 /// Enters the first pods into a slice of endpoints, as kube-controller-manager would.
-fn endpoints(cluster: &ControlPlane, pods: usize) {
+pub fn endpoints(cluster: &ControlPlane, pods: usize) {
     let addresses: Vec<Value> = (0..pods)
         .map(|number| json!({"addresses": [format!("10.244.0.{number}")], "conditions": {"ready": true}}))
         .collect();
@@ -64,14 +64,14 @@ fn endpoints(cluster: &ControlPlane, pods: usize) {
     cluster.apply(&slice.to_string()).unwrap();
 }
 
-fn asked(cluster: &ControlPlane, what: impl FnOnce() -> String) -> (String, Requests) {
+pub fn asked(cluster: &ControlPlane, what: impl FnOnce() -> String) -> (String, Requests) {
     let before = cluster.audit().mark().unwrap();
     let text = what();
     let requests = cluster.audit().since(before).unwrap();
     (text, requests.by_user_agent_prefix("kubectl-appdeploy/"))
 }
 
-fn works(pods: usize) -> Value {
+pub fn works(pods: usize) -> Value {
     let mut works = conditions("True", "Available", "", None);
     (works["readyReplicas"], works["replicas"]) = (pods.into(), pods.into());
     works

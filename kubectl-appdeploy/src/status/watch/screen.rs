@@ -1,0 +1,183 @@
+//! A watch on a terminal: the page as it is now, drawn again when something changes.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::stream::{BoxStream, SelectAll};
+use futures::{FutureExt as _, Stream, StreamExt as _, stream};
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use kube::runtime::watcher::Event;
+use tokio::time::Instant;
+
+use super::ended;
+use crate::children::{self, Children, Live, News};
+use crate::connection::Cluster;
+use crate::error::Result;
+use crate::route::Asked;
+use crate::status::look::{self, Question};
+use crate::status::{Args, Format, list, page};
+use crate::ui::{Stage, Ui};
+use crate::wait::Known;
+use crate::workload::Workload;
+
+/// Changes come in bursts; nobody reads faster than this.
+const FLICKER: Duration = Duration::from_millis(200);
+/// Ages grow also while nothing changes.
+const TICK: Duration = Duration::from_secs(10);
+
+/// What makes a page another one.
+enum Wake {
+    /// An app or a pod set changed.
+    Change(Box<Event<DynamicObject>>),
+    /// Something that belongs to it changed.
+    Part(News),
+    /// The page looks different although nothing changed.
+    Redraw,
+}
+
+/// Draws until the watch is over. `first` is the one that it is about, and `all` what was known last.
+pub async fn run(
+    args: &Args,
+    cluster: &Cluster,
+    first: Option<Workload>,
+    changes: impl Stream<Item = Result<Event<DynamicObject>>> + Send + 'static,
+    all: &mut Vec<Workload>,
+    ui: &mut Ui,
+) -> Result<()> {
+    let mut wakes: SelectAll<BoxStream<'static, Result<Wake>>> = SelectAll::new();
+    wakes.push(
+        changes
+            .map(|event| event.map(|event| Wake::Change(Box::new(event))))
+            .boxed(),
+    );
+    if let Some(first) = &first {
+        let parts = children::watch(cluster, first);
+        wakes.push(parts.map(|news| Ok(Wake::Part(news))).boxed());
+    }
+    wakes.push(clock().chain(stream::pending()).boxed());
+    wakes.push(resizes().boxed());
+    let mut view = View {
+        args,
+        cluster,
+        live: Live::default(),
+        asked: Answer::default(),
+    };
+    let mut known = Known::default();
+    let mut stage = Stage::new(ui);
+    let mut wakes = pin!(wakes);
+    let mut drawn = None::<Instant>;
+    while let Some(wake) = wakes.next().await {
+        let mut pending = vec![wake?];
+        // Drawn at once after a pause, and not more often than one can see.
+        if let Some(drawn) = drawn {
+            tokio::time::sleep_until(drawn + FLICKER).await;
+        }
+        while let Some(Some(more)) = wakes.next().now_or_never() {
+            pending.push(more?);
+        }
+        for wake in pending {
+            match wake {
+                Wake::Change(event) => drop(known.take(*event)),
+                Wake::Part(news) => news(&mut view.live),
+                Wake::Redraw => {}
+            }
+        }
+        if !known.is_complete() {
+            continue;
+        }
+        *all = known.all().map(|object| Workload::read(cluster.kind, object)).collect();
+        if let Some(text) = view.text(all, stage.ui()).await {
+            stage.draw(&text)?;
+            drawn = Some(Instant::now());
+        }
+        if let Some(end) = ended(args, cluster, all) {
+            return end;
+        }
+        if args.name.is_some() && all.is_empty() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn clock() -> impl Stream<Item = Result<Wake>> + Send + 'static {
+    stream::unfold((), |()| async {
+        tokio::time::sleep(TICK).await;
+        Some((Ok(Wake::Redraw), ()))
+    })
+}
+
+/// Says when the terminal has another size.
+#[cfg(unix)]
+fn resizes() -> impl Stream<Item = Result<Wake>> + Send + 'static {
+    use tokio::signal::unix::{SignalKind, signal};
+    // Where there is no such signal, the next change draws the page as it should be.
+    let signals = signal(SignalKind::window_change()).ok();
+    stream::iter(signals)
+        .flat_map(|signals| {
+            stream::unfold(signals, |mut signals| async {
+                signals.recv().await.map(|()| (Ok(Wake::Redraw), signals))
+            })
+        })
+        .chain(stream::pending())
+}
+
+#[cfg(not(unix))]
+fn resizes() -> impl Stream<Item = Result<Wake>> + Send + 'static {
+    stream::pending()
+}
+
+/// What is shown, and what is known for it.
+struct View<'a> {
+    args: &'a Args,
+    cluster: &'a Cluster,
+    live: Live,
+    asked: Answer,
+}
+
+/// The answer to a question that is asked once.
+#[derive(Default)]
+struct Answer {
+    question: Option<Question>,
+    asked: Asked,
+}
+
+impl View<'_> {
+    /// Returns the page; `None` as long as not all is known that it shows.
+    async fn text(&mut self, all: &[Workload], ui: &Ui) -> Option<String> {
+        let now = Timestamp::now();
+        match (&self.args.name, all.first()) {
+            (Some(name), None) => Some(format!("{} is gone", self.cluster.title(name))),
+            (Some(_), Some(workload)) => {
+                let children = self.live.children(workload)?;
+                self.ask(Question::about(workload, &children, now)).await;
+                Some(self.page(workload, &children, now, ui))
+            }
+            (None, None) => Some(format!("No {} found.", self.cluster.words().many)),
+            (None, Some(_)) => {
+                self.ask(Question::about_all(all, now)).await;
+                let absence = self.asked.asked.absence.clone().filter(|_| !self.args.no_headers);
+                Some(list::text(all, self.args.view(), absence, now, &ui.look()))
+            }
+        }
+    }
+
+    fn page(&self, workload: &Workload, children: &Children, now: Timestamp, ui: &Ui) -> String {
+        let page = page::Page {
+            workload,
+            children,
+            asked: &self.asked.asked,
+            wide: self.args.output == Some(Format::Wide),
+            now,
+        };
+        page::text(&page, &ui.look())
+    }
+
+    async fn ask(&mut self, question: Question) {
+        if self.asked.question.as_ref() != Some(&question) {
+            self.asked.asked = look::answer(self.cluster, &question).await;
+            self.asked.question = Some(question);
+        }
+    }
+}

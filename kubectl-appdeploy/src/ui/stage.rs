@@ -1,0 +1,112 @@
+//! A page that is redrawn in place, on a screen of its own; the last one stays when it is left.
+
+use std::fmt::Write as _;
+
+use super::Ui;
+use crate::error::Result;
+
+/// The other screen of the terminal, without cursor.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+/// Back to where the command was typed.
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+
+/// A screen on which pages are drawn. It is left when this is dropped, also by Ctrl-C.
+pub struct Stage<'a> {
+    ui: &'a mut Ui,
+    last: Option<String>,
+}
+
+impl<'a> Stage<'a> {
+    /// Returns a stage on a terminal. Nothing is drawn yet.
+    pub const fn new(ui: &'a mut Ui) -> Self {
+        Self { ui, last: None }
+    }
+
+    /// Returns the mouth, to see how a page looks.
+    pub const fn ui(&self) -> &Ui {
+        self.ui
+    }
+
+    /// Draws a page over the one before, cut to what the terminal has room for.
+    pub fn draw(&mut self, text: &str) -> Result<()> {
+        let page = cut(text, Ui::height().max(4), self.ui.width().unwrap_or(80));
+        let enter = if self.last.is_none() { ENTER } else { "" };
+        let mut frame = format!("{enter}\x1b[H");
+        for (index, line) in page.lines().enumerate() {
+            let _ = write!(frame, "{}{line}\x1b[K", if index > 0 { "\r\n" } else { "" });
+        }
+        frame.push_str("\x1b[J");
+        self.last = Some(page);
+        self.ui.steer(&frame)
+    }
+}
+
+impl Drop for Stage<'_> {
+    fn drop(&mut self) {
+        if let Some(page) = self.last.take() {
+            // The terminal may be gone, and then there is nothing to put back.
+            let _ = self.ui.steer(LEAVE);
+            let _ = self.ui.print(&page);
+        }
+    }
+}
+
+/// Returns as many lines as there is room for, and says how many are left out.
+fn cut(text: &str, height: usize, width: usize) -> String {
+    let rows = |line: &str| visible(line).div_ceil(width.max(1)).max(1);
+    let needed: usize = text.lines().map(rows).sum();
+    if needed <= height {
+        return text.to_owned();
+    }
+    let mut page = String::new();
+    let (mut used, mut shown) = (0, 0);
+    for line in text.lines() {
+        used += rows(line);
+        // One row is for what is left out.
+        if used >= height {
+            break;
+        }
+        page.push_str(line);
+        page.push('\n');
+        shown += 1;
+    }
+    let rest = text.lines().count() - shown;
+    let _ = write!(page, "…and {rest} more line{}", if rest == 1 { "" } else { "s" });
+    page
+}
+
+/// Returns how many columns a line takes: colours take none.
+fn visible(line: &str) -> usize {
+    let mut count = 0;
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        if c == '\x1b' {
+            // It ends with the letter that says what it does.
+            chars.by_ref().find(char::is_ascii_alphabetic);
+        } else {
+            count += 1;
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_cut_to_the_terminal_and_says_so() {
+        let text = (1..=10).map(|n| n.to_string()).collect::<Vec<_>>().join("\n");
+        assert_eq!(cut(&text, 10, 80), text);
+        assert_eq!(cut(&text, 4, 80), "1\n2\n3\n…and 7 more lines");
+        assert_eq!(cut(&text, 9, 80).lines().count(), 9);
+    }
+
+    #[test]
+    fn a_long_line_takes_several_rows_and_colours_take_none() {
+        let long = "x".repeat(25);
+        assert_eq!(cut(&format!("a\n{long}\nb"), 5, 10), format!("a\n{long}\nb"));
+        assert_eq!(cut(&format!("a\n{long}\nb"), 4, 10), "a\n…and 2 more lines");
+        assert_eq!(visible("\x1b[31mred\x1b[0m and \x1b[1mbold\x1b[0m"), 12);
+    }
+}
