@@ -12,8 +12,8 @@ use crate::error::{Error, Kind, Result};
 use crate::ui::{Color, Ui};
 use crate::words::{self, Words};
 use crate::{
-    apply, completion, create, delete, describe, install, logs, pause, replace, restart, scale, set, status, uninstall,
-    usage, version,
+    apply, completion, create, delete, describe, events, exec, install, logs, open, pause, port_forward, replace,
+    restart, scale, set, status, top, uninstall, usage, version,
 };
 
 /// An application on Kubernetes as one object: the operator keeps its Deployment, Service and Ingress, and says
@@ -52,6 +52,8 @@ enum Verb {
     Apply(apply::Args),
     #[command(flatten)]
     App(Common<AppArgs>),
+    /// Open the page of an app in a browser, or say where it is
+    Open(open::Args),
     /// Work on pod sets: equal pods that the operator keeps itself, as a ReplicaSet would
     #[command(
         visible_aliases = ["podsets", "pset"],
@@ -79,6 +81,14 @@ enum Common<S: Spec> {
     Describe(describe::Args),
     /// Show what the pods of {an} write
     Logs(logs::Args),
+    /// Show what happened to {an} and to all that belongs to it
+    Events(events::Args),
+    /// Show what the pods of {many} use
+    Top(top::Args),
+    /// Run a command in a pod of {an}
+    Exec(exec::Args),
+    /// Make a port of this machine lead to the pods of {an}
+    PortForward(port_forward::Args),
     /// Change the image, environment, resources, host or port of {many}
     Set(set::Args),
     /// Give {many} new pods of the same spec
@@ -177,6 +187,7 @@ async fn dispatch(cli: Cli, ui: &mut Ui) -> Result<()> {
         Verb::Uninstall(args) => uninstall::run(args, kube, ui).await,
         Verb::Apply(args) => apply::run(args, kube, ui).await,
         Verb::App(verb) => common(verb, kube, ui).await,
+        Verb::Open(args) => open::run(args, kube, ui).await,
         Verb::Podset(PodSetVerb::Common(verb)) => common(verb, kube, ui).await,
         Verb::Podset(PodSetVerb::Replace(args)) => replace::run(args, kube, ui).await,
         Verb::Completion(args) => completion::run(args, ui),
@@ -191,6 +202,10 @@ async fn common<S: Spec>(verb: Common<S>, kube: &KubeArgs, ui: &mut Ui) -> Resul
         Common::Status(args) => status::run(args, S::KIND, kube, ui).await,
         Common::Describe(args) => describe::run(args, S::KIND, kube, ui).await,
         Common::Logs(args) => logs::run(args, S::KIND, kube, ui).await,
+        Common::Events(args) => events::run(args, S::KIND, kube, ui).await,
+        Common::Top(args) => top::run(args, S::KIND, kube, ui).await,
+        Common::Exec(args) => Box::pin(exec::run(args, S::KIND, kube, ui)).await,
+        Common::PortForward(args) => Box::pin(port_forward::run(args, S::KIND, kube, ui)).await,
         Common::Set(args) => set::run(args, S::KIND, kube, ui).await,
         Common::Restart(args) => restart::run(args, S::KIND, kube, ui).await,
         Common::Pause(args) => pause::pause(args, S::KIND, kube, ui).await,
@@ -201,10 +216,21 @@ async fn common<S: Spec>(verb: Common<S>, kube: &KubeArgs, ui: &mut Ui) -> Resul
 
 impl Verb {
     const fn is_a_look(&self) -> bool {
+        match self {
+            Self::Open(_) => true,
+            Self::App(verb) => verb.is_a_look(),
+            Self::Podset(PodSetVerb::Common(verb)) => verb.is_a_look(),
+            _ => false,
+        }
+    }
+}
+
+impl<S: Spec> Common<S> {
+    /// Whether it changes nothing, so that nothing goes on without it.
+    const fn is_a_look(&self) -> bool {
         matches!(
             self,
-            Self::App(Common::Status(_) | Common::Logs(_))
-                | Self::Podset(PodSetVerb::Common(Common::Status(_) | Common::Logs(_)))
+            Self::Status(_) | Self::Logs(_) | Self::Events(_) | Self::Top(_) | Self::Exec(_) | Self::PortForward(_)
         )
     }
 }

@@ -1,6 +1,5 @@
 //! `kubectl appdeploy describe`: everything about one on one page, with events.
 
-mod events;
 mod page;
 mod spec;
 
@@ -11,6 +10,7 @@ use kube::api::DynamicObject;
 use crate::children;
 use crate::connection::{Cluster, KubeArgs};
 use crate::error::Result;
+use crate::events::family;
 use crate::selection::{self, Selection};
 use crate::status::look::{self, Question};
 use crate::ui::Ui;
@@ -61,9 +61,12 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
 async fn describe(cluster: &Cluster, object: &DynamicObject, ui: &Ui) -> Result<String> {
     let workload = Workload::read(cluster.kind, object);
     let now = Timestamp::now();
-    let (children, events) = futures::join!(children::fetch(cluster, &workload), events::fetch(cluster, &workload));
+    let (children, events) = futures::join!(
+        children::fetch(cluster, &workload),
+        family::for_page(cluster, &workload)
+    );
     let children = children?;
-    let events = events::about(events?, &workload, &children);
+    let events = events?;
     let asked = look::answer(cluster, &Question::about(&workload, &children, now)).await;
     let page = page::Subject {
         workload: &workload,

@@ -24,6 +24,8 @@ pub enum Kind {
     Stalled,
     /// It did not become ready in time, and still may.
     TimedOut,
+    /// A command in a pod ended with this exit code, and has said itself what there is to say.
+    Passed(u8),
     /// Somebody pressed Ctrl-C.
     Interrupted,
 }
@@ -114,6 +116,7 @@ impl Error {
             Kind::Usage => 2,
             Kind::Stalled => 3,
             Kind::TimedOut => 4,
+            Kind::Passed(code) => code,
             Kind::Interrupted => 130,
         })
     }

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use futures::{AsyncBufReadExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ListParams, LogParams};
-use kube::{Api, ResourceExt};
+use kube::api::LogParams;
+use kube::{Api, ResourceExt as _};
 
-use crate::children;
 use crate::connection::{Cluster, KubeArgs};
 use crate::duration;
 use crate::error::{Error, Result};
 use crate::pod;
 use crate::selection;
+use crate::target;
 use crate::ui::Ui;
 use crate::workload::{self, Workload};
 
@@ -32,6 +32,9 @@ Examples:
   # Go on, also with pods that come later
   {command} logs {name} -f
 
+  # What all containers of its pods write, also those beside the application
+  {command} logs {name} --all-containers
+
   # What a container wrote before it crashed
   {command} logs {name} --previous
 
@@ -41,6 +44,7 @@ Examples:
 /// The flags of `logs`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Args {
     /// Name of {an}
     #[arg(value_name = "NAME")]
@@ -48,6 +52,12 @@ pub struct Args {
     /// Go on with what is written from now on, also by pods that come later
     #[arg(short, long)]
     follow: bool,
+    /// Container whose log is shown; default: that of the application
+    #[arg(short, long, value_name = "CONTAINER", conflicts_with = "all_containers")]
+    container: Option<String>,
+    /// The logs of all containers, each line with its container
+    #[arg(long)]
+    all_containers: bool,
     /// What was written before the last restart
     #[arg(short, long, conflicts_with = "follow")]
     previous: bool,
@@ -60,7 +70,7 @@ pub struct Args {
     /// Put the time before each line
     #[arg(long)]
     timestamps: bool,
-    /// Put the name of its pod before each line; default: where there are several pods
+    /// Put the name of its pod before each line; default: where there are several logs
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         hide_possible_values = true
@@ -75,27 +85,41 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
     let api = cluster.objects(Some(&cluster.namespace));
     let object = workload::complete(kind, cluster.call(api.get(name)).await?);
     let workload = Workload::read(kind, &object);
-    let pods = pods(&cluster, &workload).await?;
-    let mut prefixes = Prefixes::new(args.prefix.unwrap_or(pods.len() > 1), ui.look().color);
+    let mut prefixes = Prefixes::new(args.prefix.unwrap_or(args.follow), ui.look().color);
     if args.follow {
         // Who follows does not know how many there will be.
-        if args.prefix.is_none() {
-            prefixes.show();
-        }
-        return follow::run(&args, &cluster, &workload, pods.len(), &mut prefixes, ui).await;
+        return follow::run(&args, &cluster, &workload, &mut prefixes, ui).await;
     }
+    let pods = target::pods(&cluster, &workload).await?;
     if pods.is_empty() {
         return Err(without_pods(&cluster, &workload));
     }
+    let sources = args.sources(&pods)?;
+    if args.prefix.is_none() && sources.len() > 1 {
+        prefixes.show();
+    }
     let of_pod: Api<Pod> = Api::namespaced(cluster.client.clone(), workload.namespace());
-    let params = args.params(pods.len());
     let mut last = None;
     let mut has_any = false;
-    for pod in &pods {
-        match print(&cluster, &of_pod, pod, &params, &mut prefixes, ui).await? {
+    for (pod, container) in &sources {
+        let params = LogParams {
+            container: Some(container.clone()),
+            ..args.params(sources.len())
+        };
+        match print(
+            &cluster,
+            &of_pod,
+            pod,
+            &params,
+            &args.label(pod, container),
+            &mut prefixes,
+            ui,
+        )
+        .await?
+        {
             None => has_any = true,
             Some(why) => {
-                let text = format!("{}: {why}", pod.name_any());
+                let text = format!("{}: {why}", args.label(pod, container));
                 if let Some(before) = last.replace(text) {
                     ui.say(&before);
                 }
@@ -114,31 +138,21 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
     Ok(())
 }
 
-/// Lists the pods, by name.
-async fn pods(cluster: &Cluster, workload: &Workload) -> Result<Vec<Pod>> {
-    let api: Api<Pod> = Api::namespaced(cluster.client.clone(), workload.namespace());
-    let params = ListParams::default().labels(&workload.kind().pod_selector(workload.name()));
-    let mut pods = cluster.call(api.list(&params)).await?.items;
-    pods.retain(|pod| children::is_pod_of(pod, workload));
-    pods.sort_by_key(ResourceExt::name_any);
-    Ok(pods)
-}
-
-/// Prints the log of a pod as it comes. Returns why there is none.
+/// Prints the log of a container as it comes. Returns why there is none.
 async fn print(
     cluster: &Cluster,
     api: &Api<Pod>,
     pod: &Pod,
     params: &LogParams,
+    label: &str,
     prefixes: &mut Prefixes,
     ui: &mut Ui,
 ) -> Result<Option<String>> {
     // Of a pod that no node has yet, the API server would give an empty log.
-    if follow::writer(pod).is_none() {
+    if follow::writer(pod, params.container.as_deref().unwrap_or_default()).is_none() {
         return Ok(Some(silence(pod, params)));
     }
-    let name = pod.name_any();
-    let log = match cluster.attempt(api.log_stream(&name, params)).await? {
+    let log = match cluster.attempt(api.log_stream(&pod.name_any(), params)).await? {
         Ok(log) => log,
         // Its container has not been started, or not twice.
         Err(kube::Error::Api(status)) if status.code == 400 => {
@@ -147,8 +161,8 @@ async fn print(
         Err(source) => return Err(cluster.explain(source)),
     };
     let mut lines = log.lines();
-    while let Some(line) = lines.try_next().await.map_err(|source| broken(&name, &source))? {
-        ui.print(&prefixes.line(&name, &line))?;
+    while let Some(line) = lines.try_next().await.map_err(|source| broken(label, &source))? {
+        ui.print(&prefixes.line(label, &line))?;
     }
     Ok(None)
 }
@@ -181,9 +195,42 @@ fn without_pods(cluster: &Cluster, workload: &Workload) -> Error {
 }
 
 impl Args {
-    /// Returns what to ask for of each of so many pods.
-    fn params(&self, pods: usize) -> LogParams {
-        let tail = self.tail.or((pods > 1).then_some(FEW));
+    /// Returns the containers of a pod whose logs are meant.
+    fn containers(&self, pod: &Pod) -> Result<Vec<String>> {
+        if self.all_containers {
+            return Ok(target::containers(pod));
+        }
+        Ok(vec![target::container(pod, self.container.as_deref())?])
+    }
+
+    /// Returns all logs that are meant. That one pod of several lacks a container is no mistake.
+    fn sources<'a>(&self, pods: &'a [Pod]) -> Result<Vec<(&'a Pod, String)>> {
+        let mut sources = Vec::new();
+        let mut mistake = None;
+        for pod in pods {
+            match self.containers(pod) {
+                Ok(names) => sources.extend(names.into_iter().map(|name| (pod, name))),
+                Err(error) => mistake = Some(error),
+            }
+        }
+        match mistake {
+            Some(error) if sources.is_empty() => Err(error),
+            _ => Ok(sources),
+        }
+    }
+
+    /// Returns what stands before the lines of a container.
+    fn label(&self, pod: &Pod, container: &str) -> String {
+        if self.all_containers {
+            format!("{}/{container}", pod.name_any())
+        } else {
+            pod.name_any()
+        }
+    }
+
+    /// Returns what to ask for of each of so many logs.
+    fn params(&self, logs: usize) -> LogParams {
+        let tail = self.tail.or((logs > 1).then_some(FEW));
         LogParams {
             previous: self.previous,
             since_seconds: self
@@ -200,6 +247,7 @@ impl Args {
 mod tests {
     use super::*;
     use clap::Parser;
+    use serde_json::json;
 
     #[derive(Parser)]
     struct Cli {
@@ -218,5 +266,33 @@ mod tests {
         assert_eq!(params("logs shop --tail=-1", 2).tail_lines, None);
         assert_eq!(params("logs shop --tail 3", 1).tail_lines, Some(3));
         assert_eq!(params("logs shop --since=10m", 1).since_seconds, Some(600));
+    }
+
+    #[test]
+    fn all_containers_have_a_log_each() {
+        let pods: Vec<Pod> = ["a", "b"]
+            .iter()
+            .map(|name| {
+                let proxy = (*name == "b").then(|| json!({"name": "proxy"}));
+                let containers: Vec<_> = std::iter::once(json!({"name": "app"})).chain(proxy).collect();
+                serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"containers": containers}})).unwrap()
+            })
+            .collect();
+        let labels = |line: &str| {
+            let args = Cli::parse_from(line.split(' ')).args;
+            let sources = args.sources(&pods)?;
+            Ok(sources
+                .iter()
+                .map(|(pod, container)| args.label(pod, container))
+                .collect::<Vec<_>>())
+        };
+        assert_eq!(labels("logs shop").unwrap(), ["a", "b"]);
+        assert_eq!(labels("logs shop -c proxy").unwrap(), ["b"]);
+        assert_eq!(
+            labels("logs shop --all-containers").unwrap(),
+            ["a/app", "b/app", "b/proxy"]
+        );
+        let said: Error = labels("logs shop -c db").unwrap_err();
+        assert_eq!(said.sentence(), "b has no container db");
     }
 }

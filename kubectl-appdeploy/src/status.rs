@@ -84,7 +84,7 @@ pub async fn run(mut args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Re
         *name = selection::name(kind, name)?.to_owned();
     }
     if args.watch || args.until.is_some() {
-        return watch::run(&args, &cluster, ui).await;
+        return Box::pin(watch::run(&args, &cluster, ui)).await;
     }
     if let Some(name) = &args.name {
         let api = cluster.objects(Some(&cluster.namespace));
@@ -92,7 +92,7 @@ pub async fn run(mut args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Re
         if args.output.is_some_and(|format| format != Format::Wide) {
             return raw(&args, kind, vec![object], ui);
         }
-        let text = page(&args, &cluster, &object, ui).await?;
+        let text = Box::pin(page(&args, &cluster, &object, ui)).await?;
         return ui.page(&text);
     }
     let mut pages = Pages::of(&cluster, args.scope(&cluster), args.selector.as_deref());

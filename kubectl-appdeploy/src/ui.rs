@@ -135,6 +135,14 @@ impl Look {
     }
 }
 
+fn unwritten(source: &io::Error) -> Error {
+    match source.kind() {
+        // `kubectl appdeploy status | head -1` is no failure.
+        io::ErrorKind::BrokenPipe => Error::new(Kind::Quiet, "nobody reads the output"),
+        _ => Error::failed(format!("cannot write the output: {source}")),
+    }
+}
+
 /// The two streams of a command and what is known about them.
 pub struct Ui {
     out: Box<dyn Write>,
@@ -236,9 +244,14 @@ impl Ui {
             .filter(|width| *width > 0)
     }
 
+    /// The lines and columns of the terminal.
+    pub fn size() -> (u16, u16) {
+        Term::stdout().size()
+    }
+
     /// The number of lines of the terminal.
     pub fn height() -> usize {
-        usize::from(Term::stdout().size().0)
+        usize::from(Self::size().0)
     }
 
     /// Writes a page for a person, without the branches and marks that the terminal's letters lack.
@@ -257,15 +270,23 @@ impl Ui {
         self.steer(&format!("{text}{newline}"))
     }
 
+    /// Passes on what another program wrote to stdout.
+    pub fn pass(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out
+            .write_all(bytes)
+            .and_then(|()| self.out.flush())
+            .map_err(|source| unwritten(&source))
+    }
+
+    /// Passes on what another program wrote to stderr.
+    pub fn pass_aside(&mut self, bytes: &[u8]) {
+        // Nobody is left to tell when stderr is gone.
+        let _ = self.err.write_all(bytes).and_then(|()| self.err.flush());
+    }
+
     /// Writes as it stands, for what steers a terminal.
     fn steer(&mut self, text: &str) -> Result<()> {
-        write!(self.out, "{text}")
-            .and_then(|()| self.out.flush())
-            .map_err(|source| match source.kind() {
-                // `kubectl appdeploy status | head -1` is no failure.
-                io::ErrorKind::BrokenPipe => Error::new(Kind::Quiet, "nobody reads the output"),
-                _ => Error::failed(format!("cannot write the output: {source}")),
-            })
+        self.pass(text.as_bytes())
     }
 
     /// Says something to the person.

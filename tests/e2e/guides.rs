@@ -14,6 +14,10 @@ pub fn podset(world: &World, space: &Space) -> Result<()> {
     follow(world, space, "podset")
 }
 
+pub fn looking(world: &World, space: &Space) -> Result<()> {
+    follow(world, space, "looking")
+}
+
 pub fn debugging(world: &World, space: &Space) -> Result<()> {
     follow(world, space, "debugging")
 }

@@ -11,6 +11,7 @@ mod olm;
 mod placement;
 mod podset;
 mod private;
+mod reach;
 mod registry;
 mod story;
 mod world;
@@ -25,7 +26,7 @@ use world::{Found, Space, World};
 
 type Test = fn(&World, &Space) -> Result<()>;
 
-const TESTS: [(&str, Test); 19] = [
+const TESTS: [(&str, Test); 21] = [
     ("demo", story::the_demo_ends_with_a_page_and_can_be_repeated),
     ("children", story::an_app_is_five_kinds_of_objects_and_a_page),
     ("restricted", story::the_operator_runs_in_a_restricted_namespace),
@@ -42,8 +43,10 @@ const TESTS: [(&str, Test); 19] = [
     ),
     ("private", private::each_sentence_leads_one_step_closer_to_the_page),
     ("logs", logs::all_pods_of_an_app_are_heard),
+    ("reach", reach::pods_are_reached),
     ("guide-first-app", guides::first_app),
     ("guide-podset", guides::podset),
+    ("guide-looking", guides::looking),
     ("guide-debugging", guides::debugging),
     ("guide-run-outside", guides::run_outside),
     ("guide-inside-and-outside", guides::inside_and_outside),

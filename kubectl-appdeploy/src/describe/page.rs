@@ -6,9 +6,10 @@ use crd::PodSetStatus;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 
-use super::{events, spec};
+use super::spec;
 use crate::age::age;
 use crate::children::{Children, Section};
+use crate::events;
 use crate::route::{self, Asked, Story};
 use crate::status::table::url;
 use crate::table::{Cell, Table};
@@ -16,6 +17,8 @@ use crate::tree;
 use crate::ui::{Look, Style, clean, wrap};
 use crate::workload::Workload;
 
+/// How many events are shown: the youngest.
+const EVENTS: usize = 15;
 /// The width of the labels.
 const LABEL: usize = 14;
 
@@ -115,8 +118,8 @@ pub fn text(subject: &Subject<'_>, look: &Look) -> String {
     }
     match events {
         Ok(events) if events.is_empty() => page.line("Events", "<none>"),
-        Ok(events) => {
-            let table = events::table(events, now).wrapped(look.color, page.room());
+        Ok(all) => {
+            let table = events::table(&all[all.len().saturating_sub(EVENTS)..], now).wrapped(look.color, page.room());
             page.section("Events", &table);
         }
         Err(why) => page.line("Events", why),

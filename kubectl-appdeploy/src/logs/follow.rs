@@ -19,10 +19,10 @@ use crate::ui::Ui;
 use crate::wait;
 use crate::workload::Workload;
 
-/// A container that writes: a pod, by its UID, and how often its container was started before.
-type Writer = (String, i32);
+/// A container that writes: a pod, by its UID, its name, and how often it was started before.
+type Writer = (String, String, i32);
 
-/// A line, and the pod that wrote it.
+/// A line, and who wrote it.
 type Line = (String, String);
 
 /// Prints until somebody ends it.
@@ -30,7 +30,6 @@ pub async fn run(
     args: &Args,
     cluster: &Cluster,
     workload: &Workload,
-    pods: usize,
     prefixes: &mut Prefixes,
     ui: &mut Ui,
 ) -> Result<()> {
@@ -39,46 +38,67 @@ pub async fn run(
     let mut news = pin!(wait::watch(cluster, api.clone(), config));
     let mut known = HashSet::new();
     let mut lines: SelectAll<BoxStream<'static, Line>> = SelectAll::new();
-    // Those that are there now begin where the flags say; of the others nothing is left out.
-    let mut params = LogParams {
-        follow: true,
-        ..args.params(pods)
-    };
+    // Those that are there now: how many they are says how much of each is shown.
+    let mut first = Some(Vec::new());
     loop {
-        tokio::select! {
-            event = news.next() => match event.transpose()? {
-                Some(Event::InitApply(pod) | Event::Apply(pod)) if children::is_pod_of(&pod, workload) => {
-                    if writer(&pod).is_some_and(|writer| known.insert(writer)) {
-                        lines.push(open(api.clone(), pod.name_any(), params.clone()));
-                    }
+        let (pods, params) = tokio::select! {
+            event = news.next() => match (event.transpose()?, &mut first) {
+                (Some(Event::InitApply(pod) | Event::Apply(pod)), _) if !children::is_pod_of(&pod, workload) => continue,
+                (Some(Event::InitApply(pod) | Event::Apply(pod)), Some(first)) => {
+                    first.push(pod);
+                    continue;
                 }
-                Some(Event::InitDone) => {
-                    params = LogParams { follow: true, timestamps: args.timestamps, ..LogParams::default() };
+                // Of those that come later nothing is left out.
+                (Some(Event::InitApply(pod) | Event::Apply(pod)), None) => {
+                    (vec![pod], LogParams { timestamps: args.timestamps, ..LogParams::default() })
                 }
-                Some(_) => {}
-                None => return Ok(()),
+                (Some(Event::InitDone), Some(_)) => {
+                    let pods = first.take().unwrap_or_default();
+                    let logs = args.sources(&pods)?.len();
+                    (pods, args.params(logs))
+                }
+                (Some(_), _) => continue,
+                (None, _) => return Ok(()),
             },
-            Some((pod, line)) = lines.next(), if !lines.is_empty() => ui.print(&prefixes.line(&pod, &line))?,
+            Some((label, line)) = lines.next(), if !lines.is_empty() => {
+                ui.print(&prefixes.line(&label, &line))?;
+                continue;
+            }
+        };
+        // That one pod of several lacks a container is no mistake.
+        for (pod, container) in args.sources(&pods).unwrap_or_default() {
+            if writer(pod, &container).is_some_and(|writer| known.insert(writer)) {
+                let params = LogParams {
+                    follow: true,
+                    container: Some(container.clone()),
+                    ..params.clone()
+                };
+                lines.push(open(api.clone(), pod.name_any(), args.label(pod, &container), params));
+            }
         }
     }
 }
 
 /// Returns the container of a pod that writes or has written, if it was started.
-pub(super) fn writer(pod: &Pod) -> Option<Writer> {
-    let containers = pod.status.as_ref()?.container_statuses.as_ref()?;
-    let container = containers.first()?;
+pub(super) fn writer(pod: &Pod, name: &str) -> Option<Writer> {
+    let status = pod.status.as_ref()?;
+    let inits = status.init_container_statuses.iter().flatten();
+    let mut all = inits.chain(status.container_statuses.iter().flatten());
+    let container = all.find(|one| one.name == name)?;
     let state = container.state.as_ref()?;
     let is_started = state.running.is_some() || state.terminated.is_some();
-    is_started.then(|| (pod.uid().unwrap_or_default(), container.restart_count))
+    // One that crashed waits, and has written.
+    let is_started = is_started || container.restart_count > 0;
+    is_started.then(|| (pod.uid().unwrap_or_default(), name.to_owned(), container.restart_count))
 }
 
 /// Returns the lines of a pod. Where they end, for whatever reason, the watch says whether others come.
-fn open(api: Api<Pod>, name: String, params: LogParams) -> BoxStream<'static, Line> {
+fn open(api: Api<Pod>, name: String, label: String, params: LogParams) -> BoxStream<'static, Line> {
     async move {
         let log = api.log_stream(&name, &params).await;
         let lines = log.map(|log| Box::pin(log).lines().filter_map(|line| std::future::ready(line.ok())));
         match lines {
-            Ok(lines) => lines.map(move |line| (name.clone(), line)).boxed(),
+            Ok(lines) => lines.map(move |line| (label.clone(), line)).boxed(),
             Err(_) => stream::empty().boxed(),
         }
     }
@@ -101,14 +121,13 @@ mod tests {
 
     #[test]
     fn each_start_of_a_container_writes_a_log_of_its_own() {
-        let running = json!({"running": {}});
-        assert_eq!(writer(&pod(&running, 0)), Some(("1".to_owned(), 0)));
-        assert_ne!(writer(&pod(&running, 0)), writer(&pod(&running, 1)));
-        assert_eq!(
-            writer(&pod(&json!({"terminated": {"exitCode": 1}}), 0)),
-            writer(&pod(&running, 0))
-        );
-        assert_eq!(writer(&pod(&json!({"waiting": {"reason": "ErrImagePull"}}), 0)), None);
-        assert_eq!(writer(&Pod::default()), None);
+        let writer = |state: Value, restarts| writer(&pod(&state, restarts), "app");
+        let running = || json!({"running": {}});
+        assert_eq!(writer(running(), 0), Some(("1".to_owned(), "app".to_owned(), 0)));
+        assert_ne!(writer(running(), 0), writer(running(), 1));
+        assert_eq!(writer(json!({"terminated": {"exitCode": 1}}), 0), writer(running(), 0));
+        assert_eq!(writer(json!({"waiting": {"reason": "ErrImagePull"}}), 0), None);
+        assert_eq!(super::writer(&pod(&running(), 0), "proxy"), None);
+        assert_eq!(super::writer(&Pod::default(), "app"), None);
     }
 }

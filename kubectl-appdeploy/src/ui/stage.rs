@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::Ui;
+use super::{Ui, plain};
 use crate::error::Result;
 
 /// The other screen of the terminal, without cursor.
@@ -29,7 +29,10 @@ impl<'a> Stage<'a> {
 
     /// Draws a page over the one before, cut to what the terminal has room for.
     pub fn draw(&mut self, text: &str) -> Result<()> {
-        let page = cut(text, Ui::height().max(4), self.ui.width().unwrap_or(80));
+        let mut page = cut(text, Ui::height().max(4), self.ui.width().unwrap_or(80));
+        if self.ui.ascii {
+            page = plain(&page);
+        }
         let enter = if self.last.is_none() { ENTER } else { "" };
         let mut frame = format!("{enter}\x1b[H");
         for (index, line) in page.lines().enumerate() {

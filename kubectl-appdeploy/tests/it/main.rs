@@ -18,6 +18,7 @@ mod many;
 mod namespaced;
 mod plugin;
 mod podsets;
+mod reaching;
 mod replacing;
 mod terminals;
 mod upgrade;

@@ -125,7 +125,7 @@ fn in_a_pipe_each_change_is_a_line_and_the_end_an_exit_code() {
     );
 
     let gone = plugin.start("status shop --until=deleted --timeout=60s");
-    plugin.run("delete shop").ok();
+    cluster.kubectl(&["delete", "appdeploy/shop", "--wait=false"]).unwrap();
     Run::of(gone).ok();
     assert_eq!(plugin.run("status shop --until=deleted").ok(), "");
     let said = plugin.run("status shop --until=ready").fails(1);

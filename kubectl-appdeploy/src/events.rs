@@ -1,0 +1,156 @@
+//! `kubectl appdeploy events`: what happened to one and to all that belongs to it, in the order of time.
+
+pub mod family;
+mod table;
+
+use std::pin::pin;
+
+use clap::ValueEnum;
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
+use kube::runtime::watcher;
+
+use crate::connection::{Cluster, KubeArgs};
+use crate::error::Result;
+use crate::output;
+use crate::selection;
+use crate::ui::Ui;
+use crate::wait::{self, Known};
+use crate::workload::{self, Workload};
+use crate::yaml;
+
+pub use table::table;
+
+const EXAMPLES: &str = "\
+Examples:
+  # What happened to {an} and to all that belongs to it
+  {command} events {name}
+
+  # What went wrong, also from now on
+  {command} events {name} --types=Warning -w";
+
+/// What kind of event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub enum Type {
+    /// Something happened that is meant to.
+    #[value(alias = "normal")]
+    Normal,
+    /// Something may be wrong.
+    #[value(alias = "warning")]
+    Warning,
+}
+
+impl Type {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// How events are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Json,
+    Yaml,
+}
+
+/// The flags of `events`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Name of {an}
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Go on with what happens from now on
+    #[arg(short, long)]
+    watch: bool,
+    /// Only events of these types: Normal, Warning
+    #[arg(long, value_name = "TYPES", value_delimiter = ',', hide_possible_values = true)]
+    types: Vec<Type>,
+    /// Print json or yaml
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        hide_possible_values = true,
+        conflicts_with = "watch"
+    )]
+    output: Option<Format>,
+    /// Print the table without header
+    #[arg(long)]
+    no_headers: bool,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let cluster = kube.connect().await?.about(kind);
+    let name = selection::name(kind, &args.name)?;
+    let api = cluster.objects(Some(&cluster.namespace));
+    let object = workload::complete(kind, cluster.call(api.get(name)).await?);
+    let workload = Workload::read(kind, &object);
+    if args.watch {
+        return watch(&args, &cluster, &workload, ui).await;
+    }
+    let only = match args.types[..] {
+        [one] => Some(one),
+        _ => None,
+    };
+    let events = family::events(&cluster, &workload, only).await?;
+    match args.output {
+        Some(format) => {
+            let items = events.iter().map(family::complete).collect();
+            let list = output::list(items);
+            ui.print(&if format == Format::Json {
+                output::json(&list)?
+            } else {
+                yaml::write(&list)?
+            })
+        }
+        None if events.is_empty() => {
+            ui.say(&format!("No events found for {}.", cluster.title(name)));
+            Ok(())
+        }
+        None => {
+            let look = ui.look();
+            let table = table(&events, Timestamp::now());
+            let table = if args.no_headers { table.without_header() } else { table };
+            ui.print(&table.wrapped(look.color, look.width))
+        }
+    }
+}
+
+/// Prints what has happened, then each event as it comes.
+async fn watch(args: &Args, cluster: &Cluster, workload: &Workload, ui: &mut Ui) -> Result<()> {
+    let api: Api<Event> = Api::namespaced(cluster.client.clone(), workload.namespace());
+    let mut config = watcher::Config::default();
+    if let [one] = args.types[..] {
+        config = config.fields(&format!("type={}", one.as_str()));
+    }
+    let mut changes = pin!(wait::watch(cluster, api, config));
+    let mut known = Known::default();
+    let mut widths = Vec::new();
+    let mut is_headed = args.no_headers;
+    while let Some(change) = changes.next().await {
+        let news = known.take(change?);
+        // One that is forgotten after an hour is no news.
+        let news = news
+            .into_iter()
+            .filter_map(|(event, is_gone)| (!is_gone).then_some(event));
+        let mut news: Vec<Event> = news.filter(|event| family::is_of(event, workload)).collect();
+        if news.is_empty() {
+            continue;
+        }
+        news.sort_by_key(family::last_seen);
+        let table = table(&news, Timestamp::now()).below(&mut widths);
+        let table = if is_headed { table.without_header() } else { table };
+        is_headed = true;
+        let look = ui.look();
+        ui.print(&table.wrapped(look.color, look.width))?;
+    }
+    Ok(())
+}

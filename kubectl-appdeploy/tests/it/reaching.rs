@@ -1,0 +1,160 @@
+//! What happened, what is used, and the ways in: as far as they go without a node.
+
+use serde_json::{Value, json};
+use testcluster::ControlPlane;
+
+use crate::plugin::{Plugin, conditions, status};
+use crate::way::{asked, family};
+
+fn installed() -> (ControlPlane, Plugin) {
+    let cluster = ControlPlane::start().unwrap();
+    let plugin = Plugin::admin(&cluster);
+    plugin.run("install --wait=false --webhooks=false").ok();
+    plugin.run("create shop --image=nginx --port=80 --replicas=2").ok();
+    (cluster, plugin)
+}
+
+fn event(cluster: &ControlPlane, name: &str, kind: &str, of: &str, (type_, reason, time): (&str, &str, &str)) {
+    let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": "default"},
+        "type": type_, "reason": reason, "message": format!("{reason} is told"), "lastTimestamp": time,
+        "involvedObject": {"kind": kind, "name": of, "namespace": "default"}});
+    cluster.apply(&event.to_string()).unwrap();
+}
+
+#[test]
+fn events_of_all_that_belongs_to_an_app_stand_in_the_order_of_time() {
+    let (cluster, plugin) = installed();
+    event(
+        &cluster,
+        "b",
+        "Pod",
+        "shop-5d4f8c7b6d-x2x9k",
+        ("Warning", "BackOff", "2126-01-01T00:00:02Z"),
+    );
+    event(
+        &cluster,
+        "a",
+        "Deployment",
+        "shop",
+        ("Normal", "ScalingReplicaSet", "2126-01-01T00:00:01Z"),
+    );
+    event(
+        &cluster,
+        "c",
+        "Pod",
+        "shop-blog-5d4f8c7b6d-x2x9k",
+        ("Warning", "Other", "2126-01-01T00:00:03Z"),
+    );
+    let (text, requests) = asked(&cluster, || plugin.run("events shop").ok());
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["LAST", "TYPE", "REASON", "OBJECT", "MESSAGE"]);
+    let told: Vec<&str> = rows[1..].iter().map(|row| row[3]).collect();
+    assert_eq!(told, ["Deployment/shop", "Pod/shop-5d4f8c7b6d-x2x9k"], "{text}");
+    assert_eq!(requests.count(), 4, "{:?}", requests.tally());
+
+    let warnings: Value = serde_json::from_str(&plugin.run("events shop --types=Warning -o json").ok()).unwrap();
+    let reasons: Vec<&Value> = warnings["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| &event["reason"])
+        .collect();
+    assert_eq!(reasons, ["BackOff"]);
+    let none = plugin.run("events shop --types=Warning,Normal -w --request-timeout=5s --no-headers -o json");
+    assert!(none.fails(2).contains("cannot be used with"));
+    plugin.run("create blog --image=nginx").ok();
+    let none = plugin.run("events blog");
+    assert_eq!(
+        (none.code, none.out.as_str(), none.err.as_str()),
+        (0, "", "No events found for appdeploy.appdeploy.dev/blog.\n")
+    );
+}
+
+#[test]
+fn usage_is_told_where_it_is_measured() {
+    let (cluster, plugin) = installed();
+    family(&cluster, 2);
+    let said = plugin.run("top").fails(1);
+    assert!(
+        said.starts_with("error: this cluster does not measure what its pods use\n  why:  metrics-server is not installed: nobody serves metrics.k8s.io\n  next: kubectl apply -f https://"),
+        "{said}"
+    );
+    // What metrics-server would serve, as plain objects.
+    let group = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "pods.metrics.k8s.io", "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"}},
+        "spec": {"group": "metrics.k8s.io", "scope": "Namespaced", "names": {"plural": "pods", "kind": "PodMetrics"},
+            "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+                {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
+    cluster.apply(&group.to_string()).unwrap();
+    cluster
+        .kubectl(&[
+            "wait",
+            "crd/pods.metrics.k8s.io",
+            "--for=condition=Established",
+            "--timeout=30s",
+        ])
+        .unwrap();
+    let usage = json!({"apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetrics",
+        "metadata": {"name": "shop-0", "namespace": "default", "labels": {"appdeploy.dev/app": "shop"}},
+        "containers": [{"name": "app", "usage": {"cpu": "12345678n", "memory": "51200Ki"}}]});
+    cluster.apply(&usage.to_string()).unwrap();
+    let (text, requests) = asked(&cluster, || plugin.run("top").ok());
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(
+        rows[1],
+        ["shop", "2", "13m", "<none>", "<none>", "50Mi", "<none>", "<none>"],
+        "{text}"
+    );
+    assert_eq!(requests.count(), 3, "{:?}", requests.tally());
+    let text = plugin.run("top shop --no-headers").ok();
+    let first: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| line.split_whitespace().take(3).collect())
+        .collect();
+    assert_eq!(
+        first,
+        [["shop-0", "13m", "<none>"], ["shop-1", "<unknown>", "<none>"]],
+        "{text}"
+    );
+}
+
+#[test]
+fn a_way_in_that_is_none_says_why() {
+    let (cluster, plugin) = installed();
+    for line in ["exec shop -- true", "port-forward shop :80"] {
+        assert_eq!(
+            plugin.run(line).fails(1),
+            "error: no pod of shop runs\n  why:  no operator has seen it yet\n  next: kubectl appdeploy status shop\n",
+            "{line}"
+        );
+    }
+    assert!(plugin.run("exec shop").fails(2).contains("required"));
+    assert!(
+        plugin
+            .run("port-forward shop x")
+            .fails(2)
+            .contains("is no port: write it like 8080, 8080:80 or :80")
+    );
+    assert_eq!(
+        plugin.run("open shop").fails(1),
+        "error: shop answers nowhere\n  why:  no operator has seen it yet\n  next: kubectl appdeploy status shop\n"
+    );
+    plugin.run("create worker --image=busybox").ok();
+    assert_eq!(
+        plugin.run("port-forward worker").fails(2),
+        "error: worker has no port of its own\n  why:  name the port of its pods that is meant\n  next: kubectl appdeploy port-forward worker 8080\n"
+    );
+    let mut works = conditions("True", "Available", "", None);
+    works["address"] = "10.0.0.7".into();
+    works["url"] = "http://shop.invalid/".into();
+    status(&cluster, "appdeploy/shop", &works);
+    let opened = plugin.run("open shop");
+    assert_eq!(
+        (opened.code, opened.out.as_str(), opened.err.as_str()),
+        (
+            0,
+            "http://shop.invalid/\n",
+            "this machine cannot resolve shop.invalid; the ingress controller answers at 10.0.0.7\nnext: curl --resolve shop.invalid:80:10.0.0.7 http://shop.invalid/\n"
+        )
+    );
+}
