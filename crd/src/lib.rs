@@ -30,6 +30,8 @@ pub const VERSION: &str = "v1alpha1";
 pub const FIELD_MANAGER: &str = "appdeploy";
 /// The namespace that the operator is installed into.
 pub const OPERATOR_NAMESPACE: &str = "appdeploy-system";
+/// The Secret in which the operator keeps the certificate of its webhooks.
+pub const CERTIFICATE_SECRET: &str = "appdeploy-webhook-certificate";
 
 /// Well-known and own labels.
 pub mod label {

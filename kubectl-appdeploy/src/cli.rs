@@ -12,8 +12,8 @@ use crate::error::{Error, Kind, Result};
 use crate::ui::{Color, Ui};
 use crate::words::{self, Words};
 use crate::{
-    apply, completion, create, delete, describe, events, exec, install, logs, open, pause, port_forward, replace,
-    restart, scale, set, status, top, uninstall, usage, version,
+    apply, checks, completion, create, delete, describe, events, exec, install, logs, open, pause, port_forward,
+    replace, report, restart, scale, set, status, top, uninstall, usage, version,
 };
 
 /// An application on Kubernetes as one object: the operator keeps its Deployment, Service and Ingress, and says
@@ -46,6 +46,8 @@ Exit codes: 0 done, 1 error, 2 wrong usage, 3 will not become ready by itself, 4
 enum Verb {
     /// Install AppDeploy into the cluster, or bring it up to date
     Install(install::Args),
+    /// Check whether AppDeploy can be installed, or works as it is installed
+    Check(checks::Args),
     /// Remove AppDeploy from the cluster; apps and pod sets stay unless told otherwise
     Uninstall(uninstall::Args),
     /// Make apps and pod sets as files say
@@ -64,6 +66,8 @@ enum Verb {
     Podset(PodSetVerb),
     /// Complete what is typed in bash, zsh, fish and PowerShell, and behind kubectl
     Completion(completion::Args),
+    /// Collect what somebody who helps wants to see in one file, without secrets
+    Report(report::Args),
     /// Show the versions of the plugin and of the operator
     Version(version::Args),
 }
@@ -184,6 +188,7 @@ async fn dispatch(cli: Cli, ui: &mut Ui) -> Result<()> {
     let kube = &cli.kube;
     match cli.verb {
         Verb::Install(args) => install::run(args, kube, ui).await,
+        Verb::Check(args) => checks::run(args, kube, ui).await,
         Verb::Uninstall(args) => uninstall::run(args, kube, ui).await,
         Verb::Apply(args) => apply::run(args, kube, ui).await,
         Verb::App(verb) => common(verb, kube, ui).await,
@@ -191,6 +196,7 @@ async fn dispatch(cli: Cli, ui: &mut Ui) -> Result<()> {
         Verb::Podset(PodSetVerb::Common(verb)) => common(verb, kube, ui).await,
         Verb::Podset(PodSetVerb::Replace(args)) => replace::run(args, kube, ui).await,
         Verb::Completion(args) => completion::run(args, ui),
+        Verb::Report(args) => report::run(args, kube, ui).await,
         Verb::Version(args) => version::run(args, kube, ui).await,
     }
 }

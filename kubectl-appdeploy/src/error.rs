@@ -103,6 +103,16 @@ impl Error {
         self.message.starts_with("Error from server (Forbidden)")
     }
 
+    /// Returns the reasons.
+    pub fn whys(&self) -> &[String] {
+        &self.why
+    }
+
+    /// Returns the commands, or what to do.
+    pub fn nexts(&self) -> &[String] {
+        &self.next
+    }
+
     /// Returns the reasons in one line, for a prompt.
     pub fn reasons(&self) -> String {
         self.why.join("; ")

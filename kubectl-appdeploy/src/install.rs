@@ -5,9 +5,9 @@ mod downgrade;
 mod former;
 mod namespaces;
 mod reach;
-mod rollout;
+pub mod rollout;
 mod settings;
-mod trust;
+pub mod trust;
 
 use std::time::Duration;
 
@@ -102,15 +102,17 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     if options.namespaces.is_empty() {
         former::warn_of_more(&before, ui);
     }
-    let mut removed = former::remove(&cluster, &asking, args.dry_run).await?;
+    former::remove(&cluster, &asking, &args, ui).await?;
     let mut done = Vec::new();
+    let mut is_running = !args.wait || !args.dry_run.is_real();
     // The namespace is the first of them.
     let before_namespace = before.first().and_then(Option::as_ref);
     for (object, before) in objects.iter().zip(&before) {
         let kind = Kind::of(object);
-        if Kind::webhooks().contains(&kind) && args.wait && args.dry_run.is_real() {
+        if Kind::webhooks().contains(&kind) && !is_running {
             // Until somebody answers, API servers would refuse every app.
             rollout::wait(&cluster, deadline, ui).await?;
+            is_running = true;
         }
         let is_at_home = object.metadata.namespace.as_deref() == Some(crd::OPERATOR_NAMESPACE);
         let homeless = is_at_home && before.is_none() && before_namespace.is_none();
@@ -148,18 +150,14 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         tell(&args, &done, ui)?;
     }
     // Last, so that the operator that runs is never without rights.
-    removed.extend(former::remove(&cluster, &former, args.dry_run).await?);
-    for line in removed {
-        match args.output {
-            None => ui.print(&line)?,
-            Some(_) => ui.say(&line),
-        }
-    }
+    former::remove(&cluster, &former, &args, ui).await?;
     if !args.dry_run.is_real() {
         return Ok(());
     }
     if args.wait {
-        rollout::wait(&cluster, deadline, ui).await?;
+        if !is_running {
+            rollout::wait(&cluster, deadline, ui).await?;
+        }
         if options.webhooks {
             trust::wait(&cluster, deadline, ui).await?;
             trust::answered(&cluster, &options.namespaces, deadline, ui).await?;

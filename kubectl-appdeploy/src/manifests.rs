@@ -2,6 +2,7 @@
 
 mod kind;
 mod namespaced;
+pub mod schema;
 pub mod webhook;
 
 use kube::api::{DeleteParams, DynamicObject, ListParams, Preconditions, PropagationPolicy};
@@ -166,6 +167,28 @@ pub async fn labelled(cluster: &Cluster, kind: Kind) -> Result<Vec<(Kind, Dynami
     let api = kind.api(&cluster.client, namespace);
     let list = cluster.call(api.list(&ListParams::default().labels(&selector))).await?;
     Ok(list.items.into_iter().map(|object| (kind.clone(), object)).collect())
+}
+
+/// Returns what keeps an object from going that is being deleted, in the cluster's own words.
+pub fn held_by(object: &DynamicObject) -> Vec<String> {
+    let remaining = [
+        "NamespaceContentRemaining",
+        "NamespaceFinalizersRemaining",
+        "NamespaceDeletionContentFailure",
+    ];
+    let conditions = object.data["status"]["conditions"].as_array();
+    // A namespace says which objects and which finalizers are left in it.
+    let said = conditions.into_iter().flatten().filter(|condition| {
+        condition["status"] == "True" && condition["type"].as_str().is_some_and(|kind| remaining.contains(&kind))
+    });
+    let mut held: Vec<String> = said
+        .map(|condition| condition["message"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    let guards = object.finalizers();
+    if !guards.is_empty() {
+        held.push(format!("held by: {}", guards.join(", ")));
+    }
+    held
 }
 
 /// Asks for the deletion of this very object. One that is gone already is no error.

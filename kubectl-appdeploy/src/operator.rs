@@ -46,7 +46,7 @@ impl Operator {
             namespace?;
             Some((
                 "the operator runs, but has not seen it".to_owned(),
-                format!("kubectl -n {} logs deployment/{NAME}", crd::OPERATOR_NAMESPACE),
+                "kubectl appdeploy check".to_owned(),
             ))
         })
     }
@@ -107,17 +107,6 @@ impl Operator {
     }
 }
 
-/// Whether an operator works only while it holds the Lease.
-fn is_elected(deployment: &Deployment) -> bool {
-    let Some(container) = container(deployment) else {
-        return false;
-    };
-    let mut args = container.args.iter().flatten();
-    let mut env = container.env.iter().flatten();
-    args.any(|arg| arg == "--leader-elect" || arg == "--leader-elect=true")
-        || env.any(|var| var.name == "APPDEPLOY_LEADER_ELECT" && var.value.as_deref() == Some("true"))
-}
-
 /// Returns for how many seconds nobody has held a Lease.
 fn expired(lease: &Lease, now: Timestamp) -> Option<i64> {
     /// The clocks of two machines are never quite the same.
@@ -129,31 +118,61 @@ fn expired(lease: &Lease, now: Timestamp) -> Option<i64> {
 
 /// Returns the namespaces that an operator is limited to; none means all.
 pub fn watched(deployment: &Deployment) -> Vec<String> {
-    let Some(container) = container(deployment) else {
-        return Vec::new();
-    };
-    let mut args = container.args.iter().flatten();
-    let mut found = Vec::new();
-    while let Some(arg) = args.next() {
-        match arg.strip_prefix("--watch-namespace") {
-            Some("") => found.extend(args.next().cloned()),
-            Some(rest) => found.extend(rest.strip_prefix('=').map(ToOwned::to_owned)),
-            None => {}
-        }
-    }
-    if found.is_empty() {
-        let env = container.env.iter().flatten();
-        found.extend(
-            env.filter(|var| var.name == "APPDEPLOY_WATCH_NAMESPACE")
-                .filter_map(|var| var.value.clone()),
-        );
-    }
-    found
+    let values = setting(deployment, "watch-namespace");
+    values
         .iter()
         .flat_map(|value| value.split(','))
         .map(|name| name.trim().to_owned())
         .filter(|name| !name.is_empty())
         .collect()
+}
+
+/// Whether an operator answers API servers.
+pub fn has_webhooks(deployment: &Deployment) -> bool {
+    is_on(deployment, "webhooks")
+}
+
+/// Whether an operator leads only while it holds the Lease.
+pub fn is_elected(deployment: &Deployment) -> bool {
+    is_on(deployment, "leader-elect")
+}
+
+/// Whether a setting is on that is off by default.
+fn is_on(deployment: &Deployment, name: &str) -> bool {
+    let values = setting(deployment, name);
+    values
+        .last()
+        .is_some_and(|value| ["", "true"].contains(&value.as_str()))
+}
+
+/// Returns the values of one of the operator's settings: from its arguments, else from its environment.
+fn setting(deployment: &Deployment, name: &str) -> Vec<String> {
+    let Some(container) = container(deployment) else {
+        return Vec::new();
+    };
+    let flag = format!("--{name}");
+    let mut args = container.args.iter().flatten().peekable();
+    let mut found = Vec::new();
+    while let Some(arg) = args.next() {
+        match arg.strip_prefix(&flag) {
+            Some("") => found.push(
+                args.next_if(|next| !next.starts_with("--"))
+                    .cloned()
+                    .unwrap_or_default(),
+            ),
+            Some(rest) => found.extend(rest.strip_prefix('=').map(ToOwned::to_owned)),
+            None => {}
+        }
+    }
+    if found.is_empty() {
+        let variable = format!("APPDEPLOY_{}", name.replace('-', "_").to_uppercase());
+        let env = container.env.iter().flatten();
+        found.extend(
+            env.filter(|var| var.name == variable)
+                .filter_map(|var| var.value.clone()),
+        );
+    }
+    found
 }
 
 /// Returns the image that an operator runs.
@@ -214,6 +233,20 @@ mod tests {
 
     fn noon() -> Timestamp {
         "2026-06-01T12:00:00Z".parse().unwrap()
+    }
+
+    #[test]
+    fn a_flag_counts_more_than_the_environment() {
+        let env = json!([{"name": "APPDEPLOY_WEBHOOKS", "value": "true"}]);
+        for (args, env, is) in [
+            (json!([]), &json!([]), false),
+            (json!([]), &env, true),
+            (json!(["--webhooks=false"]), &env, false),
+            (json!(["--webhooks", "--webhook-bind=:1"]), &json!([]), true),
+            (json!(["--webhooks", "false"]), &env, false),
+        ] {
+            assert_eq!(has_webhooks(&deployment(&args, env, 1)), is, "{args} {env}");
+        }
     }
 
     #[test]

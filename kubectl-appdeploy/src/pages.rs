@@ -4,7 +4,7 @@ use kube::Api;
 use kube::api::{DynamicObject, ListParams};
 
 use crate::connection::Cluster;
-use crate::error::Result;
+use crate::error::{Result, is_missing_api};
 
 /// The objects of a page, as kubectl has it.
 const SIZE: u32 = 500;
@@ -15,6 +15,8 @@ pub struct Pages<'a> {
     api: Api<DynamicObject>,
     /// What is asked next; `None` behind the last page.
     next: Option<ListParams>,
+    /// Whether a kind that the cluster does not know has no objects, instead of being an error.
+    is_forgiving: bool,
 }
 
 impl<'a> Pages<'a> {
@@ -28,6 +30,15 @@ impl<'a> Pages<'a> {
             cluster,
             api: cluster.objects(namespace),
             next: Some(params),
+            is_forgiving: false,
+        }
+    }
+
+    /// Takes a kind that the cluster does not know for one without objects.
+    pub fn of_known_kinds(self) -> Self {
+        Self {
+            is_forgiving: true,
+            ..self
         }
     }
 
@@ -39,6 +50,7 @@ impl<'a> Pages<'a> {
         let page = loop {
             match self.cluster.attempt(self.api.list(&params)).await? {
                 Ok(page) => break page,
+                Err(kube::Error::Api(status)) if self.is_forgiving && is_missing_api(&status) => return Ok(None),
                 Err(error) => match rest(&error) {
                     // The server remembers a list for some minutes, and whoever reads may take longer. The rest is as it is now.
                     Some(token) if params.continue_token.as_ref() != Some(&token) => {

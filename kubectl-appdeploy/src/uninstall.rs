@@ -19,15 +19,21 @@ use crate::ui::Ui;
 use crate::wait::{self, Deadline};
 use crate::{duration, workload};
 
-use plan::{Choice, Plan};
+use plan::{Choice, Names, Plan};
+
+/// What to do when something did not go in time.
+const AGAIN: &str = "run the same command again when that is solved: it goes on where it stopped";
 
 const EXAMPLES: &str = "\
 Examples:
   # Remove the operator; apps, pod sets and their definitions stay, and what runs goes on running
   kubectl appdeploy uninstall
 
-  # See what would be removed
+  # See all that would be removed, and every app
   kubectl appdeploy uninstall --dry-run=client --delete-apps --delete-crds
+
+  # Leave AppDeploy, and keep what runs: Deployments, Services, Ingresses and pods stay, without an owner
+  kubectl appdeploy uninstall --delete-apps --orphan-children --delete-crds
 
   # Remove everything, without a question
   kubectl appdeploy uninstall --delete-apps --delete-crds --yes";
@@ -43,6 +49,9 @@ pub struct Args {
     /// Also delete the definitions of the API, and with them every app and pod set
     #[arg(long)]
     delete_crds: bool,
+    /// Keep what belongs to the apps and pod sets that are deleted: it runs on, and nobody looks after it
+    #[arg(long)]
+    orphan_children: bool,
     /// Do not ask before deleting apps and pod sets
     #[arg(short, long)]
     yes: bool,
@@ -69,25 +78,32 @@ pub struct Args {
 /// Runs the verb.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     kube.refuse_namespace()?;
+    if args.orphan_children && !args.delete_apps && !args.delete_crds {
+        return Err(Error::usage(
+            "--orphan-children says what becomes of the children of apps that are deleted: none is",
+        )
+        .next("kubectl appdeploy uninstall --delete-apps --orphan-children"));
+    }
     let cluster = kube.connect().await?;
     let found = survey::look(&cluster).await?;
     let choice = Choice {
         apps: args.delete_apps,
         crds: args.delete_crds,
+        orphans: args.orphan_children,
     };
     let plan = plan::plan(&found, choice);
     if plan.is_empty() {
         ui.say(&if plan.stays.is_empty() {
             "AppDeploy is not installed in this cluster: there is nothing to remove.".to_owned()
         } else {
-            format!("There is nothing to remove.\n{}", plan.text())
+            format!("There is nothing to remove.\n{}", plan.text(Names::Some))
         });
         return Ok(());
     }
     if args.dry_run == DryRun::Client {
-        return ui.print(&plan.text());
+        return ui.print(&plan.text(Names::All));
     }
-    ui.say(&plan.text());
+    ui.say(&plan.text(Names::Some));
     if args.dry_run.is_real() && !plan.workloads.is_empty() && !args.yes {
         consent(&args, &plan)?;
     }
@@ -100,21 +116,18 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
 
 /// Lets nobody lose anything by accident.
 fn consent(args: &Args, plan: &Plan) -> Result<()> {
-    let lost = plan::count(&plan.workloads);
+    let lost = format!("{} {}", plan::count(&plan.workloads), plan.fate());
     if !Ui::can_ask() {
         let flags = [
             (args.delete_apps, " --delete-apps"),
+            (args.orphan_children, " --orphan-children"),
             (args.delete_crds, " --delete-crds"),
         ];
         let flags: String = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| *flag).collect();
-        return Err(Error::usage(format!(
-            "this deletes {lost} with everything that belongs to them: nothing was removed"
-        ))
-        .next(format!("if that is wanted: kubectl appdeploy uninstall{flags} --yes")));
+        return Err(Error::usage(format!("this deletes {lost}: nothing was removed"))
+            .next(format!("if that is wanted: kubectl appdeploy uninstall{flags} --yes")));
     }
-    let answer = Confirm::new()
-        .with_prompt(format!("Delete {lost} with everything that belongs to them?"))
-        .default(false);
+    let answer = Confirm::new().with_prompt(format!("Delete {lost}?")).default(false);
     match answer.interact_on(&Term::stderr()) {
         Ok(true) => Ok(()),
         Ok(false) => Err(Error::failed("nothing was removed")),
@@ -129,17 +142,29 @@ fn consent(args: &Args, plan: &Plan) -> Result<()> {
 async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, ui: &mut Ui) -> Result<()> {
     let deadline = Deadline::after(args.timeout);
     let suffix = args.dry_run.suffix();
+    let policy = if args.orphan_children {
+        PropagationPolicy::Orphan
+    } else {
+        PropagationPolicy::Foreground
+    };
     // The operator is still there: whatever guards an object can do its work.
     for (kind, object) in &plan.workloads {
         let api = workload::api(&cluster.client, *kind, object.metadata.namespace.as_deref());
-        manifests::delete(cluster, &api, object, PropagationPolicy::Foreground, args.dry_run).await?;
+        manifests::delete(cluster, &api, object, policy.clone(), args.dry_run).await?;
     }
     for (kind, object) in &plan.workloads {
         let title = workload::title(*kind, &object.name_any());
         if args.dry_run.is_real() {
-            ui.progress(&format!("waiting until {title} and what belongs to it are gone"));
+            let family = if args.orphan_children {
+                "is gone, and what belongs to it is let go"
+            } else {
+                "and what belongs to it are gone"
+            };
+            ui.progress(&format!("waiting until {title} {family}"));
             // Even without --wait: without its definition or its operator an object could hang for ever.
-            delete::until_gone(&cluster.clone().about(*kind), object, deadline).await?;
+            delete::until_gone(&cluster.clone().about(*kind), object, deadline)
+                .await
+                .map_err(|error| error.next(AGAIN))?;
         }
         ui.print(&format!(
             "{title} deleted from {} namespace{suffix}",
@@ -172,24 +197,8 @@ fn held(kind: &Kind, last: &DynamicObject, deadline: Deadline) -> Error {
         ErrorKind::TimedOut,
         format!("{title} is not gone after {}", deadline.text()),
     );
-    let conditions = last.data["status"]["conditions"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    // A namespace says which objects and which finalizers are left in it.
-    for condition in conditions.iter().filter(|c| c["status"] == "True") {
-        let remaining = [
-            "NamespaceContentRemaining",
-            "NamespaceFinalizersRemaining",
-            "NamespaceDeletionContentFailure",
-        ];
-        if condition["type"].as_str().is_some_and(|kind| remaining.contains(&kind)) {
-            error = error.why(condition["message"].as_str().unwrap_or_default());
-        }
+    for why in manifests::held_by(last) {
+        error = error.why(why);
     }
-    let guards = last.finalizers();
-    if !guards.is_empty() {
-        error = error.why(format!("held by: {}", guards.join(", ")));
-    }
-    error.next("run the same command again when that is solved: it goes on where it stopped")
+    error.next(AGAIN)
 }

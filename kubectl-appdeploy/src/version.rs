@@ -1,12 +1,14 @@
 //! `kubectl appdeploy version`.
 
 use clap::ValueEnum;
+use futures::join;
 use serde_json::{Value, json};
 
 use crate::connection::KubeArgs;
 use crate::error::Result;
+use crate::manifests::schema;
 use crate::operator::{self, Operator};
-use crate::output;
+use crate::output::{self, some};
 use crate::ui::Ui;
 use crate::yaml;
 
@@ -53,8 +55,15 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
             return Err(error);
         }
     };
-    let operator = operator::look(&cluster).await;
+    let (operator, definitions) = join!(operator::look(&cluster), schema::skews(&cluster));
     tell(&args, Some(&operator), ui)?;
+    // Whoever may not see the definitions may see the rest.
+    for (name, skew) in definitions.unwrap_or_default() {
+        if let Some((warning, fields, next)) = skew.warning(&name) {
+            ui.warn(&format!("{warning} ({})", some(fields)));
+            ui.next(next);
+        }
+    }
     match &operator {
         Operator::Absent => ui.next("kubectl appdeploy install"),
         Operator::Unknown(error) if !error.is_forbidden() => return Err(error.clone()),
@@ -62,7 +71,12 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         Operator::Installed(deployment, _) => {
             if let Some(warning) = skew(operator::image(deployment).map_or("", operator::tag)) {
                 ui.warn(&warning);
-                ui.next("kubectl appdeploy install");
+                let tag = operator::image(deployment).map_or("", operator::tag);
+                if is_newer(tag) {
+                    ui.next(&format!("take a plugin of {tag}"));
+                } else {
+                    ui.next("kubectl appdeploy install");
+                }
             }
         }
     }
@@ -111,7 +125,7 @@ fn value(operator: Option<&Operator>) -> Value {
 }
 
 /// Returns what to say when plugin and operator are not of the same release.
-fn skew(operator: &str) -> Option<String> {
+pub fn skew(operator: &str) -> Option<String> {
     // A digest or a word such as `latest` or `dev` can't be compared.
     let is_release = operator
         .strip_prefix('v')

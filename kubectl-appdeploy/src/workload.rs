@@ -16,7 +16,8 @@ pub fn title(kind: Kind, name: &str) -> String {
     format!("{}.{}/{name}", kind.singular(), crd::GROUP)
 }
 
-fn resource(kind: Kind) -> ApiResource {
+/// Returns where the API server keeps a kind.
+pub fn resource(kind: Kind) -> ApiResource {
     match kind {
         Kind::AppDeploy => ApiResource::erase::<AppDeploy>(&()),
         Kind::PodSet => ApiResource::erase::<PodSet>(&()),

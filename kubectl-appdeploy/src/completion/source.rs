@@ -1,5 +1,7 @@
 //! Where the values of an argument come from.
 
+use crate::checks::code::Code;
+
 /// Where values come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -60,6 +62,7 @@ const VALUES: &[(&str, Source)] = &[
     ("DEPLOYMENT", Source::Deployments),
     ("SECRET", Source::Secrets),
     ("CLASS", Source::IngressClasses),
+    ("CODES", Source::Words(&Code::NAMES)),
     ("FILE", Source::Files),
     ("DIR", Source::Files),
     ("LEVEL", Source::Words(&["error", "warn", "info", "debug", "trace"])),

@@ -8,20 +8,11 @@ use serde_json::Value;
 use crate::connection::Cluster;
 use crate::error::{Error, Result};
 use crate::manifests::Kind;
+use crate::manifests::schema::{self, Field};
 use crate::output::some;
 use crate::pages::Pages;
 use crate::version::PLUGIN;
 use crate::workload;
-
-/// A way from an object to one of its fields. `*` is each element of a list, and each value of a map.
-type Path = Vec<String>;
-
-/// A field that is not known any more.
-struct Unknown {
-    path: Path,
-    /// What it was, with the values that it has if nobody sets it.
-    schema: Value,
-}
 
 /// Refuses to replace a definition of the API by one that would lose something of what is stored. A field that nobody uses
 /// is no loss.
@@ -30,7 +21,7 @@ pub async fn refuse_loss(cluster: &Cluster, wanted: &[DynamicObject], before: &[
         let Some(before) = before.as_ref().filter(|_| Kind::of(wanted) == Kind::crd()) else {
             continue;
         };
-        let unknown = versions(before, &wanted.data);
+        let unknown = schema::unknown_versions(before, &wanted.data);
         if !unknown.is_empty() {
             return Err(lossy(format!(
                 "objects of {} are stored as {}, which this version does not know",
@@ -61,58 +52,12 @@ fn lossy(why: String) -> Error {
     .next("take a plugin of the version that is installed: kubectl appdeploy version")
 }
 
-/// Returns the versions in which objects are stored and that are not wanted any more.
-fn versions(before: &DynamicObject, wanted: &Value) -> Vec<String> {
-    let stored = before.data["status"]["storedVersions"].as_array().into_iter().flatten();
-    let served = wanted["spec"]["versions"].as_array();
-    let is_known = |version: &&Value| served.into_iter().flatten().any(|known| known["name"] == **version);
-    stored
-        .filter(|version| !is_known(version))
-        .filter_map(|version| version.as_str().map(ToOwned::to_owned))
-        .collect()
-}
-
 /// Returns the fields of the version that is stored which the wanted definition does not have.
-fn unknown_fields(before: &Value, wanted: &Value) -> Vec<Unknown> {
-    let versions = before["spec"]["versions"].as_array().into_iter().flatten();
-    let mut found = Vec::new();
-    for version in versions.filter(|version| version["storage"] == true) {
-        let other = wanted["spec"]["versions"].as_array().into_iter().flatten();
-        let Some(other) = other.into_iter().find(|other| other["name"] == version["name"]) else {
-            continue;
-        };
-        let schema = |version: &Value| version["schema"]["openAPIV3Schema"].clone();
-        compare(&schema(version), &schema(other), &mut Vec::new(), &mut found);
-    }
+fn unknown_fields(before: &Value, wanted: &Value) -> Vec<Field> {
+    let mut found = schema::lost(before, wanted);
     // Only the operator writes a status, and it writes it anew.
     found.retain(|field| field.path.first().is_some_and(|first| first != "status"));
     found
-}
-
-/// Collects the fields of one schema that another one does not have.
-fn compare(before: &Value, wanted: &Value, at: &mut Path, found: &mut Vec<Unknown>) {
-    // What takes anything loses nothing.
-    if wanted["x-kubernetes-preserve-unknown-fields"] == true {
-        return;
-    }
-    for (name, schema) in before["properties"].as_object().into_iter().flatten() {
-        at.push(name.clone());
-        match &wanted["properties"][name] {
-            Value::Null => found.push(Unknown {
-                path: at.clone(),
-                schema: schema.clone(),
-            }),
-            other => compare(schema, other, at, found),
-        }
-        at.pop();
-    }
-    for inner in ["items", "additionalProperties"] {
-        if before[inner].is_object() {
-            at.push("*".to_owned());
-            compare(&before[inner], &wanted[inner], at, found);
-            at.pop();
-        }
-    }
 }
 
 /// Whether somebody has set something at a path.
@@ -142,7 +87,7 @@ fn is_set(value: &Value, schema: &Value) -> bool {
 }
 
 /// Returns which objects use which of these fields.
-async fn uses(cluster: &Cluster, definition: &DynamicObject, fields: &[Unknown]) -> Result<Vec<String>> {
+async fn uses(cluster: &Cluster, definition: &DynamicObject, fields: &[Field]) -> Result<Vec<String>> {
     let names = &definition.data["spec"]["names"];
     let Some(kind) = crd::Kind::ALL.into_iter().find(|kind| names["kind"] == kind.as_str()) else {
         return Ok(Vec::new());
@@ -157,7 +102,7 @@ async fn uses(cluster: &Cluster, definition: &DynamicObject, fields: &[Unknown])
                 .filter(|field| has(&object.data, &field.path, &field.schema));
             let namespace = object.namespace().unwrap_or_default();
             let title = workload::title(kind, &object.name_any());
-            found.extend(used.map(|field| format!("{} of {title} in {namespace}", field.path.join("."))));
+            found.extend(used.map(|field| format!("{} of {title} in {namespace}", field.name())));
         }
     }
     Ok(found)
@@ -187,7 +132,7 @@ mod tests {
         let mut older = definition(&older);
         older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"] = json!({});
         let paths = unknown_fields(&definition(&newer), &older);
-        let mut paths: Vec<String> = paths.iter().map(|field| field.path.join(".")).collect();
+        let mut paths: Vec<String> = paths.iter().map(Field::name).collect();
         paths.sort();
         assert_eq!(paths, ["spec.env.*.secret", "spec.fancy", "spec.labels.*.x"]);
         assert!(
@@ -198,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_field_that_nobody_uses_is_no_loss() {
-        let path = |text: &str| -> Path { text.split('.').map(ToOwned::to_owned).collect() };
+        let path = |text: &str| -> Vec<String> { text.split('.').map(ToOwned::to_owned).collect() };
         let object = json!({"spec": {"env": [{"name": "A"}, {"name": "B", "secret": 1}], "gone": null}});
         let any = json!({});
         assert!(has(&object, &path("spec.env.*.secret"), &any));
@@ -221,13 +166,5 @@ mod tests {
             assert!(is_set(&set, &schema), "{set}");
         }
         assert!(!is_set(&json!(3), &json!({"default": 3})) && is_set(&json!(4), &json!({"default": 3})));
-    }
-
-    #[test]
-    fn a_version_in_which_objects_are_stored_has_to_be_known() {
-        let before: DynamicObject =
-            serde_json::from_value(json!({"metadata": {}, "spec": {}, "status": {"storedVersions": ["v1", "v2"]}}))
-                .unwrap();
-        assert_eq!(versions(&before, &definition(&json!({}))), ["v2"]);
     }
 }

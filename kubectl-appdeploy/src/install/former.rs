@@ -8,28 +8,13 @@ use crate::connection::Cluster;
 use crate::error::Result;
 use crate::manifests::{self, Kind};
 use crate::operator;
-use crate::output::DryRun;
 use crate::ui::Ui;
 use crate::version::{self, PLUGIN};
-
-/// The Secret in which the operator keeps the certificate of its webhooks.
-const CERTIFICATE: &str = "appdeploy-webhook-certificate";
 
 /// Looks for objects that an installation has made and that are not among those of this one, by their labels.
 pub async fn objects(cluster: &Cluster, wanted: &[DynamicObject]) -> Result<Vec<(Kind, DynamicObject)>> {
     let mut found = Vec::new();
-    // What refers to another before the other.
-    let others = [
-        Kind::deployment(),
-        Kind::cluster_role_binding(),
-        Kind::role_binding(),
-        Kind::cluster_role(),
-        Kind::role(),
-        Kind::service_account(),
-        Kind::service(),
-        Kind::disruption_budget(),
-        Kind::network_policy(),
-    ];
+    let others = [Kind::deployment()].into_iter().chain(Kind::around());
     for kind in Kind::webhooks().into_iter().chain(others) {
         found.extend(manifests::labelled(cluster, kind).await?);
     }
@@ -41,7 +26,7 @@ pub async fn objects(cluster: &Cluster, wanted: &[DynamicObject]) -> Result<Vec<
         found.extend(
             secrets
                 .into_iter()
-                .filter(|(_, secret)| secret.name_any() == CERTIFICATE),
+                .filter(|(_, secret)| secret.name_any() == crd::CERTIFICATE_SECRET),
         );
     }
     found.retain(|(kind, object)| !wanted.iter().any(|other| is_same(kind, object, other)));
@@ -107,14 +92,22 @@ pub fn warn_of_age(before: &[Option<DynamicObject>], wanted: &[DynamicObject], u
     }
 }
 
-/// Removes them, and returns a line about each.
-pub async fn remove(cluster: &Cluster, former: &[(Kind, DynamicObject)], dry_run: DryRun) -> Result<Vec<String>> {
-    let mut lines = Vec::new();
+/// Removes them, and says so of each at once.
+pub async fn remove(
+    cluster: &Cluster,
+    former: &[(Kind, DynamicObject)],
+    args: &super::Args,
+    ui: &mut Ui,
+) -> Result<()> {
     for (kind, object) in former {
         let api = kind.api_of(&cluster.client, object);
-        manifests::delete(cluster, &api, object, PropagationPolicy::Background, dry_run).await?;
+        manifests::delete(cluster, &api, object, PropagationPolicy::Background, args.dry_run).await?;
         let (title, place) = (kind.title(&object.name_any()), manifests::place("from", object));
-        lines.push(format!("{title} deleted{place}{}", dry_run.suffix()));
+        let line = format!("{title} deleted{place}{}", args.dry_run.suffix());
+        match args.output {
+            None => ui.print(&line)?,
+            Some(_) => ui.say(&line),
+        }
     }
-    Ok(lines)
+    Ok(())
 }

@@ -16,11 +16,13 @@ use crate::ui::Ui;
 use crate::wait::{self, Deadline};
 use model::diagnose::Reason;
 
-/// What is known while waiting.
+/// What is known of the operator.
 #[derive(Default)]
-struct Seen {
-    deployment: Option<Deployment>,
-    pods: Vec<Pod>,
+pub struct Seen {
+    /// Its Deployment.
+    pub deployment: Option<Deployment>,
+    /// Its pods.
+    pub pods: Vec<Pod>,
 }
 
 /// What either watch tells.
@@ -31,9 +33,12 @@ enum News {
 
 /// What the state of the operator means for somebody who waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict {
+pub enum Verdict {
+    /// All of it runs, in the version that is wanted.
     Ready,
+    /// It may come; this is what it is busy with.
     Waiting(String),
+    /// It does not come by itself.
     Failed(Error),
 }
 
@@ -84,7 +89,8 @@ impl Seen {
         }
     }
 
-    fn verdict(&self) -> Verdict {
+    /// Judges it.
+    pub fn verdict(&self) -> Verdict {
         let Some(deployment) = &self.deployment else {
             return Verdict::Waiting(String::new());
         };
@@ -145,10 +151,14 @@ impl Seen {
     }
 
     fn timed_out(&self, deadline: Deadline) -> Error {
-        let error = Error::new(
+        self.explain(Error::new(
             Kind::TimedOut,
             format!("the operator is not running after {}", deadline.text()),
-        );
+        ))
+    }
+
+    /// Adds why it does not run, as far as that can be seen, and where to look.
+    pub fn explain(&self, error: Error) -> Error {
         let namespace = crd::OPERATOR_NAMESPACE;
         if let Some(trouble) = self.trouble() {
             return told(error, &trouble);
@@ -182,9 +192,26 @@ fn told(error: Error, trouble: &Trouble) -> Error {
         }
         _ => format!("kubectl -n {namespace} describe pod {}", trouble.pod),
     };
-    error
+    let error = error
         .why(format!("pod {}: {}", trouble.pod, trouble.message))
-        .next(next)
+        .next(next);
+    if trouble.reason != Reason::ImagePullDenied {
+        return error;
+    }
+    // The ServiceAccount passes it on to pods that are made after it.
+    error
+        .next(format!(
+            "or give the nodes a password: kubectl -n {namespace} create secret docker-registry regcred \
+             --docker-server=REGISTRY --docker-username=USER --docker-password=PASSWORD"
+        ))
+        .next(format!(
+            "kubectl -n {namespace} patch serviceaccount {name} -p '{{\"imagePullSecrets\":[{{\"name\":\"regcred\"}}]}}'",
+            name = operator::NAME
+        ))
+        .next(format!(
+            "kubectl -n {namespace} rollout restart deployment {}",
+            operator::NAME
+        ))
 }
 
 #[cfg(test)]

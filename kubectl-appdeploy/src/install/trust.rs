@@ -52,6 +52,20 @@ pub async fn wait(cluster: &Cluster, deadline: Deadline, ui: &mut Ui) -> Result<
 
 /// Asks the API server to check an app that is not stored, until it has got an answer from the operator.
 pub async fn answered(cluster: &Cluster, namespaces: &[String], deadline: Deadline, ui: &mut Ui) -> Result<()> {
+    let begun = Instant::now();
+    // Whatever else it says comes from somebody who was asked after the operator, or before and refuses anyway.
+    while let Ok(Some(why)) = ask(cluster, namespaces).await? {
+        if begun.elapsed() > ANSWERED || deadline.bound(sleep(PAUSE)).await.is_none() {
+            return Err(unanswered(&why));
+        }
+        ui.progress("waiting until the API server gets an answer from the operator");
+    }
+    Ok(())
+}
+
+/// Asks the API server once to check an app that is not stored. Returns why it got no answer from whom it asked, or what it says
+/// itself.
+pub async fn ask(cluster: &Cluster, namespaces: &[String]) -> Result<Result<Option<String>>> {
     let namespace = namespaces.first().map_or(crd::OPERATOR_NAMESPACE, String::as_str);
     let api = workload::api(&cluster.client, crd::Kind::AppDeploy, Some(namespace));
     let app: DynamicObject = serde_json::from_value(serde_json::json!({
@@ -63,18 +77,11 @@ pub async fn answered(cluster: &Cluster, namespaces: &[String], deadline: Deadli
         dry_run: true,
         ..PostParams::default()
     };
-    let begun = Instant::now();
-    loop {
-        let why = match cluster.attempt(api.create(&params, &app)).await? {
-            Err(kube::Error::Api(status)) if status.message.contains("failed calling webhook") => status.message,
-            // Whatever else it says comes from somebody who was asked after the operator, or before and refuses anyway.
-            _ => return Ok(()),
-        };
-        if begun.elapsed() > ANSWERED || deadline.bound(sleep(PAUSE)).await.is_none() {
-            return Err(unanswered(&why));
-        }
-        ui.progress("waiting until the API server gets an answer from the operator");
-    }
+    Ok(match cluster.attempt(api.create(&params, &app)).await? {
+        Err(kube::Error::Api(status)) if status.message.contains("failed calling webhook") => Ok(Some(status.message)),
+        Err(source) => Err(cluster.explain(source)),
+        Ok(_) => Ok(None),
+    })
 }
 
 fn unanswered(why: &str) -> Error {

@@ -23,23 +23,28 @@ impl Kind {
     /// Returns the kind of an object of an installation. No discovery is needed: there are few.
     pub fn of(object: &DynamicObject) -> Self {
         let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
-        let all = [
-            Self::namespace(),
-            Self::crd(),
-            Self::service_account(),
-            Self::cluster_role(),
-            Self::cluster_role_binding(),
-            Self::role(),
-            Self::role_binding(),
-            Self::network_policy(),
-            Self::disruption_budget(),
-            Self::service(),
-        ];
+        let all = [Self::namespace(), Self::crd()];
         let found = all
             .into_iter()
             .chain(Self::webhooks())
+            .chain(Self::around())
             .find(|known| known.resource.kind == kind);
         found.unwrap_or_else(Self::deployment)
+    }
+
+    /// Returns the kinds of what the operator has around it, in the order in which they go: what refers to another before
+    /// the other, and rights before what has them.
+    pub fn around() -> [Self; 8] {
+        [
+            Self::cluster_role_binding(),
+            Self::role_binding(),
+            Self::cluster_role(),
+            Self::role(),
+            Self::service_account(),
+            Self::network_policy(),
+            Self::service(),
+            Self::disruption_budget(),
+        ]
     }
 
     fn in_cluster<K: Resource<DynamicType = ()>>() -> Self {

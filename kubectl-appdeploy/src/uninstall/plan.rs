@@ -1,6 +1,6 @@
 //! What an uninstallation removes, in which order, and what it leaves: a function of what was found.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use kube::ResourceExt as _;
@@ -18,6 +18,17 @@ pub struct Choice {
     pub apps: bool,
     /// Delete the definition of the API.
     pub crds: bool,
+    /// Keep what belongs to the apps and pod sets that are deleted.
+    pub orphans: bool,
+}
+
+/// How many names a plan has of many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// The first few of each namespace.
+    Some,
+    /// All of them.
+    All,
 }
 
 /// What is going to happen.
@@ -25,6 +36,10 @@ pub struct Choice {
 pub struct Plan {
     /// Apps and pod sets to delete first, while the operator is alive.
     pub workloads: Vec<(crd::Kind, DynamicObject)>,
+    /// Whether what belongs to them stays.
+    pub keeps_children: bool,
+    /// Those that stay, and nobody looks after any more.
+    pub kept: Vec<(crd::Kind, DynamicObject)>,
     /// The rest, in order.
     pub steps: Vec<(Kind, DynamicObject)>,
     /// What stays, and why.
@@ -36,36 +51,20 @@ pub struct Plan {
 /// The order: apps and pod sets while their operator lives, what makes API servers ask it, the operator, what it has around
 /// it, the definition of the API, and at last the namespace, when nobody else has anything in it.
 pub fn plan(found: &Found, choice: Choice) -> Plan {
-    let mut plan = Plan::default();
+    let mut plan = Plan {
+        keeps_children: choice.orphans,
+        ..Plan::default()
+    };
     // Without its definition no object can exist: deleting one deletes the others.
     let all_go = choice.apps || choice.crds;
-    if all_go {
-        plan.workloads.clone_from(&found.workloads);
-    } else {
-        for (kind, objects) in by_kind(&found.workloads) {
-            let so = match kind {
-                crd::Kind::AppDeploy => "they serve on",
-                crd::Kind::PodSet => "their pods run on, but nobody replaces one that ends",
-            };
-            plan.stays
-                .push((places(kind, &objects), format!("{so}; --delete-apps deletes them")));
-        }
-    }
+    let workloads = if all_go { &mut plan.workloads } else { &mut plan.kept };
+    workloads.clone_from(&found.workloads);
     // Without it nobody would answer.
     plan.steps.extend(found.webhooks.iter().cloned());
     plan.steps.extend(found.operator.iter().cloned());
     let mut rights = found.rights.clone();
-    // What refers to another before the other.
-    rights.sort_by_key(|(kind, _)| {
-        let first = [
-            Kind::cluster_role_binding(),
-            Kind::role_binding(),
-            Kind::cluster_role(),
-            Kind::role(),
-            Kind::service_account(),
-        ];
-        first.iter().position(|first| first == kind).unwrap_or(first.len())
-    });
+    let order = Kind::around();
+    rights.sort_by_key(|(kind, _)| order.iter().position(|first| first == kind).unwrap_or(order.len()));
     plan.steps.extend(rights);
     if choice.crds {
         plan.steps.extend(found.definitions.iter().cloned());
@@ -110,24 +109,44 @@ impl Plan {
         self.workloads.is_empty() && self.steps.is_empty()
     }
 
-    /// Returns the plan as a person reads it.
-    pub fn text(&self) -> String {
+    /// Returns what becomes of what belongs to the apps and pod sets that are deleted, for a sentence that begins with them.
+    pub const fn fate(&self) -> &'static str {
+        if self.keeps_children {
+            "and leaves what belongs to them as it is, without an owner"
+        } else {
+            "with everything that belongs to them"
+        }
+    }
+
+    /// Returns the plan as a person reads it: every object, and the apps and pod sets of each namespace.
+    pub fn text(&self, names: Names) -> String {
         let mut text = String::new();
         if !self.is_empty() {
             text.push_str("To be removed, in this order:\n");
         }
         for (kind, objects) in by_kind(&self.workloads) {
-            let _ = writeln!(
-                text,
-                "  {}, with everything that belongs to them",
-                places(kind, &objects)
-            );
+            let family = if self.keeps_children {
+                "; what belongs to them stays, without an owner"
+            } else {
+                ", with everything that belongs to them"
+            };
+            let _ = writeln!(text, "  {}{family}:", words::of(kind).count(objects.len()));
+            text.push_str(&places(&objects, names));
         }
         for (kind, object) in &self.steps {
             let _ = writeln!(text, "  {}{}", kind.title(&object.name_any()), place("in", object));
         }
-        if !self.stays.is_empty() {
+        if !self.stays.is_empty() || !self.kept.is_empty() {
             text.push_str("To stay:\n");
+        }
+        for (kind, objects) in by_kind(&self.kept) {
+            let so = match kind {
+                crd::Kind::AppDeploy => "they serve on",
+                crd::Kind::PodSet => "their pods run on, but nobody replaces one that ends",
+            };
+            let count = words::of(kind).count(objects.len());
+            let _ = writeln!(text, "  {count}  ({so}; --delete-apps deletes them):");
+            text.push_str(&places(&objects, names));
         }
         for (what, why) in &self.stays {
             let _ = writeln!(text, "  {what}  ({why})");
@@ -153,18 +172,22 @@ fn by_kind(workloads: &[(crd::Kind, DynamicObject)]) -> BTreeMap<crd::Kind, Vec<
     kinds
 }
 
-fn places(kind: crd::Kind, objects: &[&DynamicObject]) -> String {
-    let namespaces: BTreeSet<String> = objects.iter().filter_map(|object| object.namespace()).collect();
-    let names: Vec<String> = objects
-        .iter()
-        .map(|object| format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any()))
-        .collect();
-    let scope = if namespaces.len() == 1 {
-        "1 namespace".to_owned()
-    } else {
-        format!("{} namespaces", namespaces.len())
-    };
-    format!("{} in {scope}: {}", words::of(kind).count(objects.len()), some(&names))
+/// Returns a line for each namespace, with the names in it.
+fn places(objects: &[&DynamicObject], names: Names) -> String {
+    let mut namespaces: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for object in objects {
+        let namespace = object.namespace().unwrap_or_default();
+        namespaces.entry(namespace).or_default().push(object.name_any());
+    }
+    let mut text = String::new();
+    for (namespace, all) in namespaces {
+        let all = match names {
+            Names::Some => some(&all),
+            Names::All => all.join(", "),
+        };
+        let _ = writeln!(text, "    {namespace}: {all}");
+    }
+    text
 }
 
 #[cfg(test)]
@@ -207,7 +230,7 @@ mod tests {
             workloads: vec![app("a", "shop"), app("b", "blog"), set("a", "workers")],
             ..installed()
         };
-        insta::assert_snapshot!(plan(&found, Choice::default()).text(), @r"
+        insta::assert_snapshot!(plan(&found, Choice::default()).text(Names::Some), @r"
         To be removed, in this order:
           mutatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy
           validatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy
@@ -229,8 +252,11 @@ mod tests {
           poddisruptionbudget.policy/appdeploy-operator
           namespace/appdeploy-system
         To stay:
-          2 apps in 2 namespaces: a/shop, b/blog  (they serve on; --delete-apps deletes them)
-          1 pod set in 1 namespace: a/workers  (their pods run on, but nobody replaces one that ends; --delete-apps deletes them)
+          2 apps  (they serve on; --delete-apps deletes them):
+            a: shop
+            b: blog
+          1 pod set  (their pods run on, but nobody replaces one that ends; --delete-apps deletes them):
+            a: workers
           customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev  (--delete-crds deletes it)
           customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev  (--delete-crds deletes it)
         ");
@@ -242,10 +268,12 @@ mod tests {
             workloads: vec![app("a", "shop"), set("a", "workers")],
             ..installed()
         };
-        insta::assert_snapshot!(plan(&found, Choice { apps: true, crds: true }).text(), @r"
+        insta::assert_snapshot!(plan(&found, Choice { apps: true, crds: true, orphans: false }).text(Names::Some), @r"
         To be removed, in this order:
-          1 app in 1 namespace: a/shop, with everything that belongs to them
-          1 pod set in 1 namespace: a/workers, with everything that belongs to them
+          1 app, with everything that belongs to them:
+            a: shop
+          1 pod set, with everything that belongs to them:
+            a: workers
           mutatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy
           validatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy
           deployment.apps/appdeploy-operator
@@ -281,13 +309,47 @@ mod tests {
                 &found,
                 Choice {
                     apps: false,
-                    crds: true
+                    crds: true,
+                    orphans: false
                 }
             )
             .workloads
             .len(),
             2
         );
+    }
+
+    #[test]
+    fn every_app_has_its_place_in_a_dry_run_and_children_may_stay() {
+        let names = ["a", "b", "c", "d", "e", "f", "g"];
+        let found = Found {
+            workloads: names
+                .map(|name| app("shop", name))
+                .into_iter()
+                .chain([set("batch", "workers")])
+                .collect(),
+            ..Found::default()
+        };
+        let choice = Choice {
+            apps: true,
+            crds: false,
+            orphans: true,
+        };
+        let plan = plan(&found, choice);
+        insta::assert_snapshot!(plan.text(Names::All), @r"
+        To be removed, in this order:
+          7 apps; what belongs to them stays, without an owner:
+            shop: a, b, c, d, e, f, g
+          1 pod set; what belongs to them stays, without an owner:
+            batch: workers
+        ");
+        insta::assert_snapshot!(plan.text(Names::Some), @r"
+        To be removed, in this order:
+          7 apps; what belongs to them stays, without an owner:
+            shop: a, b, c, d, e and 2 more
+          1 pod set; what belongs to them stays, without an owner:
+            batch: workers
+        ");
     }
 
     #[test]

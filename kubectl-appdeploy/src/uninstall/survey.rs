@@ -16,9 +16,10 @@ use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, ResourceExt as _};
 
 use crate::connection::Cluster;
-use crate::error::{Error, Result, is_missing_api};
+use crate::error::{Error, Result};
 use crate::manifests::{Kind, labelled};
-use crate::{operator, workload};
+use crate::operator;
+use crate::pages::Pages;
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
@@ -52,19 +53,11 @@ pub async fn look(cluster: &Cluster) -> Result<Found> {
         .definitions
         .retain(|(_, object)| object.data["spec"]["group"] == crd::GROUP);
     for kind in crd::Kind::ALL {
-        found.workloads.extend(all(cluster, kind).await?);
+        let cluster = cluster.clone().about(kind);
+        let objects = Pages::of(&cluster, None, None).of_known_kinds().all().await?;
+        found.workloads.extend(objects.into_iter().map(|object| (kind, object)));
     }
-    for kind in [
-        Kind::cluster_role_binding(),
-        Kind::role_binding(),
-        Kind::cluster_role(),
-        Kind::role(),
-        Kind::service_account(),
-        Kind::disruption_budget(),
-        Kind::network_policy(),
-        Kind::service(),
-        Kind::secret(),
-    ] {
+    for kind in Kind::around().into_iter().chain([Kind::secret()]) {
         found.rights.extend(labelled(cluster, kind).await?);
     }
     for kind in Kind::webhooks() {
@@ -76,15 +69,6 @@ pub async fn look(cluster: &Cluster) -> Result<Found> {
         strangers(cluster, &mut found).await?;
     }
     Ok(found)
-}
-
-async fn all(cluster: &Cluster, kind: crd::Kind) -> Result<Vec<(crd::Kind, DynamicObject)>> {
-    let api = workload::api(&cluster.client, kind, None);
-    match cluster.attempt(api.list(&ListParams::default())).await? {
-        Ok(list) => Ok(list.items.into_iter().map(|object| (kind, object)).collect()),
-        Err(kube::Error::Api(status)) if is_missing_api(&status) => Ok(Vec::new()),
-        Err(source) => Err(cluster.explain(source)),
-    }
 }
 
 /// Looks for what would be lost with the namespace.

@@ -41,7 +41,7 @@ fn install_and_uninstall_can_be_repeated() {
         }
         // Apps and their definition stay.
         let gone = plugin.run("uninstall --timeout=60s");
-        assert!(gone.err.contains("default/app0"), "{}", gone.err);
+        assert!(gone.err.contains("    default: app0"), "{}", gone.err);
         assert!(gone.ok().contains("namespace/appdeploy-system deleted"));
         assert_eq!(
             cluster
@@ -68,7 +68,7 @@ fn install_and_uninstall_can_be_repeated() {
     let gone = plugin.run("uninstall --dry-run=client").ok();
     assert!(
         gone.contains(
-            "1 pod set in 1 namespace: default/workers  (their pods run on, but nobody replaces one that ends; "
+            "  1 pod set  (their pods run on, but nobody replaces one that ends; --delete-apps deletes them):\n    default: workers\n"
         ),
         "{gone}"
     );
@@ -83,7 +83,7 @@ fn install_and_uninstall_can_be_repeated() {
     }
     let plan = plugin.run("uninstall --delete-crds --dry-run=client").ok();
     assert!(
-        plan.starts_with("To be removed, in this order:\n  2 apps in 1 namespace: default/app0, default/app1, with everything that belongs to them\n  1 pod set in 1 namespace: default/workers, with "),
+        plan.starts_with("To be removed, in this order:\n  2 apps, with everything that belongs to them:\n    default: app0, app1\n  1 pod set, with "),
         "{plan}"
     );
     let removed = plugin

@@ -9,6 +9,7 @@
 mod access;
 mod apps;
 mod changing;
+mod check;
 mod completion;
 mod conventions;
 mod guards;
@@ -20,7 +21,9 @@ mod plugin;
 mod podsets;
 mod reaching;
 mod replacing;
+mod report;
 mod terminals;
+mod uninstalling;
 mod upgrade;
 mod waiting;
 mod watching;

@@ -49,8 +49,8 @@ fn what_an_older_version_had_is_removed_and_what_people_added_stays() {
     }
     let removed = [
         "clusterrole.rbac.authorization.k8s.io/old deleted",
-        "service/old deleted",
         "networkpolicy.networking.k8s.io/old deleted",
+        "service/old deleted",
     ];
     let deleted = |output: &str| -> Vec<String> {
         let lines = output.lines().filter(|line| line.contains(" deleted"));

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub const SERVICE: &str = "appdeploy-webhook";
 
 /// The name of the Secret.
-pub const SECRET: &str = "appdeploy-webhook-certificate";
+pub const SECRET: &str = crd::CERTIFICATE_SECRET;
 
 /// The keys of the Secret.
 pub mod key {

@@ -1,0 +1,239 @@
+//! Checks of a cluster before an installation, of an installation, and with few rights.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use testcluster::ControlPlane;
+
+use crate::plugin::{Plugin, Run};
+
+/// What of this cluster is not as it should be: it has no ingress controller.
+const ALWAYS: &str = "AD0104";
+
+/// Returns the severity of each check that is not well, by its code.
+fn troubles(run: &Run) -> BTreeMap<String, String> {
+    let page: Value = serde_json::from_str(&run.out).unwrap();
+    let checks = page["checks"].as_array().unwrap().iter();
+    let troubles = checks.filter(|check| check["severity"] != "ok" && check["code"] != ALWAYS);
+    troubles
+        .map(|check| {
+            let word = |key: &str| check[key].as_str().unwrap().to_owned();
+            (word("code"), word("severity"))
+        })
+        .collect()
+}
+
+fn are(troubles: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let own = troubles
+        .iter()
+        .map(|(code, word)| ((*code).to_owned(), (*word).to_owned()));
+    own.collect()
+}
+
+#[test]
+fn a_cluster_is_checked_before_an_installation_and_nothing_is_changed() {
+    let cluster = ControlPlane::builder().fake_nodes(1).start().unwrap();
+    let admin = Plugin::admin(&cluster);
+    let jane = Plugin::of(&cluster.kubeconfig_for("jane", &[]).unwrap());
+    let audit = cluster.audit();
+
+    let mark = audit.mark().unwrap();
+    let well = admin.run("check --pre -o json");
+    let asked = audit
+        .since(mark)
+        .unwrap()
+        .by_user_agent_prefix("kubectl-appdeploy/")
+        .tally();
+    assert_eq!(troubles(&well), are(&[]), "{well:?}");
+    well.ok();
+    assert_eq!(asked.get("create selfsubjectaccessreviews"), Some(&1), "{asked:?}");
+    assert_eq!(
+        cluster
+            .kubectl(&[
+                "get",
+                "crd,clusterrole",
+                "-l",
+                "app.kubernetes.io/part-of=appdeploy",
+                "-o",
+                "name"
+            ])
+            .unwrap(),
+        ""
+    );
+
+    let mark = audit.mark().unwrap();
+    let few = jane.run("check --pre -o json");
+    let asked = audit
+        .since(mark)
+        .unwrap()
+        .by_user_agent_prefix("kubectl-appdeploy/")
+        .tally();
+    assert_eq!(
+        troubles(&few),
+        are(&[("AD0103", "warning"), ("AD0201", "error"), ("AD0203", "warning")]),
+        "{few:?}"
+    );
+    let said = few.fails(1);
+    assert!(
+        said.starts_with("error: AppDeploy can't be installed here as it should be: 1 error, "),
+        "{said}"
+    );
+    // Each right is asked for once, however many objects want it; what may not be written is not tried.
+    assert_eq!(asked.get("create selfsubjectaccessreviews"), Some(&RIGHTS), "{asked:?}");
+
+    let page = admin.run("check --pre").ok();
+    assert!(
+        page.starts_with("Cluster\nok      the API server answers\n") && page.ends_with(" 0 errors, 1 warning\n"),
+        "{page}"
+    );
+    let short = admin.run("check --pre -o short").ok();
+    assert!(
+        short.starts_with("warning AD0104: there is no IngressClass") && short.lines().count() == 1,
+        "{short}"
+    );
+    assert_eq!(admin.run("check --pre -o short --suppress=ad0104").ok(), "");
+    assert!(
+        admin
+            .run("check --suppress=AD9999")
+            .fails(2)
+            .contains("there is no such check")
+    );
+    let nobody = admin.run("check -s http://127.0.0.1:1 -o short");
+    assert!(
+        nobody
+            .out
+            .starts_with("error AD0101: cannot reach the cluster at http://127.0.0.1:1"),
+        "{nobody:?}"
+    );
+    nobody.fails(1);
+
+    // What belongs to others, and fields that somebody else has set.
+    cluster.kubectl(&["create", "namespace", "appdeploy-system"]).unwrap();
+    let foreign = admin.run("check --pre -o json");
+    assert_eq!(troubles(&foreign), are(&[("AD0203", "error")]), "{foreign:?}");
+    foreign.fails(1);
+}
+
+/// Whether one may do everything, and then four verbs for each of the thirteen kinds that an installation consists of.
+const RIGHTS: usize = 1 + 4 * 13;
+
+/// Lets a pod lead, as of now.
+fn elect(cluster: &ControlPlane) {
+    let pods = [
+        "-n",
+        "appdeploy-system",
+        "get",
+        "pods",
+        "-o",
+        "jsonpath={.items[0].metadata.name}",
+    ];
+    let pod = cluster.kubectl(&pods).unwrap();
+    let now = jiff::Timestamp::now();
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "appdeploy-operator", "namespace": "appdeploy-system"},
+        "spec": {"holderIdentity": format!("{pod}_00"), "leaseDurationSeconds": 3600, "renewTime": format!("{now:.6}")}});
+    cluster.apply(&lease.to_string()).unwrap();
+}
+
+#[test]
+fn an_installation_is_checked_as_it_is() {
+    let cluster = ControlPlane::builder()
+        .controller_manager(&["*"])
+        .fake_nodes(1)
+        .start()
+        .unwrap();
+    let plugin = Plugin::admin(&cluster);
+    let absent = plugin.run("check -o json");
+    assert_eq!(troubles(&absent), are(&[("AD0301", "error"), ("AD0401", "error")]));
+    absent.fails(1);
+
+    plugin.run("install --webhooks=false --timeout=60s").ok();
+    elect(&cluster);
+    let check = |expected: &[(&str, &str)]| {
+        let run = plugin.run("check -o json");
+        let mut expected = are(expected);
+        expected.insert("AD0501".to_owned(), "info".to_owned());
+        assert_eq!(troubles(&run), expected, "{run:?}");
+        let is_error = expected.values().any(|word| word == "error");
+        assert_eq!(run.code, i32::from(is_error), "{run:?}");
+    };
+    check(&[]);
+    plugin.run("check --wait=1m").ok();
+
+    // Whoever may see little is told so, and no more.
+    let jane = Plugin::of(&cluster.kubeconfig_for("jane", &[]).unwrap());
+    let few = jane.run("check -o json");
+    let unseen = troubles(&few);
+    assert!(unseen.values().all(|word| word == "warning"), "{few:?}");
+    assert_eq!(
+        unseen.keys().collect::<Vec<_>>(),
+        ["AD0103", "AD0301", "AD0401", "AD0601"],
+        "{few:?}"
+    );
+    few.ok();
+
+    // A definition of another version.
+    let field = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/fancy";
+    let change = json!([{"op": "add", "path": field, "value": {"type": "string"}}]).to_string();
+    cluster
+        .kubectl(&["patch", "crd", "appdeploys.appdeploy.dev", "--type=json", "-p", &change])
+        .unwrap();
+    check(&[("AD0302", "warning")]);
+    let version = plugin.run("version");
+    assert!(
+        version
+            .err
+            .contains("warning: appdeploys.appdeploy.dev is newer than this plugin"),
+        "{version:?}"
+    );
+    let change = json!([{"op": "remove", "path": field}]).to_string();
+    cluster
+        .kubectl(&["patch", "crd", "appdeploys.appdeploy.dev", "--type=json", "-p", &change])
+        .unwrap();
+
+    cluster
+        .kubectl(&["delete", "clusterrolebinding", "appdeploy-operator"])
+        .unwrap();
+    cluster
+        .kubectl(&["-n", "appdeploy-system", "delete", "networkpolicy", "default-deny"])
+        .unwrap();
+    check(&[("AD0404", "error"), ("AD0405", "warning")]);
+
+    // API servers ask, and nobody answers: the pods are fake.
+    plugin.run("install --wait=false").ok();
+    cluster
+        .kubectl(&[
+            "-n",
+            "appdeploy-system",
+            "rollout",
+            "status",
+            "deployment/appdeploy-operator",
+            "--timeout=60s",
+        ])
+        .unwrap();
+    elect(&cluster);
+    let asked = plugin.run("check -o json");
+    assert_eq!(troubles(&asked), are(&[("AD0501", "error")]), "{asked:?}");
+    let nobody = plugin.run("check -o short").out;
+    assert!(
+        nobody.contains(
+            "error AD0501: mutatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy names no certificate"
+        ),
+        "{nobody}"
+    );
+
+    cluster
+        .kubectl(&[
+            "-n",
+            "appdeploy-system",
+            "scale",
+            "deployment",
+            "appdeploy-operator",
+            "--replicas=0",
+        ])
+        .unwrap();
+    let off = plugin.run("check -o short").out;
+    assert!(
+        off.contains("error AD0401: the operator is switched off: its Deployment is scaled to 0; next: kubectl -n "),
+        "{off}"
+    );
+}

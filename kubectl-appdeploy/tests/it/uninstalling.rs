@@ -1,0 +1,171 @@
+//! Every way in which an uninstallation can get stuck, and that an installation works after each.
+
+use serde_json::json;
+use testcluster::ControlPlane;
+
+use crate::plugin::Plugin;
+
+const INSTALL: &str = "install --wait=false --webhooks=false";
+const GUARD: &str = r#"{"metadata":{"finalizers":["example.com/guard"]}}"#;
+const NO_GUARD: &str = r#"{"metadata":{"finalizers":null}}"#;
+
+/// Makes an app, and a Deployment that belongs to it: no operator runs here.
+fn app(cluster: &ControlPlane, plugin: &Plugin, name: &str) {
+    plugin.run(&format!("create {name} --image=nginx --port=80")).ok();
+    let uid = cluster
+        .kubectl(&["get", "appdeploy", name, "-o", "jsonpath={.metadata.uid}"])
+        .unwrap();
+    let owner = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": name, "uid": uid, "controller": true, "blockOwnerDeletion": true});
+    let labels =
+        json!({"app.kubernetes.io/managed-by": "appdeploy", "app.kubernetes.io/name": name, "appdeploy.dev/app": name});
+    let pod = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "nginx"}]}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default", "labels": labels, "ownerReferences": [owner]},
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": pod}});
+    cluster.apply(&deployment.to_string()).unwrap();
+}
+
+fn names(cluster: &ControlPlane, what: &str) -> String {
+    cluster.kubectl(&["get", what, "-o", "name"]).unwrap()
+}
+
+fn system(cluster: &ControlPlane, arguments: &[&str]) {
+    cluster
+        .kubectl(&[&["-n", "appdeploy-system"], arguments].concat())
+        .unwrap();
+}
+
+#[test]
+fn an_uninstallation_that_got_stuck_goes_on_and_an_installation_works_after_it() {
+    let cluster = ControlPlane::builder().controller_manager(&["*"]).start().unwrap();
+    let plugin = Plugin::admin(&cluster);
+    an_app_is_held(&cluster, &plugin);
+    a_child_is_held(&cluster, &plugin);
+    the_namespace_is_held(&cluster, &plugin);
+    children_are_kept(&cluster, &plugin);
+}
+
+/// The operator is left alone, since it could be what is waited for.
+fn an_app_is_held(cluster: &ControlPlane, plugin: &Plugin) {
+    plugin.run(INSTALL).ok();
+    app(cluster, plugin, "held");
+    cluster
+        .kubectl(&["patch", "appdeploy", "held", "--type=merge", "-p", GUARD])
+        .unwrap();
+    let stuck = plugin.run("uninstall --delete-apps --yes --timeout=3s").fails(4);
+    assert!(
+        stuck.contains("error: appdeploy.appdeploy.dev/held is not gone after 3s\n  why:  the finalizer example.com/guard holds it: ")
+            && stuck.contains("next: run the same command again when that is solved"),
+        "{stuck}"
+    );
+    system(cluster, &["get", "deployment", "appdeploy-operator"]);
+    cluster
+        .kubectl(&["patch", "appdeploy", "held", "--type=merge", "-p", NO_GUARD])
+        .unwrap();
+    plugin.run("uninstall --delete-apps --yes --timeout=60s").ok();
+    assert_eq!(names(cluster, "appdeploys") + &names(cluster, "deployments"), "");
+}
+
+/// The one that holds the rest is named.
+fn a_child_is_held(cluster: &ControlPlane, plugin: &Plugin) {
+    plugin.run(INSTALL).ok();
+    app(cluster, plugin, "parent");
+    cluster
+        .kubectl(&["patch", "deployment", "parent", "--type=merge", "-p", GUARD])
+        .unwrap();
+    let stuck = plugin.run("uninstall --delete-apps --yes --timeout=3s").fails(4);
+    assert!(
+        stuck.contains("  why:  deployment/parent is still there, held by the finalizer example.com/guard\n"),
+        "{stuck}"
+    );
+    cluster
+        .kubectl(&["patch", "deployment", "parent", "--type=merge", "-p", NO_GUARD])
+        .unwrap();
+    plugin.run("uninstall --delete-apps --yes --timeout=60s").ok();
+    assert_eq!(names(cluster, "appdeploys") + &names(cluster, "deployments"), "");
+}
+
+/// Something in the operator's namespace is held, and then the namespace itself; the operator is gone already.
+fn the_namespace_is_held(cluster: &ControlPlane, plugin: &Plugin) {
+    plugin.run(INSTALL).ok();
+    system(cluster, &["delete", "deployment", "appdeploy-operator"]);
+    system(
+        cluster,
+        &[
+            "patch",
+            "serviceaccount",
+            "appdeploy-operator",
+            "--type=merge",
+            "-p",
+            GUARD,
+        ],
+    );
+    let stuck = plugin.run("uninstall --timeout=3s").fails(4);
+    assert!(
+        stuck.contains(
+            "error: serviceaccount/appdeploy-operator is not gone after 3s\n  why:  held by: example.com/guard\n"
+        ),
+        "{stuck}"
+    );
+    cluster
+        .kubectl(&["delete", "namespace", "appdeploy-system", "--wait=false"])
+        .unwrap();
+    let waits = plugin.run("install --wait=false --timeout=3s").fails(4);
+    assert!(
+        waits.contains("namespace/appdeploy-system is still being deleted after 3s"),
+        "{waits}"
+    );
+    let before = plugin.run("check --pre -o short").out;
+    assert!(
+        before.contains("error AD0203: namespace/appdeploy-system is being deleted"),
+        "{before}"
+    );
+    system(
+        cluster,
+        &[
+            "patch",
+            "serviceaccount",
+            "appdeploy-operator",
+            "--type=merge",
+            "-p",
+            NO_GUARD,
+        ],
+    );
+    plugin.run("uninstall --timeout=60s").ok();
+    plugin.run("install --wait=false --timeout=60s").ok();
+    plugin.run("uninstall --timeout=60s").ok();
+}
+
+/// Apps go, and what runs stays without an owner, so that nobody deletes it afterwards.
+fn children_are_kept(cluster: &ControlPlane, plugin: &Plugin) {
+    plugin.run(INSTALL).ok();
+    app(cluster, plugin, "orphan");
+    let alone = plugin.run("uninstall --orphan-children").fails(2);
+    assert!(
+        alone.contains("--orphan-children says what becomes of the children of apps that are deleted: none is"),
+        "{alone}"
+    );
+    let unasked = plugin.run("uninstall --delete-apps --orphan-children").fails(2);
+    assert!(
+        unasked.contains(
+            "this deletes 1 app and leaves what belongs to them as it is, without an owner: nothing was removed"
+        ) && unasked.contains("kubectl appdeploy uninstall --delete-apps --orphan-children --yes"),
+        "{unasked}"
+    );
+    plugin
+        .run("uninstall --delete-apps --orphan-children --delete-crds --yes --timeout=60s")
+        .ok();
+    let owners = cluster
+        .kubectl(&[
+            "get",
+            "deployment",
+            "orphan",
+            "-o",
+            "jsonpath={.metadata.ownerReferences}",
+        ])
+        .unwrap();
+    assert_eq!(owners, "");
+    plugin.run(INSTALL).ok();
+    plugin.run("uninstall --delete-crds --yes --timeout=60s").ok();
+    assert!(names(cluster, "deployments").contains("deployment.apps/orphan"));
+}
