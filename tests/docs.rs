@@ -99,6 +99,21 @@ fn links_lead_somewhere() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn what_is_said_to_be_shown_by_a_test_is() -> Result<()> {
+    let page = read("docs/comparison.md")?;
+    let named = page.split('`').filter(|word| word.contains(".rs::"));
+    let mut count = 0;
+    for test in named {
+        let (file, name) = test.split_once("::").context("a test has a file")?;
+        let code = read(file)?;
+        assert!(code.contains(&format!("fn {name}(")), "docs/comparison.md names {test}");
+        count += 1;
+    }
+    assert!(count > 30, "only {count} tests were found");
+    Ok(())
+}
+
 /// Returns the anchor that a heading gets.
 fn slug(heading: &str) -> String {
     let heading = heading.trim_start_matches('#').trim().to_lowercase();

@@ -19,19 +19,22 @@ pub struct Counts {
 
 /// Counts them.
 pub fn counts(findings: &[Finding]) -> Counts {
-    let of = |severity: Severity| findings.iter().filter(|one| one.severity == severity).count();
+    let of_severity = |severity: Severity| findings.iter().filter(|one| one.severity == severity).count();
     Counts {
-        errors: of(Severity::Error),
-        warnings: of(Severity::Warning),
+        errors: of_severity(Severity::Error),
+        warnings: of_severity(Severity::Warning),
     }
 }
 
 impl Counts {
     /// Returns them in words.
     pub fn text(self) -> String {
-        let of = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
         format!("{}, {}", of(self.errors, "error"), of(self.warnings, "warning"))
     }
+}
+
+fn of(count: usize, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Returns the page: a heading for each group, a line for each check, and below it what there is to say.
@@ -47,8 +50,7 @@ pub fn text(findings: &[Finding], look: &Look) -> String {
         let _ = writeln!(text, "{}", entry(finding, look));
     }
     let sum = counts(findings);
-    let checks = findings.len();
-    let _ = write!(text, "\n{checks} checks: {}", sum.text());
+    let _ = write!(text, "\n{}: {}", of(findings.len(), "check"), sum.text());
     text
 }
 

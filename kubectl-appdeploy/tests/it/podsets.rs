@@ -219,7 +219,8 @@ fn an_installation_from_before_pod_sets_is_told_what_to_run() {
     }
     let plan = plugin.run("uninstall --delete-crds --dry-run=client").ok();
     assert!(
-        plan.contains("1 app in 1 namespace: default/shop") && !plan.contains("podsets"),
+        plan.contains("  1 app, with everything that belongs to them:\n    default: shop\n")
+            && !plan.contains("podsets"),
         "{plan}"
     );
     plugin.run("status").ok();
