@@ -193,13 +193,22 @@ fn plan(kind: Kind, verb: &Verb<'_>, object: &DynamicObject) -> Result<(Value, O
         return Ok((wanted, None));
     };
     check::object(kind, &wanted)?;
-    if verb.guarded || patch::replaces_a_list(&patch) {
+    if verb.guarded {
         patch["metadata"]["resourceVersion"] = json!(object.resource_version());
     }
-    Ok((wanted, Some(patch)))
+    Ok((wanted, Some(guarded(patch, object))))
 }
 
-async fn write(
+/// Sees to it that a patch with a list in it replaces the one that was read.
+pub fn guarded(mut patch: Value, object: &DynamicObject) -> Value {
+    if patch::replaces_a_list(&patch) {
+        patch["metadata"]["resourceVersion"] = json!(object.resource_version());
+    }
+    patch
+}
+
+/// Writes a patch. Gives back the object, unless it went through the scale subresource.
+pub async fn write(
     cluster: &Cluster,
     flags: Flags,
     door: Door,

@@ -12,8 +12,8 @@ use crate::error::{Error, Kind, Result};
 use crate::ui::{Color, Ui};
 use crate::words::{self, Words};
 use crate::{
-    apply, checks, completion, create, delete, describe, events, exec, install, logs, open, pause, port_forward,
-    replace, report, restart, scale, set, status, top, uninstall, usage, version,
+    apply, checks, completion, create, delete, describe, edit, events, exec, history, install, logs, open, pause,
+    port_forward, replace, report, restart, scale, set, status, top, undo, uninstall, usage, version,
 };
 
 /// An application on Kubernetes as one object: the operator keeps its Deployment, Service and Ingress, and says
@@ -95,6 +95,12 @@ enum Common<S: Spec> {
     PortForward(port_forward::Args),
     /// Change the image, environment, resources, host or port of {many}
     Set(set::Args),
+    /// Change {an} in an editor
+    Edit(edit::Args),
+    /// Show the revisions of {an}, and what each changed
+    History(history::Args),
+    /// Go back to what an earlier revision of {an} ran
+    Undo(undo::Args),
     /// Give {many} new pods of the same spec
     Restart(restart::Args),
     /// Keep changes of {many} from being rolled out
@@ -213,6 +219,9 @@ async fn common<S: Spec>(verb: Common<S>, kube: &KubeArgs, ui: &mut Ui) -> Resul
         Common::Exec(args) => Box::pin(exec::run(args, S::KIND, kube, ui)).await,
         Common::PortForward(args) => Box::pin(port_forward::run(args, S::KIND, kube, ui)).await,
         Common::Set(args) => set::run(args, S::KIND, kube, ui).await,
+        Common::Edit(args) => edit::run(args, S::KIND, kube, ui).await,
+        Common::History(args) => history::run(args, S::KIND, kube, ui).await,
+        Common::Undo(args) => undo::run(args, S::KIND, kube, ui).await,
         Common::Restart(args) => restart::run(args, S::KIND, kube, ui).await,
         Common::Pause(args) => pause::pause(args, S::KIND, kube, ui).await,
         Common::Resume(args) => pause::resume(args, S::KIND, kube, ui).await,
@@ -248,9 +257,12 @@ pub fn command() -> Command {
             "podset" => crd::Kind::PodSet,
             _ => crd::Kind::AppDeploy,
         };
-        // Of what both have, only this is nothing that a pod set has.
+        // What both have and a pod set only says why it has not is in no list.
         let verb = match kind {
-            crd::Kind::PodSet => verb.mut_subcommand("set", |set| set.mut_subcommand("host", |host| host.hide(true))),
+            crd::Kind::PodSet => verb
+                .mut_subcommand("set", |set| set.mut_subcommand("host", |host| host.hide(true)))
+                .mut_subcommand("history", |history| history.hide(true))
+                .mut_subcommand("undo", |undo| undo.hide(true)),
             crd::Kind::AppDeploy => verb,
         };
         filled(verb, words::of(kind))

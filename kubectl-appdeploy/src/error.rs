@@ -98,6 +98,17 @@ impl Error {
         &self.message
     }
 
+    /// Whether the server or whom it asks has refused what was sent, so that something else may be taken.
+    pub fn is_refusal(&self) -> bool {
+        const REFUSALS: [&str; 4] = [
+            "Error from server (Invalid)",
+            "Error from server (BadRequest)",
+            "the operator refuses it",
+            "admission webhook ",
+        ];
+        REFUSALS.iter().any(|start| self.message.starts_with(start))
+    }
+
     /// Whether a right is missing.
     pub fn is_forbidden(&self) -> bool {
         self.message.starts_with("Error from server (Forbidden)")

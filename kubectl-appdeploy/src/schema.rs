@@ -40,6 +40,16 @@ fn of(kind: Kind) -> &'static Value {
     }
 }
 
+/// Returns the names of the fields that say what runs in a pod.
+pub fn pod_fields() -> impl Iterator<Item = &'static str> {
+    let template = &of(Kind::PodSet)["properties"]["spec"]["properties"]["template"];
+    template["properties"]
+        .as_object()
+        .into_iter()
+        .flat_map(serde_json::Map::keys)
+        .map(String::as_str)
+}
+
 /// Returns a sentence for each field of an object that no such object has, that is of another type, or that is missing.
 pub fn problems(kind: Kind, object: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -160,5 +170,11 @@ mod tests {
         ");
         let set = json!({"spec": {"replicas": 1, "maxUnavailable": "25%", "template": {"image": "a"}, "image": "b"}});
         assert_eq!(problems(Kind::PodSet, &set), ["spec.image: there is no such field"]);
+    }
+
+    #[test]
+    fn the_fields_of_pods_are_known() {
+        let fields: Vec<&str> = pod_fields().collect();
+        assert!(fields.contains(&"image") && fields.contains(&"env") && !fields.contains(&"replicas"));
     }
 }

@@ -25,8 +25,15 @@ pub fn write_all(values: &[Value]) -> Result<String> {
 /// Returns the documents in a text.
 pub fn read(text: &str) -> Result<Vec<Value>> {
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    serde_saphyr::from_multiple_with_options(text, options)
-        .map_err(|source| Error::failed(format!("cannot read YAML: {source}")))
+    serde_saphyr::from_multiple_with_options(text, options).map_err(|source| {
+        // What follows is the place once more, drawn.
+        let text = source.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        Error::failed(format!(
+            "cannot read YAML: {}",
+            first.strip_prefix("error: ").unwrap_or(first)
+        ))
+    })
 }
 
 #[cfg(test)]

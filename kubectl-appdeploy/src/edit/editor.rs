@@ -1,0 +1,44 @@
+//! The editor of a person's choice.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::error::{Error, Result};
+
+/// What is taken where nobody has chosen.
+const USUAL: &str = if cfg!(windows) { "notepad" } else { "vi" };
+
+/// Opens a file and returns when the editor ends.
+pub fn open(path: &Path) -> Result<()> {
+    let chosen = ["KUBE_EDITOR", "EDITOR"]
+        .into_iter()
+        .filter_map(|name| std::env::var(name).ok())
+        .find(|editor| !editor.trim().is_empty());
+    let editor = chosen.unwrap_or_else(|| USUAL.to_owned());
+    let failed = |why: String| {
+        Error::failed(format!("the editor {editor} did not end well"))
+            .why(why)
+            .next("choose another one: KUBE_EDITOR=nano")
+    };
+    let status = command(&editor, path)
+        .status()
+        .map_err(|source| failed(source.to_string()))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(failed(format!("it ended with {status}")))
+    }
+}
+
+/// Returns what opens a file. An editor may be a command with arguments, like `code --wait`.
+fn command(editor: &str, path: &Path) -> Command {
+    if cfg!(windows) {
+        let mut words = editor.split_whitespace();
+        let mut command = Command::new(words.next().unwrap_or(USUAL));
+        command.args(words).arg(path);
+        return command;
+    }
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(path);
+    command
+}

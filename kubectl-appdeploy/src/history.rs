@@ -1,0 +1,165 @@
+//! `kubectl appdeploy history`: the revisions of an app, and what each changed.
+
+mod difference;
+mod revision;
+
+use crd::Kind;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use kube::Api;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+use crate::connection::{Cluster, KubeArgs};
+use crate::error::{Error, Result};
+use crate::output::{self, Format};
+use crate::table::{Cell, Table};
+use crate::ui::{Style, Ui};
+use crate::workload::Workload;
+use crate::{age, selection, words, workload};
+
+pub use revision::Revision;
+
+const EXAMPLES: &str = "\
+Examples:
+  # What changed when
+  {command} history {name}
+
+  # The fields of each revision
+  {command} history {name} -o yaml";
+
+/// The flags of `history`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Name of the {one}
+    name: String,
+    /// Print the revisions with all their fields as json or yaml, or their numbers alone as name
+    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
+    output: Option<Format>,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let cluster = kube.connect().await?.about(kind);
+    let app = find(&cluster, &args.name).await?;
+    let revisions = fetch(&cluster, &app).await?;
+    if revisions.is_empty() {
+        ui.say(&format!("{} has no revisions yet.", app.title()));
+        return Ok(());
+    }
+    ui.print(&match args.output {
+        None => table(&revisions, Timestamp::now())
+            .fit("CHANGE", ui.width())
+            .text(ui.look().color),
+        Some(Format::Json) => output::json(&list(&revisions))?,
+        Some(Format::Yaml) => crate::yaml::write(&list(&revisions))?,
+        Some(Format::Name) => {
+            let numbers: Vec<String> = revisions.iter().map(|one| one.number.to_string()).collect();
+            numbers.join("\n")
+        }
+    })
+}
+
+/// Returns the app of a name, if its kind has a history at all.
+pub async fn find(cluster: &Cluster, name: &str) -> Result<Workload> {
+    let name = selection::name(cluster.kind, name)?;
+    if cluster.kind == Kind::PodSet {
+        let words = words::of(Kind::PodSet);
+        return Err(Error::usage(
+            "a pod set keeps no history: its pods are changed in place or replaced, and nobody keeps what was before",
+        )
+        .next(format!("{} status {name}{}", words.command, cluster.flag())));
+    }
+    let api = cluster.objects(Some(&cluster.namespace));
+    let object = workload::complete(cluster.kind, cluster.call(api.get(name)).await?);
+    Ok(Workload::read(cluster.kind, &object))
+}
+
+/// Reads the revisions of an app from its ReplicaSets, the oldest first.
+pub async fn fetch(cluster: &Cluster, app: &Workload) -> Result<Vec<Revision>> {
+    let deployments: Api<Deployment> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let sets: Api<ReplicaSet> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let params = ListParams::default().labels(&cluster.kind.pod_selector(app.name()));
+    let (deployment, sets) = futures::join!(
+        cluster.call(deployments.get_opt(app.name())),
+        cluster.call(sets.list(&params))
+    );
+    let Some(deployment) = deployment? else {
+        return Ok(Vec::new());
+    };
+    Ok(revision::read(&deployment, &sets?.items))
+}
+
+/// Returns the table, the newest at the end, where a terminal shows it.
+fn table(revisions: &[Revision], now: Timestamp) -> Table {
+    let mut table = Table::new(vec!["REVISION", "PODS", "IMAGE", "CHANGE", "AGE"]);
+    let mut before: Option<&Revision> = None;
+    for one in revisions {
+        let change = before.map_or_else(|| "-".to_owned(), |before| difference::between(before, one));
+        let pods = if one.serves() {
+            Cell::styled(format!("{}/{}", one.ready, one.wanted), Style::Good)
+        } else {
+            Cell::from(format!("{}/{}", one.ready, one.wanted))
+        };
+        table.row(vec![
+            one.number.to_string().into(),
+            pods,
+            one.image().into(),
+            change.into(),
+            age::age(one.created.as_ref(), now).into(),
+        ]);
+        before = Some(one);
+    }
+    table
+}
+
+/// Returns the revisions as one object.
+fn list(revisions: &[Revision]) -> Value {
+    let mut before: Option<&Revision> = None;
+    let items = revisions.iter().map(|one| {
+        let change = before.map(|before| difference::between(before, one));
+        before = Some(one);
+        json!({"revision": one.number, "created": one.created, "readyPods": one.ready, "pods": one.wanted, "change": change,
+            "restartedAt": one.restarted, "template": one.pod, "notExpressible": one.left})
+    });
+    json!({"revisions": items.collect::<Vec<_>>()})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Table;
+
+    fn revision(number: u64, pod: Value, ready: i32) -> Revision {
+        Revision {
+            number,
+            created: None,
+            pod: serde_json::from_value(pod).unwrap(),
+            left: Vec::new(),
+            restarted: None,
+            ready,
+            wanted: ready,
+        }
+    }
+
+    #[test]
+    fn each_revision_is_shown_with_what_it_changed() {
+        let mut restarted = revision(5, json!({"image": "nginx:2", "port": 80}), 2);
+        restarted.restarted = Some("2026-01-01T00:00:00Z".to_owned());
+        let revisions = [
+            revision(1, json!({"image": "nginx:1"}), 0),
+            revision(3, json!({"image": "nginx:2", "env": [{"name": "A", "value": "b"}]}), 0),
+            revision(4, json!({"image": "nginx:2", "port": 80}), 1),
+            restarted,
+        ];
+        let table: Table = table(&revisions, Timestamp::UNIX_EPOCH);
+        insta::assert_snapshot!(table.text(false), @r"
+        REVISION   PODS   IMAGE     CHANGE         AGE
+        1          0/0    nginx:1   -              <unknown>
+        3          0/0    nginx:2   image, env A   <unknown>
+        4          1/1    nginx:2   env A, port    <unknown>
+        5          2/2    nginx:2   restart        <unknown>
+        ");
+    }
+}

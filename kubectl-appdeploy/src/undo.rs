@@ -1,0 +1,160 @@
+//! `kubectl appdeploy undo`: back to what an earlier revision ran.
+
+use crd::{Kind, PodFields};
+use serde_json::{Value, json};
+
+use crate::change::{self, Door, Flags, Verb, pod_of, put};
+use crate::connection::KubeArgs;
+use crate::error::{Error, Result};
+use crate::history::{self, Revision};
+use crate::schema;
+use crate::selection::Selection;
+use crate::ui::Ui;
+
+const EXAMPLES: &str = "\
+Examples:
+  # Back to what ran before the last change
+  {command} undo {name}
+
+  # Back to a revision of choice; return when all pods run it
+  {command} history {name}
+  {command} undo {name} --to-revision=3 --wait";
+
+/// The flags of `undo`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Name of the {one}
+    name: String,
+    /// Revision to go back to; default: the one before the last
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    to_revision: Option<u64>,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let cluster = kube.connect().await?.about(kind);
+    let app = history::find(&cluster, &args.name).await?;
+    let revisions = history::fetch(&cluster, &app).await?;
+    let target = target(&app.title(), &revisions, args.to_revision).map_err(|error| {
+        error.next(format!(
+            "{} history {}{}",
+            cluster.words().command,
+            app.name(),
+            cluster.flag()
+        ))
+    })?;
+    let which = Selection {
+        names: vec![app.name().to_owned()],
+        ..Selection::default()
+    };
+    let verb = Verb {
+        example: "undo {name}",
+        done: "rolled back",
+        door: Door::Object,
+        guarded: false,
+        edit: &|object| {
+            back(pod_of(kind, object), &target.pod);
+            Ok(())
+        },
+    };
+    if args.flags.change.output.is_none() {
+        ui.say(&format!("revision {}: image {}", target.number, target.image()));
+    }
+    change::run(&cluster, &which, args.flags, verb, ui).await
+}
+
+/// Returns the revision to go back to.
+fn target<'a>(title: &str, revisions: &'a [Revision], number: Option<u64>) -> Result<&'a Revision> {
+    let found = match number {
+        Some(number) => revisions
+            .iter()
+            .find(|one| one.number == number)
+            .ok_or_else(|| format!("{title} has no revision {number}: nothing was changed")),
+        None => revisions
+            .iter()
+            .rev()
+            .nth(1)
+            .ok_or_else(|| format!("{title} has no revision before the last: nothing was changed")),
+    };
+    let found = found.map_err(Error::failed)?;
+    if found.left.is_empty() {
+        return Ok(found);
+    }
+    let error = Error::failed(format!(
+        "revision {} of {title} says what no app can say: nothing was changed",
+        found.number
+    ));
+    Err(found
+        .left
+        .iter()
+        .take(5)
+        .fold(error, |error, path| error.why(path.clone())))
+}
+
+/// Puts the fields of a revision in the place of those of the app, and leaves what this plugin is too old to know.
+fn back(pod: &mut Value, fields: &PodFields) {
+    let fields = json!(fields);
+    for name in schema::pod_fields() {
+        put(pod, name, fields.get(name).cloned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::Look;
+
+    fn revision(number: u64, left: &[&str]) -> Revision {
+        Revision {
+            number,
+            created: None,
+            pod: PodFields::default(),
+            left: left.iter().map(ToString::to_string).collect(),
+            restarted: None,
+            ready: 0,
+            wanted: 0,
+        }
+    }
+
+    #[test]
+    fn the_one_before_the_last_or_the_one_that_was_named() {
+        let revisions = [revision(2, &["spec.volumes[data]"]), revision(5, &[]), revision(7, &[])];
+        let said = |number, revisions: &[Revision]| match target("shop", revisions, number) {
+            Ok(found) => found.number.to_string(),
+            Err(error) => error.text(&Look::default()),
+        };
+        let said = [
+            said(None, &revisions),
+            said(Some(7), &revisions),
+            said(Some(3), &revisions),
+            said(Some(2), &revisions),
+            said(None, &revisions[..1]),
+        ];
+        insta::assert_snapshot!(said.join("\n"), @r"
+        5
+        7
+        error: shop has no revision 3: nothing was changed
+        error: revision 2 of shop says what no app can say: nothing was changed
+          why:  spec.volumes[data]
+        error: shop has no revision before the last: nothing was changed
+        ");
+    }
+
+    #[test]
+    fn fields_that_were_not_there_go_and_what_is_no_pods_stays() {
+        let mut app = json!({"image": "b", "env": [], "replicas": 3, "new": 1});
+        let fields = PodFields {
+            image: "a".to_owned(),
+            port: Some(80),
+            ..PodFields::default()
+        };
+        back(&mut app, &fields);
+        assert_eq!(
+            app,
+            json!({"image": "a", "port": 80, "securityProfile": "baseline", "replicas": 3, "new": 1})
+        );
+    }
+}

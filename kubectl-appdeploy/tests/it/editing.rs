@@ -1,0 +1,130 @@
+//! An object in an editor, which here is a script.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use testcluster::ControlPlane;
+
+use crate::plugin::{Plugin, Run};
+
+struct Desk {
+    cluster: ControlPlane,
+    folder: tempfile::TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let cluster = ControlPlane::start().unwrap();
+        let plugin = Plugin::admin(&cluster);
+        plugin.run("install --wait=false --webhooks=false").ok();
+        plugin.run("create shop --image=nginx:1 --port=80 --env=A=1").ok();
+        Self {
+            cluster,
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// Edits the app; the script gets the file as `$1` and the number of the look as `$2`.
+    fn edit(&self, script: &str, flags: &str) -> Run {
+        let editor = self.folder.path().join("editor");
+        let count = self.folder.path().join("count");
+        let _ = std::fs::remove_file(&count);
+        let head = format!(
+            "set -- \"$1\" \"$(( $(cat {0} 2>/dev/null || echo 0) + 1 ))\"; echo $2 > {0}\n",
+            count.display()
+        );
+        std::fs::write(&editor, head + script).unwrap();
+        let output: Output = Command::new(env!("CARGO_BIN_EXE_kubectl-appdeploy"))
+            .args(["edit", "shop"])
+            .args(flags.split_whitespace())
+            .env("KUBECONFIG", self.cluster.kubeconfig())
+            .env("KUBE_EDITOR", format!("sh {}", editor.display()))
+            .env("TMPDIR", self.folder.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        Run::from(output)
+    }
+
+    fn spec(&self, path: &str) -> String {
+        let path = format!("jsonpath={{.spec{path}}}");
+        self.cluster.kubectl(&["get", "appdeploy/shop", "-o", &path]).unwrap()
+    }
+
+    /// Returns the files that were left behind.
+    fn kept(&self) -> Vec<PathBuf> {
+        let files = std::fs::read_dir(self.folder.path()).unwrap();
+        let files = files.map(|file| file.unwrap().path());
+        files.filter(|path| path.extension() == Some("yaml".as_ref())).collect()
+    }
+}
+
+#[test]
+fn what_is_saved_is_written_and_what_is_not_valid_is_opened_again() {
+    let desk = Desk::new();
+    let edited = desk.edit("sed -i s/nginx:1/nginx:2/ $1", "");
+    assert_eq!(
+        (edited.out.as_str(), edited.err.as_str()),
+        (
+            "appdeploy.appdeploy.dev/shop edited\n",
+            "next: kubectl appdeploy status shop\n"
+        )
+    );
+    assert_eq!(
+        (desk.spec(".image"), desk.spec(".env[0].name")),
+        ("nginx:2".into(), "A".into())
+    );
+    desk.edit("sed -i s/nginx:2/nginx:3/ $1", "--dry-run=server").ok();
+    assert_eq!(desk.spec(".image"), "nginx:2");
+
+    // At the second look the reason stands above it, and it is mended.
+    let mended = desk.edit(
+        "case $2 in 1) sed -i s/port:/prot:/ $1;; *) cp $1 $1.seen; sed -i s/prot:/port:/,s/80/8080/ $1; sed -i s/prot:.*/port:\\ 8080/ $1;; esac",
+        "",
+    );
+    assert_eq!(mended.ok(), "appdeploy.appdeploy.dev/shop edited\n");
+    assert_eq!(desk.spec(".port"), "8080");
+    let seen = std::fs::read_dir(desk.folder.path()).unwrap();
+    let seen = seen
+        .map(|file| file.unwrap().path())
+        .find(|path| path.to_string_lossy().ends_with(".seen"));
+    let seen = std::fs::read_to_string(seen.unwrap()).unwrap();
+    assert!(
+        seen.contains("#   why:  spec.prot: there is no such field; did you mean port?\n"),
+        "{seen}"
+    );
+    assert_eq!(desk.kept(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn an_edit_can_be_cancelled_and_nothing_of_a_failed_one_is_lost() {
+    let desk = Desk::new();
+    for script in ["true", ": > $1"] {
+        let cancelled = desk.edit(script, "");
+        assert_eq!(
+            (cancelled.code, cancelled.out.as_str(), cancelled.err.as_str()),
+            (0, "", "Edit cancelled, no changes made.\n")
+        );
+    }
+    assert_eq!(desk.kept(), Vec::<PathBuf>::new());
+
+    // Who gives up finds it where it was.
+    let given_up = desk
+        .edit("case $2 in 1) sed -i s/nginx:1/NGINX/ $1;; esac", "")
+        .fails(2);
+    let path = kept(&given_up);
+    assert!(
+        std::fs::read_to_string(&path).unwrap().contains("image: NGINX"),
+        "{given_up}"
+    );
+    std::fs::remove_file(path).unwrap();
+    let broken = desk.edit("sed -i s/nginx:1/nginx:2/ $1; exit 3", "").fails(1);
+    assert!(broken.contains("did not end well"), "{broken}");
+    assert!(std::fs::read_to_string(kept(&broken)).unwrap().contains("nginx:2"));
+    assert_eq!(desk.spec(".image"), "nginx:1");
+}
+
+fn kept(said: &str) -> PathBuf {
+    let (_, rest) = said.split_once("what was written is kept in ").unwrap();
+    Path::new(rest.lines().next().unwrap()).to_owned()
+}
