@@ -104,6 +104,17 @@ fn crates_depend_on_each_other_only_along_the_arrows() -> Result<()> {
 }
 
 #[test]
+fn every_crate_is_there_when_the_image_is_built() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let context = std::fs::read_to_string(root.join(".dockerignore"))?;
+    for name in dependencies()?.keys() {
+        let line = format!("!{name}");
+        assert!(context.lines().any(|known| known == line), ".dockerignore lacks {line}");
+    }
+    Ok(())
+}
+
+#[test]
 fn what_only_computes_knows_no_client_no_runtime_and_no_clock() -> Result<()> {
     let found = dependencies()?;
     for name in ["crd", "model"] {
