@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::api::{AttachParams, AttachedProcess, TerminalSize};
 use kube::{Api, ResourceExt as _};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc::Receiver;
 
 use crate::connection::{Cluster, KubeArgs};
 use crate::error::{Error, Kind, Result};
@@ -92,8 +93,8 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
 /// Passes on what is typed and what is written, until the command ends.
 async fn attend(mut process: AttachedProcess, stdin: bool, tty: bool, ui: &mut Ui) -> Result<Option<Status>> {
     let status = process.take_status();
-    let mut typed = stdin.then(input::typed);
-    let mut pipe = process.stdin();
+    // Beside what is written: a command that waits for its reader does not read either.
+    let mut typed = Box::pin(pass_on(stdin.then(input::typed), process.stdin()));
     let (mut out, mut err) = (process.stdout(), process.stderr());
     let mut sizes = tty.then(input::sizes).flatten();
     let mut sender = process.terminal_size().filter(|_| tty);
@@ -101,15 +102,7 @@ async fn attend(mut process: AttachedProcess, stdin: bool, tty: bool, ui: &mut U
     let (mut out_buffer, mut err_buffer) = (vec![0; 8192], vec![0; 8192]);
     while out.is_some() || err.is_some() {
         tokio::select! {
-            bytes = next(typed.as_mut()), if typed.is_some() => {
-                // The end of what is typed is the end of the command's stdin.
-                if !write(pipe.as_mut(), bytes.as_deref()).await {
-                    if let Some(mut writer) = pipe.take() {
-                        let _ = writer.shutdown().await;
-                    }
-                    typed = None;
-                }
-            }
+            () = &mut typed => {}
             read = read(out.as_mut(), &mut out_buffer), if out.is_some() => match read {
                 0 => out = None,
                 count => ui.pass(&out_buffer[..count])?,
@@ -127,20 +120,21 @@ async fn attend(mut process: AttachedProcess, stdin: bool, tty: bool, ui: &mut U
     })
 }
 
-async fn next(typed: Option<&mut tokio::sync::mpsc::Receiver<Vec<u8>>>) -> Option<Vec<u8>> {
-    typed?.recv().await
-}
-
-/// Writes what was typed. Returns whether there can come more.
-async fn write(to: Option<&mut (impl tokio::io::AsyncWrite + Unpin)>, bytes: Option<&[u8]>) -> bool {
-    match (to, bytes) {
-        (Some(to), Some(bytes)) => to.write_all(bytes).await.is_ok(),
-        _ => false,
+/// Passes on what is typed, and its end. Never returns: it is the command that ends.
+async fn pass_on(typed: Option<Receiver<Vec<u8>>>, to: Option<impl AsyncWrite + Unpin>) {
+    if let (Some(mut typed), Some(mut to)) = (typed, to) {
+        while let Some(bytes) = typed.recv().await {
+            if to.write_all(&bytes).await.is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown().await;
     }
+    std::future::pending::<()>().await;
 }
 
 /// Reads what is there; 0 at the end, whatever ended it.
-async fn read(from: Option<&mut (impl tokio::io::AsyncRead + Unpin)>, buffer: &mut [u8]) -> usize {
+async fn read(from: Option<&mut (impl AsyncRead + Unpin)>, buffer: &mut [u8]) -> usize {
     match from {
         Some(from) => from.read(buffer).await.unwrap_or(0),
         None => 0,

@@ -33,6 +33,8 @@ pub fn pods_are_reached(_: &World, space: &Space) -> Result<()> {
     ensure!(code == "42", "{code:?}");
     let typed = shell.run("printf 'one two\nthree' | kubectl appdeploy exec reach -i -- wc -w")?;
     ensure!(typed.trim() == "3", "{typed:?}");
+    let much = shell.run("head -c 300000 /dev/zero | kubectl appdeploy exec reach -i -- cat | wc -c")?;
+    ensure!(much.trim() == "300000", "{much:?}");
     let nothing = shell.run("kubectl appdeploy exec reach -- no-such-command 2>&1 || echo code $?")?;
     has(&nothing, &["error: the command could not be run", "code 1"])?;
     let nobody = shell.run("kubectl appdeploy exec reach --pod nope -- true 2>&1 || echo code $?")?;
