@@ -150,7 +150,7 @@ impl Performer<'_> {
                 self.world.children(kind).cache.forget(self.app);
                 Ok(Outcome::Done)
             }
-            Err(CallError::Refused(status)) if status.is_not_found() || status.is_conflict() => Ok(self.gone(kind)),
+            Err(CallError::Refused(status)) if status.is_not_found() || is_another_uid(&status) => Ok(self.gone(kind)),
             Err(error) => Err(self.failure("delete", kind, error)),
         }
     }

@@ -180,7 +180,7 @@ impl Performer<'_> {
                 self.amend(name, uid, |pod| pod.deleting = true);
                 Ok(Answer::Done)
             }
-            Err(CallError::Refused(status)) if status.is_not_found() || status.is_conflict() => {
+            Err(CallError::Refused(status)) if status.is_not_found() || is_another_uid(&status) => {
                 self.forget(name, uid);
                 Ok(Answer::Mistaken)
             }

@@ -164,6 +164,19 @@ fn a_set_that_turns_out_to_be_another_takes_in_as_that() {
     assert_eq!(text(&pod, "/metadata/ownerReferences/0/uid"), uid(&set));
 }
 
+/// Row 7. Remedy: only a conflict about the UID says that the pod is gone (`is_another_uid`). Another is a reason to try
+/// again: no watch would tell of a pod that was forgotten and has not changed.
+#[test]
+fn a_pod_is_not_forgotten_because_its_delete_was_refused() {
+    let stage = Stage::new("delete-conflict");
+    stage.shop.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
+    let deletes = Requests::with(&[Verb::Delete]).on("pods");
+    let conflict = Answer::refusal(409, "Conflict", "the object has been modified; please try again");
+    stage.proxy.add(Rule::new(deletes, Action::Answer(conflict)).first(1));
+    stage.shop.set_podset("web", json!({"replicas": 0}));
+    crate::harness::eventually("both pods are gone", || stage.shop.pods().is_empty());
+}
+
 /// Row 7. Remedy: the UID among the preconditions of every delete.
 #[test]
 fn a_delete_of_a_pod_that_comes_late_does_not_hit_a_namesake() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use faults::proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::{Value, json};
 
-use crate::harness::{APP, DEPLOYMENT, Namespace, PATIENCE, QUIET, SERVICE, ready, told, web};
+use crate::harness::{APP, DEPLOYMENT, INGRESS, Namespace, PATIENCE, QUIET, SERVICE, ready, told, web};
 use crate::{Stage, creates, of, watches};
 
 /// P4. Remedy: the deadline around every call (`perform::call`); concurrency for the others.
@@ -72,6 +72,19 @@ fn a_server_that_asks_to_come_back_tomorrow_is_asked_again_soon() {
     let waited = posts[2].at - posts[0].at;
     assert!(waited >= Duration::from_millis(200), "{waited:?}: without a backoff");
     assert!(waited < Duration::from_secs(5), "{waited:?}");
+}
+
+/// Remedy: only a conflict about the UID says that a child is gone (`is_another_uid`). Another is a reason to try again: no
+/// watch would tell of a child that was forgotten and has not changed.
+#[test]
+fn a_child_is_not_forgotten_because_its_delete_was_refused() {
+    let stage = Stage::new("child-conflict");
+    stage.shop.settled_app("shop", web());
+    let deletes = Requests::with(&[Verb::Delete]).on("ingresses");
+    let conflict = Answer::refusal(409, "Conflict", "the object has been modified; please try again");
+    stage.proxy.add(Rule::new(deletes, Action::Answer(conflict)).first(1));
+    stage.shop.set("shop", json!({"expose": "Service"}));
+    stage.shop.until_gone(INGRESS, "shop");
 }
 
 /// P24. Remedy: the UID among the preconditions of every delete.
