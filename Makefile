@@ -7,7 +7,7 @@
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 
 CLUSTER ?= local
-# Further arguments for the operator of `make run`, such as ARGS='--log-level debug'.
+# Further arguments for `make run` or `make faults`, such as ARGS='--log-level debug'.
 ARGS ?=
 
 # Where each cluster of the operator's tests writes what the operator asked of it.
@@ -75,7 +75,7 @@ kube-bin: build ## Build Kubernetes' programs if need be; the last line is their
 
 ##@ Develop
 
-.PHONY: build tools test test-e2e test-long bench bench-start lint run manifests check-manifests check-rights check-deny
+.PHONY: build tools test test-e2e test-long faults bench bench-start lint run manifests check-manifests check-rights check-deny
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@test -x $(TESTCLUSTER) || echo 'Building the plugin, the operator and the commands around them, for some minutes' >&2
 	@cargo build --quiet --workspace $(PARTS)
@@ -103,6 +103,9 @@ test-e2e: tools
 
 test-long: ## The same with all that takes longer: larger models, more schedules, two minutes of a steady cluster
 	@APPDEPLOY_TEST_LONG=1 $(MAKE) test
+
+faults: build ## Run every scenario with every fault at every call (NAME= picks some, ARGS=--help says more)
+	@$(BUILT)/faults $(if $(NAME),'$(NAME)') $(ARGS)
 
 bench: bench-start ## Measure how the plugin starts, and how long a PodSet takes for 100 pods, beside a ReplicaSet (on fake nodes)
 	cargo bench --package operator --bench podset

@@ -3,7 +3,7 @@
 //! ```text
 //! crd  <-  model  <-  operator
 //!                 <-  kubectl-appdeploy
-//! testcluster     <-  faults  <-  the tests of operator and kubectl-appdeploy
+//! crd, testcluster <-  faults <-  the tests of operator and kubectl-appdeploy
 //!                 <-  tests, and the tests of the others
 //! terminal        <-  the tests of kubectl-appdeploy
 //! packages        <-  the tests of tests

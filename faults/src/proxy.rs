@@ -97,6 +97,8 @@ pub struct Record {
     pub status: Option<u16>,
     /// The HTTP status that the client was told; nothing if it was told none, or not yet.
     pub told: Option<u16>,
+    /// How many events a watch has told so far, bookmarks aside.
+    pub events: usize,
 }
 
 /// A proxy before one control plane, for one user. It ends when it is dropped.

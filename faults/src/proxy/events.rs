@@ -11,10 +11,10 @@ use super::forward::{Body, Problem, lie};
 use super::request::Request;
 use super::script::{Script, Verdict, Watch};
 
-/// Returns the events of `upstream` that the rules let through.
+/// Returns the events of `upstream` that the rules let through. The place is that of the request in the record.
 pub(super) fn filter(
     upstream: Incoming,
-    request: Request,
+    (place, request): (usize, Request),
     watch: Watch,
     cut_after: Option<usize>,
     script: Arc<Script>,
@@ -22,6 +22,7 @@ pub(super) fn filter(
     let (sender, body) = Channel::new(1);
     let (held, let_go) = oneshot::channel::<()>();
     let mut stream = Stream {
+        place,
         request,
         script,
         sender,
@@ -58,6 +59,7 @@ enum End {
 }
 
 struct Stream {
+    place: usize,
     request: Request,
     script: Arc<Script>,
     sender: Sender<Bytes, Problem>,
@@ -100,6 +102,7 @@ impl Stream {
         let event = Bytes::from(event);
         if read.get("type").is_some_and(|kind| kind != "BOOKMARK") {
             self.told.push(event.clone());
+            self.script.tells(self.place);
         }
         let again = if verdict == Verdict::Replay { &*self.told } else { &[] };
         for event in [&event].into_iter().chain(again) {

@@ -114,15 +114,19 @@ impl Errand {
         Ok(response)
     }
 
-    /// Has it done, and keeps the answer from everybody.
+    /// Has it done, and keeps the answer from everybody. A watch, which has no end, is done when it begins.
     async fn finish(self) -> Result<(), Problem> {
-        self.send().await?.into_body().collect().await?;
+        let is_endless = self.read.verb == Verb::Watch;
+        let response = self.send().await?;
+        if !is_endless {
+            response.into_body().collect().await?;
+        }
         Ok(())
     }
 
     /// Passes the API server's answer on; that of a watch is under the rules for as long as it lasts.
     async fn pass(self, cut_after: Option<usize>) -> Result<Response<Body>, Problem> {
-        let (read, script) = (self.read.clone(), Arc::clone(&self.script));
+        let (read, place, script) = (self.read.clone(), self.place, Arc::clone(&self.script));
         let response = self.send().await?;
         if !response.status().is_success() {
             return Ok(whole(response));
@@ -130,7 +134,7 @@ impl Errand {
         match read.verb {
             Verb::Watch => {
                 let watch = script.open(read.clone());
-                Ok(response.map(|body| filter(body, read, watch, cut_after, script)))
+                Ok(response.map(|body| filter(body, (place, read), watch, cut_after, script)))
             }
             Verb::List => {
                 let (parts, body) = response.into_parts();
@@ -211,12 +215,19 @@ async fn edit(response: Response<Incoming>, edits: &[Edit]) -> Result<Response<B
 
 /// Passes on the first `bytes` of the body, and then an error in the place of its end.
 async fn truncate(response: Response<Incoming>, bytes: usize) -> Result<Response<Body>, Problem> {
-    let (parts, body) = response.into_parts();
-    let mut body = body.collect().await?.to_bytes();
-    body.truncate(bytes);
+    let (mut parts, mut body) = response.into_parts();
+    parts.headers.remove(CONTENT_LENGTH);
+    let mut head = Vec::new();
+    // No longer than needed: a watch has no end.
+    while head.len() < bytes
+        && let Some(frame) = body.frame().await
+    {
+        head.extend_from_slice(&frame?.into_data().unwrap_or_default());
+    }
+    head.truncate(bytes);
     let (mut sender, broken) = http_body_util::channel::Channel::new(1);
     tokio::spawn(async move {
-        if sender.send_data(body).await.is_ok() {
+        if sender.send_data(head.into()).await.is_ok() {
             // An error takes what is not yet written with it, and the client is to have that.
             tokio::task::yield_now().await;
             tokio::task::yield_now().await;

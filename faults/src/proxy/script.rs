@@ -200,6 +200,7 @@ impl Script {
             done: decided.clone(),
             status: None,
             told: None,
+            events: 0,
         });
         self.written.notify_all();
         (state.records.len() - 1, decided)
@@ -234,6 +235,14 @@ impl Script {
         if let Some(record) = self.state().records.get_mut(place) {
             record.status = status.or(record.status);
             record.told = told.or(record.told);
+        }
+        self.written.notify_all();
+    }
+
+    /// Writes down that a watch has told something.
+    pub(super) fn tells(&self, place: usize) {
+        if let Some(record) = self.state().records.get_mut(place) {
+            record.events += 1;
         }
         self.written.notify_all();
     }

@@ -1,0 +1,109 @@
+//! The same story again and again, each time with one thing that goes wrong, and how each of them ends.
+//!
+//! A [scenario](scenario) is run undisturbed first, several times: what the operator asked for gives the
+//! [plans](plan), what came out is what is [expected](oracle), and what differs among these runs is nobody's fault.
+//! Then each plan is a [run](run) with one [fault](fault) at one [call](call). It is survived if it ends as the
+//! undisturbed run did, created and deleted each object as often, and violated [nothing](invariant) on the way.
+
+pub mod call;
+mod disturbance;
+pub mod fault;
+pub mod history;
+pub mod invariant;
+pub mod journal;
+pub mod kind;
+mod observer;
+mod operator;
+pub mod oracle;
+pub mod plan;
+pub mod run;
+pub mod scenario;
+pub mod stage;
+
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+
+use oracle::Expected;
+use plan::Plan;
+use run::Verdict;
+use scenario::Scenario;
+use stage::Stage;
+
+/// How often a scenario is run undisturbed, to see what differs by itself.
+const UNDISTURBED: usize = 3;
+
+/// A scenario that has been run undisturbed.
+#[derive(Debug)]
+pub struct Campaign {
+    scenario: Scenario,
+    expected: Expected,
+    plans: Vec<Plan>,
+}
+
+impl Campaign {
+    /// Runs a scenario undisturbed.
+    ///
+    /// # Errors
+    /// When it does not settle, or not always in the same way.
+    pub fn of(stage: &Stage, scenario: Scenario) -> Result<Self> {
+        // One after the other: two at the same time would have their times in common.
+        let runs: Result<Vec<_>> = (0..UNDISTURBED).map(|_| run::undisturbed(stage, &scenario)).collect();
+        let (outcomes, calls): (Vec<_>, Vec<_>) = runs?.into_iter().map(|run| (run.outcome, run.calls)).unzip();
+        let expected = Expected::of(&outcomes).map_err(|differences| {
+            let differences: Vec<String> = differences.iter().map(ToString::to_string).collect();
+            anyhow!("{} differs by itself: {}", scenario.name, differences.join("; "))
+        })?;
+        let calls = call::common(&calls);
+        Ok(Self {
+            plans: plan::derive(scenario.name, &calls),
+            scenario,
+            expected,
+        })
+    }
+
+    /// Returns the plan for every fault of every call.
+    #[must_use]
+    pub fn plans(&self) -> &[Plan] {
+        &self.plans
+    }
+
+    /// Returns how many fields are compared, and how many are not because they differ by themselves.
+    #[must_use]
+    pub fn compared(&self) -> (usize, usize) {
+        self.expected.size()
+    }
+
+    /// Carries out plans, `workers` at a time, and tells `each` what became of one.
+    ///
+    /// # Errors
+    /// When a run can't be made, or `each` fails; the others are given up.
+    pub fn carry_out(
+        &self,
+        stage: &Stage,
+        plans: &[Plan],
+        workers: usize,
+        each: impl FnMut(&Plan, &Verdict, Duration) -> Result<()> + Send,
+    ) -> Result<()> {
+        let left = Mutex::new(plans.iter());
+        let each = Mutex::new(each);
+        let work = || -> Result<()> {
+            loop {
+                let Some(plan) = left.lock().unwrap_or_else(PoisonError::into_inner).next() else {
+                    return Ok(());
+                };
+                let started = Instant::now();
+                let verdict = run::disturbed(stage, &self.scenario, plan, &self.expected)?;
+                let mut each = each.lock().unwrap_or_else(PoisonError::into_inner);
+                each(plan, &verdict, started.elapsed())?;
+            }
+        };
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..workers.max(1)).map(|_| scope.spawn(work)).collect();
+            let mut results = workers.into_iter().map(thread::ScopedJoinHandle::join);
+            results.try_for_each(|result| result.map_err(|_| anyhow!("a run has panicked"))?)
+        })
+    }
+}

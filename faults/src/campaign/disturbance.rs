@@ -1,0 +1,135 @@
+//! The fault of a plan, made to happen in a run.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::call::Call;
+use super::fault::Fault;
+use super::plan::Plan;
+use super::run::Run;
+use crate::Proxy;
+use crate::proxy::{Action, Answer, Rule, RuleId, Verb};
+
+/// How long the operator may take to do what a fault waits for: to open a watch again that was cut.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is looked whether the run is over.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// A fault, before, while and after it happens.
+pub(super) struct Disturbance<'a> {
+    plan: &'a Plan,
+    /// The rule about the one call, if it is about one.
+    rule: Option<RuleId>,
+    /// How often a watch was kept from telling something.
+    veiled: AtomicUsize,
+}
+
+impl<'a> Disturbance<'a> {
+    pub(super) fn of(plan: &'a Plan) -> Self {
+        Self {
+            plan,
+            rule: None,
+            veiled: AtomicUsize::new(0),
+        }
+    }
+
+    /// Tells the proxy of the call, before the operator starts.
+    pub(super) fn begin(&mut self, proxy: &Proxy) {
+        let Plan { call, fault, .. } = self.plan;
+        let rule = |action| Rule::new(call.requests(), action).nth(call.nth);
+        self.rule = fault.action().map(|action| proxy.add(rule(action)));
+    }
+
+    /// Kills the operator where it is to die, and starts it again.
+    pub(super) fn keep(&self, run: &Run<'_>, over: &AtomicBool) -> Result<()> {
+        let (Some(rule), Fault::Crash(_) | Fault::Late) = (self.rule, self.plan.fault) else {
+            return Ok(());
+        };
+        loop {
+            let last = over.load(Ordering::Relaxed);
+            if run.proxy.wait_for_hits(GLANCE, rule, 1).is_ok() {
+                break;
+            }
+            if last {
+                return Ok(());
+            }
+        }
+        run.kill()?;
+        if self.plan.fault == Fault::Late {
+            run.start_again()?;
+            run.until_ready();
+            run.proxy.remove(rule);
+        } else {
+            // What the dead one has sent is lost, and what the new one sends is not.
+            run.proxy.remove(rule);
+            run.start_again()?;
+        }
+        Ok(())
+    }
+
+    /// Has a deed done behind the operator's back, if the fault is that a watch does not tell.
+    pub(super) fn veil(&self, run: &Run<'_>, deed: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let watch = self.plan.call.requests();
+        match self.plan.fault {
+            Fault::Frozen => {
+                let frozen = run.proxy.add(Rule::new(watch, Action::FreezeWatches));
+                deed()?;
+                run.until_quiet();
+                self.veiled.fetch_add(run.proxy.hits(frozen), Ordering::Relaxed);
+                run.proxy.remove(frozen);
+            }
+            Fault::Gap => {
+                let deaf = run.proxy.add(Rule::new(watch.clone(), Action::Disconnect));
+                let cut = run.proxy.cut_watches(&watch);
+                self.veiled.fetch_add(cut, Ordering::Relaxed);
+                deed()?;
+                run.until_quiet();
+                let lost = run.proxy.add(Rule::new(watch, Action::Answer(forgotten())).first(1));
+                run.proxy.remove(deaf);
+                run.proxy.wait_for_hits(PATIENCE, lost, 1)?;
+            }
+            _ => deed()?,
+        }
+        Ok(())
+    }
+
+    /// Does what is to be done after all steps.
+    pub(super) fn end(&self, run: &Run<'_>) -> Result<()> {
+        if self.plan.fault != Fault::Stale {
+            return Ok(());
+        }
+        run.kill()?;
+        let lists = Call {
+            verb: Verb::List,
+            ..self.plan.call.clone()
+        };
+        let old = Rule::new(lists.requests(), Action::ServeList(1));
+        let old = run.proxy.add(old);
+        let frozen = Rule::new(self.plan.call.requests(), Action::FreezeWatches);
+        let frozen = run.proxy.add(frozen);
+        run.start_again()?;
+        run.until_ready();
+        run.until_quiet();
+        self.veiled.fetch_add(run.proxy.hits(old), Ordering::Relaxed);
+        run.proxy.remove(old);
+        run.proxy.remove(frozen);
+        Ok(())
+    }
+
+    /// Returns whether the fault has happened.
+    pub(super) fn was_met(&self, proxy: &Proxy) -> bool {
+        self.veiled.load(Ordering::Relaxed) > 0 || self.rule.is_some_and(|rule| proxy.hits(rule) > 0)
+    }
+}
+
+/// What a watch tells whose place the API server has forgotten.
+fn forgotten() -> Answer {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "reason": "Expired", "message": "too old resource version", "code": 410,
+    });
+    Answer::new(200, format!("{}\n", json!({"type": "ERROR", "object": status})))
+}

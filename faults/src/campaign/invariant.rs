@@ -1,0 +1,201 @@
+//! What must be true of a run at every moment, whatever goes wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::history::{Seen, living, text};
+
+/// The name of what a person has put beside the objects of a scenario, with the operator's labels and without an
+/// owner.
+pub const BYSTANDER: &str = "bystander";
+
+/// Returns what was violated.
+#[must_use]
+pub fn violations(history: &[Seen]) -> Vec<String> {
+    let mut found = touched(history);
+    found.extend(stray(history));
+    found.extend(orphaned(history));
+    found.extend(crowded(history));
+    found
+}
+
+/// What is nobody's is neither changed nor deleted.
+fn touched(history: &[Seen]) -> Vec<String> {
+    let mut first: BTreeMap<&str, &Value> = BTreeMap::new();
+    let mut found = Vec::new();
+    for seen in history.iter().filter(|seen| seen.name() == BYSTANDER) {
+        let known = *first.entry(seen.uid()).or_insert(&seen.object);
+        if seen.gone || *known != seen.object {
+            let done = if seen.gone { "deleted" } else { "changed" };
+            found.push(format!("{} was {done}, and is not ours", seen.title()));
+        }
+    }
+    found
+}
+
+fn is_ours(seen: &Seen) -> bool {
+    let ours = |reference: &&Value| text(reference, "/apiVersion").starts_with(crd::GROUP);
+    seen.controllers().iter().any(ours)
+}
+
+/// A child is controlled by one object, which is or was in the same namespace.
+fn stray(history: &[Seen]) -> BTreeSet<String> {
+    let known: BTreeSet<&str> = history.iter().map(Seen::uid).collect();
+    let children = history.iter().filter(|seen| is_ours(seen));
+    let strange = children.filter_map(|seen| match seen.controllers().as_slice() {
+        [one] if known.contains(text(one, "/uid")) => None,
+        [_] => Some(format!("the controller of {} is not in its namespace", seen.title())),
+        several => Some(format!("{} has {} controllers", seen.title(), several.len())),
+    });
+    strange.collect()
+}
+
+/// In the end each child has a controller that lives. In between, the garbage collector may be on its way.
+fn orphaned(history: &[Seen]) -> Vec<String> {
+    let living = living(history);
+    let children = living.values().filter(|seen| is_ours(seen));
+    let orphans = children.filter(|seen| {
+        let mut controllers = seen.controllers().into_iter();
+        controllers.any(|controller| !living.contains_key(text(controller, "/uid")))
+    });
+    orphans
+        .map(|seen| format!("the controller of {} is gone", seen.title()))
+        .collect()
+}
+
+/// A pod set never has more pods than its spec has ever wanted, those aside that are on their way out or have ended.
+fn crowded(history: &[Seen]) -> BTreeSet<String> {
+    let mut ordered: Vec<&Seen> = history.iter().collect();
+    ordered.sort_by_key(|seen| seen.version());
+    let mut wanted: BTreeMap<&str, i64> = BTreeMap::new();
+    let mut pods: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut found = BTreeSet::new();
+    for seen in ordered {
+        match seen.resource {
+            "podsets" => {
+                let replicas = seen
+                    .object
+                    .pointer("/spec/replicas")
+                    .and_then(Value::as_i64)
+                    .unwrap_or(1);
+                // One that is asked to be replaced is started beside the old one.
+                let replaced = seen.object.pointer("/spec/replacePods").and_then(Value::as_array);
+                let replaced = i64::try_from(replaced.map_or(0, Vec::len)).unwrap_or_default();
+                let most = wanted.entry(seen.uid()).or_default();
+                *most = (*most).max(replicas + replaced);
+            }
+            "pods" => {
+                let ended = matches!(text(&seen.object, "/status/phase"), "Succeeded" | "Failed");
+                let going = seen.object.pointer("/metadata/deletionTimestamp").is_some();
+                for set in seen.controllers().iter().map(|owner| text(owner, "/uid")) {
+                    let of_set = pods.entry(set).or_default();
+                    if seen.gone || ended || going {
+                        of_set.remove(seen.uid());
+                    } else {
+                        of_set.insert(seen.uid());
+                    }
+                    let most = wanted.get(set).copied().unwrap_or(i64::MAX);
+                    if i64::try_from(of_set.len()).is_ok_and(|pods| pods > most) {
+                        found.insert(format!(
+                            "there were {} pods where {most} were wanted at most",
+                            of_set.len()
+                        ));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn seen(resource: &'static str, name: &str, version: u64, owner: Option<&str>) -> Seen {
+        let references =
+            owner.map(|uid| json!({"apiVersion": "appdeploy.dev/v1alpha1", "uid": uid, "controller": true}));
+        let references: Vec<Value> = references.into_iter().collect();
+        Seen {
+            resource,
+            object: json!({"metadata": {
+                "name": name, "uid": format!("uid-{name}"), "resourceVersion": version.to_string(),
+                "ownerReferences": references,
+            }}),
+            gone: false,
+        }
+    }
+
+    fn gone(seen: Seen) -> Seen {
+        Seen { gone: true, ..seen }
+    }
+
+    #[test]
+    fn a_quiet_run_violates_nothing() {
+        let history = [
+            seen("appdeploys", "web", 1, None),
+            seen("services", BYSTANDER, 2, None),
+            seen("services", "web", 3, Some("uid-web")),
+        ];
+        assert_eq!(violations(&history), [""; 0]);
+    }
+
+    #[test]
+    fn a_bystander_is_left_alone() {
+        let before = seen("services", BYSTANDER, 1, None);
+        let changed = seen("services", BYSTANDER, 2, None);
+        assert_eq!(
+            violations(&[before.clone(), changed]),
+            ["services/bystander was changed, and is not ours"]
+        );
+        assert_eq!(
+            violations(&[before.clone(), gone(before)]),
+            ["services/bystander was deleted, and is not ours"]
+        );
+    }
+
+    #[test]
+    fn a_child_is_where_its_owner_is() {
+        let child = seen("services", "web", 1, Some("uid-elsewhere"));
+        assert_eq!(
+            violations(&[child]),
+            [
+                "the controller of services/web is not in its namespace",
+                "the controller of services/web is gone"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_child_does_not_outlive_its_owner() {
+        let app = seen("appdeploys", "app", 1, None);
+        let child = seen("services", "web", 2, Some("uid-app"));
+        let left = [app.clone(), child.clone(), gone(app.clone())];
+        assert_eq!(violations(&left), ["the controller of services/web is gone"]);
+        assert_eq!(
+            violations(&[app.clone(), child.clone(), gone(app), gone(child)]),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn there_are_never_more_pods_than_were_ever_wanted() {
+        let mut set = seen("podsets", "set", 1, None);
+        set.object["spec"] = json!({"replicas": 1});
+        let pods = [1, 2].map(|n: u64| seen("pods", &format!("set-{n}"), n + 1, Some("uid-set")));
+        let [one, two] = pods;
+        assert_eq!(
+            violations(&[set.clone(), one.clone(), two.clone()]),
+            ["there were 2 pods where 1 were wanted at most"]
+        );
+        let mut two = two;
+        two.object["metadata"]["resourceVersion"] = json!("9");
+        let mut last = gone(one.clone());
+        last.object["metadata"]["resourceVersion"] = json!("8");
+        assert_eq!(violations(&[set, two, one, last]), [""; 0]);
+    }
+}

@@ -1,0 +1,139 @@
+//! What became of each plan, a line each, so that a campaign can go on where it was interrupted.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::run::Verdict;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The plan, in words.
+    pub plan: String,
+    /// A hash of the operator that it was tried on.
+    pub operator: String,
+    /// `survived`, `failed` or `unreached`.
+    pub verdict: String,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// What was wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+}
+
+/// A file of entries.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    operator: String,
+    known: BTreeMap<String, Entry>,
+}
+
+impl Journal {
+    /// Opens the journal of an operator, and reads what it says of this one. What another one did says nothing.
+    ///
+    /// # Errors
+    /// When a file can't be read or written.
+    pub fn open(path: &Path, operator: &Path) -> Result<Self> {
+        let program = fs::read(operator).with_context(|| format!("failed to read {}", operator.display()))?;
+        let operator = format!("{:016x}", xxh3_64(&program));
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))?;
+        }
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let open = OpenOptions::new().create(true).append(true).open(path);
+        let file = open.with_context(|| format!("failed to open {}", path.display()))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            known: read(&text, &operator),
+            operator,
+        })
+    }
+
+    /// Returns where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns what is known of a plan.
+    #[must_use]
+    pub fn entry(&self, plan: &str) -> Option<&Entry> {
+        self.known.get(plan)
+    }
+
+    /// Writes down what became of a plan.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn write(&mut self, plan: &str, verdict: &Verdict, took: Duration) -> Result<()> {
+        let (word, problems) = match verdict {
+            Verdict::Survived => (SURVIVED, Vec::new()),
+            Verdict::Failed(problems) => ("failed", problems.clone()),
+            Verdict::Unreached => (UNREACHED, Vec::new()),
+        };
+        let entry = Entry {
+            plan: plan.to_owned(),
+            operator: self.operator.clone(),
+            verdict: word.to_owned(),
+            seconds: (took.as_secs_f64() * 10.0).round() / 10.0,
+            problems,
+        };
+        // One write, so that a line is whole or not there.
+        let line = format!("{}\n", serde_json::to_string(&entry)?);
+        self.file.write_all(line.as_bytes())?;
+        self.known.insert(plan.to_owned(), entry);
+        Ok(())
+    }
+}
+
+const SURVIVED: &str = "survived";
+const UNREACHED: &str = "unreached";
+
+/// Returns what is known: of several lines about the same plan the last, and none about one that failed.
+fn read(text: &str, operator: &str) -> BTreeMap<String, Entry> {
+    // The last line may be half written.
+    let entries = text.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok());
+    let ours = entries.filter(|entry| entry.operator == operator);
+    let mut known: BTreeMap<String, Entry> = ours.map(|entry| (entry.plan.clone(), entry)).collect();
+    known.retain(|_, entry| entry.verdict == SURVIVED || entry.verdict == UNREACHED);
+    known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_campaign_goes_on_where_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, program) = (folder.path().join("faults/results"), folder.path().join("operator"));
+        fs::write(&program, "one").unwrap();
+        let mut journal = Journal::open(&path, &program).unwrap();
+        let took = Duration::from_millis(1234);
+        journal.write("a", &Verdict::Survived, took).unwrap();
+        journal.write("b", &Verdict::Failed(vec!["no".into()]), took).unwrap();
+        journal.write("c", &Verdict::Unreached, took).unwrap();
+        // Interrupted.
+        journal.file.write_all(br#"{"plan": "d""#).unwrap();
+        drop(journal);
+
+        let again = Journal::open(&path, &program).unwrap();
+        let known: Vec<&str> = again.known.keys().map(String::as_str).collect();
+        assert_eq!(known, ["a", "c"], "what failed is tried again");
+        assert_eq!(again.entry("a").map(|entry| entry.seconds), Some(1.2));
+
+        fs::write(&program, "another").unwrap();
+        let other = Journal::open(&path, &program).unwrap();
+        assert_eq!(other.known.len(), 0, "another operator has shown nothing yet");
+    }
+}

@@ -1,0 +1,70 @@
+//! The kinds of object that a campaign looks at.
+
+use kube::discovery::ApiResource;
+
+/// A kind, as the API server spells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    group: &'static str,
+    version: &'static str,
+    /// The kind's name, such as `Service`.
+    pub name: &'static str,
+    /// The resource, such as `services`.
+    pub plural: &'static str,
+}
+
+/// Applications.
+pub const APP: Kind = Kind::new(crd::GROUP, crd::VERSION, "AppDeploy", "appdeploys");
+/// Pod sets.
+pub const PODSET: Kind = Kind::new(crd::GROUP, crd::VERSION, "PodSet", "podsets");
+/// Deployments.
+pub const DEPLOYMENT: Kind = Kind::new("apps", "v1", "Deployment", "deployments");
+/// Services.
+pub const SERVICE: Kind = Kind::new("", "v1", "Service", "services");
+/// Ingresses.
+pub const INGRESS: Kind = Kind::new("networking.k8s.io", "v1", "Ingress", "ingresses");
+/// Pods.
+pub const POD: Kind = Kind::new("", "v1", "Pod", "pods");
+
+/// What is compared: what people write, what the operator makes of it, and what Kubernetes makes of that.
+pub const OBSERVED: [Kind; 7] = [
+    APP,
+    PODSET,
+    DEPLOYMENT,
+    Kind::new("apps", "v1", "ReplicaSet", "replicasets"),
+    SERVICE,
+    INGRESS,
+    POD,
+];
+
+impl Kind {
+    const fn new(group: &'static str, version: &'static str, name: &'static str, plural: &'static str) -> Self {
+        Self {
+            group,
+            version,
+            name,
+            plural,
+        }
+    }
+
+    /// Returns the value of `apiVersion`.
+    #[must_use]
+    pub fn api_version(self) -> String {
+        match self.group {
+            "" => self.version.to_owned(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    /// Returns what kube's client wants to know of it.
+    #[must_use]
+    pub fn resource(self) -> ApiResource {
+        ApiResource {
+            group: self.group.to_owned(),
+            version: self.version.to_owned(),
+            api_version: self.api_version(),
+            kind: self.name.to_owned(),
+            plural: self.plural.to_owned(),
+        }
+    }
+}

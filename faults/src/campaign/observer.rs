@@ -1,0 +1,135 @@
+//! Somebody who is told of every change by the API server itself, whatever the operator is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt as _;
+use kube::Client;
+use kube::api::{Api, DynamicObject};
+use kube::runtime::watcher::{self, Event, watcher};
+use tokio::runtime::Handle;
+
+use super::history::{Seen, text};
+use super::kind::{Kind, OBSERVED};
+
+/// What was seen of each namespace.
+#[derive(Debug, Default)]
+struct Book {
+    seen: Mutex<BTreeMap<String, Vec<Seen>>>,
+    written: Condvar,
+}
+
+/// An observer of a whole cluster, who stops when this is dropped.
+#[derive(Debug)]
+pub struct Observer {
+    book: Arc<Book>,
+    watches: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Observer {
+    /// Begins to watch.
+    #[must_use]
+    pub fn start(runtime: &Handle, client: &Client) -> Self {
+        let book = Arc::new(Book::default());
+        let watches = OBSERVED.iter().map(|kind| {
+            let api = Api::all_with(client.clone(), &kind.resource());
+            runtime.spawn(watch(api, *kind, Arc::clone(&book)))
+        });
+        Self {
+            watches: watches.collect(),
+            book,
+        }
+    }
+
+    /// Returns what was seen of a namespace.
+    #[must_use]
+    pub fn history(&self, namespace: &str) -> Vec<Seen> {
+        self.book.lock().get(namespace).cloned().unwrap_or_default()
+    }
+
+    /// Forgets a namespace.
+    pub fn forget(&self, namespace: &str) {
+        self.book.lock().remove(namespace);
+    }
+
+    /// Waits until what was seen of a namespace is as wanted; returns whether it came to that.
+    pub fn wait_for(&self, namespace: &str, patience: Duration, wanted: impl Fn(&[Seen]) -> bool) -> bool {
+        let unwanted = |seen: &mut BTreeMap<String, Vec<Seen>>| !wanted(seen.get(namespace).map_or(&[], Vec::as_slice));
+        let outcome = self
+            .book
+            .written
+            .wait_timeout_while(self.book.lock(), patience, unwanted);
+        !outcome.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    /// Waits until nothing was seen of a namespace for `quiet`, but not for longer than `patience`.
+    pub fn until_quiet(&self, namespace: &str, quiet: Duration, patience: Duration) {
+        let started = Instant::now();
+        let mut before = self.history(namespace).len();
+        while self.wait_for(namespace, quiet, |history| history.len() > before) && started.elapsed() < patience {
+            before = self.history(namespace).len();
+        }
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        for watch in &self.watches {
+            watch.abort();
+        }
+    }
+}
+
+impl Book {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Seen>>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, kind: Kind, object: DynamicObject, gone: bool) {
+        let Ok(mut object) = serde_json::to_value(object) else {
+            return;
+        };
+        object["kind"] = kind.name.into();
+        let namespace = text(&object, "/metadata/namespace").to_owned();
+        let seen = Seen {
+            resource: kind.plural,
+            object,
+            gone,
+        };
+        self.lock().entry(namespace).or_default().push(seen);
+        self.written.notify_all();
+    }
+}
+
+async fn watch(api: Api<DynamicObject>, kind: Kind, book: Arc<Book>) {
+    let mut events = std::pin::pin!(watcher(api, watcher::Config::default()));
+    let mut known: BTreeMap<String, DynamicObject> = BTreeMap::new();
+    let mut listed: BTreeSet<String> = BTreeSet::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::Apply(object) | Event::InitApply(object)) => {
+                let uid = object.metadata.uid.clone().unwrap_or_default();
+                listed.insert(uid.clone());
+                let before = known.insert(uid, object.clone());
+                if before.is_none_or(|before| before.metadata.resource_version != object.metadata.resource_version) {
+                    book.write(kind, object, false);
+                }
+            }
+            Ok(Event::Delete(object)) => {
+                known.remove(object.metadata.uid.as_deref().unwrap_or_default());
+                book.write(kind, object, true);
+            }
+            // What a new list does not have has gone meanwhile.
+            Ok(Event::InitDone) => {
+                let gone: Vec<String> = known.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
+                for object in gone.iter().filter_map(|uid| known.remove(uid)) {
+                    book.write(kind, object, true);
+                }
+            }
+            // It comes back by itself, and more slowly each time.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}

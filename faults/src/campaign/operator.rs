@@ -1,0 +1,116 @@
+//! The operator, as a process that may die.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use nix::sys::signal::Signal;
+use testcluster::ControlPlane;
+use testcluster::process::Process;
+
+use crate::Proxy;
+
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// A running operator, which ends when this is dropped.
+#[derive(Debug)]
+pub struct Operator {
+    process: Process,
+    probes: SocketAddr,
+}
+
+impl Operator {
+    /// Starts an operator for one namespace, behind a proxy.
+    pub fn start(program: &Path, control_plane: &ControlPlane, proxy: &Proxy, namespace: &str) -> Result<Self> {
+        let probes = free_address();
+        let mut command = Command::new(program);
+        command
+            .arg("--kubeconfig")
+            .arg(proxy.kubeconfig())
+            .args(["--bind", &probes.to_string()])
+            .args(["--debug-bind", &free_address().to_string()])
+            .args(["--watch-namespace", namespace]);
+        let log = control_plane.fresh_path(&format!("operator-{namespace}"), "log");
+        let process = Process::spawn(&command, &log).context("failed to start the operator")?;
+        Ok(Self { process, probes })
+    }
+
+    /// Waits until it has seen everything; says whether it has.
+    pub fn until_ready(&mut self, patience: Duration) -> bool {
+        let started = Instant::now();
+        while started.elapsed() < patience && self.is_running() {
+            if status_of(self.probes).is_ok_and(|status| status == 200) {
+                return true;
+            }
+            thread::sleep(GLANCE);
+        }
+        false
+    }
+
+    /// Ends it as a node that loses its power does.
+    pub fn kill(&mut self) -> Result<()> {
+        // It may have ended by itself, which is told in another way.
+        let _ = self.process.signal(Signal::SIGKILL);
+        let started = Instant::now();
+        while self.is_running() {
+            ensure!(
+                started.elapsed() < Duration::from_secs(10),
+                "the operator can't be killed"
+            );
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Returns whether it runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.process.exited(), Ok(None))
+    }
+
+    /// Returns the last lines of its log.
+    pub fn log_tail(&self, lines: usize) -> String {
+        self.process.log_tail(lines)
+    }
+
+    /// Returns the lines about panics.
+    pub fn panics(&self) -> Vec<String> {
+        let log = self.process.log_tail(usize::MAX);
+        log.lines()
+            .filter(|line| line.contains("panicked"))
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+/// Returns an address that nobody listens on now, and that no connection is given before the operator listens there:
+/// the system takes those from 32768 on.
+fn free_address() -> SocketAddr {
+    static NUMBER: AtomicU16 = AtomicU16::new(0);
+    // Somewhere else in each process.
+    let first = u16::try_from(std::process::id().wrapping_mul(101) % 10_000).unwrap_or_default();
+    loop {
+        let number = first.wrapping_add(NUMBER.fetch_add(1, Ordering::Relaxed)) % 10_000;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000 + number));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
+
+/// Asks whether it is ready: all of HTTP that a probe needs.
+fn status_of(probes: SocketAddr) -> io::Result<u16> {
+    let mut stream = TcpStream::connect(probes)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    write!(
+        stream,
+        "GET /readyz HTTP/1.1\r\nHost: operator\r\nConnection: close\r\n\r\n"
+    )?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0))
+}

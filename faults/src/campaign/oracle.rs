@@ -1,0 +1,289 @@
+//! How a run has ended, in words that are the same for every run that ended the same; and what differs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde_json::Value;
+
+use super::history::{Lives, Seen, lives, living};
+
+/// How a run has ended: each field of each object, and how often each object was created and deleted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    fields: BTreeMap<String, String>,
+    lives: BTreeMap<String, Lives>,
+}
+
+impl Outcome {
+    /// Reads it from what was seen of the run in `namespace`.
+    #[must_use]
+    pub fn of(history: &[Seen], namespace: &str) -> Self {
+        let mut titles: BTreeMap<&str, String> = BTreeMap::new();
+        for seen in history {
+            titles.insert(seen.uid(), format!("gone {}", seen.title()));
+        }
+        let mut same: BTreeMap<String, usize> = BTreeMap::new();
+        let mut alive: Vec<&Seen> = living(history).into_values().collect();
+        alive.sort_by_key(|seen| seen.name());
+        let alive: Vec<(String, &Seen)> = alive
+            .into_iter()
+            .map(|seen| {
+                let title = seen.title();
+                let number = same.entry(title.clone()).or_default();
+                *number += 1;
+                let title = if *number == 1 {
+                    title
+                } else {
+                    format!("{title} {number}")
+                };
+                titles.insert(seen.uid(), title.clone());
+                (title, seen)
+            })
+            .collect();
+        let words = Words { namespace, titles };
+        let mut fields = BTreeMap::new();
+        for (title, seen) in &alive {
+            flatten(&seen.object, title, &words, &mut fields);
+        }
+        Self {
+            fields,
+            lives: lives(history),
+        }
+    }
+}
+
+/// What stands in a run for what is another in each.
+struct Words<'a> {
+    namespace: &'a str,
+    titles: BTreeMap<&'a str, String>,
+}
+
+impl Words<'_> {
+    fn say(&self, text: &str) -> String {
+        match self.titles.get(text) {
+            Some(title) => format!("the uid of {title}"),
+            None => text.replace(self.namespace, "NAMESPACE"),
+        }
+    }
+}
+
+fn flatten(value: &Value, path: &str, words: &Words<'_>, fields: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object {
+                flatten(value, &format!("{path}.{key}"), words, fields);
+            }
+        }
+        Value::Array(array) => {
+            let mut same: BTreeMap<String, usize> = BTreeMap::new();
+            for value in array {
+                // An order that means nothing is none: what has a name is found by it.
+                let key = key_of(value);
+                let number = same.entry(key.clone()).or_default();
+                *number += 1;
+                let place = format!("{key} {number}");
+                flatten(value, &format!("{path}[{}]", place.trim()), words, fields);
+            }
+        }
+        Value::String(text) => {
+            fields.insert(path.to_owned(), words.say(text));
+        }
+        scalar => {
+            fields.insert(path.to_owned(), scalar.to_string());
+        }
+    }
+}
+
+/// Returns what an item of a list is known by; empty if by its place.
+fn key_of(item: &Value) -> String {
+    let keys = ["name", "type", "manager", "operation", "subresource"];
+    let words: Vec<&str> = keys.iter().filter_map(|key| item.get(key)?.as_str()).collect();
+    words.join(" ")
+}
+
+/// What undisturbed runs have in common.
+#[derive(Debug, Clone, Default)]
+pub struct Expected {
+    outcome: Outcome,
+    /// What differs among them, and is nobody's fault.
+    varying: BTreeSet<String>,
+}
+
+impl Expected {
+    /// Compares undisturbed runs.
+    ///
+    /// # Errors
+    /// When they differ in how often something was created or deleted: such a scenario can't be compared.
+    pub fn of(outcomes: &[Outcome]) -> Result<Self, Vec<Difference>> {
+        let Some((first, others)) = outcomes.split_first() else {
+            return Ok(Self::default());
+        };
+        let mut expected = Self {
+            outcome: first.clone(),
+            varying: BTreeSet::new(),
+        };
+        for other in others {
+            let differences = expected.differences(other);
+            let (lives, fields): (Vec<_>, Vec<_>) = differences.into_iter().partition(|difference| difference.of_lives);
+            if !lives.is_empty() {
+                return Err(lives);
+            }
+            expected
+                .varying
+                .extend(fields.into_iter().map(|difference| difference.what));
+        }
+        Ok(expected)
+    }
+
+    /// Returns what else came out.
+    #[must_use]
+    pub fn differences(&self, outcome: &Outcome) -> Vec<Difference> {
+        let fields = compare(&self.outcome.fields, &outcome.fields, false);
+        let fields = fields.filter(|difference| !self.varying.contains(&difference.what));
+        fields
+            .chain(compare(&self.outcome.lives, &outcome.lives, true))
+            .collect()
+    }
+
+    /// Returns how many fields are compared, and how many are not because they differ by themselves.
+    #[must_use]
+    pub fn size(&self) -> (usize, usize) {
+        (self.outcome.fields.len(), self.varying.len())
+    }
+}
+
+/// Something that is not as in the undisturbed run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Difference {
+    /// The field, or the object.
+    pub what: String,
+    /// What it should be; nothing if there should be none.
+    pub expected: Option<String>,
+    /// What it is.
+    pub found: Option<String>,
+    /// Whether it is about how often an object was created and deleted.
+    of_lives: bool,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let say = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+        write!(
+            out,
+            "{}: expected {}, found {}",
+            self.what,
+            say(&self.expected),
+            say(&self.found)
+        )
+    }
+}
+
+impl fmt::Display for Lives {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} created and {} deleted", self.created, self.deleted)
+    }
+}
+
+fn compare<'a, T: PartialEq + ToString>(
+    expected: &'a BTreeMap<String, T>,
+    found: &'a BTreeMap<String, T>,
+    of_lives: bool,
+) -> impl Iterator<Item = Difference> + 'a {
+    let all: BTreeSet<&String> = expected.keys().chain(found.keys()).collect();
+    let differing = all.into_iter().filter(|key| expected.get(*key) != found.get(*key));
+    differing.map(move |key| Difference {
+        what: key.clone(),
+        expected: expected.get(key).map(ToString::to_string),
+        found: found.get(key).map(ToString::to_string),
+        of_lives,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn seen(name: &str, uid: &str, spec: Value) -> Seen {
+        Seen {
+            resource: "services",
+            object: json!({"metadata": {"name": name, "uid": uid, "namespace": "run-1"}, "spec": spec}),
+            gone: false,
+        }
+    }
+
+    fn gone(seen: &Seen) -> Seen {
+        Seen {
+            gone: true,
+            ..seen.clone()
+        }
+    }
+
+    fn said(differences: &[Difference]) -> Vec<String> {
+        differences.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_run_is_equal_to_itself_under_another_name() {
+        let one = Outcome::of(&[seen("web", "a", json!({"host": "web.run-1", "owner": "a"}))], "run-1");
+        let mut other = seen("web", "b", json!({"host": "web.run-2", "owner": "b"}));
+        other.object["metadata"]["namespace"] = json!("run-2");
+        assert_eq!(one, Outcome::of(&[other], "run-2"));
+    }
+
+    #[test]
+    fn what_varies_by_itself_is_not_compared_and_the_rest_is() {
+        let run = |ip: &str, port: u16| Outcome::of(&[seen("web", "a", json!({"ip": ip, "port": port}))], "run-1");
+        let expected = Expected::of(&[run("1", 80), run("2", 80)]).unwrap();
+        assert_eq!(said(&expected.differences(&run("3", 80))), [""; 0]);
+        assert_eq!(
+            said(&expected.differences(&run("3", 81))),
+            ["services/web.spec.port: expected 80, found 81"]
+        );
+        assert_eq!(expected.size(), (5, 1));
+    }
+
+    #[test]
+    fn what_was_created_twice_is_told_although_it_ends_the_same() {
+        let web = seen("web", "a", json!({}));
+        let again = seen("web", "b", json!({}));
+        let expected = Expected::of(&[Outcome::of(std::slice::from_ref(&web), "run-1")]).unwrap();
+        let outcome = Outcome::of(&[web.clone(), gone(&web), again], "run-1");
+        assert_eq!(
+            said(&expected.differences(&outcome)),
+            ["services/web: expected 1 created and 0 deleted, found 2 created and 1 deleted"]
+        );
+    }
+
+    #[test]
+    fn an_owner_that_is_gone_is_not_an_owner_that_lives() {
+        let (owner, child) = (seen("web", "a", json!({})), seen("child", "c", json!({"owner": "a"})));
+        let expected = Expected::of(&[Outcome::of(&[owner.clone(), child.clone()], "run-1")]).unwrap();
+        let again = seen("web", "b", json!({}));
+        let outcome = Outcome::of(&[owner.clone(), child, gone(&owner), again], "run-1");
+        assert_eq!(
+            said(&expected.differences(&outcome))[0],
+            "services/child.spec.owner: expected the uid of services/web, found the uid of gone services/web"
+        );
+    }
+
+    #[test]
+    fn lists_are_compared_by_name() {
+        let run = |order: [&str; 2]| {
+            let conditions = order.map(|kind| json!({"type": kind, "status": "True"}));
+            Outcome::of(&[seen("web", "a", json!({"conditions": conditions}))], "run-1")
+        };
+        assert_eq!(run(["Ready", "Exposed"]), run(["Exposed", "Ready"]));
+    }
+
+    #[test]
+    fn undisturbed_runs_that_create_differently_are_no_measure() {
+        let one = Outcome::of(&[seen("web", "a", json!({}))], "run-1");
+        let none = Outcome::of(&[], "run-1");
+        assert_eq!(
+            said(&Expected::of(&[one, none]).unwrap_err()),
+            ["services/web: expected 1 created and 0 deleted, found nothing"]
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! Which fault at which place of which scenario: derived from what an undisturbed run has called.
+
+use std::fmt;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::call::Call;
+use super::fault::Fault;
+
+/// One run with one fault.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Plan {
+    /// The scenario's name.
+    pub scenario: String,
+    /// Where.
+    pub call: Call,
+    /// What.
+    pub fault: Fault,
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}: {}", self.scenario, self.call, self.fault)
+    }
+}
+
+/// Returns a plan for every fault of every call, of which it is known how many events it tells undisturbed.
+#[must_use]
+pub fn derive(scenario: &str, calls: &[(Call, usize)]) -> Vec<Plan> {
+    let all = calls.iter().flat_map(|(call, events)| {
+        // Nobody would know that a watch is frozen which tells nothing.
+        let faults = Fault::of(call).into_iter();
+        let faults = faults.filter(|fault| *events > 0 || *fault != Fault::Frozen);
+        faults.map(|fault| Plan {
+            scenario: scenario.to_owned(),
+            call: call.clone(),
+            fault,
+        })
+    });
+    all.collect()
+}
+
+/// Returns `count` of the plans, drawn by `seed`, in their order: the same of the same again.
+#[must_use]
+pub fn choose(plans: &[Plan], count: usize, seed: u64) -> Vec<Plan> {
+    let mut drawn: Vec<(u64, usize)> = plans
+        .iter()
+        .enumerate()
+        .map(|(place, plan)| (lot(plan, seed), place))
+        .collect();
+    drawn.sort_unstable();
+    let mut places: Vec<usize> = drawn.into_iter().take(count).map(|(_, place)| place).collect();
+    places.sort_unstable();
+    places.into_iter().map(|place| plans[place].clone()).collect()
+}
+
+fn lot(plan: &Plan, seed: u64) -> u64 {
+    xxh3_64_with_seed(plan.to_string().as_bytes(), seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::Verb;
+
+    fn call(verb: Verb, resource: &str, name: &str) -> Call {
+        Call {
+            verb,
+            resource: resource.to_owned(),
+            selector: String::new(),
+            name: name.to_owned(),
+            nth: 1,
+        }
+    }
+
+    #[test]
+    fn every_fault_is_planned_for_every_call() {
+        let calls = [
+            (call(Verb::Watch, "services", ""), 1),
+            (call(Verb::Watch, "pods", ""), 0),
+            (call(Verb::Create, "services", "web"), 0),
+        ];
+        let plans: Vec<String> = derive("app", &calls).iter().map(ToString::to_string).collect();
+        insta::assert_snapshot!(plans.join("\n"), @r"
+        app: watch services: 409
+        app: watch services: 410
+        app: watch services: 429
+        app: watch services: 500
+        app: watch services: 503
+        app: watch services: 504
+        app: watch services: reset
+        app: watch services: done but lost
+        app: watch services: truncated
+        app: watch services: hangs
+        app: watch services: frozen
+        app: watch services: unobserved
+        app: watch services: stale
+        app: watch pods: 409
+        app: watch pods: 410
+        app: watch pods: 429
+        app: watch pods: 500
+        app: watch pods: 503
+        app: watch pods: 504
+        app: watch pods: reset
+        app: watch pods: done but lost
+        app: watch pods: truncated
+        app: watch pods: hangs
+        app: watch pods: unobserved
+        app: watch pods: stale
+        app: create services web: crash before
+        app: create services web: crash unanswered
+        app: create services web: crash after
+        app: create services web: 504 but done
+        app: create services web: done but hangs
+        app: create services web: late after a crash
+        app: create services web: 409
+        app: create services web: 410
+        app: create services web: 429
+        app: create services web: 500
+        app: create services web: 503
+        app: create services web: 504
+        app: create services web: reset
+        app: create services web: done but lost
+        app: create services web: truncated
+        app: create services web: hangs
+        ");
+    }
+
+    #[test]
+    fn a_seed_draws_the_same_again() {
+        let calls = ["services", "pods"].map(|resource| call(Verb::Create, resource, "web"));
+        let plans = derive("app", &calls.clone().map(|call| (call, 0)));
+        let chosen = choose(&plans, 8, 1);
+        assert_eq!(chosen.len(), 8);
+        assert_eq!(chosen, choose(&plans, 8, 1));
+        assert_ne!(chosen, choose(&plans, 8, 2));
+        assert!(calls.iter().all(|call| chosen.iter().any(|plan| plan.call == *call)));
+        assert_eq!(choose(&plans, 1000, 1), plans);
+    }
+}

@@ -1,0 +1,271 @@
+//! What people do, step by step, and when each step is done with.
+
+use serde_json::{Value, json};
+
+use super::history::{Seen, living, text, version};
+use super::invariant::BYSTANDER;
+use super::kind::{APP, INGRESS, Kind, POD, PODSET, SERVICE};
+
+/// A story with a name.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// Its name.
+    pub name: &'static str,
+    /// What happens, in this order.
+    pub steps: Vec<Step>,
+}
+
+/// One thing that a person does.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// What is done.
+    pub deed: Deed,
+    /// Says of what was seen so far, and of the object as the deed left it, whether the operator is done with it.
+    pub settled: fn(&[Seen], &Value) -> bool,
+}
+
+/// What is done.
+#[derive(Debug, Clone)]
+pub enum Deed {
+    /// An object is created.
+    Create(Kind, Value),
+    /// An object is changed by a merge patch.
+    Patch(Kind, &'static str, Value),
+    /// An object is deleted.
+    Delete(Kind, &'static str),
+}
+
+/// Returns all scenarios.
+#[must_use]
+pub fn all() -> Vec<Scenario> {
+    vec![
+        Scenario {
+            name: "app-create",
+            steps: vec![app("web", json!({}))],
+        },
+        Scenario {
+            name: "app-image",
+            steps: vec![
+                app("web", json!({})),
+                change(APP, "web", json!({"image": "nginx:1.28"})),
+            ],
+        },
+        Scenario {
+            name: "app-change",
+            steps: vec![
+                app("web", json!({})),
+                change(APP, "web", json!({"port": 8080})),
+                change(APP, "web", json!({"replicas": 3})),
+                change(APP, "web", json!({"host": "shop.example.com"})),
+            ],
+        },
+        Scenario {
+            name: "app-delete",
+            steps: vec![app("web", json!({})), delete(APP, "web", only_bystanders)],
+        },
+        Scenario {
+            name: "app-heal",
+            steps: vec![
+                app("web", json!({})),
+                delete(SERVICE, "web", is_back),
+                delete(INGRESS, "web", is_back),
+                Step {
+                    deed: Deed::Patch(
+                        SERVICE,
+                        "web",
+                        json!({"spec": {"selector": {crd::label::APP: "other"}}}),
+                    ),
+                    settled: is_rewritten,
+                },
+            ],
+        },
+        Scenario {
+            name: "app-hosts",
+            steps: vec![
+                app("web", json!({"host": "shop.example.com"})),
+                Step {
+                    settled: is_refused_the_host,
+                    ..app("web-too", json!({"host": "shop.example.com"}))
+                },
+                delete(APP, "web", the_other_is_ready),
+            ],
+        },
+        Scenario {
+            name: "set-scale",
+            steps: vec![
+                set(0),
+                change(PODSET, "set", json!({"replicas": 5})),
+                change(PODSET, "set", json!({"replicas": 2})),
+                change(PODSET, "set", json!({"replicas": 0})),
+            ],
+        },
+        Scenario {
+            name: "set-template",
+            steps: vec![
+                set(2),
+                change(
+                    PODSET,
+                    "set",
+                    json!({"template": {"env": [{"name": "COLOR", "value": "blue"}]}}),
+                ),
+            ],
+        },
+        Scenario {
+            name: "set-release",
+            steps: vec![
+                set(2),
+                Step {
+                    deed: Deed::Patch(
+                        POD,
+                        "set-0",
+                        json!({"metadata": {"labels": {crd::label::PODSET: null}}}),
+                    ),
+                    settled: is_released,
+                },
+            ],
+        },
+        Scenario {
+            name: "set-delete",
+            steps: vec![set(2), delete(PODSET, "set", only_bystanders)],
+        },
+    ]
+}
+
+/// An app is created, with more fields than it needs.
+fn app(name: &'static str, more: Value) -> Step {
+    let mut spec = json!({"image": "nginx:1.27", "port": 80, "replicas": 2});
+    for (field, value) in more.as_object().into_iter().flatten() {
+        spec[field] = value.clone();
+    }
+    Step {
+        deed: Deed::Create(APP, json!({"metadata": {"name": name}, "spec": spec})),
+        settled: is_ready,
+    }
+}
+
+/// A pod set is created.
+fn set(replicas: u32) -> Step {
+    let spec = json!({"replicas": replicas, "template": {"image": "nginx:1.27"}});
+    Step {
+        deed: Deed::Create(PODSET, json!({"metadata": {"name": "set"}, "spec": spec})),
+        settled: is_ready,
+    }
+}
+
+/// Fields of a spec are changed.
+fn change(kind: Kind, name: &'static str, spec: Value) -> Step {
+    Step {
+        deed: Deed::Patch(kind, name, json!({"spec": spec})),
+        settled: is_ready,
+    }
+}
+
+fn delete(kind: Kind, name: &'static str, settled: fn(&[Seen], &Value) -> bool) -> Step {
+    Step {
+        deed: Deed::Delete(kind, name),
+        settled,
+    }
+}
+
+/// Whether the operator says of the object as the deed left it, or of a later one, that it is ready.
+fn is_ready(history: &[Seen], left: &Value) -> bool {
+    let living = living(history);
+    let number = |value: &Value| value.pointer("/metadata/generation").and_then(Value::as_i64);
+    living
+        .get(text(left, "/metadata/uid"))
+        .is_some_and(|seen| number(&seen.object) >= number(left) && ready(&seen.object) == Some(("True", "")))
+}
+
+/// Returns the status of the Ready condition, and its reason where that is not `True`; nothing before the operator has said
+/// it of the current spec.
+fn ready(object: &Value) -> Option<(&str, &str)> {
+    let status = object.get("status")?;
+    let condition = status["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == "Ready")?;
+    let is_current = status["observedGeneration"] == object["metadata"]["generation"];
+    let (word, reason) = (text(condition, "/status"), text(condition, "/reason"));
+    is_current.then_some((word, if word == "True" { "" } else { reason }))
+}
+
+/// Whether nothing is left but what is nobody's.
+fn only_bystanders(history: &[Seen], _: &Value) -> bool {
+    living(history).values().all(|seen| seen.name() == BYSTANDER)
+}
+
+/// Whether another object has the name of one that was deleted.
+fn is_back(history: &[Seen], left: &Value) -> bool {
+    let named = |seen: &&Seen| seen.object["kind"] == left["kind"] && seen.name() == text(left, "/metadata/name");
+    let uid = text(left, "/metadata/uid");
+    living(history)
+        .into_values()
+        .filter(named)
+        .any(|seen| seen.uid() != uid)
+}
+
+/// Whether the object was written after the deed.
+fn is_rewritten(history: &[Seen], left: &Value) -> bool {
+    let living = living(history);
+    let seen = living.get(text(left, "/metadata/uid"));
+    seen.is_some_and(|seen| seen.version() > version(left))
+}
+
+/// Whether the app is told that its host is taken.
+fn is_refused_the_host(history: &[Seen], left: &Value) -> bool {
+    let living = living(history);
+    let seen = living.get(text(left, "/metadata/uid"));
+    seen.is_some_and(|seen| ready(&seen.object) == Some(("False", "HostConflict")))
+}
+
+/// Whether the app that had to wait for a host has it, and what had it before is gone.
+fn the_other_is_ready(history: &[Seen], left: &Value) -> bool {
+    let living = living(history);
+    let of = |name: &str| living.values().filter(|seen| seen.name() == name).count();
+    let mut apps = living.values().filter(|seen| seen.resource == APP.plural);
+    of(text(left, "/metadata/name")) == 0 && apps.all(|seen| ready(&seen.object) == Some(("True", "")))
+}
+
+/// Whether the pod has no controller any more, and another one is there in its place.
+fn is_released(history: &[Seen], left: &Value) -> bool {
+    let living = living(history);
+    let pods = living.values().filter(|seen| seen.resource == POD.plural);
+    let (owned, free): (Vec<&Seen>, Vec<&Seen>) = pods.partition(|seen| !seen.controllers().is_empty());
+    let mut sets = living.values().filter(|seen| seen.resource == PODSET.plural);
+    free.iter().any(|seen| seen.uid() == text(left, "/metadata/uid"))
+        && owned.len() == 2
+        && sets.all(|seen| ready(&seen.object) == Some(("True", "")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn seen(generation: i64, observed: i64, ready: &str) -> Seen {
+        let status = json!({"observedGeneration": observed, "conditions": [{"type": "Ready", "status": ready}]});
+        Seen {
+            resource: "appdeploys",
+            object: json!({"metadata": {"uid": "a", "generation": generation}, "status": status}),
+            gone: false,
+        }
+    }
+
+    #[test]
+    fn ready_is_what_was_said_of_the_newest() {
+        let left = seen(2, 1, "True").object;
+        assert!(is_ready(&[seen(2, 2, "True")], &left));
+        assert!(is_ready(&[seen(3, 3, "True")], &left));
+        assert!(!is_ready(&[seen(1, 1, "True")], &left), "the deed was not seen yet");
+        assert!(!is_ready(&[seen(2, 1, "True")], &left));
+        assert!(!is_ready(&[seen(2, 2, "False")], &left));
+        assert!(!is_ready(&[], &left));
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let names: BTreeSet<&str> = all().iter().map(|scenario| scenario.name).collect();
+        assert_eq!(names.len(), all().len());
+    }
+}

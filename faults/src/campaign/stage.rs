@@ -1,0 +1,170 @@
+//! A cluster that many runs share, each in a namespace of its own.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use testcluster::ControlPlane;
+use tokio::runtime::Runtime;
+
+use super::invariant::BYSTANDER;
+use super::kind::{APP, INGRESS, Kind, PODSET, SERVICE};
+use super::observer::Observer;
+use super::scenario::Deed;
+
+/// The operator's user: the ServiceAccount that config/rbac gives its rights to.
+pub const OPERATOR: &str = "system:serviceaccount:appdeploy-system:appdeploy-operator";
+
+/// Kubernetes' controllers that have a part in what is compared.
+const CONTROLLERS: [&str; 3] = ["deployment", "replicaset", "garbagecollector"];
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A control plane with fake nodes, the CRDs and the operator's rights, and an observer.
+pub struct Stage {
+    // Dropped in this order: whoever asks before whoever answers.
+    pub(super) observer: Observer,
+    client: Client,
+    runtime: Runtime,
+    pub(super) control_plane: ControlPlane,
+    pub(super) program: PathBuf,
+    runs: AtomicU32,
+}
+
+impl Stage {
+    /// Starts a cluster for an operator.
+    ///
+    /// # Errors
+    /// When a part of it does not come up.
+    pub fn start(program: &Path) -> Result<Self> {
+        ensure!(program.is_file(), "there is no operator at {}", program.display());
+        // One node: on several, where a pod runs would be another thing that differs by itself.
+        let builder = ControlPlane::builder().controller_manager(&CONTROLLERS).fake_nodes(1);
+        let control_plane = builder.start()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()?;
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = runtime.block_on(connect(&control_plane.kubeconfig()))?;
+        install(&control_plane)?;
+        Ok(Self {
+            observer: Observer::start(runtime.handle(), &client),
+            client,
+            runtime,
+            control_plane,
+            program: program.to_owned(),
+            runs: AtomicU32::new(0),
+        })
+    }
+
+    /// Makes a namespace for one run, with objects in it that are nobody's business.
+    pub(super) fn namespace(&self) -> Result<String> {
+        let number = self.runs.fetch_add(1, Ordering::Relaxed);
+        let name = format!("run-{number}-of-faults");
+        self.control_plane.kubectl(&["create", "namespace", &name])?;
+        let labels = json!({
+            crd::label::APP: "web", crd::label::PODSET: "set",
+            crd::label::MANAGED_BY: crd::label::MANAGED_BY_VALUE,
+        });
+        let metadata = json!({"name": BYSTANDER, "labels": labels});
+        let port = json!({"port": 80});
+        let service = json!({"metadata": metadata, "spec": {"ports": [port]}});
+        let backend = json!({"service": {"name": BYSTANDER, "port": {"number": 80}}});
+        let ingress = json!({"metadata": metadata, "spec": {"defaultBackend": backend}});
+        for (kind, object) in [(SERVICE, service), (INGRESS, ingress)] {
+            self.perform(&name, &Deed::Create(kind, object))?;
+        }
+        Ok(name)
+    }
+
+    /// Removes a namespace, without waiting until it is gone.
+    pub(super) fn leave(&self, namespace: &str) -> Result<()> {
+        self.control_plane
+            .kubectl(&["delete", "namespace", namespace, "--wait=false"])?;
+        self.observer.forget(namespace);
+        Ok(())
+    }
+
+    /// Does what a person does, and returns the object as it was left.
+    pub(super) fn perform(&self, namespace: &str, deed: &Deed) -> Result<Value> {
+        let done = self.runtime.block_on(async {
+            match deed {
+                Deed::Create(kind, object) => {
+                    let mut object = object.clone();
+                    object["apiVersion"] = kind.api_version().into();
+                    object["kind"] = kind.name.into();
+                    let object = serde_json::from_value(object)?;
+                    let api = self.api(*kind, namespace);
+                    let created = api.create(&PostParams::default(), &object).await?;
+                    Ok::<_, anyhow::Error>(serde_json::to_value(created)?)
+                }
+                Deed::Patch(kind, name, patch) => {
+                    let api = self.api(*kind, namespace);
+                    let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+                    Ok(serde_json::to_value(patched)?)
+                }
+                Deed::Delete(kind, name) => {
+                    let api = self.api(*kind, namespace);
+                    let object = api.get(name).await?;
+                    api.delete(name, &DeleteParams::default()).await?;
+                    Ok(serde_json::to_value(object)?)
+                }
+            }
+        });
+        done.with_context(|| format!("failed to do {deed:?} in {namespace}"))
+    }
+
+    fn api(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), namespace, &kind.resource())
+    }
+}
+
+async fn connect(kubeconfig: &Path) -> Result<Client> {
+    let file = Kubeconfig::read_from(kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    Ok(Client::try_from(config)?)
+}
+
+/// Gives a cluster what `install` would give it, the operator aside.
+fn install(control_plane: &ControlPlane) -> Result<()> {
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config");
+    let files = [
+        "crd/appdeploys",
+        "crd/podsets",
+        "manager/namespace",
+        "rbac/service_account",
+        "rbac/operator_role",
+        "rbac/operator_role_binding",
+    ];
+    for file in files {
+        let path = config.join(file).with_extension("yaml");
+        let manifest = std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+        control_plane.apply(&manifest)?;
+    }
+    // Neither a right nor a new kind counts at once.
+    for kind in [APP, PODSET] {
+        let path = format!("/apis/{}/{}", kind.api_version(), kind.plural);
+        eventually(control_plane, &["get", "--raw", &path])?;
+    }
+    eventually(
+        control_plane,
+        &["auth", "can-i", "list", "deployments.apps", "-A", "--as", OPERATOR],
+    )
+}
+
+fn eventually(control_plane: &ControlPlane, asked: &[&str]) -> Result<()> {
+    let started = Instant::now();
+    while let Err(error) = control_plane.kubectl(asked) {
+        if started.elapsed() > PATIENCE {
+            return Err(error.into());
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
