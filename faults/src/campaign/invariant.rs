@@ -88,13 +88,16 @@ fn crowded(history: &[Seen]) -> BTreeSet<String> {
             "pods" => {
                 let ended = matches!(text(&seen.object, "/status/phase"), "Succeeded" | "Failed");
                 let going = seen.object.pointer("/metadata/deletionTimestamp").is_some();
+                // It may have been let go, or taken in.
+                for of_set in pods.values_mut() {
+                    of_set.remove(seen.uid());
+                }
+                if seen.gone || ended || going {
+                    continue;
+                }
                 for set in seen.controllers().iter().map(|owner| text(owner, "/uid")) {
                     let of_set = pods.entry(set).or_default();
-                    if seen.gone || ended || going {
-                        of_set.remove(seen.uid());
-                    } else {
-                        of_set.insert(seen.uid());
-                    }
+                    of_set.insert(seen.uid());
                     let most = wanted.get(set).copied().unwrap_or(i64::MAX);
                     if i64::try_from(of_set.len()).is_ok_and(|pods| pods > most) {
                         found.insert(format!(
@@ -197,5 +200,15 @@ mod tests {
         let mut last = gone(one.clone());
         last.object["metadata"]["resourceVersion"] = json!("8");
         assert_eq!(violations(&[set, two, one, last]), [""; 0]);
+    }
+
+    #[test]
+    fn a_pod_that_was_let_go_does_not_count() {
+        let mut set = seen("podsets", "set", 1, None);
+        set.object["spec"] = json!({"replicas": 1});
+        let one = seen("pods", "set-0", 2, Some("uid-set"));
+        let free = seen("pods", "set-0", 3, None);
+        let next = seen("pods", "set-1", 4, Some("uid-set"));
+        assert_eq!(violations(&[set, one, free, next]), [""; 0]);
     }
 }
