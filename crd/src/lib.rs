@@ -53,6 +53,9 @@ pub mod label {
     /// The name of the AppDeploy that a pod belongs to. The one label in the selector of its Deployment and
     /// its Service, for ever: a selector can't be changed.
     pub const APP: &str = "appdeploy.dev/app";
+    /// Marks a ReplicaSet whose Deployment an AppDeploy has taken the place of: the name of that AppDeploy. It goes when
+    /// the pods of the AppDeploy serve.
+    pub const REPLACED_BY: &str = "appdeploy.dev/replaced-by";
     /// The name of the PodSet that a pod belongs to. A label of its own, so that the two kinds never select
     /// each other's pods.
     pub const PODSET: &str = "appdeploy.dev/podset";

@@ -16,6 +16,7 @@ use crate::ui::Ui;
 use crate::{selection, workload};
 
 pub use manifest::Manifest;
+pub use source::read;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -163,7 +163,8 @@ pub fn is_of<K: Resource>(object: &K, owner: Option<&str>) -> bool {
         .any(|reference| reference.controller == Some(true) && Some(reference.uid.as_str()) == owner)
 }
 
-async fn list<K>(cluster: &Cluster, namespace: &str, params: &ListParams) -> Result<Section<K>>
+/// Lists objects of a namespace.
+pub async fn list<K>(cluster: &Cluster, namespace: &str, params: &ListParams) -> Result<Section<K>>
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
         + Clone

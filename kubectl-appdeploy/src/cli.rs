@@ -12,8 +12,9 @@ use crate::error::{Error, Kind, Result};
 use crate::ui::{Color, Ui};
 use crate::words::{self, Words};
 use crate::{
-    apply, checks, completion, create, delete, describe, edit, events, exec, history, install, logs, open, pause,
-    port_forward, replace, report, restart, scale, set, status, top, undo, uninstall, usage, version,
+    apply, checks, completion, create, delete, describe, diff, edit, eject, events, exec, export, history, install,
+    logs, open, pause, port_forward, replace, report, restart, scale, set, status, top, undo, uninstall, usage,
+    version,
 };
 
 /// An application on Kubernetes as one object: the operator keeps its Deployment, Service and Ingress, and says
@@ -56,6 +57,10 @@ enum Verb {
     App(Common<AppArgs>),
     /// Open the page of an app in a browser, or say where it is
     Open(open::Args),
+    /// Show what the operator would change in what belongs to apps, or what a file would
+    Diff(diff::Args),
+    /// Take apps out of AppDeploy: what belongs to them stays and serves on
+    Eject(eject::Args),
     /// Work on pod sets: equal pods that the operator keeps itself, as a ReplicaSet would
     #[command(
         visible_aliases = ["podsets", "pset"],
@@ -107,6 +112,8 @@ enum Common<S: Spec> {
     Pause(pause::PauseArgs),
     /// Roll out what was changed while {many} were paused
     Resume(pause::ResumeArgs),
+    /// Print what belongs to {many} as the operator writes it, for review or for a life without it
+    Export(export::Args),
     /// Delete {many} and what belongs to them
     Delete(delete::Args),
 }
@@ -199,6 +206,8 @@ async fn dispatch(cli: Cli, ui: &mut Ui) -> Result<()> {
         Verb::Apply(args) => apply::run(args, kube, ui).await,
         Verb::App(verb) => common(verb, kube, ui).await,
         Verb::Open(args) => open::run(args, kube, ui).await,
+        Verb::Diff(args) => diff::run(args, kube, ui).await,
+        Verb::Eject(args) => eject::run(args, kube, ui).await,
         Verb::Podset(PodSetVerb::Common(verb)) => common(verb, kube, ui).await,
         Verb::Podset(PodSetVerb::Replace(args)) => replace::run(args, kube, ui).await,
         Verb::Completion(args) => completion::run(args, ui),
@@ -225,6 +234,7 @@ async fn common<S: Spec>(verb: Common<S>, kube: &KubeArgs, ui: &mut Ui) -> Resul
         Common::Restart(args) => restart::run(args, S::KIND, kube, ui).await,
         Common::Pause(args) => pause::pause(args, S::KIND, kube, ui).await,
         Common::Resume(args) => pause::resume(args, S::KIND, kube, ui).await,
+        Common::Export(args) => export::run(args, S::KIND, kube, ui).await,
         Common::Delete(args) => delete::run(args, S::KIND, kube, ui).await,
     }
 }

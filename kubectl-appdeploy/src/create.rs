@@ -11,7 +11,6 @@ use std::time::Duration;
 use crd::Kind;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::ObjectMeta;
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::connection::{Cluster, KubeArgs, MANAGER};
@@ -118,7 +117,8 @@ impl<S: Spec> Args<S> {
         Err(Error::usage(format!("create needs {what}")).next(example))
     }
 
-    fn object(&self, name: &str, namespace: Option<String>) -> Result<Value> {
+    /// Returns the object that the flags mean, if it is a valid one.
+    pub fn object(&self, name: &str, namespace: Option<String>) -> Result<Value> {
         let labels: BTreeMap<String, String> = self.labels.iter().cloned().collect();
         self.spec.object(ObjectMeta {
             name: Some(name.to_owned()),
@@ -172,26 +172,4 @@ async fn post(cluster: &Cluster, body: String, dry_run: DryRun) -> kube::Result<
         .body(body.into_bytes())
         .map_err(kube::Error::HttpError)?;
     cluster.client.request(request).await
-}
-
-/// Returns an object as a person would write it down: no status, and no defaults spelled out. `usual` are the
-/// defaults: the part of the spec, the field, its value.
-fn plain(object: &impl Serialize, usual: &[(&str, &str, Value)]) -> Result<Value> {
-    let mut value =
-        serde_json::to_value(object).map_err(|source| Error::failed(format!("cannot write the object: {source}")))?;
-    if let Some(object) = value.as_object_mut() {
-        object.remove("status");
-    }
-    for (part, field, usual) in usual {
-        let part = match *part {
-            "" => &mut value["spec"],
-            part => &mut value["spec"][part],
-        };
-        if let Some(fields) = part.as_object_mut()
-            && fields.get(*field) == Some(usual)
-        {
-            fields.remove(*field);
-        }
-    }
-    Ok(value)
 }

@@ -70,7 +70,7 @@ pub struct Args {
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?.about(kind);
     let found = match args.which.resolve(&cluster, "delete {name}").await {
-        Err(error) if args.ignore_not_found && is_not_found(&error) => Vec::new(),
+        Err(error) if args.ignore_not_found && error.is_not_found() => Vec::new(),
         other => other?,
     };
     if found.is_empty() && args.which.names.is_empty() {
@@ -82,7 +82,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     for object in found {
         match ask(&args, &cluster, object).await {
             Ok(object) => asked.push(object),
-            Err(error) if args.ignore_not_found && is_not_found(&error) => {}
+            Err(error) if args.ignore_not_found && error.is_not_found() => {}
             Err(error) => failures.push(error),
         }
     }
@@ -106,10 +106,6 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     }
     args.change.tell_all(ui, &gone)?;
     selection::conclude(failures, ui)
-}
-
-fn is_not_found(error: &Error) -> bool {
-    error.sentence().starts_with("Error from server (NotFound)")
 }
 
 async fn ask(args: &Args, cluster: &Cluster, object: Result<DynamicObject>) -> Result<DynamicObject> {

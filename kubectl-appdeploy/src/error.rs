@@ -26,6 +26,10 @@ pub enum Kind {
     TimedOut,
     /// A command in a pod ended with this exit code, and has said itself what there is to say.
     Passed(u8),
+    /// Two things are not the same, and what differs has been shown.
+    Differs,
+    /// Nothing can be said of whether two things are the same.
+    NotCompared,
     /// Somebody pressed Ctrl-C.
     Interrupted,
 }
@@ -88,6 +92,18 @@ impl Error {
         self
     }
 
+    /// Returns the same error for a command whose exit code 1 means that two things differ.
+    #[must_use]
+    pub fn of_a_comparison(self) -> Self {
+        match self.kind {
+            Kind::Failed => Self {
+                kind: Kind::NotCompared,
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     /// Returns the kind.
     pub const fn kind(&self) -> Kind {
         self.kind
@@ -124,6 +140,11 @@ impl Error {
         &self.next
     }
 
+    /// Whether what was asked for does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.message.starts_with("Error from server (NotFound)")
+    }
+
     /// Returns the reasons in one line, for a prompt.
     pub fn reasons(&self) -> String {
         self.why.join("; ")
@@ -133,8 +154,8 @@ impl Error {
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self.kind {
             Kind::Quiet => 0,
-            Kind::Failed => 1,
-            Kind::Usage => 2,
+            Kind::Failed | Kind::Differs => 1,
+            Kind::Usage | Kind::NotCompared => 2,
             Kind::Stalled => 3,
             Kind::TimedOut => 4,
             Kind::Passed(code) => code,

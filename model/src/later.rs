@@ -52,6 +52,16 @@ pub fn due<'a>(wanted: &'a Value, live: &Digest) -> Cow<'a, Value> {
     }
 }
 
+/// As [`due`], of a Deployment that somebody has written without the record of what a person wrote: what the pods are now
+/// decides alone.
+#[must_use]
+pub fn due_in_place(wanted: &Value, live: &Value) -> Value {
+    let [spec, live] = [wanted, live].map(|object| serde_json::json!({"spec": object["spec"]}));
+    let mut wanted = wanted.clone();
+    wanted["spec"] = due(&spec, &Digest::of(&live))["spec"].clone();
+    wanted
+}
+
 /// Whether the pods are others if this field is. The record of what the person wrote stands for what they have taken out
 /// of it, which a digest can't see.
 fn is_of_pods(path: &str) -> bool {
@@ -88,6 +98,16 @@ mod tests {
             without.lacks_where(&wanted, |path| !LATER.iter().any(|later| later.path == path)),
             None
         );
+    }
+
+    #[test]
+    fn what_was_let_go_of_comes_back_with_the_same_pods() {
+        let wanted = wanted("nginx", 1);
+        let mut old = without(&wanted);
+        old["metadata"]["annotations"] = json!({});
+        assert_eq!(due_in_place(&wanted, &old), without(&wanted));
+        old["spec"]["template"]["spec"]["containers"][0]["image"] = json!("nginx:1");
+        assert_eq!(due_in_place(&wanted, &old), wanted);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::pod::PodArgs;
 use super::{Spec, ask};
 use crate::check;
 use crate::error::Result;
+use crate::plain::plain;
 
 /// What an app can be made of.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
@@ -84,11 +85,7 @@ Examples:
             status: None,
         };
         check::app(&app)?;
-        let usual = [
-            ("", "expose", "Ingress".into()),
-            ("", "securityProfile", "baseline".into()),
-        ];
-        super::plain(&app, &usual)
+        plain(Self::KIND, &app)
     }
 
     fn ask(&mut self, name: &str, namespace: &str) -> Result<()> {

@@ -9,6 +9,7 @@ use super::pod::PodArgs;
 use super::{Spec, ask};
 use crate::check;
 use crate::error::{Error, Result};
+use crate::plain::plain;
 
 /// What a pod set can be made of.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
@@ -90,11 +91,7 @@ Examples:
             set.spec.template = self.pod.fields()?;
         }
         check::pod_set(&set)?;
-        let usual = [
-            ("", "minReadySeconds", 0.into()),
-            ("template", "securityProfile", "baseline".into()),
-        ];
-        let mut value = super::plain(&set, &usual)?;
+        let mut value = plain(Self::KIND, &set)?;
         if !has_template && let Some(spec) = value["spec"].as_object_mut() {
             // The server knows its default, and may come to know a better one.
             spec.remove("template");

@@ -13,6 +13,7 @@ mod check;
 mod completion;
 mod conventions;
 mod editing;
+mod gitops;
 mod guards;
 mod history;
 mod lifecycle;

@@ -1,0 +1,198 @@
+//! `kubectl appdeploy diff`: what the operator would change.
+
+mod live;
+mod show;
+
+use crd::{AppDeploy, Kind};
+use kube::api::{DynamicObject, PostParams};
+use model::merge::merged;
+use model::{Digest, defaults, desired, later, validate};
+use serde_json::Value;
+
+use crate::connection::{Cluster, KubeArgs, MANAGER};
+use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::files::Files;
+use crate::selection::{self, Selection};
+use crate::ui::Ui;
+use crate::workload::{self, Workload};
+
+pub use live::{Live, api};
+pub use show::{Pair, show};
+
+const EXAMPLES: &str = "\
+Examples:
+  # What is not as the app wants it: nothing, where the operator runs and nobody interferes
+  {command} diff {name}
+
+  # What a changed file would change, before it is applied
+  {command} diff -f {name}.yaml
+
+  # All apps of the namespace
+  {command} diff --all
+
+What is compared are the app's Deployment, Service and Ingress; for the AppDeploy itself there is
+kubectl diff -f {name}.yaml. KUBECTL_EXTERNAL_DIFF names another program to compare with.
+
+Exit codes: 0 there is no difference, 1 there is one, more than 1 it is not known.";
+
+/// The flags of `diff`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    which: Selection,
+    #[command(flatten)]
+    files: Files,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    compare(args, kube, ui).await.map_err(Error::of_a_comparison)
+}
+
+async fn compare(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let cluster = kube.connect().await?.about(Kind::AppDeploy);
+    let wishes = if args.files.is_empty() {
+        let found = args.which.resolve(&cluster, "diff {name}").await?;
+        if found.is_empty() {
+            selection::nothing(&cluster, ui);
+        }
+        found.into_iter().map(|object| object.map(Wish::of_now)).collect()
+    } else if args.which.is_empty() {
+        let mut wishes = Vec::new();
+        let objects = args
+            .files
+            .read(Kind::AppDeploy, kube.namespace.as_deref(), &cluster.namespace)?;
+        for object in objects {
+            wishes.push(Wish::of_file(&cluster, object).await);
+        }
+        wishes
+    } else {
+        return Err(Error::usage("-f and names, -l or --all exclude each other"));
+    };
+    let (mut pairs, mut failures) = (Vec::new(), Vec::new());
+    for wish in wishes {
+        let compared: Result<()> = async {
+            let wish = wish?;
+            let live = Live::fetch(&cluster, &wish.namespace, &wish.name).await?;
+            pairs.extend(wish.pairs(&live, ui)?);
+            Ok(())
+        }
+        .await;
+        failures.extend(compared.err());
+    }
+    pairs.retain(Pair::differs);
+    let differs = !pairs.is_empty();
+    show(&pairs, ui)?;
+    let failures = failures.into_iter().map(Error::of_a_comparison).collect();
+    selection::conclude(failures, ui)?;
+    if differs {
+        return Err(Error::new(ErrorKind::Differs, ""));
+    }
+    Ok(())
+}
+
+/// What is wanted of one app.
+struct Wish {
+    namespace: String,
+    name: String,
+    /// What was wanted until now.
+    before: Option<AppDeploy>,
+    now: AppDeploy,
+}
+
+impl Wish {
+    fn of_now(object: DynamicObject) -> Self {
+        let (namespace, name) = selection::place(&object);
+        Self {
+            namespace,
+            name,
+            before: None,
+            now: app(&object),
+        }
+    }
+
+    /// Asks the server what the app would be if its spec were that of the file: it checks it, and knows the defaults.
+    async fn of_file(cluster: &Cluster, object: DynamicObject) -> Result<Self> {
+        let (namespace, name) = selection::place(&object);
+        let api = cluster.objects(Some(&namespace));
+        let before = cluster.call(api.get_opt(&name)).await?;
+        let params = PostParams {
+            dry_run: true,
+            field_manager: Some(MANAGER.to_owned()),
+        };
+        let now = if let Some(before) = &before {
+            let metadata = before.metadata.clone();
+            let changed = DynamicObject { metadata, ..object };
+            app(&cluster.call(api.replace(&name, &params, &changed)).await?)
+        } else {
+            let mut now = app(&cluster.call(api.create(&params, &object)).await?);
+            // The identity that a dry run gives is nobody's.
+            now.metadata.uid = None;
+            now
+        };
+        Ok(Self {
+            namespace,
+            name,
+            before: before.as_ref().map(app),
+            now,
+        })
+    }
+
+    /// Returns each child as it is and as it would be.
+    fn pairs(&self, live: &Live, ui: &mut Ui) -> Result<Vec<Pair>> {
+        let title = workload::title(Kind::AppDeploy, &self.name);
+        let invalid = |invalid: model::Invalid| {
+            let error = Error::failed(format!("{title} is not valid, so nothing is written for it"));
+            invalid.0.into_iter().fold(error, Error::why)
+        };
+        let now = desired(&validate(&self.now).map_err(invalid)?);
+        let before = self.before.as_ref().and_then(|before| validate(before).ok());
+        let before = before.map(|before| desired(&before));
+        let uid = self.now.metadata.uid.as_deref();
+        let mut pairs = Vec::new();
+        for (kind, wanted) in now.objects() {
+            let there = live.of(kind);
+            if there.is_some_and(|there| !is_of(there, uid)) {
+                if wanted.is_none() {
+                    continue;
+                }
+                ui.warn(&format!(
+                    "{}/{} is not the app's own, so the operator leaves it as it is",
+                    kind.as_str().to_lowercase(),
+                    self.name
+                ));
+            }
+            let before = before.as_ref().and_then(|before| {
+                let of_kind = before.objects().into_iter().find(|(of, _)| *of == kind);
+                of_kind.and_then(|(_, object)| object.map(later::without))
+            });
+            let becomes = match (there, wanted) {
+                (Some(there), Some(wanted)) => {
+                    // What older children do without, and get with their next pods, is no difference.
+                    let due = later::due(wanted, &Digest::of(there));
+                    Some(defaults::filled(kind, &merged(there, before.as_ref(), &due)))
+                }
+                (None, wanted) => wanted.cloned(),
+                (Some(_), None) => None,
+            };
+            pairs.push(Pair::of(kind, &self.namespace, &self.name, there, becomes.as_ref()));
+        }
+        Ok(pairs)
+    }
+}
+
+fn app(object: &DynamicObject) -> AppDeploy {
+    match Workload::read(Kind::AppDeploy, object) {
+        Workload::App(app) => app,
+        Workload::PodSet(_) => AppDeploy::default(),
+    }
+}
+
+/// Whether an object is controlled by the owner with this UID.
+pub fn is_of(object: &Value, uid: Option<&str>) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners
+        .into_iter()
+        .any(|owner| owner["controller"] == true && owner["uid"].as_str() == uid)
+}

@@ -1,0 +1,270 @@
+//! `kubectl appdeploy eject`: the app goes, what belongs to it stays and serves on.
+
+use std::time::Duration;
+
+use crd::{Kind, annotation, label};
+use kube::ResourceExt as _;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy};
+use model::ChildKind;
+use serde_json::{Value, json};
+
+use crate::connection::{Cluster, KubeArgs, MANAGER};
+use crate::diff::{self, Live};
+use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::output::{self, ChangeArgs, Done, DryRun};
+use crate::selection::{self, Selection};
+use crate::ui::Ui;
+use crate::wait::{self, Deadline};
+use crate::{consent, duration};
+
+const EXAMPLES: &str = "\
+Examples:
+  # See what would go and what would stay
+  {command} eject {name} --dry-run=client
+
+  # Take the app out of AppDeploy; its Deployment, Service and Ingress serve on
+  {command} eject {name}
+
+It works with the operator running and without one. If it is interrupted, the same command goes on.";
+
+/// The flags of `eject`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    which: Selection,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// How long to wait, like 30s or 5m
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse)]
+    timeout: Duration,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// An app that goes, and what stays of it.
+struct Leaving {
+    name: String,
+    /// The app; nothing where only the rest of an interrupted command is to be done.
+    app: Option<DynamicObject>,
+    /// What stays: its kind, and its identity.
+    stays: Vec<(ChildKind, String)>,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let cluster = kube.connect().await?.about(Kind::AppDeploy);
+    let (leaving, mut failures) = find(&args, &cluster, ui).await?;
+    let plan: Vec<String> = leaving.iter().map(Leaving::plan).collect();
+    if args.change.output.is_none() && !leaving.is_empty() {
+        ui.say(&plan.join("\n"));
+    }
+    let is_asked = args.change.dry_run.is_real() && leaving.iter().any(|one| one.app.is_some());
+    if is_asked && !args.yes {
+        let names: Vec<&str> = leaving.iter().map(|one| one.name.as_str()).collect();
+        let names = names.join(" ");
+        let unasked = Error::usage(format!("{names} would belong to nobody: nothing was changed")).next(format!(
+            "if that is wanted: {} eject {names} --yes{}",
+            cluster.words().command,
+            cluster.flag()
+        ));
+        consent::ask(&format!("Eject {names}?"), unasked, "nothing was changed")?;
+    }
+    let deadline = Deadline::after(args.timeout);
+    let mut done = Vec::new();
+    for one in leaving {
+        match eject(&args, &cluster, &one, deadline, ui).await {
+            Ok(object) => done.push(Done {
+                title: cluster.title(&one.name),
+                word: "ejected",
+                object,
+            }),
+            Err(error) => failures.push(error),
+        }
+    }
+    args.change.tell_all(ui, &done)?;
+    selection::conclude(failures, ui)
+}
+
+async fn find(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<(Vec<Leaving>, Vec<Error>)> {
+    let found = match args.which.resolve(cluster, "eject {name}").await {
+        // All that were named are missing: an interrupted command may have left something to do.
+        Err(error) if error.is_not_found() => args.which.names.iter().map(|_| Err(error.clone())).collect(),
+        other => other?,
+    };
+    if found.is_empty() {
+        selection::nothing(cluster, ui);
+    }
+    let (mut leaving, mut failures) = (Vec::new(), Vec::new());
+    for (index, object) in found.into_iter().enumerate() {
+        let (name, app) = match object {
+            Ok(object) => (object.name_any(), Ok(object)),
+            Err(error) => {
+                let typed = args.which.names.get(index).map_or("", String::as_str);
+                (selection::name(cluster.kind, typed)?.to_owned(), Err(error))
+            }
+        };
+        let live = Live::fetch(cluster, &cluster.namespace, &name).await?;
+        match app {
+            Ok(app) => leaving.push(Leaving {
+                stays: of(&live, |object| diff::is_of(object, app.metadata.uid.as_deref())),
+                app: Some(app),
+                name,
+            }),
+            Err(error) => {
+                let stays = of(&live, is_half_free);
+                if stays.is_empty() {
+                    failures.push(error);
+                } else {
+                    leaving.push(Leaving { name, app: None, stays });
+                }
+            }
+        }
+    }
+    Ok((leaving, failures))
+}
+
+fn of(live: &Live, is_meant: impl Fn(&Value) -> bool) -> Vec<(ChildKind, String)> {
+    let kinds = ChildKind::ALL.into_iter();
+    kinds
+        .filter_map(|kind| {
+            let object = live.of(kind).filter(|object| is_meant(object))?;
+            Some((kind, object["metadata"]["uid"].as_str()?.to_owned()))
+        })
+        .collect()
+}
+
+/// Whether an object has lost its owner and still says that we manage it.
+fn is_half_free(object: &Value) -> bool {
+    let metadata = &object["metadata"];
+    metadata["labels"][label::MANAGED_BY] == label::MANAGED_BY_VALUE
+        && metadata["ownerReferences"].as_array().is_none_or(Vec::is_empty)
+}
+
+impl Leaving {
+    /// Says what goes and what stays.
+    fn plan(&self) -> String {
+        let stays: Vec<String> = self
+            .stays
+            .iter()
+            .map(|(kind, _)| format!("{}/{}", kind.as_str().to_lowercase(), self.name))
+            .collect();
+        let stays = if stays.is_empty() {
+            "nothing, for nothing belongs to it".to_owned()
+        } else {
+            format!("{} and the pods, which serve on", stays.join(", "))
+        };
+        let goes = match self.app {
+            Some(_) => format!("AppDeploy {}; nobody repairs then what others change", self.name),
+            None => "the labels that an interrupted eject has left".to_owned(),
+        };
+        format!("goes:  {goes}\nstays: {stays}")
+    }
+}
+
+/// Takes one app out. Each step can be done again.
+async fn eject(args: &Args, cluster: &Cluster, one: &Leaving, deadline: Deadline, ui: &mut Ui) -> Result<Value> {
+    let dry_run = args.change.dry_run;
+    let shown = one.app.as_ref().map(output::presentable).unwrap_or_default();
+    if dry_run == DryRun::Client {
+        return Ok(shown);
+    }
+    if let Some(app) = &one.app {
+        let params = DeleteParams {
+            dry_run: dry_run == DryRun::Server,
+            // The garbage collector takes the owner references away before the app goes. No operator writes for an app
+            // that is being deleted, nor to an object that is not its app's own.
+            propagation_policy: Some(PropagationPolicy::Orphan),
+            preconditions: Some(Preconditions {
+                uid: app.uid(),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let api = cluster.objects(Some(&cluster.namespace));
+        cluster.call(api.delete(&one.name, &params)).await?;
+        if dry_run.is_real() {
+            ui.progress(&format!("waiting until AppDeploy {} is gone", one.name));
+            let left = wait::gone(cluster, api, &one.name, app.metadata.uid.as_deref(), deadline).await?;
+            if left.is_some() {
+                return Err(held(cluster, one, deadline));
+            }
+        }
+    }
+    for (kind, uid) in &one.stays {
+        free(cluster, *kind, &one.name, uid, one.app.as_ref(), dry_run).await?;
+    }
+    Ok(shown)
+}
+
+/// Takes from an object what says that it is ours. A later app of the same name then finds the name taken, and says so.
+async fn free(
+    cluster: &Cluster,
+    kind: ChildKind,
+    name: &str,
+    uid: &str,
+    app: Option<&DynamicObject>,
+    dry_run: DryRun,
+) -> Result<()> {
+    let mut patch = json!({"metadata": {
+        "uid": uid,
+        "labels": {label::MANAGED_BY: null},
+        "annotations": {annotation::DESIRED_HASH: null, annotation::REVISION_SPEC: null},
+    }});
+    if let Some(owner) = app.and_then(|app| app.metadata.uid.as_deref()) {
+        // A child that was made while the garbage collector went through them would have kept it.
+        patch["metadata"]["ownerReferences"] = json!([{"$patch": "delete", "uid": owner}]);
+    }
+    let params = PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        dry_run: dry_run == DryRun::Server,
+        ..PatchParams::default()
+    };
+    let api = diff::api(cluster, kind, &cluster.namespace);
+    let patched = cluster
+        .attempt(api.patch(name, &params, &Patch::Strategic(&patch)))
+        .await?;
+    match patched {
+        // Somebody has deleted it: it is nobody's already.
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        Err(source) => Err(cluster.explain(source).about(&format!("{}/{name}", kind.resource()))),
+        Ok(_) => Ok(()),
+    }
+}
+
+fn held(cluster: &Cluster, one: &Leaving, deadline: Deadline) -> Error {
+    Error::new(
+        ErrorKind::TimedOut,
+        format!(
+            "{} is not gone after {}; it still may go",
+            cluster.title(&one.name),
+            deadline.text()
+        ),
+    )
+    .why("Kubernetes' garbage collector lets go of what belongs to it: is the kube-controller-manager running?")
+    .next(format!(
+        "go on: {} eject {}{}",
+        cluster.words().command,
+        one.name,
+        cluster.flag()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plan_says_what_goes_and_what_stays() {
+        let app = serde_json::from_value(json!({"metadata": {"name": "shop"}})).ok();
+        let all = ChildKind::ALL.map(|kind| (kind, "u".to_owned()));
+        let plan = |app: Option<DynamicObject>, stays: &[(ChildKind, String)]| {
+            let stays = stays.to_vec();
+            let name = "shop".to_owned();
+            Leaving { name, app, stays }.plan()
+        };
+        let plans = [plan(app.clone(), &all), plan(app, &[]), plan(None, &all[..1])];
+        insta::assert_snapshot!(plans.join("\n\n"));
+    }
+}

@@ -1,0 +1,138 @@
+//! The children of an application or a pod set as objects that stand for themselves: what `export` prints, and what
+//! `eject` leaves behind.
+
+use crd::{AppDeploy, PodSet, annotation, label};
+use serde_json::{Map, Value};
+
+use crate::podset::{Creation, Wanted, pod};
+use crate::{Invalid, desired, validate};
+
+/// The annotations in which the operator keeps what it knows about a child.
+pub const BOOKKEEPING: [&str; 4] = [
+    annotation::DESIRED_HASH,
+    annotation::REVISION_SPEC,
+    annotation::TEMPLATE_HASH,
+    annotation::SHAPE_HASH,
+];
+
+/// Returns the children of an application as the operator writes them.
+///
+/// # Errors
+/// Says of each field what is wrong and what to write instead.
+pub fn of_app(app: &AppDeploy) -> Result<Vec<Value>, Invalid> {
+    let children = desired(&validate(app)?);
+    Ok(children
+        .objects()
+        .into_iter()
+        .filter_map(|(_, object)| object.cloned())
+        .collect())
+}
+
+/// Returns the pods that the operator would make for a pod set that has none.
+///
+/// # Errors
+/// Says of each field what is wrong and what to write instead.
+pub fn of_podset(set: &PodSet) -> Result<Vec<Value>, Invalid> {
+    let wanted = Wanted::of(set)?;
+    let slots = (0..u16::MAX).take(wanted.replicas);
+    Ok(slots
+        .map(|slot| pod(set, &wanted, &Creation { slot, replaces: None }))
+        .collect())
+}
+
+/// Returns an object that belongs to nobody: without owner, without the label that says who manages it, and without the
+/// operator's bookkeeping. What its pods carry stays, since it is what selects them.
+#[must_use]
+pub fn standalone(object: &Value) -> Value {
+    let mut object = object.clone();
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return object;
+    };
+    metadata.remove("ownerReferences");
+    without(metadata, "labels", &[label::MANAGED_BY]);
+    without(metadata, "annotations", &BOOKKEEPING);
+    object
+}
+
+/// Returns an object as a person compares it: without what the API server and the operator note in it.
+#[must_use]
+pub fn comparable(object: &Value) -> Value {
+    const NOTES: [&str; 6] = [
+        "managedFields",
+        "resourceVersion",
+        "generation",
+        "uid",
+        "creationTimestamp",
+        "selfLink",
+    ];
+    let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|field, _| !NOTES.contains(&field.as_str()));
+        without(metadata, "annotations", &BOOKKEEPING);
+    }
+    object
+}
+
+fn without(metadata: &mut Map<String, Value>, part: &str, names: &[&str]) {
+    let Some(entries) = metadata.get_mut(part).and_then(Value::as_object_mut) else {
+        return;
+    };
+    entries.retain(|name, _| !names.contains(&name.as_str()));
+    if entries.is_empty() {
+        metadata.remove(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn spec(kind: &str, spec: Value) -> Value {
+        json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": kind,
+            "metadata": {"name": "web", "namespace": "a", "uid": "u1"}, "spec": spec})
+    }
+
+    #[test]
+    fn what_stands_for_itself_names_no_owner_and_keeps_its_selector() {
+        let app = serde_json::from_value(spec("AppDeploy", json!({"image": "nginx", "port": 80}))).unwrap();
+        let objects: Vec<Value> = of_app(&app).unwrap().iter().map(standalone).collect();
+        assert_eq!(objects.len(), 3);
+        for object in &objects {
+            let labels = json!({"app.kubernetes.io/name": "web", "appdeploy.dev/app": "web"});
+            assert_eq!(
+                object["metadata"],
+                json!({"name": "web", "namespace": "a", "labels": labels})
+            );
+        }
+        assert_eq!(
+            objects[0]["spec"]["selector"]["matchLabels"],
+            json!({"appdeploy.dev/app": "web"})
+        );
+    }
+
+    #[test]
+    fn a_pod_set_is_as_many_pods_as_it_wants() {
+        let set = spec("PodSet", json!({"replicas": 2, "template": {"image": "nginx"}}));
+        let pods = of_podset(&serde_json::from_value(set).unwrap()).unwrap();
+        let names: Vec<&Value> = pods.iter().map(|pod| &pod["metadata"]["name"]).collect();
+        assert_eq!(names, ["web-0", "web-1"]);
+        let pod = standalone(&pods[0]);
+        assert_eq!((&pod["kind"], &pod["apiVersion"]), (&json!("Pod"), &json!("v1")));
+        assert_eq!(pod["metadata"].get("annotations"), None);
+    }
+
+    #[test]
+    fn notes_of_the_server_are_no_difference() {
+        let live = json!({"metadata": {"name": "web", "uid": "1", "resourceVersion": "2",
+            "annotations": {"appdeploy.dev/desired-hash": "0"}}, "spec": {"a": 1}, "status": {}});
+        assert_eq!(
+            comparable(&live),
+            json!({"metadata": {"name": "web"}, "spec": {"a": 1}})
+        );
+    }
+}
