@@ -6,6 +6,7 @@
 mod harness;
 
 mod drift;
+mod rollout;
 mod scale;
 
 use kube::api::{DeleteParams, Patch};

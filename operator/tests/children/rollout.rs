@@ -1,0 +1,47 @@
+//! Restarts and pauses: what a person asks for without another spec.
+
+use kube::api::Patch;
+use serde_json::json;
+
+use crate::harness::{APP, DEPLOYMENT, web};
+use crate::namespace;
+
+#[test]
+fn a_restart_makes_new_pods_and_the_status_says_which_restart_it_is_about() {
+    const AT: &str = "2026-01-02T03:04:05Z";
+    let shop = namespace("restart");
+    shop.settled_app("shop", web());
+    let annotations = json!({"appdeploy.dev/restarted-at": AT});
+    shop.patch(
+        APP,
+        "shop",
+        Patch::Merge(json!({"metadata": {"annotations": annotations}})),
+    );
+    let app = shop.until(APP, "shop", "the status is about the restart", |app| {
+        app["status"]["restartedAt"] == AT
+    });
+    assert_eq!(app["metadata"]["generation"], 1);
+    let deployment = shop.get(DEPLOYMENT, "shop");
+    assert_eq!(deployment["spec"]["template"]["metadata"]["annotations"], annotations);
+}
+
+#[test]
+fn a_pause_is_the_deployments_and_ends_with_the_apps() {
+    let shop = namespace("pause");
+    shop.settled_app("shop", web());
+    assert_eq!(shop.get(DEPLOYMENT, "shop")["spec"].get("paused"), None);
+    shop.patch(APP, "shop", Patch::Merge(json!({"spec": {"paused": true}})));
+    shop.until(DEPLOYMENT, "shop", "it is paused", |it| it["spec"]["paused"] == true);
+    shop.patch(
+        APP,
+        "shop",
+        Patch::Merge(json!({"spec": {"paused": null, "image": "nginx:1.28"}})),
+    );
+    let resumed = shop.until(DEPLOYMENT, "shop", "it goes on", |it| {
+        it["spec"].get("paused").is_none()
+    });
+    assert_eq!(
+        resumed["spec"]["template"]["spec"]["containers"][0]["image"],
+        "nginx:1.28"
+    );
+}
