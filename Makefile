@@ -75,7 +75,7 @@ kube-bin: build ## Build Kubernetes' programs if need be; the last line is their
 
 ##@ Develop
 
-.PHONY: build tools test test-e2e test-long faults bench bench-start lint run manifests check-manifests check-rights check-deny
+.PHONY: build tools test test-e2e test-long faults bench bench-start lint run manifests picture reference check-manifests check-rights check-deny
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@test -x $(TESTCLUSTER) || echo 'Building the plugin, the operator and the commands around them, for some minutes' >&2
 	@cargo build --quiet --workspace $(PARTS)
@@ -123,6 +123,12 @@ run: tools reachable ## Run the operator outside the cluster, with your own righ
 
 manifests: ## Generate the CRDs in config/crd from the types in crd/
 	cargo run --quiet --package crd --example manifests config/crd
+
+picture: tools ## Record the session of the README on the real node, into docs/session.svg
+	E2E_IMAGE=$(IMG) APPDEPLOY_PICTURE=$(CURDIR)/docs/session.svg cargo test --quiet --package tests --test e2e -- picture
+
+reference: ## Generate docs/reference from the plugin's command line
+	APPDEPLOY_WRITE_REFERENCE=1 cargo test --quiet --package kubectl-appdeploy --bins reference
 
 # What is generated is what `make manifests` would write.
 check-manifests:

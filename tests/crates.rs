@@ -5,7 +5,7 @@
 //!                 <-  kubectl-appdeploy
 //! crd, testcluster <-  faults <-  the tests of operator and kubectl-appdeploy
 //!                 <-  tests, and the tests of the others
-//! terminal        <-  the tests of kubectl-appdeploy
+//! terminal        <-  the tests of kubectl-appdeploy, and of tests
 //! packages        <-  the tests of tests
 //! ```
 

@@ -67,7 +67,7 @@ fn links_lead_somewhere() -> Result<()> {
         .iter()
         .map(|name| root().join(name))
         .collect();
-    for folder in ["docs", "docs/adr", "docs/guide"] {
+    for folder in ["docs", "docs/adr", "docs/guide", "docs/reference"] {
         for entry in std::fs::read_dir(root().join(folder))? {
             let path = entry?.path();
             if path.extension().is_some_and(|end| end == "md") {

@@ -25,7 +25,7 @@ Examples:
   kubectl appdeploy apply -f deploy -R
 
   # What another command writes; return when all of it is ready
-  kubectl appdeploy create shop --image=nginx --port=80 --dry-run=client -o yaml |
+  kubectl appdeploy create shop --image=nginx --dry-run=client -o yaml |
     kubectl appdeploy apply -f - --wait";
 
 /// The flags of `apply`.

@@ -332,6 +332,20 @@ mod tests {
     }
 
     #[test]
+    fn every_verb_has_examples_that_fit_into_eighty_columns() {
+        each_verb(&command(), &mut |name, verb| {
+            let examples = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(
+                name == "help" || examples.starts_with("Examples:\n"),
+                "{name} has no examples"
+            );
+            let mut lines = examples.lines().filter(|line| line.starts_with("  "));
+            let long = lines.find(|line| line.chars().count() > 80);
+            assert_eq!(long, None, "{name}: a line that is broken can't be copied");
+        });
+    }
+
+    #[test]
     fn every_change_can_be_tried() {
         const LOOKS: &[&str] = &[
             "check",

@@ -18,6 +18,8 @@ use clap::{Command, ValueEnum};
 use crate::error::{Error, Result};
 use crate::ui::Ui;
 
+#[cfg(test)]
+pub use line::named;
 use line::{Line, Wanted};
 use source::Source;
 
@@ -38,7 +40,7 @@ Examples:
   echo 'source <(kubectl appdeploy completion zsh)' >> ~/.zshrc
 
   # In fish
-  kubectl appdeploy completion fish > ~/.config/fish/completions/kubectl-appdeploy.fish
+  kubectl appdeploy completion fish >> ~/.config/fish/config.fish
 
   # In PowerShell
   kubectl appdeploy completion powershell >> $PROFILE";

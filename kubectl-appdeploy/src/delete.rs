@@ -20,13 +20,13 @@ use crate::{duration, words};
 
 const EXAMPLES: &str = "\
 Examples:
-  # Delete {an}; returns when {family} are gone
+  # Delete {an} with {family}
   {command} delete {name}
 
   # Delete two, and do not mind if one is already gone
   {command} delete {name} {other} --ignore-not-found
 
-  # Delete the {kind} alone and leave {family} running
+  # Delete the {kind} alone, and leave running what belongs to it
   {command} delete {name} --cascade=orphan";
 
 /// What happens to what belongs to one that is deleted.

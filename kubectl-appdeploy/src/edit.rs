@@ -18,7 +18,7 @@ use file::File;
 
 const EXAMPLES: &str = "\
 Examples:
-  # In $KUBE_EDITOR, $EDITOR or vi; what is not valid is opened again, with what is wrong with it
+  # In $KUBE_EDITOR, $EDITOR or vi; what is not valid is opened again
   {command} edit {name}
 
   # Return when it is ready as it is now

@@ -119,7 +119,7 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
             let look = ui.look();
             let table = table(&events, Timestamp::now());
             let table = if args.no_headers { table.without_header() } else { table };
-            ui.print(&table.wrapped(look.color, look.width))
+            ui.page(&table.wrapped(look.color, look.width))
         }
     }
 }
@@ -150,7 +150,7 @@ async fn watch(args: &Args, cluster: &Cluster, workload: &Workload, ui: &mut Ui)
         let table = if is_headed { table.without_header() } else { table };
         is_headed = true;
         let look = ui.look();
-        ui.print(&table.wrapped(look.color, look.width))?;
+        ui.page(&table.wrapped(look.color, look.width))?;
     }
     Ok(())
 }

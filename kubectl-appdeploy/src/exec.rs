@@ -27,7 +27,8 @@ Examples:
   {command} exec {name} -it -- sh
 
   # In a certain pod and container
-  {command} exec {name} --pod={name}-5d4f8c7b6d-x2x9k -c app -- env
+  {command} exec {name} -c app \\
+    --pod={name}-5d4f8c7b6d-x2x9k -- env
 
 The exit code is that of the command.";
 

@@ -26,7 +26,7 @@ const FEW: i64 = 10;
 
 const EXAMPLES: &str = "\
 Examples:
-  # What the pods of {an} have written: all of one pod, the last 10 lines of each of several
+  # What the pods of {an} wrote; of several, the last 10 lines of each
   {command} logs {name}
 
   # Go on, also with pods that come later

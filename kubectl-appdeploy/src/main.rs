@@ -43,6 +43,8 @@ mod plain;
 mod pod;
 mod port_forward;
 mod quantity;
+#[cfg(test)]
+mod reference;
 mod replace;
 mod report;
 mod restart;

@@ -24,10 +24,12 @@ Examples:
   {command} replace {name} --pod={name}-0
 
   # Two, one after the other; return when both are gone and the {one} is ready
-  {command} replace {name} --pod={name}-0 --pod={name}-2 --wait
+  {command} replace {name} --wait \\
+    --pod={name}-0 --pod={name}-2
 
   # See what would be written
-  {command} replace {name} --pod={name}-0 --dry-run=client -o yaml";
+  {command} replace {name} --pod={name}-0 \\
+    --dry-run=client -o yaml";
 
 /// The flags of `replace`.
 #[derive(Debug, clap::Args)]

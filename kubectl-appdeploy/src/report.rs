@@ -17,7 +17,7 @@ use crate::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # Everything about the installation, and all apps, in ./appdeploy-report-TIME.tar.gz
+  # The installation and all apps, in ./appdeploy-report-TIME.tar.gz
   kubectl appdeploy report
 
   # Of the apps those of one namespace alone, for who may not see the others

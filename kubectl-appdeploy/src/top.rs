@@ -88,7 +88,7 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
     };
     let table = if args.no_headers { table.without_header() } else { table };
     let look = ui.look();
-    ui.print(&table.fit("NAME", look.width).text(look.color))
+    ui.page(&table.fit("NAME", look.width).text(look.color))
 }
 
 /// What a pod uses, by namespace and name.

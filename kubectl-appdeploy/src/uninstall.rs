@@ -26,13 +26,13 @@ const AGAIN: &str = "run the same command again when that is solved: it goes on 
 
 const EXAMPLES: &str = "\
 Examples:
-  # Remove the operator; apps, pod sets and their definitions stay, and what runs goes on running
+  # Remove the operator; apps, pod sets and their definitions stay, and run on
   kubectl appdeploy uninstall
 
   # See all that would be removed, and every app
   kubectl appdeploy uninstall --dry-run=client --delete-apps --delete-crds
 
-  # Leave AppDeploy, and keep what runs: Deployments, Services, Ingresses and pods stay, without an owner
+  # Leave AppDeploy, and keep what runs: it stays, without an owner
   kubectl appdeploy uninstall --delete-apps --orphan-children --delete-crds
 
   # Remove everything, without a question

@@ -8,6 +8,7 @@ mod failover;
 mod guides;
 mod logs;
 mod olm;
+mod picture;
 mod placement;
 mod podset;
 mod private;
@@ -26,7 +27,7 @@ use world::{Found, Space, World};
 
 type Test = fn(&World, &Space) -> Result<()>;
 
-const TESTS: [(&str, Test); 21] = [
+const TESTS: [(&str, Test); 22] = [
     ("demo", story::the_demo_ends_with_a_page_and_can_be_repeated),
     ("children", story::an_app_is_five_kinds_of_objects_and_a_page),
     ("restricted", story::the_operator_runs_in_a_restricted_namespace),
@@ -44,6 +45,7 @@ const TESTS: [(&str, Test); 21] = [
     ("private", private::each_sentence_leads_one_step_closer_to_the_page),
     ("logs", logs::all_pods_of_an_app_are_heard),
     ("reach", reach::pods_are_reached),
+    ("picture", picture::a_session_is_what_the_readme_shows),
     ("guide-first-app", guides::first_app),
     ("guide-podset", guides::podset),
     ("guide-looking", guides::looking),

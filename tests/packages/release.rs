@@ -78,6 +78,24 @@ fn krew_installs_the_plugin() {
 }
 
 #[test]
+fn the_archive_has_what_kubectl_asks_for_completion() {
+    let folder = release();
+    let listed = ok(Command::new("tar")
+        .arg("-tzf")
+        .arg(folder.path().join(here().archive())));
+    let names: Vec<&str> = listed.lines().collect();
+    assert_eq!(
+        names,
+        [
+            "kubectl-appdeploy",
+            "kubectl_complete-appdeploy",
+            "LICENSE",
+            "README.md"
+        ]
+    );
+}
+
+#[test]
 fn the_packed_chart_is_the_chart() {
     let folder = release();
     let helm = Helm::new();

@@ -58,6 +58,18 @@ impl Shell {
         bash
     }
 
+    /// Returns the command that runs a line at a terminal, where somebody can answer.
+    #[must_use]
+    pub fn at_terminal(&self, line: &str) -> Command {
+        let mut bash = self.command(line);
+        bash.stdin(Stdio::inherit());
+        for name in ["NO_COLOR", "FORCE_COLOR", "LC_ALL", "LC_CTYPE"] {
+            bash.env_remove(name);
+        }
+        bash.env("LANG", "C.UTF-8");
+        bash
+    }
+
     /// Runs a script and returns what it printed.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 # Completes kubectl-appdeploy in fish. To have it in every shell:
-#   kubectl appdeploy completion fish > ~/.config/fish/completions/kubectl-appdeploy.fish
+#   kubectl appdeploy completion fish >> ~/.config/fish/config.fish
 # For `kubectl appdeploy` see: kubectl appdeploy completion --help
 
 function __kubectl_appdeploy_complete

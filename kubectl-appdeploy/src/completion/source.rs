@@ -38,6 +38,9 @@ pub enum Source {
 /// Arguments whose values are not what their name in the help says, by the verb (empty for any) and the name in the code.
 const ARGUMENTS: &[(&str, &str, Source)] = &[
     ("create", "name", Source::Free),
+    ("adopt", "name", Source::Deployments),
+    ("", "to_revision", Source::Revisions),
+    ("", "revision", Source::Revisions),
     ("", "namespace", Source::Namespaces),
     ("", "watch_namespace", Source::Namespaces),
     ("", "context", Source::Contexts),
@@ -73,6 +76,7 @@ const VALUES: &[(&str, Source)] = &[
 const FREE: &[&str] = &[
     "AMOUNTS",
     "ARG",
+    "CODES",
     "COMMAND",
     "DURATION",
     "GROUP",
@@ -92,6 +96,7 @@ const FREE: &[&str] = &[
     "SUFFIXES",
     "TEXT",
     "TOKEN",
+    "TYPES",
     "UID",
     "URL",
     "USER",

@@ -55,15 +55,17 @@ Examples:
   # A web application, reachable at http://shop.<namespace>
   kubectl appdeploy create shop --image=ghcr.io/acme/shop:1.4 --port=8080
 
-  # With a host of your own, three pods and a health check; return when it is ready
+  # With a host of your own, three pods and a health check; return when ready
   kubectl appdeploy create shop --image=ghcr.io/acme/shop:1.4 --port=8080 \\
     --host=shop.example.com --replicas=3 --health-path=/healthz --wait
 
   # A worker: no port, no Service, no Ingress; what follows -- are its arguments
-  kubectl appdeploy create mailer --image=ghcr.io/acme/mailer --env=QUEUE=mail -- --verbose
+  kubectl appdeploy create mailer --image=ghcr.io/acme/mailer \\
+    --env=QUEUE=mail -- --verbose
 
   # Write it down instead of creating it
-  kubectl appdeploy create shop --image=nginx --port=80 --dry-run=client -o yaml > shop.yaml";
+  kubectl appdeploy create shop --image=nginx --port=80 \\
+    --dry-run=client -o yaml > shop.yaml";
 
     fn pod(&mut self) -> &mut PodArgs {
         &mut self.pod

@@ -59,17 +59,19 @@ Examples:
   kubectl appdeploy podset create workers --replicas=3
 
   # An image of your own; return when all pods are ready
-  kubectl appdeploy podset create workers --image=ghcr.io/acme/worker:1.4 --replicas=3 --wait
+  kubectl appdeploy podset create workers --image=ghcr.io/acme/worker:1.4 \\
+    --replicas=3 --wait
 
-  # A change of its template takes down two at a time, and a new pod counts after ten seconds
-  kubectl appdeploy podset create workers --image=ghcr.io/acme/worker:1.4 --replicas=10 \\
-    --max-unavailable=2 --min-ready-seconds=10
+  # A change takes down two pods at a time, a new one counts after 10 seconds
+  kubectl appdeploy podset create workers --image=ghcr.io/acme/worker:1.4 \\
+    --replicas=10 --max-unavailable=2 --min-ready-seconds=10
 
-  # What follows -- are the arguments of the container, with --command what it runs
+  # What follows -- are the container's arguments, with --command what it runs
   kubectl appdeploy podset create workers --image=busybox --command -- sleep 1h
 
   # Write it down instead of creating it
-  kubectl appdeploy podset create workers --image=nginx --port=80 --dry-run=client -o yaml > set.yaml";
+  kubectl appdeploy podset create workers --image=nginx --port=80 \\
+    --dry-run=client -o yaml > set.yaml";
 
     fn pod(&mut self) -> &mut PodArgs {
         &mut self.pod

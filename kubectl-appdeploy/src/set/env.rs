@@ -24,9 +24,10 @@ Examples:
   # Set one variable and remove another
   {command} set env {name} MODE=live DEBUG-
 
-  # Take a variable from each key of a Secret, or from some; a ConfigMap works the same
+  # A variable from each key of a Secret, or from some; ConfigMaps work as well
   {command} set env {name} --from=secret/db
-  {command} set env {name} --from=secret/db --keys=user,password --prefix=DB_
+  {command} set env {name} --from=secret/db \\
+    --keys=user,password --prefix=DB_
 
   # Show them
   {command} set env {name} --list";

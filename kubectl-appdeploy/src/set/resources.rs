@@ -13,7 +13,8 @@ use crate::words;
 const EXAMPLES: &str = "\
 Examples:
   # What each pod reserves, and what it may use at most
-  {command} set resources {name} --requests=cpu=100m,memory=64Mi --limits=memory=128Mi
+  {command} set resources {name} \\
+    --requests=cpu=100m,memory=64Mi --limits=memory=128Mi
 
   # Take the limit of the CPU away, and keep the rest
   {command} set resources {name} --limits=cpu-";

@@ -19,7 +19,8 @@ Examples:
   {command} set image {name} {other} ghcr.io/acme/shop:1.5
 
   # All {many} of a team; see what would be written
-  {command} set image -l team=shop nginx:1.27 --dry-run=client -o yaml";
+  {command} set image -l team=shop nginx:1.27 \\
+    --dry-run=client -o yaml";
 
 const HOST_EXAMPLES: &str = "\
 Examples:

@@ -37,7 +37,7 @@ pub async fn run(
         match args.output {
             None | Some(Format::Wide) => {
                 if let Some(text) = lines.text(&news, Timestamp::now()) {
-                    ui.print(&text)?;
+                    ui.page(&text)?;
                 }
             }
             Some(format) => {
