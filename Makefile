@@ -75,7 +75,7 @@ kube-bin: build ## Build Kubernetes' programs if need be; the last line is their
 
 ##@ Develop
 
-.PHONY: build tools test test-e2e test-long faults bench bench-start lint run manifests picture reference check-manifests check-rights check-deny
+.PHONY: build tools test test-e2e causes test-long faults bench bench-start lint run manifests picture reference check-manifests check-rights check-deny
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@test -x $(TESTCLUSTER) || echo 'Building the plugin, the operator and the commands around them, for some minutes' >&2
 	@cargo build --quiet --workspace $(PARTS)
@@ -100,6 +100,9 @@ test: ## Unit tests, then tests on a private control plane, then the demo's stor
 # The last part of `make test` alone; NAME= picks tests by a part of their name.
 test-e2e: tools
 	E2E_IMAGE=$(IMG) cargo test --quiet --workspace --test e2e -- $(NAME)
+
+causes: ## Take anew what the tests of causes know of a real cluster (model/tests/causes)
+	@E2E_CAUSES=model/tests/causes $(MAKE) test-e2e NAME=causes
 
 test-long: ## The same with all that takes longer: larger models, more schedules, two minutes of a steady cluster
 	@APPDEPLOY_TEST_LONG=1 $(MAKE) test

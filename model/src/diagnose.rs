@@ -10,7 +10,7 @@ use crd::PodFields;
 pub use self::pod::diagnose_pod;
 pub(crate) use self::refusal::detail;
 use crate::observed::{IngressClasses, Observed, Rollout};
-use crate::pod::PodState;
+use crate::pod::{PodState, Trouble};
 pub use crate::reason::Reason;
 use crate::valid::{Route, Valid};
 use crate::{ChildKind, Failure, Sight};
@@ -126,9 +126,7 @@ pub fn diagnose(
             Some(next),
         );
     }
-    // What somebody has to change comes before what may pass; among equals the first, for a steady message.
-    let troubles = current(&observed.pods).filter_map(|pod| pod.trouble_at(subject.now));
-    if let Some(trouble) = troubles.min_by_key(|trouble| (!trouble.reason.is_stalled(), trouble.reason.as_str())) {
+    if let Some((_, trouble)) = spokesman(&observed.pods, subject.now) {
         return diagnose_pod(subject, &trouble);
     }
     if rollout.overdue {
@@ -150,6 +148,19 @@ fn progress(rollout: &Rollout) -> String {
         return format!("{updated} of {wanted} pods run the new spec");
     }
     format!("{} of {wanted} pods are ready", ready.min(wanted))
+}
+
+/// Returns the pod whose trouble is told. What somebody has to change comes before what may pass; among equals the first,
+/// for a steady message.
+fn spokesman(pods: &[PodState], now: i64) -> Option<(&PodState, Trouble)> {
+    let troubles = current(pods).filter_map(|pod| Some((pod, pod.trouble_at(now)?)));
+    troubles.min_by_key(|(_, trouble)| (!trouble.reason.is_stalled(), trouble.reason.as_str()))
+}
+
+/// Returns the pod of whose health check the answer would make a better sentence.
+pub(crate) fn unanswered(observed: &Observed, now: i64) -> Option<&PodState> {
+    let (pod, trouble) = spokesman(&observed.pods, now)?;
+    (trouble.reason == Reason::NotHealthy).then_some(pod)
 }
 
 /// Returns the pods that tell about the spec as it is: of the youngest template, and not those that have ended
@@ -300,7 +311,7 @@ mod tests {
 
     use super::*;
     use crate::observed::{Child, ChildState};
-    use crate::pod::{Shaky, Trouble};
+    use crate::pod::Shaky;
     use crate::validate;
 
     fn pod(template: &str, created: i64, trouble: Option<(Reason, &str)>) -> PodState {

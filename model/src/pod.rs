@@ -12,6 +12,21 @@ use crate::desired::CONTAINER;
 use crate::diagnose::Reason;
 pub use probe::{Answer, Check, Failed};
 
+/// A pod of whose health check the answer is wanted. No pod says it of itself; the kubelet tells it in an Event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The identity of the pod.
+    pub uid: Box<str>,
+}
+
+impl Question {
+    /// Makes the one about a pod. Of one that is ready nothing is asked.
+    pub(crate) fn about(pod: &PodState) -> Option<Self> {
+        let uid = pod.uid.clone();
+        (!uid.is_empty()).then_some(Self { uid })
+    }
+}
+
 /// How long a container may run without passing its health check before that is a cause, in seconds.
 const HEALTH_PATIENCE: i64 = 15;
 

@@ -23,6 +23,6 @@ mod wanted;
 pub use object::{adopted, pod, released, updated};
 pub use pod::{Controller, Phase, SetPod};
 pub use slot::Taken;
-pub use status::{Hindrance, Knowledge, Verb, changes_in, conflicts, obituary, status};
+pub use status::{Hindrance, Knowledge, Verb, asks, changes_in, conflicts, obituary, status};
 pub use step::{Creation, PodRef, Removal, Seen, Step, Update, Why, looks_again_at, next_step};
 pub use wanted::Wanted;

@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
 
-use crate::diagnose::{Diagnosis, Reason, Subject, awaits_address, diagnose};
+use crate::diagnose::{Diagnosis, Reason, Subject, awaits_address, diagnose, unanswered};
 use crate::observed::{ChildState, IngressClasses, Observed};
+use crate::pod::Question;
 use crate::valid::Valid;
 use crate::{ChildKind, Failure};
 
@@ -97,6 +98,15 @@ pub fn changes_in(observed: &Observed, now: Timestamp) -> Option<Duration> {
     let now = now.as_second();
     let at = observed.pods.iter().filter_map(|pod| pod.changes_at(now)).min()?;
     Some(Duration::from_secs(at.abs_diff(now)))
+}
+
+/// Returns what to ask for, so that [`status`] can say why the application is not healthy; nothing where that is not what
+/// it says.
+#[must_use]
+pub fn asks(status: &AppDeployStatus, observed: &Observed, now: Timestamp) -> Option<Question> {
+    let cause = status.cause.as_ref()?;
+    let pod = unanswered(observed, now.as_second()).filter(|_| cause.reason == Reason::NotHealthy.as_str())?;
+    Question::about(pod)
 }
 
 fn url(valid: &Valid<'_>) -> Option<String> {

@@ -42,7 +42,7 @@ impl Caller {
         request: Result<http::Request<Vec<u8>>, request::Error>,
     ) -> Result<T, CallError> {
         let request = request.map_err(|error| CallError::Lost(error.to_string()))?;
-        let deadline = if verb == "get" {
+        let deadline = if matches!(verb, "get" | "list") {
             DEADLINE
         } else {
             let allowed = self.fence.allows(DEADLINE);

@@ -2,6 +2,7 @@
 //! how a look begins and ends, and what is told of it, is the [`teller`]'s.
 
 pub mod app;
+mod asker;
 mod memory;
 pub mod podset;
 pub mod teller;

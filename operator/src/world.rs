@@ -1,5 +1,6 @@
 //! All that is known of the cluster, from watches and from the answers to our own writes.
 
+pub mod answers;
 pub mod hosts;
 pub mod set_pods;
 
@@ -17,6 +18,7 @@ use crate::cache::{Cache, Item};
 use crate::key::Key;
 use crate::primary::Root;
 use crate::watch::Health;
+use answers::Answers;
 use hosts::Hosts;
 use set_pods::SetPods;
 
@@ -101,6 +103,8 @@ pub struct World {
     pub set_pods: SetPods,
     /// The cluster's IngressClasses; the value says whether one is the default.
     pub ingress_classes: Kind<bool>,
+    /// What health checks got for an answer.
+    pub answers: Answers,
 }
 
 impl World {
@@ -117,11 +121,13 @@ impl World {
     /// Returns what is known of an application's children and surroundings.
     #[must_use]
     pub fn observe(&self, app: &Key) -> Observed {
+        let mut pods: Vec<PodState> = self.pods.cache.members(app).iter().map(|pod| (**pod).clone()).collect();
+        self.answers.add_to(crd::Kind::AppDeploy, app, pods.iter_mut());
         Observed {
             deployment: self.sight(ChildKind::Deployment, app),
             service: self.sight(ChildKind::Service, app),
             ingress: self.sight(ChildKind::Ingress, app),
-            pods: self.pods.cache.members(app).iter().map(|pod| (**pod).clone()).collect(),
+            pods,
             ingress_classes: self.classes(),
         }
     }

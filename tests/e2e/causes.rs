@@ -1,49 +1,219 @@
 //! What a person reads when something is wrong.
 
+mod capture;
+
 use anyhow::{Context as _, Result, ensure};
+use tests::Shell;
 
 use crate::story::has;
 use crate::world::{Space, World};
 
-/// An app that can't work: its name, the reason, what the sentence says, the next command.
-const BROKEN: [(&str, &str, &str, &str); 4] = [
-    (
-        "wrong-image",
-        "ImageNotFound",
-        "image nginx:no-such-tag was not found",
-        "kubectl edit appdeploy wrong-image",
-    ),
-    (
+/// An app that can't work.
+struct Broken {
+    /// Its name.
+    name: &'static str,
+    /// What its namespace has behind the name of the test's.
+    suffix: &'static str,
+    /// The reason that it gives.
+    reason: &'static str,
+    /// What its sentence says.
+    sentence: &'static str,
+    /// How the next command begins.
+    next: &'static str,
+}
+
+const fn broken(name: &'static str, reason: &'static str, sentence: &'static str, next: &'static str) -> Broken {
+    let suffix = "";
+    Broken {
+        name,
+        suffix,
+        reason,
+        sentence,
+        next,
+    }
+}
+
+impl Broken {
+    const fn within(self, suffix: &'static str) -> Self {
+        Self { suffix, ..self }
+    }
+}
+
+/// In the order in which they show.
+const BROKEN: [Broken; 17] = [
+    broken(
         "taken",
         "NameConflict",
         "Service taken exists and is not managed by appdeploy",
         "kubectl get service taken",
     ),
-    (
+    broken(
         "hungry",
         "Unschedulable",
-        "no node can take the pods",
+        "too little memory left (a pod requests 100Ti memory)",
         "kubectl describe nodes",
     ),
-    (
+    broken(
+        "busy",
+        "Unschedulable",
+        "too little cpu left (a pod requests 1000 cpu)",
+        "kubectl describe nodes",
+    ),
+    broken(
+        "many",
+        "QuotaExceeded",
+        "ResourceQuota small has no room for another pod (pods: 0 of 0 used, 1 needed)",
+        "kubectl describe quota small",
+    )
+    .within("-quota"),
+    broken(
+        "wide",
+        "OutsideLimitRange",
+        "maximum memory usage per Container is 64Mi, but limit is 128Mi",
+        "kubectl edit appdeploy wide",
+    )
+    .within("-limits"),
+    broken(
+        "loose",
+        "PodSecurity",
+        "Pod Security Standard restricted, which the pods do not meet: unrestricted capabilities",
+        "kubectl patch appdeploy loose",
+    )
+    .within("-secure"),
+    broken(
+        "unwelcome",
+        "PodsRefused",
+        "the admission policy e2e-causes refuses the pods: not this one",
+        "kubectl edit appdeploy unwelcome",
+    ),
+    broken(
+        "unheard",
+        "PodsRefused",
+        "no pods can be created while the webhook causes.example.com does not answer",
+        "kubectl get mutatingwebhookconfigurations",
+    ),
+    broken(
+        "wrong-image",
+        "ImageNotFound",
+        "image nginx:no-such-tag was not found",
+        "kubectl edit appdeploy wrong-image",
+    ),
+    broken(
         "keyless",
         "MissingKey",
         "Secret db has no key password",
         "kubectl patch secret db",
     ),
+    broken(
+        "lookless",
+        "MissingConfigMap",
+        "ConfigMap look does not exist",
+        "kubectl create configmap look",
+    ),
+    broken(
+        "wordless",
+        "CommandNotFound",
+        "the image has no nosuchcommand to run",
+        "kubectl edit appdeploy wordless",
+    ),
+    broken(
+        "rootless",
+        "RunsAsRoot",
+        "the image runs as root",
+        "kubectl edit appdeploy rootless",
+    ),
+    broken(
+        "crash",
+        "CrashLoop",
+        "with exit code 3; its last words: \"no database at db:5432\"",
+        "kubectl logs",
+    ),
+    broken(
+        "greedy",
+        "OutOfMemory",
+        "allows, which is 16Mi",
+        "kubectl edit appdeploy greedy",
+    ),
+    broken(
+        "elsewhere",
+        "NotHealthy",
+        "nothing listens on port 81",
+        "kubectl edit appdeploy elsewhere",
+    ),
+    broken(
+        "ill",
+        "NotHealthy",
+        "GET /healthz on port 80 answers with status 404",
+        "kubectl logs",
+    ),
 ];
 
-const CREATE: &str = r"
+const CREATE: &str = r#"
+for suffix in -quota -limits -secure; do
+  kubectl delete namespace $NS$suffix --ignore-not-found --timeout=2m
+  kubectl create namespace $NS$suffix
+done
+kubectl create quota small --hard=pods=0 --namespace $NS-quota
+kubectl label namespace $NS-secure pod-security.kubernetes.io/enforce=restricted
 kubectl create service clusterip taken --tcp=80
 kubectl create secret generic db --from-literal=user=me
+kubectl apply --filename - <<END
+apiVersion: v1
+kind: LimitRange
+metadata: { name: small, namespace: $NS-limits }
+spec:
+  limits:
+  - type: Container
+    max: { memory: 64Mi }
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: { name: e2e-causes }
+spec:
+  matchConstraints:
+    objectSelector: { matchLabels: { appdeploy.dev/app: unwelcome } }
+    resourceRules:
+    - { apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods] }
+  validations:
+  - { expression: "false", message: not this one }
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: { name: e2e-causes }
+spec: { policyName: e2e-causes, validationActions: [Deny] }
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: { name: e2e-causes }
+webhooks:
+- name: causes.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: Fail
+  clientConfig: { url: "https://127.0.0.1:1/" }
+  objectSelector: { matchLabels: { appdeploy.dev/app: unheard } }
+  rules:
+  - { apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods] }
+END
+# Both are asked for each object only after a while.
+until kubectl run probe --image nginx --labels appdeploy.dev/app=unwelcome --dry-run=server 2>&1 | grep --quiet "not this one"
+do sleep 0.5; done
+until kubectl run probe --image nginx --labels appdeploy.dev/app=unheard --dry-run=server 2>&1 | grep --quiet "causes.example.com"
+do sleep 0.5; done
 kubectl appdeploy create wrong-image --image nginx:no-such-tag --port 80
 kubectl appdeploy create taken --image nginx --port 80
 kubectl appdeploy create hungry --image nginx --port 80 --requests memory=100Ti
+kubectl appdeploy create busy --image nginx --port 80 --requests cpu=1000
+kubectl appdeploy create many --image nginx --port 80 --namespace $NS-quota
+kubectl appdeploy create wide --image nginx --port 80 --limits memory=128Mi --namespace $NS-limits
+kubectl appdeploy create loose --image nginx --port 80 --namespace $NS-secure
+kubectl appdeploy create unwelcome --image nginx --port 80
+kubectl appdeploy create unheard --image nginx --port 80
+kubectl appdeploy create elsewhere --image nginx --port 81
 kubectl apply --filename - <<'END'
 apiVersion: appdeploy.dev/v1alpha1
 kind: AppDeploy
-metadata:
-  name: keyless
+metadata: { name: keyless }
 spec:
   image: nginx
   port: 80
@@ -51,28 +221,113 @@ spec:
   - name: PASSWORD
     valueFrom:
       secretKeyRef: { name: db, key: password }
+---
+apiVersion: appdeploy.dev/v1alpha1
+kind: AppDeploy
+metadata: { name: lookless }
+spec:
+  image: nginx
+  port: 80
+  env:
+  - name: COLOUR
+    valueFrom:
+      configMapKeyRef: { name: look, key: colour }
+---
+apiVersion: appdeploy.dev/v1alpha1
+kind: AppDeploy
+metadata: { name: wordless }
+spec: { image: busybox, command: [nosuchcommand] }
+---
+apiVersion: appdeploy.dev/v1alpha1
+kind: AppDeploy
+metadata: { name: rootless }
+spec: { image: nginx, port: 80, securityProfile: restricted }
+---
+apiVersion: appdeploy.dev/v1alpha1
+kind: AppDeploy
+metadata: { name: crash }
+spec: { image: busybox, command: [sh, -c, 'echo starting; echo no database at db:5432 >&2; exit 3'] }
+---
+apiVersion: appdeploy.dev/v1alpha1
+kind: AppDeploy
+metadata: { name: greedy }
+spec: { image: busybox, command: [tail, /dev/zero], resources: { limits: { memory: 16Mi } } }
+---
+apiVersion: appdeploy.dev/v1alpha1
+kind: AppDeploy
+metadata: { name: ill }
+spec: { image: nginx, port: 80, healthCheck: { path: /healthz, startupSeconds: 5 } }
 END
+"#;
+
+/// On a cluster of one node this keeps every pod from being placed, so it comes when all others are.
+const TAINT: &str = r"
+kubectl taint nodes --all example.com/e2e-causes=yes:NoSchedule
+kubectl appdeploy create shunned --image nginx --port 80
 ";
 
-pub fn what_is_wrong_is_told_three_ways(_: &World, space: &Space) -> Result<()> {
+const SHUNNED: Broken = broken(
+    "shunned",
+    "Unschedulable",
+    "the one node has a taint that they do not tolerate",
+    "kubectl get nodes -o custom-columns=",
+);
+
+/// What a test leaves outside its namespace, taken away however it ends.
+struct Outside<'a>(&'a Shell, &'a str);
+
+impl Drop for Outside<'_> {
+    fn drop(&mut self) {
+        let Self(shell, namespace) = self;
+        // What stays would not keep another run from being made.
+        let _ = shell.run(&format!(
+            "kubectl taint nodes --all example.com/e2e-causes- || true
+            kubectl delete validatingadmissionpolicy,validatingadmissionpolicybinding,validatingwebhookconfiguration e2e-causes \
+                --ignore-not-found || true
+            kubectl delete namespace {namespace}-quota {namespace}-limits {namespace}-secure --ignore-not-found --timeout=2m"
+        ));
+    }
+}
+
+pub fn what_is_wrong_is_told_three_ways(world: &World, space: &Space) -> Result<()> {
     let shell = &space.shell;
-    shell.run(CREATE)?;
+    let _outside = Outside(shell, &space.namespace);
+    shell.run(&CREATE.replace("$NS", &space.namespace))?;
     let theirs = "kubectl get service taken --output yaml";
     let before = shell.run(theirs)?;
-    for (name, reason, sentence, next) in BROKEN {
-        shell
-            .run(&format!(
-                "kubectl wait --for=jsonpath='{{.status.cause.reason}}'={reason} appdeploy/{name} --timeout=90s"
-            ))
-            .with_context(|| format!("{name} never said {reason}"))?;
-        has(&shell.run(&format!("kubectl get ad {name}"))?, &["False", reason])?;
-        let told = shell.run(&format!("COLUMNS=400 kubectl appdeploy status {name}"))?;
-        has(&told, &[reason, sentence, next])?;
+    for app in &BROKEN {
+        is_told(world, space, app)?;
     }
     let all = shell.run("kubectl appdeploy status")?;
-    for (name, reason, ..) in BROKEN {
+    for Broken { name, reason, .. } in BROKEN.iter().filter(|app| app.suffix.is_empty()) {
         has(&all, &[name, reason])?;
     }
     ensure!(shell.run(theirs)? == before, "somebody else's Service was changed");
-    Ok(())
+    shell.run(TAINT)?;
+    is_told(world, space, &SHUNNED)
+}
+
+fn is_told(world: &World, space: &Space, app: &Broken) -> Result<()> {
+    let shell = &space.shell;
+    let Broken {
+        name, reason, sentence, ..
+    } = app;
+    let namespace = format!("{}{}", space.namespace, app.suffix);
+    let cause = format!("kubectl get appdeploy {name} --namespace {namespace} --output jsonpath='{{.status.cause}}'");
+    let words = sentence.replace('"', "\\\"");
+    shell
+        .run(&format!(
+            "for i in $(seq 120); do {cause} | grep --quiet --fixed-strings '{words}' && exit; sleep 1; done; exit 1"
+        ))
+        .with_context(|| {
+            let told = shell.run(&cause).unwrap_or_default();
+            format!("{name} never said {sentence:?}, but: {told}")
+        })?;
+    capture::keep(world, space, name, &namespace)?;
+    let row = shell.run(&format!("kubectl get ad {name} --namespace {namespace}"))?;
+    has(&row, &["False", reason])?;
+    let told = shell.run(&format!(
+        "COLUMNS=400 kubectl appdeploy status {name} --namespace {namespace}"
+    ))?;
+    has(&told, &[reason, sentence, app.next])
 }

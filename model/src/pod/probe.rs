@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use k8s_openapi::api::core::v1::Probe;
+use k8s_openapi::api::core::v1::{Event, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::last_words::last_words;
@@ -100,6 +100,19 @@ impl Answer {
             None => Self::Other(last_words(why(said))?.into()),
         })
     }
+
+    /// Returns the answer that the newest of the Events about a pod tells.
+    #[must_use]
+    pub fn latest(events: &[Event]) -> Option<Self> {
+        let time = |event: &Event| {
+            let last = event.last_timestamp.as_ref().map(|time| time.0);
+            last.or_else(|| event.event_time.as_ref().map(|time| time.0))
+        };
+        let answers = events
+            .iter()
+            .filter_map(|event| Some((time(event), Self::read(event.message.as_deref()?)?)));
+        answers.max_by_key(|(time, _)| *time).map(|(_, answer)| answer)
+    }
 }
 
 /// Of a request that failed, what happened; of a command, what it wrote.
@@ -176,5 +189,24 @@ mod tests {
         the health check fails: cat: can't open '/ready'
         "#);
         assert_eq!(Answer::read("Stopping container app"), None);
+    }
+
+    #[test]
+    fn the_newest_answer_counts() {
+        let event = |second: u8, message: &str| -> Event {
+            let event = json!({"metadata": {}, "involvedObject": {}, "message": message,
+                "lastTimestamp": format!("2026-01-01T00:00:0{second}Z")});
+            serde_json::from_value(event).unwrap()
+        };
+        let events = [
+            event(2, "Readiness probe failed: HTTP probe failed with statuscode: 503"),
+            event(
+                1,
+                "Startup probe failed: dial tcp 10.0.0.1:80: connect: connection refused",
+            ),
+            event(3, "something else"),
+        ];
+        assert_eq!(Answer::latest(&events), Some(Answer::Status(503)));
+        assert_eq!(Answer::latest(&[]), None);
     }
 }

@@ -13,7 +13,7 @@ use super::step::{Active, looks_again_at};
 use super::{Seen, SetPod, Wanted};
 use crate::Failure;
 use crate::diagnose::{Diagnosis, Reason, Subject, detail, diagnose_pod, of_failure, said};
-use crate::pod::PodState;
+use crate::pod::{PodState, Question, Trouble};
 use crate::status::Conditions;
 
 /// What is known of a PodSet's pods.
@@ -126,6 +126,18 @@ pub fn changes_in(wanted: &Wanted, known: Knowledge<'_>) -> Option<Duration> {
     Some(Duration::from_secs(at.abs_diff(now)))
 }
 
+/// Returns what to ask for, so that [`status`] can say why the pods are not healthy; nothing where that is not what it says.
+#[must_use]
+pub fn asks(status: &PodSetStatus, wanted: Option<&Wanted>, known: Knowledge<'_>) -> Option<Question> {
+    let cause = status.cause.as_ref()?;
+    if cause.reason != Reason::NotHealthy.as_str() {
+        return None;
+    }
+    let outlook = Outlook::of(wanted?, known);
+    let (pod, _) = outlook.trouble(known.seen.now)?;
+    Question::about(pod)
+}
+
 fn conditions(set: &PodSet, found: &Diagnosis, hindrances: &[Hindrance], now: Timestamp) -> Vec<Condition> {
     let make = Conditions {
         before: set.status.as_ref().map_or(&[], |status| &status.conditions),
@@ -189,7 +201,7 @@ impl<'a> Outlook<'a> {
     }
 
     /// Returns what the pods say that keeps them from working: those of the current template first.
-    fn trouble(&self, now: i64) -> Option<crate::pod::Trouble> {
+    fn trouble(&self, now: i64) -> Option<(&PodState, Trouble)> {
         let ours = self
             .known
             .seen
@@ -198,10 +210,10 @@ impl<'a> Outlook<'a> {
             .filter(|pod| pod.belongs_to(self.wanted) && !pod.deleting);
         ours.filter_map(|pod| {
             let state = self.known.states.iter().find(|state| state.name == pod.name)?;
-            Some((pod.is_updated(self.wanted), state.trouble_at(now)?))
+            Some((pod.is_updated(self.wanted), state, state.trouble_at(now)?))
         })
-        .min_by_key(|(updated, trouble)| (!updated, !trouble.reason.is_stalled(), trouble.reason.as_str()))
-        .map(|(_, trouble)| trouble)
+        .min_by_key(|(updated, _, trouble)| (!updated, !trouble.reason.is_stalled(), trouble.reason.as_str()))
+        .map(|(_, state, trouble)| (state, trouble))
     }
 
     fn progress(&self, slots: &Slots) -> String {
@@ -255,7 +267,7 @@ fn diagnose(subject: Subject<'_>, outlook: Option<&Outlook<'_>>, hindrances: &[H
     if let Some(conflict) = slots.conflicts.first() {
         return of_failure(subject, conflict);
     }
-    if let Some(trouble) = outlook.trouble(subject.now) {
+    if let Some((_, trouble)) = outlook.trouble(subject.now) {
         return diagnose_pod(subject, &trouble);
     }
     let wanted = outlook.wanted.replicas;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crd::AppDeploy;
-use model::status::{StatusOptions, changes_in};
+use model::status::{StatusOptions, asks, changes_in};
 use model::{Failure, Invalid, Plan, Valid, desired, host, plan, status, validate};
 
 use super::teller::{Look, Teller, Word};
@@ -51,9 +51,11 @@ impl Reconciler {
         self.teller
             .conclude(&look, &failures, |now| {
                 let observed = self.world.observe(&look.key);
+                let status = status(app, valid.as_ref().ok(), &observed, &failures, self.options, now);
                 Word {
-                    status: status(app, valid.as_ref().ok(), &observed, &failures, self.options, now),
                     changes_in: changes_in(&observed, now),
+                    asks: asks(&status, &observed, now),
+                    status,
                 }
             })
             .await

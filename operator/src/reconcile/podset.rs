@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crd::PodSet;
 use jiff::Timestamp;
-use model::podset::{Hindrance, Removal, Step, Wanted, Why, changes_in, conflicts, next_step, status};
+use model::podset::{Hindrance, Removal, Step, Wanted, Why, asks, changes_in, conflicts, next_step, status};
 use model::{Failure, podset};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -164,7 +164,9 @@ impl Reconciler {
     ) -> Verdict {
         let failures: Vec<Failure> = hindrances.iter().map(|hindrance| hindrance.failure.clone()).collect();
         let say = |now: Timestamp| {
-            let known = self.world.set_pods.of(&look.key);
+            let mut known = self.world.set_pods.of(&look.key);
+            let answers = &self.world.answers;
+            answers.add_to(crd::Kind::PodSet, &look.key, known.states.iter_mut());
             let (_, taken) = self.progress.of(&look.key, wanted.map_or("", |wanted| &wanted.uid));
             let knowledge = known.knowledge(&taken, now.as_second());
             // From when it began: nothing was decided on what has become due since.
@@ -174,8 +176,10 @@ impl Reconciler {
                 .into_iter()
                 .chain(self.progress.tries_again_in(&look.key, began.instant))
                 .min();
+            let status = status(&look.object, wanted, knowledge, hindrances, now);
             Word {
-                status: status(&look.object, wanted, knowledge, hindrances, now),
+                asks: asks(&status, wanted, knowledge),
+                status,
                 changes_in: changes_in.map(|wait| wait.saturating_sub(began.instant.elapsed())),
             }
         };

@@ -7,10 +7,12 @@ use jiff::Timestamp;
 use kube::api::Patch;
 use kube::core::Request;
 use model::Failure;
+use model::pod::Question;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::{Span, debug, info, warn};
 
+use super::asker::Asker;
 use super::memory::Memory;
 use crate::call::{CallError, Caller, by_us};
 use crate::dispatch::Verdict;
@@ -28,6 +30,7 @@ pub struct Teller<K: Primary> {
     queue: Arc<Queue<Key>>,
     metrics: Arc<Metrics>,
     memory: Memory<K::Status>,
+    asker: Asker,
 }
 
 /// An object that is looked at.
@@ -46,6 +49,8 @@ pub struct Word<S> {
     pub status: S,
     /// How long it takes until the clock alone makes it another one.
     pub changes_in: Option<Duration>,
+    /// What to ask for, to say it better.
+    pub asks: Option<Question>,
 }
 
 impl<K: Primary> Teller<K> {
@@ -53,6 +58,7 @@ impl<K: Primary> Teller<K> {
     #[must_use]
     pub fn new(caller: Caller, world: Arc<World>, queue: Arc<Queue<Key>>, metrics: Arc<Metrics>) -> Self {
         Self {
+            asker: Asker::new(K::KIND, caller.clone(), world.clone(), queue.clone()),
             caller,
             world,
             queue,
@@ -65,6 +71,7 @@ impl<K: Primary> Teller<K> {
     pub fn look(&self, key: Key) -> Option<Look<K>> {
         let Some(root) = K::known(&self.world).cache.get(&key) else {
             self.memory.forget(&key);
+            self.asker.ask(&key, None);
             return None;
         };
         Span::current().record("generation", root.meta().generation);
@@ -104,6 +111,7 @@ impl<K: Primary> Teller<K> {
         if let Some(wait) = word.changes_in {
             self.queue.add_after(look.key.clone(), wait);
         }
+        self.asker.ask(&look.key, word.asks);
         let told = self.write_status(look, &word.status, failures).await;
         match (failures.iter().any(Failure::is_worth_a_retry), told) {
             (_, Err(())) | (true, _) => Verdict::Failed,

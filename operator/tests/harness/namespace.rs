@@ -144,6 +144,36 @@ impl Namespace {
     }
 
     /// Deletes an object; what it owns follows in the background.
+    /// Makes an app with one pod that runs and answers its health check with 503, and says so as a kubelet would.
+    pub fn unhealthy_app(&self, name: &str) {
+        let check = json!({"path": "/healthz"});
+        self.settled_app(name, json!({"image": "nginx", "port": 8080, "healthCheck": check}));
+        // The Deployment's controller has seen the spec, and made the pod.
+        let seen = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "unavailableReplicas": 1});
+        self.patch_status(super::DEPLOYMENT, name, seen);
+        let probe = json!({"httpGet": {"path": "/healthz", "port": 8080}});
+        let pod = self.create(
+            super::POD,
+            json!({"metadata": {"name": format!("{name}-1"), "labels": {"appdeploy.dev/app": name}},
+                "spec": {"containers": [{"name": "app", "image": "nginx", "readinessProbe": probe}]}}),
+        );
+        let time = "2026-01-01T00:00:00Z";
+        self.create(
+            super::EVENT,
+            json!({"metadata": {"name": format!("{name}-1.1")}, "type": "Warning", "reason": "Unhealthy",
+                "message": "Readiness probe failed: HTTP probe failed with statuscode: 503", "lastTimestamp": time,
+                "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": format!("{name}-1"),
+                    "namespace": self.name, "uid": super::uid(&pod)}}),
+        );
+        let own = json!({"name": "app", "image": "nginx", "imageID": "", "ready": false, "restartCount": 0,
+            "started": true, "state": {"running": {"startedAt": time}}});
+        self.patch_status(
+            super::POD,
+            &format!("{name}-1"),
+            json!({"phase": "Running", "containerStatuses": [own]}),
+        );
+    }
+
     pub fn delete(&self, kind: Kind, name: &str) {
         self.delete_with(kind, name, &DeleteParams::background());
     }

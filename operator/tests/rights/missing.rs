@@ -100,6 +100,18 @@ fn cases() -> Vec<Case> {
             },
         ),
         case(
+            ("list", "", "events"),
+            Log,
+            |space| space.unhealthy_app("first"),
+            |space| {
+                space.unhealthy_app("second");
+                space.until(APP, "second", "the answer is told", |app| {
+                    let message = app.pointer("/status/cause/message").and_then(Value::as_str);
+                    message.is_some_and(|message| message.contains("503"))
+                });
+            },
+        ),
+        case(
             ("patch", "apps", "deployments"),
             App,
             |space| change(space, json!({"image": "nginx:2"})),

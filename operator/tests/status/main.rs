@@ -9,6 +9,7 @@
 mod harness;
 
 mod exposure;
+mod health;
 mod unreadable;
 
 use std::time::Instant;

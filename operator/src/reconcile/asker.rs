@@ -1,0 +1,78 @@
+//! Asks for what no watch tells: why the kubelet finds a container not healthy.
+//!
+//! It stands in the kubelet's Events alone. They are too many to be watched, so those of one pod are listed, and only when
+//! an object is said to be not healthy. Nothing waits for the answer: it wakes the object.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Event;
+use kube::api::ListParams;
+use kube::core::{ObjectList, Request, Resource as _};
+use model::pod::{Answer, Question};
+use tokio::sync::Semaphore;
+use tracing::debug;
+
+use crate::call::Caller;
+use crate::key::Key;
+use crate::queue::{Queue, Urgency};
+use crate::world::World;
+
+/// How many questions are asked at a time. When a whole cluster is not healthy, there are many.
+const CONCURRENCY: usize = 4;
+
+/// How many Events of a pod are looked at. The kubelet counts those that say the same instead of making more.
+const FEW: u32 = 20;
+
+/// Asks for the objects of one kind.
+#[derive(Clone)]
+pub struct Asker {
+    kind: crd::Kind,
+    caller: Caller,
+    world: Arc<World>,
+    queue: Arc<Queue<Key>>,
+    slots: Arc<Semaphore>,
+}
+
+impl Asker {
+    /// Makes one that wakes objects through this queue.
+    #[must_use]
+    pub fn new(kind: crd::Kind, caller: Caller, world: Arc<World>, queue: Arc<Queue<Key>>) -> Self {
+        Self {
+            kind,
+            caller,
+            world,
+            queue,
+            slots: Arc::new(Semaphore::new(CONCURRENCY)),
+        }
+    }
+
+    /// Asks, unless it is known; where nothing is asked, forgets what was known.
+    pub fn ask(&self, key: &Key, question: Option<Question>) {
+        if !self.world.answers.wants(self.kind, key, question.as_ref()) {
+            return;
+        }
+        if let Some(question) = question {
+            let (asker, key) = (self.clone(), key.clone());
+            tokio::spawn(async move { asker.find_out(key, question).await });
+        }
+    }
+
+    async fn find_out(self, key: Key, question: Question) {
+        // It is never closed.
+        let Ok(_slot) = self.slots.acquire().await else { return };
+        let params = ListParams::default()
+            .fields(&format!("involvedObject.uid={},reason=Unhealthy", question.uid))
+            .limit(FEW);
+        let request = Request::new(Event::url_path(&(), Some(&key.namespace))).list(&params);
+        match self.caller.send::<ObjectList<Event>>("list", "events", request).await {
+            Ok(events) => {
+                let answer = Answer::latest(&events.items);
+                if answer.is_some_and(|answer| self.world.answers.tell(self.kind, &key, &question, answer)) {
+                    self.queue.add(key, Urgency::Change);
+                }
+            }
+            // The status goes without it.
+            Err(error) => debug!(%error, "the answer of a probe is not known"),
+        }
+    }
+}
