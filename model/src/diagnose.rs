@@ -197,6 +197,18 @@ fn edit(subject: Subject<'_>) -> String {
     )
 }
 
+/// Returns the command that changes one field.
+fn set(subject: Subject<'_>, field: &str, value: &str) -> String {
+    let command = match subject.kind {
+        crd::Kind::AppDeploy => "kubectl appdeploy",
+        crd::Kind::PodSet => "kubectl appdeploy podset",
+    };
+    format!(
+        "{command} set {field} {} {value} -n {}",
+        subject.name, subject.namespace
+    )
+}
+
 /// Selects the pods in a command.
 fn pods(subject: Subject<'_>) -> String {
     format!(

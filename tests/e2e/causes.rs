@@ -70,7 +70,7 @@ const BROKEN: [Broken; 17] = [
         "wide",
         "OutsideLimitRange",
         "maximum memory usage per Container is 64Mi, but limit is 128Mi",
-        "kubectl edit appdeploy wide",
+        "kubectl appdeploy set resources wide --limits=memory=64Mi",
     )
     .within("-limits"),
     broken(
@@ -83,7 +83,7 @@ const BROKEN: [Broken; 17] = [
     broken(
         "unwelcome",
         "PodsRefused",
-        "the admission policy e2e-causes refuses the pods: not this one",
+        "refuses the pods: not this one",
         "kubectl edit appdeploy unwelcome",
     ),
     broken(
@@ -132,13 +132,13 @@ const BROKEN: [Broken; 17] = [
         "greedy",
         "OutOfMemory",
         "allows, which is 16Mi",
-        "kubectl edit appdeploy greedy",
+        "kubectl appdeploy set resources greedy --limits=memory=32Mi",
     ),
     broken(
         "elsewhere",
         "NotHealthy",
         "nothing listens on port 81",
-        "kubectl edit appdeploy elsewhere",
+        "kubectl appdeploy set port elsewhere PORT",
     ),
     broken(
         "ill",
@@ -196,10 +196,9 @@ webhooks:
   - { apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods] }
 END
 # Both are asked for each object only after a while.
-until kubectl run probe --image nginx --labels appdeploy.dev/app=unwelcome --dry-run=server 2>&1 | grep --quiet "not this one"
-do sleep 0.5; done
-until kubectl run probe --image nginx --labels appdeploy.dev/app=unheard --dry-run=server 2>&1 | grep --quiet "causes.example.com"
-do sleep 0.5; done
+for app in unwelcome unheard; do
+  while kubectl run probe --image nginx --labels appdeploy.dev/app=$app --dry-run=server; do sleep 0.5; done
+done
 kubectl appdeploy create wrong-image --image nginx:no-such-tag --port 80
 kubectl appdeploy create taken --image nginx --port 80
 kubectl appdeploy create hungry --image nginx --port 80 --requests memory=100Ti
@@ -246,7 +245,7 @@ spec: { image: nginx, port: 80, securityProfile: restricted }
 apiVersion: appdeploy.dev/v1alpha1
 kind: AppDeploy
 metadata: { name: crash }
-spec: { image: busybox, command: [sh, -c, 'echo starting; echo no database at db:5432 >&2; exit 3'] }
+spec: { image: busybox, command: [sh, -c, 'exec >&2; echo starting; echo no database at db:5432; exit 3'] }
 ---
 apiVersion: appdeploy.dev/v1alpha1
 kind: AppDeploy

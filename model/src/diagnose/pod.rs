@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Diagnosis, Reason, Subject, describe_pods, edit, logs, pull, said, schedule};
+use super::{Diagnosis, Reason, Subject, describe_pods, edit, logs, pull, said, schedule, set};
 use crate::pod::{Answer, Trouble};
 
 /// Says what keeps one pod from working.
@@ -49,7 +49,7 @@ pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
             format!("the application ends by itself, with {detail}"),
             Some(logs(subject)),
         ),
-        Reason::OutOfMemory => (out_of_memory(detail), Some(edit(subject))),
+        Reason::OutOfMemory => (out_of_memory(detail), Some(after_a_limit(subject, detail))),
         Reason::Evicted => (
             format!("the node evicted a pod: {detail}"),
             Some("kubectl describe nodes".to_owned()),
@@ -116,10 +116,31 @@ fn out_of_memory(limit: &str) -> String {
     format!("the application used more memory than resources.limits.memory allows, which is {limit}")
 }
 
+/// Twice as much is what one tries next.
+fn after_a_limit(subject: Subject<'_>, limit: &str) -> String {
+    match doubled(limit) {
+        Some(more) => set(subject, "resources", &format!("--limits=memory={more}")),
+        None => edit(subject),
+    }
+}
+
+fn doubled(amount: &str) -> Option<String> {
+    let end = amount.find(|c: char| !c.is_ascii_digit()).unwrap_or(amount.len());
+    let (number, unit) = amount.split_at(end);
+    let twice = number.parse::<u64>().ok()?.checked_mul(2)?;
+    // What has a fraction is not doubled by its whole part.
+    (!unit.starts_with('.')).then(|| format!("{twice}{unit}"))
+}
+
 /// What helps depends on the answer: where nothing listens the port is wrong, more often than not; whoever answers has
 /// written why.
 fn after_a_check(subject: Subject<'_>, trouble: &Trouble) -> String {
-    match trouble.failed.as_ref().and_then(|failed| failed.answer.as_ref()) {
+    let Some(failed) = &trouble.failed else {
+        return describe_pods(subject);
+    };
+    let port = subject.pod.and_then(|pod| pod.port).map(|port| port.to_string());
+    match &failed.answer {
+        Some(Answer::Refused) if port.as_deref() == failed.check.port() => set(subject, "port", "PORT"),
         Some(Answer::Refused) => edit(subject),
         Some(Answer::Status(_) | Answer::None) => logs(subject),
         Some(Answer::Other(_)) | None => describe_pods(subject),

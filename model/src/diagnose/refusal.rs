@@ -1,6 +1,6 @@
 //! Why pods may not be created: the API server's words, said to a person.
 
-use super::{Diagnosis, Reason, Subject, edit, said};
+use super::{Diagnosis, Reason, Subject, edit, said, set};
 
 /// Whether a quota is in the way.
 pub(super) fn is_quota(refusal: &str) -> bool {
@@ -9,9 +9,8 @@ pub(super) fn is_quota(refusal: &str) -> bool {
 
 /// Returns what stands in a refusal behind whom it is about.
 pub(crate) fn detail(refusal: &str) -> &str {
-    refusal
-        .split_once("is forbidden: ")
-        .map_or(refusal, |(_, detail)| detail)
+    let of = |words| refusal.split_once(words).map(|(_, detail)| detail);
+    of("is forbidden: ").or_else(|| of("is invalid: : ")).unwrap_or(refusal)
 }
 
 /// Says why pods are refused, from the API server's words to a ReplicaSet or to us, as
@@ -91,7 +90,23 @@ fn limit_range(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
     }
     let words = detail.trim_matches(['[', ']']).replace(".  No ", ", but no ");
     let message = format!("a LimitRange of the namespace refuses the pods: {words}");
-    Some(said(Reason::OutsideLimitRange, &message, Some(edit(subject))))
+    let next = within(detail).map(|value| set(subject, "resources", &value));
+    Some(said(
+        Reason::OutsideLimitRange,
+        &message,
+        next.or_else(|| Some(edit(subject))),
+    ))
+}
+
+/// Returns the flag that obeys a single bound: `maximum memory usage per Container is 64Mi, but limit is 128Mi`.
+fn within(words: &str) -> Option<String> {
+    let (bound, is) = words.split_once(", but ")?;
+    let (what, amount) = bound.split_once(" usage per Container is ")?;
+    let resource = what
+        .strip_prefix("maximum ")
+        .or_else(|| what.strip_prefix("minimum "))?;
+    let flag = if is.starts_with("limit ") { "limits" } else { "requests" };
+    (!is.contains(',')).then(|| format!("--{flag}={resource}={amount}"))
 }
 
 /// `violates PodSecurity "restricted:latest": runAsNonRoot != true (pod or container "app" must set …), …`.
@@ -136,8 +151,11 @@ fn webhook(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
         return refused(format!("the webhook {name}"), why);
     }
     if let Some((who, why)) = detail.split_once(" denied request: ") {
-        // `ValidatingAdmissionPolicy 'no-latest' with binding 'everywhere'`, or `policy "…"`.
-        let name = who.split(['\'', '"']).nth(1).unwrap_or(who);
+        // `ValidatingAdmissionPolicy 'no-latest' with binding 'everywhere'`, behind whom it is about.
+        let policy = who
+            .rsplit_once("Policy '")
+            .and_then(|(_, rest)| rest.split('\'').next());
+        let name = policy.unwrap_or("of the cluster");
         return refused(format!("the admission policy {name}"), &format!(": {why}"));
     }
     let (_, rest) = detail.split_once("failed calling webhook \"")?;
@@ -214,7 +232,7 @@ mod tests {
         QuotaExceeded: ResourceQuota strict takes only pods that specify limits.cpu, limits.memory: write them in resources
           kubectl edit appdeploy shop -n blue
         OutsideLimitRange: a LimitRange of the namespace refuses the pods: maximum memory usage per Container is 64Mi, but limit is 128Mi
-          kubectl edit appdeploy shop -n blue
+          kubectl appdeploy set resources shop --limits=memory=64Mi -n blue
         OutsideLimitRange: a LimitRange of the namespace refuses the pods: minimum cpu usage per Container is 1, but no request is specified, maximum cpu usage per Pod is 2, but limit is 4
           kubectl edit appdeploy shop -n blue
         PodSecurity: the namespace enforces the Pod Security Standard restricted, which the pods do not meet: unrestricted capabilities, runAsNonRoot != true

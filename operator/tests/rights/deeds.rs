@@ -46,6 +46,14 @@ pub fn app_says(space: &Namespace, reason: &str) {
     space.until(APP, "shop", &format!("the cause is {reason:?}"), says);
 }
 
+/// Waits until another app says what its health check got for an answer.
+pub fn answer_is_told(space: &Namespace) {
+    space.unhealthy_app("second");
+    space.until(APP, "second", "the answer is told", |app| {
+        text(app, "/status/cause/message").ends_with("503")
+    });
+}
+
 pub fn take_the_name(space: &Namespace, kind: Kind) {
     let labels = json!({"app": "legacy"});
     let container = json!({"name": "legacy", "image": "legacy"});

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
 use crate::deeds::{
-    app_is_told, app_says, becomes, change, children_come_back, has_children, has_pod, knows_the_class,
+    answer_is_told, app_is_told, app_says, becomes, change, children_come_back, has_children, has_pod, knows_the_class,
     leave_a_stray_pod, make_app, make_app_of_a_class, make_set, pod_comes_back, scale_down, set_is_told, set_says,
     stray_is_adopted, take_the_name, take_the_pods_name, warn,
 };
@@ -103,13 +103,7 @@ fn cases() -> Vec<Case> {
             ("list", "", "events"),
             Log,
             |space| space.unhealthy_app("first"),
-            |space| {
-                space.unhealthy_app("second");
-                space.until(APP, "second", "the answer is told", |app| {
-                    let message = app.pointer("/status/cause/message").and_then(Value::as_str);
-                    message.is_some_and(|message| message.contains("503"))
-                });
-            },
+            answer_is_told,
         ),
         case(
             ("patch", "apps", "deployments"),
