@@ -6,6 +6,7 @@ mod patch;
 use std::time::Duration;
 
 use crd::Kind;
+use crd::annotation::RESTARTED_AT;
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, Patch, PatchParams, ValidationDirective};
 use serde_json::{Value, json};
@@ -16,12 +17,12 @@ use crate::output::{self, ChangeArgs, Done, DryRun};
 use crate::selection::{self, Selection};
 use crate::ui::Ui;
 use crate::wait::{self, Deadline};
-use crate::{check, duration, workload};
+use crate::{check, duration, schema, workload};
 
 pub use patch::between;
 
 /// How often a change is worked out anew because somebody else wrote in between.
-const TRIES: usize = 4;
+pub const TRIES: usize = 4;
 
 /// The flags that every change has.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -99,7 +100,8 @@ pub async fn conclude(
     if !failures.is_empty() && !flags.wait {
         return selection::conclude(failures, ui);
     }
-    failures.extend(follow(cluster, selector, flags, done, ui).await?);
+    let deadline = Deadline::after(flags.timeout);
+    failures.extend(follow(cluster, selector, flags, done, deadline, ui).await);
     selection::conclude(failures, ui)
 }
 
@@ -110,15 +112,13 @@ pub async fn follow(
     selector: Option<&str>,
     flags: Flags,
     done: &[Done],
+    deadline: Deadline,
     ui: &mut Ui,
-) -> Result<Vec<Error>> {
+) -> Vec<Error> {
     let mut failures = Vec::new();
     let command = cluster.words().command;
     if flags.change.dry_run.is_real() {
-        for one in done
-            .iter()
-            .filter(|one| ![UNCHANGED, "paused"].contains(&one.word) && is_paused(&one.object))
-        {
+        for one in done.iter().filter(|one| one.is_held) {
             let name = one.name();
             ui.warn(&format!(
                 "{name} is paused: nothing is rolled out until {command} resume {name}{}",
@@ -127,23 +127,31 @@ pub async fn follow(
         }
         if flags.wait {
             let all: Vec<wait::Target> = done.iter().map(|one| wait::Target::of(&one.object)).collect();
-            let deadline = Deadline::after(flags.timeout);
-            let outcomes = wait::all(cluster, &all, selector, deadline, ui).await?;
-            failures.extend(outcomes.into_iter().filter_map(Result::err));
+            failures.extend(wait::all(cluster, &all, selector, deadline, ui).await);
         } else if let ([one], None) = (done, flags.change.output)
             && one.word != UNCHANGED
         {
             ui.next(&format!("{command} status {}{}", one.name(), cluster.flag()));
         }
     }
-    Ok(failures)
+    failures
 }
 
 /// The word for an object that was as it should be.
 pub const UNCHANGED: &str = "unchanged";
 
-fn is_paused(object: &Value) -> bool {
-    object["spec"]["paused"] == true
+/// Whether a change waits for a `resume`: a paused one keeps its pods as they are, and does all else.
+pub fn is_held(kind: Kind, before: &Value, after: &Value) -> bool {
+    let pods = |object: &Value| -> Vec<Value> {
+        let pod = match kind {
+            Kind::AppDeploy => &object["spec"],
+            Kind::PodSet => &object["spec"]["template"],
+        };
+        let restart = &object["metadata"]["annotations"][RESTARTED_AT];
+        let fields = schema::pod_fields().map(|field| pod[field].clone());
+        fields.chain([restart.clone()]).collect()
+    };
+    after["spec"]["paused"] == true && pods(before) != pods(after)
 }
 
 async fn change(cluster: &Cluster, flags: Flags, verb: &Verb<'_>, object: Result<DynamicObject>) -> Result<Done> {
@@ -155,6 +163,7 @@ async fn change(cluster: &Cluster, flags: Flags, verb: &Verb<'_>, object: Result
         let mut done = Done {
             title: cluster.title(&name),
             word: verb.done,
+            is_held: is_held(cluster.kind, &output::presentable(&object), &wanted),
             object: wanted,
         };
         let Some(patch) = patch else {
@@ -192,7 +201,7 @@ fn plan(kind: Kind, verb: &Verb<'_>, object: &DynamicObject) -> Result<(Value, O
     let Some(mut patch) = between(&before, &wanted) else {
         return Ok((wanted, None));
     };
-    check::object(kind, &wanted)?;
+    check::change(kind, &before, &wanted)?;
     if verb.guarded {
         patch["metadata"]["resourceVersion"] = json!(object.resource_version());
     }
@@ -201,7 +210,7 @@ fn plan(kind: Kind, verb: &Verb<'_>, object: &DynamicObject) -> Result<(Value, O
 
 /// Sees to it that a patch with a list in it replaces the one that was read.
 pub fn guarded(mut patch: Value, object: &DynamicObject) -> Value {
-    if patch::replaces_a_list(&patch) {
+    if patch::replaces_a_list(&patch, &output::presentable(object)) {
         patch["metadata"]["resourceVersion"] = json!(object.resource_version());
     }
     patch
@@ -299,6 +308,50 @@ mod tests {
             patch,
             Ok(Some(json!({"metadata": {"resourceVersion": "7"}, "spec": {"env": []}})))
         );
+        // So it must be where the list goes with its last item.
+        let patch = planned(false, &|object| {
+            put(&mut object["spec"], "env", None);
+            Ok(())
+        });
+        assert_eq!(
+            patch,
+            Ok(Some(
+                json!({"metadata": {"resourceVersion": "7"}, "spec": {"env": null}})
+            ))
+        );
+    }
+
+    #[test]
+    fn a_pause_holds_back_what_is_about_pods_and_nothing_else() {
+        let app = |replicas: i32, image: &str, restart: &str, paused: bool| {
+            json!({"metadata": {"annotations": {RESTARTED_AT: restart}},
+                "spec": {"image": image, "replicas": replicas, "paused": paused}})
+        };
+        let before = app(1, "a", "x", true);
+        let is_held = |after: Value| is_held(Kind::AppDeploy, &before, &after);
+        assert!(is_held(app(1, "b", "x", true)) && is_held(app(1, "a", "y", true)));
+        assert!(!is_held(app(2, "a", "x", true)) && !is_held(app(1, "b", "x", false)));
+        let set = |image: &str| json!({"spec": {"paused": true, "template": {"image": image}}});
+        assert!(super::is_held(Kind::PodSet, &set("a"), &set("b")));
+    }
+
+    #[test]
+    fn a_rule_that_was_broken_before_is_not_what_a_change_is_refused_for() {
+        let mut stored = object();
+        stored.data["spec"]["host"] = json!("shop.example.com");
+        let scale = |object: &mut Value| -> Result<()> {
+            object["spec"]["replicas"] = json!(0);
+            Ok(())
+        };
+        let verb = Verb {
+            example: "",
+            done: "scaled",
+            door: Door::Scale,
+            guarded: false,
+            edit: &scale,
+        };
+        let (_, patch) = plan(Kind::AppDeploy, &verb, &stored).unwrap();
+        assert_eq!(patch, Some(json!({"spec": {"replicas": 0}})));
     }
 
     #[test]

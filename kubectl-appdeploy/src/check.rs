@@ -2,7 +2,6 @@
 
 use crd::{AppDeploy, Kind, PodSet};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube::core::ObjectMeta;
 use kube::core::cel::{ErrorKind, ValidationErrors};
 
 use serde::de::DeserializeOwned;
@@ -13,53 +12,77 @@ use crate::workload;
 
 /// Checks an app or a pod set as it stands in a file or is about to be written.
 pub fn object(kind: Kind, object: &Value) -> Result<()> {
-    match kind {
-        Kind::AppDeploy => app(&read(kind, object)?),
-        Kind::PodSet => pod_set(&read(kind, object)?),
-    }
+    refuse(kind, object["metadata"]["name"].as_str(), problems(kind, object))
 }
 
-fn read<T: DeserializeOwned>(kind: Kind, object: &Value) -> Result<T> {
+/// Checks a change of an app or a pod set. What was wrong before may have been stored before there was a rule against it, and is
+/// not what the change is about.
+pub fn change(kind: Kind, before: &Value, after: &Value) -> Result<()> {
+    let mut new = problems(kind, after);
+    if !new.is_empty() {
+        let old = problems(kind, before);
+        new.retain(|problem| !old.contains(problem));
+    }
+    refuse(kind, after["metadata"]["name"].as_str(), new)
+}
+
+/// Checks an app.
+pub fn app(app: &AppDeploy) -> Result<()> {
+    refuse(Kind::AppDeploy, app.metadata.name.as_deref(), problems_of_app(app))
+}
+
+/// Checks a pod set.
+pub fn pod_set(set: &PodSet) -> Result<()> {
+    refuse(Kind::PodSet, set.metadata.name.as_deref(), problems_of_pod_set(set))
+}
+
+/// Returns a sentence for each rule that an app or a pod set breaks.
+pub fn problems(kind: Kind, object: &Value) -> Vec<String> {
+    let problems = match kind {
+        Kind::AppDeploy => read(object).map(|app| problems_of_app(&app)),
+        Kind::PodSet => read(object).map(|set| problems_of_pod_set(&set)),
+    };
+    problems.unwrap_or_else(|source| vec![source.to_string()])
+}
+
+fn read<T: DeserializeOwned>(object: &Value) -> serde_json::Result<T> {
     let mut object = object.clone();
     if let Some(fields) = object.as_object_mut() {
         // It is the operator's, and never sent.
         fields.remove("status");
     }
-    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    serde_json::from_value(object).map_err(|source| {
-        Error::usage(format!(
-            "{} would not be valid; nothing was sent",
-            workload::title(kind, &name)
-        ))
-        .why(source.to_string())
-    })
+    serde_json::from_value(object)
 }
 
-/// Checks an app.
-pub fn app(app: &AppDeploy) -> Result<()> {
+fn refuse(kind: Kind, name: Option<&str>, problems: Vec<String>) -> Result<()> {
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let title = workload::title(kind, name.unwrap_or_default());
+    let error = Error::usage(format!("{title} would not be valid; nothing was sent"));
+    Err(problems.into_iter().fold(error, Error::why))
+}
+
+fn problems_of_app(app: &AppDeploy) -> Vec<String> {
     let ranges = [port("spec", app.spec.pod.port), replicas(app.spec.replicas)];
-    valid(Kind::AppDeploy, &app.metadata, ranges, app.validate_cel())
+    broken(ranges, app.validate_cel())
 }
 
-/// Checks a pod set.
-pub fn pod_set(set: &PodSet) -> Result<()> {
+fn problems_of_pod_set(set: &PodSet) -> Vec<String> {
     let ranges = [
         port("spec.template", set.spec.template.port),
         replicas(set.spec.replicas),
         range("minReadySeconds", set.spec.min_ready_seconds, 3600),
         unavailable(set.spec.max_unavailable.as_ref()),
     ];
-    valid(Kind::PodSet, &set.metadata, ranges, set.validate_cel())
+    broken(ranges, set.validate_cel())
 }
 
-/// Returns the problems of an object as an error. `ranges` are the schema's limits that are no rules: the server
-/// checks them too, and says it less kindly.
-fn valid(
-    kind: Kind,
-    metadata: &ObjectMeta,
+/// Returns what is broken. `ranges` are the schema's limits that are no rules: the server checks them too, and says it less kindly.
+fn broken(
     ranges: impl IntoIterator<Item = Option<String>>,
     rules: std::result::Result<(), ValidationErrors>,
-) -> Result<()> {
+) -> Vec<String> {
     let mut problems: Vec<String> = ranges.into_iter().flatten().collect();
     if let Err(errors) = rules {
         // A rule with a function that this build does not know is the server's to check.
@@ -73,12 +96,7 @@ fn valid(
             path => format!("{path}: {}", error.message),
         }));
     }
-    if problems.is_empty() {
-        return Ok(());
-    }
-    let title = workload::title(kind, metadata.name.as_deref().unwrap_or_default());
-    let error = Error::usage(format!("{title} would not be valid; nothing was sent"));
-    Err(problems.into_iter().fold(error, Error::why))
+    problems
 }
 
 /// Checks a port.

@@ -98,7 +98,7 @@ enum Common<S: Spec> {
     Exec(exec::Args),
     /// Make a port of this machine lead to the pods of {an}
     PortForward(port_forward::Args),
-    /// Change the image, environment, resources, host or port of {many}
+    /// Change the {fields} of {many}
     Set(set::Args),
     /// Change {an} in an editor
     Edit(edit::Args),

@@ -101,6 +101,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
         gone.push(Done {
             title: cluster.title(&object.name_any()),
             word: "deleted",
+            is_held: false,
             object: output::presentable(&object),
         });
     }

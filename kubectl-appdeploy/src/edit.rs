@@ -105,6 +105,7 @@ async fn write(
     let mut done = Done {
         title: cluster.title(name),
         word: "edited",
+        is_held: change::is_held(cluster.kind, before, &after),
         object: after,
     };
     if args.flags.change.dry_run == DryRun::Client {

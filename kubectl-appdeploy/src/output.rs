@@ -95,6 +95,8 @@ pub struct Done {
     pub title: String,
     /// `created`, `scaled`, …
     pub word: &'static str,
+    /// Whether it is paused and what was changed waits for a `resume`.
+    pub is_held: bool,
     /// The object as the server has it.
     pub object: Value,
 }

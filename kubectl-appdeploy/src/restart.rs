@@ -13,7 +13,7 @@ use crate::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # New pods, of the same spec; the old ones serve until these are ready
+  # New pods, of the same spec; {restart}
   {command} restart {name}
 
   # Return when all new pods are ready

@@ -53,6 +53,9 @@ pub fn pod_fields() -> impl Iterator<Item = &'static str> {
 /// Returns a sentence for each field of an object that no such object has, that is of another type, or that is missing.
 pub fn problems(kind: Kind, object: &Value) -> Vec<String> {
     let mut found = Vec::new();
+    if object.get("spec").is_none() {
+        found.push("spec: it is missing".to_owned());
+    }
     for (field, value) in object.as_object().into_iter().flatten() {
         match field.as_str() {
             "apiVersion" | "kind" | "status" => {}
@@ -170,6 +173,7 @@ mod tests {
         ");
         let set = json!({"spec": {"replicas": 1, "maxUnavailable": "25%", "template": {"image": "a"}, "image": "b"}});
         assert_eq!(problems(Kind::PodSet, &set), ["spec.image: there is no such field"]);
+        assert_eq!(problems(Kind::PodSet, &json!({})), ["spec: it is missing"]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Which of a kind a verb means: names, a label selector, or all of a namespace.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use crd::Kind;
 use kube::ResourceExt as _;
@@ -47,6 +49,8 @@ impl Selection {
         }
         let names = self.names.iter().map(|text| name(cluster.kind, text));
         let names = names.collect::<Result<Vec<_>>>()?;
+        let mut known = BTreeSet::new();
+        let names = names.into_iter().filter(|name| known.insert(*name));
         let api = cluster.objects(Some(&cluster.namespace));
         let mut found = Vec::new();
         for name in names {

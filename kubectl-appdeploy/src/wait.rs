@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use kube::Api;
 use kube::runtime::watcher;
 use kube::runtime::{WatchStreamExt as _, watcher::watch_object};
+use model::reason::Reason;
 use tokio::time::Instant;
 
 use crate::connection::Cluster;
@@ -33,8 +34,11 @@ pub struct Deadline {
 impl Deadline {
     /// Returns the deadline that starts to run now.
     pub fn after(patience: Duration) -> Self {
+        /// What is longer than a clock can count to is as good as this.
+        const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+        let now = Instant::now();
         Self {
-            end: Instant::now() + patience,
+            end: now.checked_add(patience).unwrap_or(now + LONGEST),
             patience,
         }
     }
@@ -66,7 +70,7 @@ pub fn verdict(workload: &Workload) -> Verdict {
     if !workload.is_accounted_for() {
         return Verdict::Waiting("waiting for the operator".to_owned());
     }
-    if workload.is_true(condition::STALLED) {
+    if workload.is_true(condition::STALLED) || is_held(workload) {
         return Verdict::Stalled;
     }
     if workload.is_true(condition::READY) {
@@ -76,6 +80,17 @@ pub fn verdict(workload: &Workload) -> Verdict {
         .explanation()
         .map_or_else(|| "not ready yet".to_owned(), |(text, _)| text);
     Verdict::Waiting(busy)
+}
+
+/// Whether pods wait for a `resume` to get the spec as it is now. One that is only scaled while it is paused goes on.
+fn is_held(workload: &Workload) -> bool {
+    let is_paused = match workload {
+        Workload::App(app) => app.spec.paused,
+        Workload::PodSet(set) => set.spec.paused,
+    };
+    let state = workload.state();
+    let reason = workload.condition_reason(condition::READY);
+    is_paused && reason == Some(Reason::Paused.as_str()) && state.updated < state.replicas
 }
 
 /// Waits until one is ready, and says on the way what it is busy with.
@@ -300,6 +315,31 @@ mod tests {
             with(&[("Ready", "False"), ("Reconciling", "True")]),
             Verdict::Waiting("0 of 2 pods are ready".to_owned())
         );
+    }
+
+    #[test]
+    fn nobody_waits_for_what_is_held_back_by_a_pause() {
+        let with = |paused: bool, updated: i32| {
+            let ready = json!([{"type": "Ready", "status": "False", "reason": "Paused", "message": "the rollout is paused",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+            let status =
+                json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": updated, "conditions": ready});
+            let mut app = app(&status);
+            let Workload::App(inner) = &mut app else { unreachable!() };
+            inner.spec.paused = paused;
+            verdict(&app)
+        };
+        assert_eq!(with(true, 0), Verdict::Stalled);
+        // The status may be older than what resumes it, and a pause does not hold back what is only scaled.
+        for verdict in [with(false, 0), with(true, 2)] {
+            assert_eq!(verdict, Verdict::Waiting("the rollout is paused".to_owned()));
+        }
+    }
+
+    #[tokio::test]
+    async fn no_time_is_too_long() {
+        let deadline = Deadline::after(Duration::from_secs(u64::MAX));
+        assert_eq!(deadline.bound(std::future::ready(1)).await, Some(1));
     }
 
     #[test]

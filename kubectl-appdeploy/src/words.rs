@@ -19,6 +19,10 @@ pub struct Words {
     pub other: &'static str,
     /// What belongs to one.
     pub family: &'static str,
+    /// What becomes of its pods in a restart.
+    pub restart: &'static str,
+    /// What can be set.
+    pub fields: &'static str,
     /// The short name, as kubectl takes it.
     pub short: &'static str,
     kind: Kind,
@@ -32,6 +36,8 @@ const APP: Words = Words {
     name: "shop",
     other: "blog",
     family: "its Deployment, Service, Ingress and pods",
+    restart: "the old ones serve until these are ready",
+    fields: "image, environment, resources, host or port",
     short: "ad",
     kind: Kind::AppDeploy,
 };
@@ -44,6 +50,8 @@ const PODSET: Words = Words {
     name: "workers",
     other: "batch",
     family: "its pods",
+    restart: "at most maxUnavailable of them are missing at a time",
+    fields: "image, environment, resources or port",
     short: "pset",
     kind: Kind::PodSet,
 };
@@ -72,6 +80,8 @@ impl Words {
             ("{name}", self.name),
             ("{other}", self.other),
             ("{family}", self.family),
+            ("{restart}", self.restart),
+            ("{fields}", self.fields),
             ("{kind}", self.kind.as_str()),
         ]
         .iter()

@@ -4,20 +4,26 @@ use crd::Kind;
 use serde_json::Value;
 
 use super::source::Document;
+use crate::change::put;
 use crate::error::{Error, Result};
 use crate::{check, schema, workload};
 
 /// What the API server writes: it is in what was printed, and nobody means to change it.
-const WRITTEN_BY_THE_SERVER: [&str; 9] = [
+const WRITTEN_BY_THE_SERVER: [&str; 8] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
     "deletionTimestamp",
     "generation",
     "managedFields",
-    "ownerReferences",
     "resourceVersion",
     "selfLink",
     "uid",
+];
+
+/// What other commands note down: a restart of then is none of now.
+const NOTES: [&str; 2] = [
+    crd::annotation::RESTARTED_AT,
+    "kubectl.kubernetes.io/last-applied-configuration",
 ];
 
 /// An app or a pod set that is to be as its file says.
@@ -36,14 +42,22 @@ pub struct Manifest {
 impl Manifest {
     /// Reads a document. `asked` is the namespace that was asked for, `usual` the one of who asked for none.
     pub fn of(document: Document, asked: Option<&str>, usual: &str) -> Result<Self> {
-        let Document { place, value } = document;
+        let Document {
+            place,
+            command,
+            mut value,
+        } = document;
+        // Nothing is as good as a field that is left out.
+        drop_nothing(&mut value);
         let refuse = |what: &str| Error::usage(format!("{place}: {what}: nothing was done"));
         let kind = kind(&value).ok_or_else(|| {
             let what = match (value["kind"].as_str(), value["apiVersion"].as_str()) {
                 (Some(kind), Some(version)) => format!("{kind} of {version} is neither an app nor a pod set"),
                 _ => "kind and apiVersion are missing".to_owned(),
             };
-            refuse(&what).next("kubectl apply -f  (it takes objects of every kind, these too)")
+            refuse(&what)
+                .why("kubectl itself takes objects of every kind, these too")
+                .next(command.clone())
         })?;
         let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         if name.is_empty() {
@@ -69,12 +83,22 @@ impl Manifest {
             (own, asked) => own.or(asked).unwrap_or(usual).to_owned(),
         };
         let mut object = value;
-        check::object(kind, &object)?;
+        let problems = check::problems(kind, &object);
+        if !problems.is_empty() {
+            let error = refuse(&format!("{} would not be valid", workload::title(kind, &name)));
+            return Err(problems.into_iter().fold(error, Error::why));
+        }
         object["metadata"]["namespace"] = namespace.clone().into();
         for (of, fields) in [("", &["status"][..]), ("metadata", &WRITTEN_BY_THE_SERVER)] {
             let part = if of.is_empty() { &mut object } else { &mut object[of] };
             if let Some(part) = part.as_object_mut() {
                 part.retain(|field, _| !fields.contains(&field.as_str()));
+            }
+        }
+        if let Some(annotations) = object["metadata"].get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.retain(|name, _| !NOTES.contains(&name.as_str()));
+            if annotations.is_empty() {
+                put(&mut object["metadata"], "annotations", None);
             }
         }
         Ok(Self {
@@ -83,6 +107,17 @@ impl Manifest {
             name,
             object,
         })
+    }
+}
+
+fn drop_nothing(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(drop_nothing);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nothing),
+        _ => {}
     }
 }
 
@@ -103,6 +138,7 @@ mod tests {
     fn read(value: Value, asked: Option<&str>) -> Result<Manifest> {
         let document = Document {
             place: "shop.yaml".to_owned(),
+            command: "kubectl apply -f shop.yaml".to_owned(),
             value,
         };
         Manifest::of(document, asked, "default")
@@ -120,6 +156,36 @@ mod tests {
             manifest.object,
             json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
                 "metadata": {"name": "shop", "namespace": "a", "labels": {"a": "b"}}, "spec": {"image": "nginx"}})
+        );
+    }
+
+    #[test]
+    fn a_restart_of_then_is_none_of_now_and_an_owner_stays_one() {
+        let owners = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u"}]);
+        let saved = |annotations: Value| {
+            let metadata = json!({"name": "shop", "ownerReferences": owners, "annotations": annotations});
+            read(app(metadata, json!({"image": "nginx"})), None).unwrap().object["metadata"].take()
+        };
+        let noted = json!({"appdeploy.dev/restarted-at": "2026-01-01T00:00:00Z",
+            "kubectl.kubernetes.io/last-applied-configuration": "{}"});
+        let plain = json!({"name": "shop", "namespace": "default", "ownerReferences": owners});
+        assert_eq!(saved(noted), plain);
+        assert_eq!(saved(json!({"a": "b"}))["annotations"], json!({"a": "b"}));
+    }
+
+    #[test]
+    fn nothing_is_as_good_as_a_field_that_is_left_out() {
+        let spec = json!({"image": "nginx", "replicas": null, "resources": {"limits": null}, "env": [{"name": "A", "value": null}]});
+        let manifest = read(app(json!({"name": "shop", "labels": null}), spec), None).unwrap();
+        assert_eq!(
+            manifest.object["spec"],
+            json!({"image": "nginx", "resources": {}, "env": [{"name": "A"}]})
+        );
+        let error = read(app(json!({"name": "shop"}), json!({"image": null})), None).unwrap_err();
+        assert!(
+            error.reasons().contains("spec.image: it is missing"),
+            "{}",
+            error.reasons()
         );
     }
 
@@ -157,11 +223,14 @@ mod tests {
         let said = said.map(|read| read.unwrap_err().text(&Look::default()));
         insta::assert_snapshot!(said.join("\n"), @r"
         error: shop.yaml: Service of v1 is neither an app nor a pod set: nothing was done
-          next: kubectl apply -f  (it takes objects of every kind, these too)
+          why:  kubectl itself takes objects of every kind, these too
+          next: kubectl apply -f shop.yaml
         error: shop.yaml: AppDeploy of appdeploy.dev/v2 is neither an app nor a pod set: nothing was done
-          next: kubectl apply -f  (it takes objects of every kind, these too)
+          why:  kubectl itself takes objects of every kind, these too
+          next: kubectl apply -f shop.yaml
         error: shop.yaml: kind and apiVersion are missing: nothing was done
-          next: kubectl apply -f  (it takes objects of every kind, these too)
+          why:  kubectl itself takes objects of every kind, these too
+          next: kubectl apply -f shop.yaml
         error: shop.yaml: metadata.name is missing: nothing was done
         error: shop.yaml: appdeploy.appdeploy.dev/shop is of namespace a, and b was asked for: nothing was done
           next: leave out -n, or the namespace in the file
@@ -169,7 +238,7 @@ mod tests {
           why:  spec.prot: there is no such field; did you mean port?
           why:  spec.volume: there is no such field
           next: kubectl explain appdeploy.spec
-        error: appdeploy.appdeploy.dev/shop would not be valid; nothing was sent
+        error: shop.yaml: appdeploy.appdeploy.dev/shop would not be valid: nothing was done
           why:  spec: host, path, ingressClassName and tls need a port to lead to: set spec.port, or remove them
         error: shop.yaml: appdeploy.appdeploy.dev/shop can't be read: nothing was done
           why:  spec.replicas: take a whole number

@@ -11,11 +11,16 @@ use crate::yaml;
 /// What is read of a folder.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
+/// What the standard input is called.
+const STDIN: &str = "standard input";
+
 /// One document, and where it stands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     /// The file, and of several in it, the number.
     pub place: String,
+    /// How kubectl itself would apply the file.
+    pub command: String,
     /// What it says.
     pub value: Value,
 }
@@ -28,8 +33,8 @@ pub fn read(files: &[PathBuf], recursive: bool) -> Result<Vec<Document>> {
             let mut text = String::new();
             io::stdin()
                 .read_to_string(&mut text)
-                .map_err(|source| unreadable("standard input", &source))?;
-            documents.extend(of_text("standard input", &text)?);
+                .map_err(|source| unreadable(STDIN, &source))?;
+            documents.extend(of_text(STDIN, &text)?);
             continue;
         }
         for file in files_of(file, recursive)? {
@@ -79,13 +84,18 @@ fn of_text(place: &str, text: &str) -> Result<Vec<Document>> {
     let mut all = Vec::new();
     for value in values.into_iter().filter(|value| !value.is_null()) {
         match value["kind"].as_str() {
-            Some(kind) if kind.ends_with("List") => {
+            Some("List" | "AppDeployList" | "PodSetList") => {
                 all.extend(value["items"].as_array().cloned().unwrap_or_default());
             }
             _ => all.push(value),
         }
     }
     let count = all.len();
+    let command = match place {
+        STDIN => "kubectl apply -f -".to_owned(),
+        file if file.contains(char::is_whitespace) => format!("kubectl apply -f '{file}'"),
+        file => format!("kubectl apply -f {file}"),
+    };
     let place = |index: usize| match count {
         1 => place.to_owned(),
         _ => format!("{place}, document {}", index + 1),
@@ -94,6 +104,7 @@ fn of_text(place: &str, text: &str) -> Result<Vec<Document>> {
     Ok(documents
         .map(|(index, value)| Document {
             place: place(index),
+            command: command.clone(),
             value,
         })
         .collect())
@@ -105,7 +116,8 @@ mod tests {
 
     #[test]
     fn lists_and_several_documents_are_taken_apart() {
-        let text = "kind: A\n---\n# nothing\n---\nkind: List\nitems:\n- kind: B\n- kind: C\n";
+        let text =
+            "kind: A\n---\n# nothing\n---\nkind: List\nitems:\n- kind: B\n- kind: C\n---\nkind: BlackList\nitems: []\n";
         let documents = of_text("x.yaml", text).unwrap();
         let said: Vec<String> = documents
             .iter()
@@ -116,10 +128,19 @@ mod tests {
             [
                 "x.yaml, document 1 \"A\"",
                 "x.yaml, document 2 \"B\"",
-                "x.yaml, document 3 \"C\""
+                "x.yaml, document 3 \"C\"",
+                "x.yaml, document 4 \"BlackList\""
             ]
         );
         assert_eq!(of_text("x.json", r#"{"kind": "A"}"#).unwrap()[0].place, "x.json");
+        // The command can be pasted.
+        for (place, command) in [
+            ("x.json", "kubectl apply -f x.json"),
+            ("my x.json", "kubectl apply -f 'my x.json'"),
+            (STDIN, "kubectl apply -f -"),
+        ] {
+            assert_eq!(of_text(place, "kind: A").unwrap()[0].command, command);
+        }
     }
 
     #[test]

@@ -26,11 +26,13 @@ pub fn between(before: &Value, after: &Value) -> Option<Value> {
     Some(Value::Object(patch))
 }
 
-/// Whether a patch replaces a whole list, and with it what somebody else may have added meanwhile.
-pub fn replaces_a_list(patch: &Value) -> bool {
+/// Whether a patch replaces a whole list, or takes away one or whole fields, and with it what somebody else may have added
+/// meanwhile.
+pub fn replaces_a_list(patch: &Value, before: &Value) -> bool {
     match patch {
         Value::Array(_) => true,
-        Value::Object(fields) => fields.values().any(replaces_a_list),
+        Value::Null => before.is_array() || before.is_object(),
+        Value::Object(fields) => fields.iter().any(|(name, patch)| replaces_a_list(patch, &before[name])),
         _ => false,
     }
 }
@@ -49,8 +51,12 @@ mod tests {
             patch,
             json!({"b": {"c": [1, 2]}, "e": {"f": null}, "g": null, "h": {"i": 1}})
         );
-        assert!(replaces_a_list(&patch));
-        assert!(!replaces_a_list(&json!({"a": {"b": null}})));
+        assert!(replaces_a_list(&patch, &before));
+        let removes = json!({"a": {"b": null}});
+        assert!(!replaces_a_list(&removes, &json!({"a": {"b": 1}})));
+        assert!(replaces_a_list(&removes, &json!({"a": {"b": [1]}})));
+        assert!(replaces_a_list(&removes, &json!({"a": {"b": {"c": 1}}})));
+        assert!(!replaces_a_list(&json!({"new": {"c": null}}), &before));
         assert_eq!(between(&after, &after), None);
     }
 }

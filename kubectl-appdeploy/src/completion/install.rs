@@ -21,12 +21,14 @@ pub fn run(folder: Option<PathBuf>, ui: &mut Ui) -> Result<()> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folder = folder.or_else(|| beside(&path)).ok_or_else(|| {
         Error::failed("the plugin is in no folder of PATH")
-            .next("kubectl appdeploy completion --install-kubectl=DIR, with a folder of PATH")
+            .why("name a folder of PATH")
+            .next("kubectl appdeploy completion --install-kubectl=DIR")
     })?;
     let file = folder.join(PROGRAM.0);
     put(&file).map_err(|source| {
         Error::failed(format!("cannot write {}: {source}", file.display()))
-            .next("kubectl appdeploy completion --install-kubectl=DIR, with a folder of PATH that is yours")
+            .why("name a folder of PATH that is yours")
+            .next("kubectl appdeploy completion --install-kubectl=DIR")
     })?;
     ui.print(&format!("{} written", file.display()))?;
     if !env::split_paths(&path).any(|one| one == folder) {

@@ -26,7 +26,7 @@ pub struct KubeArgs {
     #[arg(long, global = true, value_name = "CLUSTER", hide_short_help = true)]
     pub cluster: Option<String>,
     /// User of the kubeconfig to use
-    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
+    #[arg(long, global = true, value_name = "USER", hide_short_help = true)]
     pub user: Option<String>,
     /// Address of the API server
     #[arg(short, long, global = true, value_name = "URL", hide_short_help = true)]

@@ -1,6 +1,7 @@
 //! What an API server, or an admission webhook behind it, warns of: it stands in the headers of an answer, beside what was
 //! asked for.
 
+use std::str::Chars;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::HeaderMap;
@@ -20,8 +21,8 @@ impl Warnings {
     /// Takes in what the headers of an answer warn of. The same warning is told once.
     pub fn record(&self, headers: &HeaderMap) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let texts = headers.get_all(WARNING).iter();
-        for text in texts.filter_map(|value| text(value.to_str().ok()?)) {
+        let values = headers.get_all(WARNING).iter();
+        for text in values.flat_map(|value| texts(&String::from_utf8_lossy(value.as_bytes()))) {
             if !known.told.contains(&text) && !known.new.contains(&text) {
                 known.new.push(text);
             }
@@ -37,11 +38,31 @@ impl Warnings {
     }
 }
 
-/// Returns the text in a header like `299 - "text"`, with its quotes taken away, as RFC 7234 has it.
-fn text(header: &str) -> Option<String> {
-    let (_, quoted) = header.split_once('"')?;
+/// Returns the texts in a header like `299 - "text", 299 - "text" "date"`, with their quotes taken away, as RFC 7234 has it.
+fn texts(header: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut rest = header.chars();
+    // Whether the next quoted text is that of a warning and not its date.
+    let mut is_text = true;
+    while let Some(c) = rest.next() {
+        match c {
+            ',' => is_text = true,
+            '"' => {
+                let text = quoted(&mut rest);
+                if is_text && !text.is_empty() {
+                    all.push(text);
+                }
+                is_text = false;
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Reads until the quotes end.
+fn quoted(rest: &mut Chars<'_>) -> String {
     let mut text = String::new();
-    let mut rest = quoted.chars();
     while let Some(c) = rest.next() {
         match c {
             '"' => break,
@@ -49,7 +70,7 @@ fn text(header: &str) -> Option<String> {
             c => text.push(c),
         }
     }
-    (!text.is_empty()).then_some(text)
+    text
 }
 
 #[cfg(test)]
@@ -72,5 +93,15 @@ mod tests {
         assert_eq!(warnings.take(), [r#"the host "shop" is odd"#, r"b\c"]);
         warnings.record(&headers);
         assert!(warnings.take().is_empty());
+    }
+
+    #[test]
+    fn no_warning_is_lost_for_its_letters_or_for_those_before_it() {
+        let warnings = Warnings::default();
+        let mut headers = HeaderMap::new();
+        let joined = "299 - \"größer, als gut ist\" \"Sun, 22 Nov 2026 02:00:00 GMT\", 299 - \"two\"";
+        headers.append(WARNING, http::HeaderValue::from_bytes(joined.as_bytes()).unwrap());
+        warnings.record(&headers);
+        assert_eq!(warnings.take(), ["größer, als gut ist", "two"]);
     }
 }

@@ -59,7 +59,7 @@ pub struct Args {
     )]
     prefix: String,
     /// Show the variables instead of changing them
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["output", "wait", "timeout", "dry_run"])]
     list: bool,
     #[command(flatten)]
     flags: Flags,
@@ -243,7 +243,7 @@ async fn list(cluster: &Cluster, which: &Selection, ui: &mut Ui) -> Result<()> {
     selection::conclude(failures, ui)
 }
 
-/// Shows variables as a shell would take them, as kubectl does.
+/// Shows variables as kubectl does: a value as it is, not quoted for a shell.
 fn listed(title: &str, pod: &Value) -> String {
     let mut lines = vec![format!("# {title}")];
     for variable in pod["env"].as_array().into_iter().flatten() {

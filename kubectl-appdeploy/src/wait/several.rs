@@ -1,5 +1,7 @@
 //! Waiting for several at once: one list and one watch, whatever their number.
 
+use std::collections::BTreeSet;
+
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
 use kube::ResourceExt as _;
@@ -43,22 +45,30 @@ struct One<'a> {
     outcome: Option<Result<()>>,
 }
 
-/// Waits until all are ready, and says on the way what each is busy with. Returns how each ended, in their order: one that
-/// will not become ready does not hide the others.
+/// Waits until all are ready, and says on the way what each is busy with. Returns what did not become so, in their order: one
+/// that will not become ready does not hide the others, and neither does a watch that fails.
 pub async fn all(
     cluster: &Cluster,
     targets: &[Target],
     selector: Option<&str>,
     deadline: Deadline,
     ui: &mut Ui,
-) -> Result<Vec<Result<()>>> {
-    let mut seen = Seen::new(targets);
-    let mut news = news(cluster, targets, selector);
+) -> Vec<Error> {
+    let targets = distinct(targets);
+    let mut seen = Seen::new(&targets);
+    let mut news = news(cluster, &targets, selector);
     while !seen.is_done() {
         let Some(next) = deadline.bound(news.next()).await else {
             break;
         };
-        for (name, object) in next.transpose()?.unwrap_or_default() {
+        let changed = match next.transpose() {
+            Ok(changed) => changed.unwrap_or_default(),
+            Err(error) => {
+                ui.clear_progress();
+                return seen.broken_off(error);
+            }
+        };
+        for (name, object) in changed {
             if let Some(text) = seen.take(cluster, &name, object.as_ref()) {
                 match text {
                     Said::Busy(text) => ui.progress(&text),
@@ -69,6 +79,13 @@ pub async fn all(
     }
     ui.clear_progress();
     seen.conclude(cluster, deadline).await
+}
+
+/// Returns each target once, in their order: nobody is told twice that one is ready.
+fn distinct(targets: &[Target]) -> Vec<Target> {
+    let mut names = BTreeSet::new();
+    let new = targets.iter().filter(|target| names.insert(&target.name));
+    new.cloned().collect()
 }
 
 /// What changed: the name, and the object unless it is gone.
@@ -168,36 +185,68 @@ impl<'a> Seen<'a> {
         said
     }
 
-    async fn conclude(self, cluster: &Cluster, deadline: Deadline) -> Result<Vec<Result<()>>> {
-        let mut outcomes = Vec::new();
+    /// Returns what is known of all when nothing more will come, and why not.
+    fn broken_off(self, error: Error) -> Vec<Error> {
+        let outcomes = self.all.into_iter().filter_map(|one| one.outcome);
+        outcomes.filter_map(Result::err).chain([error]).collect()
+    }
+
+    async fn conclude(self, cluster: &Cluster, deadline: Deadline) -> Vec<Error> {
+        let mut failures = Vec::new();
         for One { target, last, outcome } in self.all {
-            outcomes.push(match outcome {
+            let outcome = match outcome {
                 Some(outcome) => outcome,
-                None => late(cluster, &target.name, last, deadline).boxed_local().await?,
-            });
+                None => late(cluster, &target.name, last, deadline).boxed_local().await,
+            };
+            failures.extend(outcome.err());
         }
-        Ok(outcomes)
+        failures
     }
 }
 
 /// Says of one for which the time was too short how it is. Nobody is told so without a look at it.
-async fn late(cluster: &Cluster, name: &str, last: Option<Workload>, deadline: Deadline) -> Result<Result<()>> {
+async fn late(cluster: &Cluster, name: &str, last: Option<Workload>, deadline: Deadline) -> Result<()> {
     let last = if let Some(last) = last {
         last
     } else {
         let api = cluster.objects(Some(&cluster.namespace));
         match cluster.call(api.get_opt(name)).await? {
             Some(object) => Workload::read(cluster.kind, &object),
-            None => return Ok(Err(deleted(cluster, name))),
+            None => return Err(deleted(cluster, name)),
         }
     };
-    let error: Error = match verdict(&last) {
-        Verdict::Ready => return Ok(Ok(())),
-        Verdict::Stalled => stalled(&last, &cluster.flag()),
+    match verdict(&last) {
+        Verdict::Ready => Ok(()),
+        Verdict::Stalled => Err(stalled(&last, &cluster.flag())),
         Verdict::Waiting(_) => {
             let state = ("is not ready", "become so");
-            timed_out(cluster, name, Some(&last), state, deadline, None).await
+            Err(timed_out(cluster, name, Some(&last), state, deadline, None).await)
         }
-    };
-    Ok(Err(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn target(name: &str) -> Target {
+        Target::of(&json!({"metadata": {"name": name}}))
+    }
+
+    #[test]
+    fn one_that_is_named_twice_is_waited_for_once() {
+        let twice = [target("b"), target("a"), target("b")];
+        assert_eq!(distinct(&twice), [target("b"), target("a")]);
+    }
+
+    #[test]
+    fn a_watch_that_fails_does_not_hide_how_others_ended() {
+        let targets = ["good", "bad", "late"].map(target);
+        let mut seen = Seen::new(&targets);
+        seen.all[0].outcome = Some(Ok(()));
+        seen.all[1].outcome = Some(Err(Error::failed("bad")));
+        let failures = seen.broken_off(Error::failed("forbidden"));
+        assert_eq!(failures, [Error::failed("bad"), Error::failed("forbidden")]);
+    }
 }

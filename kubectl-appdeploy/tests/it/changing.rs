@@ -330,4 +330,61 @@ fn apps_and_pod_sets_become_what_their_files_say() {
     assert_eq!(spec(&cluster, "appdeploy/shop").get("port"), None);
     let json: Value = serde_json::from_str(&apply("-o json").ok()).unwrap();
     assert_eq!(json["kind"], "AppDeploy");
+
+    // What other commands of the plugin have set goes too, and what is only tried tells the same.
+    plugin.run("create blog --image=nginx:1 --port=80 --env=A=1").ok();
+    let blog = |rest: &str| app(&format!("nginx:1{rest}"), "").replace("shop", "blog");
+    write(blog(
+        ", env: [{name: A, valueFrom: {secretKeyRef: {name: db, key: a}}}]",
+    ));
+    plugin.run("set env blog B=2").ok();
+    let tried = apply("--dry-run=client").ok();
+    assert_eq!(tried, "appdeploy.appdeploy.dev/blog configured (dry run)\n");
+    assert_eq!(apply("").ok(), "appdeploy.appdeploy.dev/blog configured\n");
+    let env = json!([{"name": "A", "valueFrom": {"secretKeyRef": {"name": "db", "key": "a"}}}]);
+    let now = spec(&cluster, "appdeploy/blog");
+    assert_eq!((now.get("port"), &now["env"]), (None, &env));
+    write(blog(""));
+    for (flags, suffix) in [
+        ("--dry-run=client", " (dry run)"),
+        ("--dry-run=server", " (server dry run)"),
+        ("", ""),
+    ] {
+        let said = format!("appdeploy.appdeploy.dev/blog configured{suffix}\n");
+        assert_eq!(apply(flags).ok(), said);
+        assert_eq!(apply(flags).ok() == said, !suffix.is_empty());
+    }
+    assert_eq!(spec(&cluster, "appdeploy/blog").get("env"), None);
+    plugin.run("set env blog C=3").ok();
+    assert_eq!(
+        apply("--dry-run=server").ok(),
+        "appdeploy.appdeploy.dev/blog configured (server dry run)\n"
+    );
+    // An order of the moment is not taken back by a file that does not name it; what was saved before repeats none.
+    plugin.run("restart blog").ok();
+    plugin.run("pause blog").ok();
+    let restarted = || {
+        let annotations = "jsonpath={.metadata.annotations.appdeploy\\.dev/restarted-at}";
+        cluster.kubectl(&["get", "appdeploy/blog", "-o", annotations]).unwrap()
+    };
+    let first = restarted();
+    apply("").ok();
+    assert_eq!(
+        (restarted(), &spec(&cluster, "appdeploy/blog")["paused"]),
+        (first.clone(), &json!(true))
+    );
+    assert_eq!(spec(&cluster, "appdeploy/blog").get("env"), None);
+    write(cluster.kubectl(&["get", "appdeploy/blog", "-o", "yaml"]).unwrap());
+    let later = "appdeploy.dev/restarted-at=2030-01-01T00:00:00Z";
+    cluster
+        .kubectl(&["annotate", "--overwrite", "appdeploy/blog", later])
+        .unwrap();
+    assert!(apply("").ok().ends_with(" unchanged\n"));
+    assert_eq!(restarted(), "2030-01-01T00:00:00Z");
+    // The same one twice is one.
+    let twice = plugin.run("scale blog appdeploy/blog --replicas=2 -o name").ok();
+    assert_eq!(twice, "appdeploy.appdeploy.dev/blog\n");
+    // A pause does not hold back a scale.
+    let scaled = plugin.run("scale blog --replicas=3");
+    assert_eq!(scaled.err, "next: kubectl appdeploy status blog\n");
 }
