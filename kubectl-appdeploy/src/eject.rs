@@ -79,6 +79,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
                 title: cluster.title(&one.name),
                 word: "ejected",
                 object,
+                is_held: false,
             }),
             Err(error) => failures.push(error),
         }

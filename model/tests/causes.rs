@@ -3,6 +3,8 @@
 //! Each file in `causes/` has an app, its children and pods, the kubelet's Events about them and the time. See the README
 //! there.
 
+#![expect(clippy::unwrap_used, reason = "what a test needs and does not get is its failure")]
+
 use std::path::{Path, PathBuf};
 
 use crd::AppDeploy;

@@ -1,5 +1,7 @@
 //! Changing what is there: what is written, what is told, and in which code it ends.
 
+use std::path::Path;
+
 use faults::Proxy;
 use faults::proxy::{Action, Answer, Requests, Rule, Verb};
 use serde_json::{Value, json};
@@ -330,10 +332,20 @@ fn apps_and_pod_sets_become_what_their_files_say() {
     assert_eq!(spec(&cluster, "appdeploy/shop").get("port"), None);
     let json: Value = serde_json::from_str(&apply("-o json").ok()).unwrap();
     assert_eq!(json["kind"], "AppDeploy");
+    what_the_plugin_itself_has_set_goes(&cluster, &plugin, &file);
+}
 
-    // What other commands of the plugin have set goes too, and what is only tried tells the same.
+/// What other commands of the plugin have set goes too, and what is only tried tells the same.
+fn what_the_plugin_itself_has_set_goes(cluster: &ControlPlane, plugin: &Plugin, file: &Path) {
+    let path = file.display();
+    let write = |text: String| std::fs::write(file, text).unwrap();
+    let apply = |flags: &str| plugin.run(&format!("apply -f {path} {flags}"));
+    let blog = |rest: &str| {
+        format!(
+            "apiVersion: appdeploy.dev/v1alpha1\nkind: AppDeploy\nmetadata: {{name: blog}}\nspec: {{image: nginx:1{rest}}}\n"
+        )
+    };
     plugin.run("create blog --image=nginx:1 --port=80 --env=A=1").ok();
-    let blog = |rest: &str| app(&format!("nginx:1{rest}"), "").replace("shop", "blog");
     write(blog(
         ", env: [{name: A, valueFrom: {secretKeyRef: {name: db, key: a}}}]",
     ));
@@ -342,7 +354,7 @@ fn apps_and_pod_sets_become_what_their_files_say() {
     assert_eq!(tried, "appdeploy.appdeploy.dev/blog configured (dry run)\n");
     assert_eq!(apply("").ok(), "appdeploy.appdeploy.dev/blog configured\n");
     let env = json!([{"name": "A", "valueFrom": {"secretKeyRef": {"name": "db", "key": "a"}}}]);
-    let now = spec(&cluster, "appdeploy/blog");
+    let now = spec(cluster, "appdeploy/blog");
     assert_eq!((now.get("port"), &now["env"]), (None, &env));
     write(blog(""));
     for (flags, suffix) in [
@@ -354,7 +366,7 @@ fn apps_and_pod_sets_become_what_their_files_say() {
         assert_eq!(apply(flags).ok(), said);
         assert_eq!(apply(flags).ok() == said, !suffix.is_empty());
     }
-    assert_eq!(spec(&cluster, "appdeploy/blog").get("env"), None);
+    assert_eq!(spec(cluster, "appdeploy/blog").get("env"), None);
     plugin.run("set env blog C=3").ok();
     assert_eq!(
         apply("--dry-run=server").ok(),
@@ -370,10 +382,10 @@ fn apps_and_pod_sets_become_what_their_files_say() {
     let first = restarted();
     apply("").ok();
     assert_eq!(
-        (restarted(), &spec(&cluster, "appdeploy/blog")["paused"]),
+        (restarted(), &spec(cluster, "appdeploy/blog")["paused"]),
         (first.clone(), &json!(true))
     );
-    assert_eq!(spec(&cluster, "appdeploy/blog").get("env"), None);
+    assert_eq!(spec(cluster, "appdeploy/blog").get("env"), None);
     write(cluster.kubectl(&["get", "appdeploy/blog", "-o", "yaml"]).unwrap());
     let later = "appdeploy.dev/restarted-at=2030-01-01T00:00:00Z";
     cluster
