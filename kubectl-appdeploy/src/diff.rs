@@ -21,7 +21,7 @@ pub use show::{Pair, show};
 
 const EXAMPLES: &str = "\
 Examples:
-  # What is not as the app wants it: nothing, where the operator runs and nobody interferes
+  # What is not as the app wants it; usually nothing
   {command} diff {name}
 
   # What a changed file would change, before it is applied

@@ -17,7 +17,7 @@ use crate::{output, plain, yaml};
 
 const EXAMPLES: &str = "\
 Examples:
-  # What belongs to {an}, in files that kubectl apply -f takes in any cluster
+  # What belongs to {an}, as files that kubectl apply takes
   {command} export {name} > {name}-objects.yaml
 
   # What a file would make, without a cluster; for review

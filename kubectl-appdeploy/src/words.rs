@@ -50,7 +50,7 @@ const PODSET: Words = Words {
     name: "workers",
     other: "batch",
     family: "its pods",
-    restart: "at most maxUnavailable of them are missing at a time",
+    restart: "at most maxUnavailable are missing at a time",
     fields: "image, environment, resources or port",
     short: "pset",
     kind: Kind::PodSet,
