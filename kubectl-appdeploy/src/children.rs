@@ -16,7 +16,7 @@ use crate::connection::Cluster;
 use crate::error::{Error, Result};
 use crate::workload::Workload;
 
-pub use live::{Live, News, watch};
+pub use live::{Live, News, watch, watch_secret};
 
 /// What stands in place of a list that is not allowed.
 const FORBIDDEN: &str = "n/a (forbidden)";

@@ -145,7 +145,7 @@ async fn watch(args: &Args, cluster: &Cluster, workload: &Workload, ui: &mut Ui)
         if news.is_empty() {
             continue;
         }
-        news.sort_by_key(family::last_seen);
+        news.sort_by_key(family::order);
         let table = table(&news, Timestamp::now()).below(&mut widths);
         let table = if is_headed { table.without_header() } else { table };
         is_headed = true;

@@ -171,11 +171,8 @@ fn conclude(status: Option<&Status>, cluster: &Cluster, workload: &Workload) -> 
         0 => Ok(()),
         code @ 1..=255 => Err(Error::new(Kind::Passed(u8::try_from(code).unwrap_or(1)), "")),
         _ => {
-            let message = status
-                .message
-                .clone()
-                .unwrap_or_else(|| "no reason is given".to_owned());
-            Err(Error::failed("the command could not be run").why(message))
+            let message = status.message.as_deref().unwrap_or("no reason is given");
+            Err(Error::failed("the command could not be run").why(core(message)))
         }
     }
 }
@@ -194,10 +191,22 @@ fn outcome(status: &Status) -> i32 {
     code.next().unwrap_or(-1)
 }
 
+/// Returns what the container's runtime says, without who passed it on.
+fn core(message: &str) -> &str {
+    message.rsplit_once(": exec: ").map_or(message, |(_, said)| said)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::{Value, json};
+
+    #[test]
+    fn a_command_that_is_not_there_is_told_without_who_passed_it_on() {
+        let message = "Internal error occurred: OCI runtime exec failed: exec failed: unable to start container process: exec: \"nope\": executable file not found in $PATH";
+        assert_eq!(core(message), "\"nope\": executable file not found in $PATH");
+        assert_eq!(core("container not found"), "container not found");
+    }
 
     #[test]
     fn the_exit_code_is_that_of_the_command() {

@@ -28,9 +28,9 @@ pub fn pods_are_reached(_: &World, space: &Space) -> Result<()> {
 
     // What it writes is passed on, apart, and so is how it ends.
     let said = shell.run("kubectl appdeploy exec reach -- sh -c 'echo out; echo err >&2' 2> /dev/null")?;
-    ensure!(said == "out", "{said:?}");
+    ensure!(said.trim() == "out", "{said:?}");
     let code = shell.run("kubectl appdeploy exec reach -- sh -c 'exit 42' || echo $?")?;
-    ensure!(code == "42", "{code:?}");
+    ensure!(code.trim() == "42", "{code:?}");
     let typed = shell.run("printf 'one two\nthree' | kubectl appdeploy exec reach -i -- wc -w")?;
     ensure!(typed.trim() == "3", "{typed:?}");
     let much = shell.run("head -c 300000 /dev/zero | kubectl appdeploy exec reach -i -- cat | wc -c")?;

@@ -76,6 +76,11 @@ fn word(error: &Error) -> String {
 }
 
 impl Live {
+    /// Forgets the Secret, where another one is named.
+    pub fn forget_secret(&mut self) {
+        self.secrets = Told::default();
+    }
+
     /// Returns the children; `None` as long as a first list is not read.
     pub fn children(&self, workload: &Workload) -> Option<Children> {
         let pods = self.pods.section()?.map(|mut pods| {
@@ -121,11 +126,14 @@ pub fn watch(cluster: &Cluster, workload: &Workload) -> SelectAll<BoxStream<'sta
     all.push(follow(cluster, workload, owned, |live| &mut live.deployments));
     all.push(follow(cluster, workload, run, |live| &mut live.replica_sets));
     all.push(follow(cluster, workload, by(slices(workload)), |live| &mut live.slices));
-    if let Some(name) = tls_secret(workload) {
-        let config = Config::default().fields(&format!("metadata.name={name}"));
-        all.push(follow(cluster, workload, config, |live| &mut live.secrets));
-    }
+    all.extend(watch_secret(cluster, workload));
     all
+}
+
+/// Watches the Secret that an app names now, if it names one.
+pub fn watch_secret(cluster: &Cluster, workload: &Workload) -> Option<BoxStream<'static, News>> {
+    let config = Config::default().fields(&format!("metadata.name={}", tls_secret(workload)?));
+    Some(follow(cluster, workload, config, |live| &mut live.secrets))
 }
 
 fn follow<K>(

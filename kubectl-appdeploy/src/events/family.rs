@@ -63,7 +63,7 @@ async fn fetch(
         }
     }
     all.retain(|event| is_of(event, workload));
-    all.sort_by_key(last_seen);
+    all.sort_by_key(order);
     Ok(Ok(all))
 }
 
@@ -114,6 +114,16 @@ pub fn last_seen(event: &Event) -> Option<Timestamp> {
         .or(event.last_timestamp.as_ref().map(|t| t.0))
         .or(event.event_time.as_ref().map(|t| t.0))
         .or(event.metadata.creation_timestamp.as_ref().map(|t| t.0))
+}
+
+/// Returns the place of an event in the order of time. Most times have whole seconds; the names of events end with
+/// the nanosecond at which they were made.
+pub fn order(event: &Event) -> (Option<i64>, u64) {
+    let name = event.metadata.name.as_deref().unwrap_or_default();
+    let made = name
+        .rsplit_once('.')
+        .and_then(|(_, made)| u64::from_str_radix(made, 16).ok());
+    (last_seen(event).map(Timestamp::as_second), made.unwrap_or_default())
 }
 
 /// Returns an event as an object of its own: a list leaves out what it is.

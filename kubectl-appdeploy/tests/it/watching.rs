@@ -68,6 +68,12 @@ fn a_page_follows_what_belongs_to_the_app_without_asking_again() {
 
     let watch = plugin.at_terminal("status shop -w");
     watch.shows("Deployment/shop").unwrap();
+    // A Secret that is named later is looked at, too.
+    let named = r#"{"spec":{"tls":{"secretName":"shop-tls"}}}"#;
+    cluster
+        .kubectl(&["patch", "appdeploy/shop", "--type=merge", "-p", named])
+        .unwrap();
+    watch.shows("Secret/shop-tls").unwrap();
     watch.send(CTRL_C).unwrap();
     let (code, last) = watch.end().unwrap();
     assert_eq!((code, last.is_cursor_hidden()), (130, false));

@@ -92,7 +92,13 @@ impl<'a> Lines<'a> {
                 one.explanation().map(|(why, _)| clean(&why))
             };
             let place = (one.namespace().to_owned(), one.name().to_owned());
-            let looks = format!("{} {} {} {note:?}", one.ready(), one.reason(), one.state().updated);
+            let updated = matches!(one, Workload::PodSet(_)).then(|| one.state().updated);
+            let looks = format!(
+                "{} {} {updated:?} {:?} {note:?}",
+                one.ready(),
+                one.reason(),
+                one.address()
+            );
             if self.said.insert(place, looks.clone()).as_ref() != Some(&looks) {
                 shown.push((one, note));
             }

@@ -1,6 +1,5 @@
 //! A watch on a terminal: the page as it is now, drawn again when something changes.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use futures::stream::{BoxStream, SelectAll};
@@ -65,7 +64,7 @@ pub async fn run(
     };
     let mut known = Known::default();
     let mut stage = Stage::new(ui);
-    let mut wakes = pin!(wakes);
+    let mut secret = first.as_ref().and_then(children::tls_secret).map(str::to_owned);
     let mut drawn = None::<Instant>;
     while let Some(wake) = wakes.next().await {
         let mut pending = vec![wake?];
@@ -87,6 +86,15 @@ pub async fn run(
             continue;
         }
         *all = known.all().map(|object| Workload::read(cluster.kind, object)).collect();
+        // Another Secret than at first wants a watch of its own.
+        if let (Some(_), Some(now)) = (&first, all.first())
+            && children::tls_secret(now) != secret.as_deref()
+        {
+            secret = children::tls_secret(now).map(str::to_owned);
+            view.live.forget_secret();
+            let news = children::watch_secret(cluster, now);
+            wakes.extend(news.map(|news| news.map(|news| Ok(Wake::Part(news))).boxed()));
+        }
         if let Some(text) = view.text(all, stage.ui()).await {
             stage.draw(&text)?;
             drawn = Some(Instant::now());
