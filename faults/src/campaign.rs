@@ -79,7 +79,7 @@ impl Campaign {
     /// Carries out plans, `workers` at a time, and tells `each` what became of one.
     ///
     /// # Errors
-    /// When a run can't be made, or `each` fails; the others are given up.
+    /// When `each` fails; the others are given up.
     pub fn carry_out(
         &self,
         stage: &Stage,
@@ -95,7 +95,9 @@ impl Campaign {
                     return Ok(());
                 };
                 let started = Instant::now();
-                let verdict = run::disturbed(stage, &self.scenario, plan, &self.expected)?;
+                let run = run::disturbed(stage, &self.scenario, plan, &self.expected);
+                // One run that can't be made is no reason to give up the others.
+                let verdict = run.unwrap_or_else(|error| Verdict::Failed(vec![format!("{error:#}")]));
                 let mut each = each.lock().unwrap_or_else(PoisonError::into_inner);
                 each(plan, &verdict, started.elapsed())?;
             }

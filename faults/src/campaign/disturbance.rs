@@ -13,8 +13,8 @@ use super::run::Run;
 use crate::Proxy;
 use crate::proxy::{Action, Answer, Rule, RuleId, Verb};
 
-/// How long the operator may take to do what a fault waits for: to open a watch again that was cut.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the operator may take to open a watch again that was cut. It waits longer each time, up to half a minute.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How often it is looked whether the run is over.
 const GLANCE: Duration = Duration::from_millis(100);
 
@@ -87,9 +87,11 @@ impl<'a> Disturbance<'a> {
                 self.veiled.fetch_add(cut, Ordering::Relaxed);
                 deed()?;
                 run.until_quiet();
-                let lost = run.proxy.add(Rule::new(watch, Action::Answer(forgotten())).first(1));
+                // Every one: the first may be one that finds the other rule still there.
+                let lost = run.proxy.add(Rule::new(watch, Action::Answer(forgotten())));
                 run.proxy.remove(deaf);
                 run.proxy.wait_for_hits(PATIENCE, lost, 1)?;
+                run.proxy.remove(lost);
             }
             _ => deed()?,
         }
