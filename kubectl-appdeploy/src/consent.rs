@@ -3,6 +3,7 @@
 use dialoguer::Confirm;
 use dialoguer::console::Term;
 
+use crate::asking;
 use crate::error::{Error, Kind, Result};
 use crate::ui::Ui;
 
@@ -13,8 +14,8 @@ pub fn ask(question: &str, unasked: Error, kept: &str) -> Result<()> {
         return Err(unasked);
     }
     let term = Term::stderr();
-    let answer = Confirm::new().with_prompt(question).default(false).interact_on(&term);
-    match answer {
+    let question = Confirm::new().with_prompt(question).default(false);
+    match asking::interruptible(kept, || question.interact_on(&term)) {
         Ok(true) => Ok(()),
         Ok(false) => Err(Error::failed(kept)),
         Err(dialoguer::Error::IO(_)) => {

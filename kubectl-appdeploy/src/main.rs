@@ -9,6 +9,7 @@
 
 mod age;
 mod apply;
+mod asking;
 mod certificate;
 mod change;
 mod check;

@@ -5,12 +5,11 @@ mod survey;
 
 use std::time::Duration;
 
-use dialoguer::Confirm;
-use dialoguer::console::Term;
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, PropagationPolicy};
 
 use crate::connection::{Cluster, KubeArgs};
+use crate::consent;
 use crate::delete;
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::manifests::{self, Kind};
@@ -117,26 +116,15 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
 /// Lets nobody lose anything by accident.
 fn consent(args: &Args, plan: &Plan) -> Result<()> {
     let lost = format!("{} {}", plan::count(&plan.workloads), plan.fate());
-    if !Ui::can_ask() {
-        let flags = [
-            (args.delete_apps, " --delete-apps"),
-            (args.orphan_children, " --orphan-children"),
-            (args.delete_crds, " --delete-crds"),
-        ];
-        let flags: String = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| *flag).collect();
-        return Err(Error::usage(format!("this deletes {lost}: nothing was removed"))
-            .next(format!("if that is wanted: kubectl appdeploy uninstall{flags} --yes")));
-    }
-    let answer = Confirm::new().with_prompt(format!("Delete {lost}?")).default(false);
-    match answer.interact_on(&Term::stderr()) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(Error::failed("nothing was removed")),
-        Err(_) => {
-            let term = Term::stderr();
-            let _ = term.show_cursor().and_then(|()| term.write_line(""));
-            Err(Error::new(ErrorKind::Interrupted, "interrupted: nothing was removed"))
-        }
-    }
+    let flags = [
+        (args.delete_apps, " --delete-apps"),
+        (args.orphan_children, " --orphan-children"),
+        (args.delete_crds, " --delete-crds"),
+    ];
+    let flags: String = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| *flag).collect();
+    let unasked = Error::usage(format!("this deletes {lost}: nothing was removed"))
+        .next(format!("if that is wanted: kubectl appdeploy uninstall{flags} --yes"));
+    consent::ask(&format!("Delete {lost}?"), unasked, "nothing was removed")
 }
 
 async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, ui: &mut Ui) -> Result<()> {

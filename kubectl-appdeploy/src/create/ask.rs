@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::Spec;
 use super::app::AppArgs;
+use crate::asking;
 use crate::error::{Error, Kind, Result};
 use crate::output::DryRun;
 use crate::ui::Look;
@@ -22,17 +23,17 @@ pub fn name<S: Spec>(known: Option<&str>, namespace: &str) -> Result<String> {
         return check(name).map(|()| name.to_owned()).map_err(Error::usage);
     }
     let one = words::of(S::KIND).one;
-    answer(
+    answer(|| {
         Input::<String>::new()
             .with_prompt(format!("Name of the {one} (in namespace {namespace})"))
             .validate_with(|name: &String| check(name))
-            .interact_text_on(&Term::stderr()),
-    )
+            .interact_text_on(&Term::stderr())
+    })
 }
 
 /// Asks for the image. An empty answer is none, where one is not needed.
 pub fn image<S: Spec>(name: &str, prompt: &str) -> Result<Option<String>> {
-    let image: String = answer(
+    let image: String = answer(|| {
         Input::new()
             .with_prompt(prompt)
             .allow_empty(!S::NEEDS_IMAGE)
@@ -41,14 +42,14 @@ pub fn image<S: Spec>(name: &str, prompt: &str) -> Result<Option<String>> {
                 spec.pod().image = Some(image.clone()).filter(|image| S::NEEDS_IMAGE || !image.is_empty());
                 acceptable(name, spec)
             })
-            .interact_text_on(&Term::stderr()),
-    )?;
+            .interact_text_on(&Term::stderr())
+    })?;
     Ok(Some(image).filter(|image| !image.is_empty()))
 }
 
 /// Asks for the port.
 pub fn port() -> Result<Option<i32>> {
-    let port: String = answer(
+    let port: String = answer(|| {
         Input::new()
             .with_prompt("Port it listens on (empty: none, a worker)")
             .allow_empty(true)
@@ -59,15 +60,15 @@ pub fn port() -> Result<Option<i32>> {
                     _ => Err("a port is a number from 1 to 65535".to_owned()),
                 },
             })
-            .interact_text_on(&Term::stderr()),
-    )?;
+            .interact_text_on(&Term::stderr())
+    })?;
     Ok(port.trim().parse().ok())
 }
 
 /// Asks for the host of an app.
 pub fn host(name: &str, namespace: &str, args: &AppArgs) -> Result<Option<String>> {
     let usual = format!("{name}.{namespace}");
-    let host: String = answer(
+    let host: String = answer(|| {
         Input::new()
             .with_prompt("Host")
             .default(usual.clone())
@@ -75,15 +76,15 @@ pub fn host(name: &str, namespace: &str, args: &AppArgs) -> Result<Option<String
                 let host = Some(host.clone());
                 acceptable(name, AppArgs { host, ..args.clone() })
             })
-            .interact_text_on(&Term::stderr()),
-    )?;
+            .interact_text_on(&Term::stderr())
+    })?;
     // The default is computed by the operator and stored nowhere.
     Ok(Some(host).filter(|host| *host != usual))
 }
 
 /// Asks for the number of pods.
 pub fn replicas() -> Result<i32> {
-    answer(
+    answer(|| {
         Input::<i32>::new()
             .with_prompt("Number of pods")
             .default(1)
@@ -94,8 +95,8 @@ pub fn replicas() -> Result<i32> {
                     Err("take a number from 0 to 1000")
                 }
             })
-            .interact_text_on(&Term::stderr()),
-    )
+            .interact_text_on(&Term::stderr())
+    })
 }
 
 /// Shows the object and asks whether to create it.
@@ -107,12 +108,12 @@ pub fn confirm(object: &Value, dry_run: DryRun) -> Result<bool> {
     let text = yaml::write(object)?;
     let shown = text.lines().try_for_each(|line| term.write_line(&format!("  {line}")));
     shown.and_then(|()| term.write_line("")).map_err(stopped)?;
-    answer(
+    answer(|| {
         Confirm::new()
             .with_prompt("Create it?")
             .default(true)
-            .interact_on(&term),
-    )
+            .interact_on(&term)
+    })
 }
 
 /// Checks one answer with the rules of the schema, everything else being fine.
@@ -142,8 +143,11 @@ fn broken_up(sentence: &str) -> String {
     text.trim_start_matches("error:").trim_start().to_owned()
 }
 
-fn answer<T>(given: dialoguer::Result<T>) -> Result<T> {
-    given.map_err(|dialoguer::Error::IO(source)| stopped(source))
+/// What is left as it is by who answers no more.
+const KEPT: &str = "nothing was created";
+
+fn answer<T>(ask: impl FnOnce() -> dialoguer::Result<T>) -> Result<T> {
+    asking::interruptible(KEPT, ask).map_err(|dialoguer::Error::IO(source)| stopped(source))
 }
 
 fn stopped(source: io::Error) -> Error {
@@ -152,7 +156,7 @@ fn stopped(source: io::Error) -> Error {
     let _ = term.show_cursor().and_then(|()| term.write_line(""));
     match source.kind() {
         io::ErrorKind::Interrupted | io::ErrorKind::UnexpectedEof => {
-            Error::new(Kind::Interrupted, "interrupted: nothing was created")
+            Error::new(Kind::Interrupted, format!("interrupted: {KEPT}"))
         }
         _ => Error::failed(format!("cannot ask: {source}")),
     }

@@ -33,15 +33,16 @@ const OF_PODS: [&str; 22] = [
     "resources.requests.*",
     "securityProfile",
 ];
-const OF_APPS: [&str; 6] = [
+const OF_APPS: [&str; 7] = [
     "expose",
     "host",
     "ingressClassName",
     "path",
+    "paused",
     "replicas",
     "tls.secretName",
 ];
-const OF_SETS: [&str; 4] = ["maxUnavailable", "minReadySeconds", "replacePods", "replicas"];
+const OF_SETS: [&str; 5] = ["maxUnavailable", "minReadySeconds", "paused", "replacePods", "replicas"];
 
 /// What a pod template has, and must not be had through us.
 const BEYOND: [&str; 40] = [

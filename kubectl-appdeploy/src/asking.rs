@@ -1,0 +1,49 @@
+//! What happens to Ctrl-C while a question is asked.
+
+use std::process;
+
+use dialoguer::console::Term;
+use tokio::signal;
+use tokio::sync::oneshot;
+
+/// How a command ends that somebody has interrupted, as a shell has it.
+const INTERRUPTED: i32 = 130;
+
+/// Asks something, and ends the command when Ctrl-C is heard meanwhile; `kept` says what was left as it is.
+///
+/// A terminal hands over Ctrl-C as a key while a key is being read, and as a signal in between. A question blocks the
+/// thread that listens for signals elsewhere, so another one listens as long as it is asked: otherwise Ctrl-C would be heard
+/// at the next key only.
+pub fn interruptible<T>(kept: &str, ask: impl FnOnce() -> T) -> T {
+    let (answered, answer) = oneshot::channel::<()>();
+    let kept = kept.to_owned();
+    let listener = std::thread::spawn(move || {
+        // Without a runtime nobody listens, and the next key ends the question.
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+            return;
+        };
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                _ = answer => {}
+                heard = signal::ctrl_c() => if heard.is_ok() { leave(&kept) },
+            }
+        });
+    });
+    let given = ask();
+    drop(answered);
+    let _ = listener.join();
+    given
+}
+
+/// Shows the cursor that a question has hidden, says what was left as it is, and ends the process: nothing else can end the
+/// question.
+#[expect(clippy::exit, reason = "a question blocks its thread, and cannot be told to stop")]
+fn leave(kept: &str) -> ! {
+    let term = Term::stderr();
+    let _ = term
+        .show_cursor()
+        .and_then(|()| term.write_line(""))
+        .and_then(|()| term.write_line(&format!("error: interrupted: {kept}")));
+    process::exit(INTERRUPTED)
+}
