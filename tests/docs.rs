@@ -138,14 +138,31 @@ fn sources(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn every_convention_is_held_by_a_test_or_has_a_reason() -> Result<()> {
+/// Returns all code of the workspace.
+fn all_code() -> Result<String> {
     let mut files = Vec::new();
     sources(&root(), &mut files)?;
-    let mut code = String::new();
-    for file in files {
-        code.push_str(&std::fs::read_to_string(file)?);
-    }
+    files
+        .iter()
+        .map(|file| std::fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display())))
+        .collect()
+}
+
+/// Returns the names of tests in a cell of a table.
+fn tests_in(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2).filter(|name| is_test(name))
+}
+
+fn is_test(name: &str) -> bool {
+    name.contains('_')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+}
+
+#[test]
+fn every_convention_is_held_by_a_test_or_has_a_reason() -> Result<()> {
+    let code = all_code()?;
     let table = read("docs/conventions.md")?;
     let rows = table
         .lines()
@@ -153,21 +170,62 @@ fn every_convention_is_held_by_a_test_or_has_a_reason() -> Result<()> {
     let mut count = 0;
     for row in rows {
         let held = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
-        let tests: Vec<&str> = held
-            .split('`')
-            .skip(1)
-            .step_by(2)
-            .filter(|name| name.contains('_'))
-            .collect();
         assert!(
-            !tests.is_empty() || held.contains("no test"),
+            tests_in(held).next().is_some() || held.contains("no test"),
             "neither a test nor a reason: {row}"
         );
-        for test in tests {
+        for test in tests_in(held) {
             assert!(code.contains(&format!("fn {test}()")), "there is no test {test}");
         }
         count += 1;
     }
     assert!(count > 30, "only {count} conventions were found");
+    Ok(())
+}
+
+/// How many faults there are of each letter.
+const FAULTS: [(char, usize); 11] = [
+    ('A', 9),
+    ('B', 18),
+    ('C', 6),
+    ('D', 7),
+    ('E', 11),
+    ('F', 15),
+    ('G', 9),
+    ('H', 5),
+    ('I', 3),
+    ('J', 5),
+    ('K', 6),
+];
+
+#[test]
+fn every_fault_is_shown_by_a_test_or_has_a_reason() -> Result<()> {
+    let code = all_code()?;
+    let table = read("docs/faults.md")?;
+    let numbered = FAULTS
+        .iter()
+        .flat_map(|(letter, count)| (1..=*count).map(move |number| format!("{letter}{number}")));
+    for id in numbered {
+        let mut rows = table
+            .lines()
+            .filter_map(|line| line.strip_prefix(&format!("| {id} | ")));
+        let row = rows.next().with_context(|| format!("{id} is left out"))?;
+        assert_eq!(rows.next(), None, "{id} stands twice");
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let [_, then, shown] = cells[..] else {
+            anyhow::bail!("{id} has other columns than the table: {row}")
+        };
+        assert!(
+            tests_in(shown).next().is_some() != then.starts_with("not tested"),
+            "{id} has neither a test nor a reason, or both"
+        );
+        for test in tests_in(shown) {
+            // Those of the end-to-end tests are given the cluster, and macros make others.
+            let there = [format!("fn {test}("), format!("{test}:")]
+                .iter()
+                .any(|way| code.contains(way));
+            assert!(there, "{id} names {test}, which is no test");
+        }
+    }
     Ok(())
 }
