@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
+use model::reason::Reason;
 use model::validate;
 
 use crate::age::span;
@@ -87,7 +88,10 @@ pub fn story(workload: &Workload, children: &Children, asked: &Asked, now: Times
     let is_settled = workload.is_observed() && workload.state().cause.is_none() && !workload.is_deleted();
     let told = |fault: &Fault| (fault.why.clone(), Some(fault.next.clone()));
     let why = match (&asked.absence, &fault) {
-        (Some((why, next)), _) => Some((why.clone(), Some(next.clone()))),
+        (Some((why, next)), fault) => {
+            notes.extend(fault.as_ref().map(told));
+            Some((why.clone(), Some(next.clone())))
+        }
         // What is on its way may come; this does not.
         (None, Some(fault)) if fault.is_broken && is_settled => Some(told(fault)),
         (None, Some(fault)) => {
@@ -101,10 +105,12 @@ pub fn story(workload: &Workload, children: &Children, asked: &Asked, now: Times
     Story { why, notes, broken }
 }
 
-/// Returns what is wrong on the way to an app although its operator may find nothing: the first from outside.
+/// Returns what is wrong on the way to an app although its operator may find nothing: what fails before what is about
+/// to, and of these the first from outside.
 pub fn fault(workload: &Workload, children: &Children, now: Timestamp) -> Option<Fault> {
     let Workload::App(app) = workload else { return None };
-    of_certificate(app, children, now).or_else(|| of_service(workload, children))
+    let faults = [of_certificate(app, children, now), of_service(workload, children)];
+    faults.into_iter().flatten().min_by_key(|fault| !fault.is_broken)
 }
 
 /// Returns where the way is broken: where the cause is, not where it shows. A Service without endpoints is only the
@@ -123,21 +129,44 @@ pub fn broken(workload: &Workload, children: &Children, fault: Option<&Fault>) -
 
 /// Returns where a reason of the status is at home; `None` for those about the app itself.
 fn of_reason(reason: &str) -> Option<Hop> {
-    Some(match reason {
-        "NoIngressClass" | "HostConflict" => Hop::Ingress,
-        "Paused" | "ProgressDeadlineExceeded" => Hop::Deployment,
-        "QuotaExceeded" | "PodSecurity" | "PodsRefused" => Hop::ReplicaSet,
-        "InvalidSpec"
-        | "Unreadable"
-        | "NameConflict"
-        | "Rejected"
-        | "Forbidden"
-        | "WatchFailed"
-        | "ApiUnavailable"
-        | "NamespaceTerminating" => return None,
-        // Most reasons are about pods, also of operators that are newer than this.
-        _ => Hop::Pod,
-    })
+    // Most reasons are about pods, also those of an operator that is newer than this.
+    let Some(reason) = Reason::read(reason) else {
+        return Some(Hop::Pod);
+    };
+    match reason {
+        Reason::NoIngressClass | Reason::HostConflict | Reason::AddressPending => Some(Hop::Ingress),
+        Reason::Paused | Reason::ProgressDeadlineExceeded => Some(Hop::Deployment),
+        Reason::QuotaExceeded | Reason::OutsideLimitRange | Reason::PodSecurity | Reason::PodsRefused => {
+            Some(Hop::ReplicaSet)
+        }
+        Reason::ImageNotFound
+        | Reason::InvalidImageName
+        | Reason::ImagePullDenied
+        | Reason::ImagePullFailed
+        | Reason::Unschedulable
+        | Reason::MissingSecret
+        | Reason::MissingConfigMap
+        | Reason::MissingKey
+        | Reason::RunsAsRoot
+        | Reason::CrashLoop
+        | Reason::OutOfMemory
+        | Reason::ContainerFailed
+        | Reason::Evicted
+        | Reason::NotHealthy
+        | Reason::CommandNotFound => Some(Hop::Pod),
+        Reason::Available
+        | Reason::ScaledToZero
+        | Reason::Progressing
+        | Reason::Deleting
+        | Reason::InvalidSpec
+        | Reason::Unreadable
+        | Reason::NameConflict
+        | Reason::Rejected
+        | Reason::Forbidden
+        | Reason::WatchFailed
+        | Reason::ApiUnavailable
+        | Reason::NamespaceTerminating => None,
+    }
 }
 
 /// Returns the stops that an app wants and does not have.

@@ -252,7 +252,7 @@ pub(crate) fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
             Some(format!("kubectl describe quota -n {namespace}")),
         ),
         Failure::Rejected { .. } => (Reason::Rejected, Some(edit(subject))),
-        Failure::HostConflict { .. } => (Reason::HostConflict, Some(edit(subject))),
+        Failure::HostConflict { .. } => (Reason::HostConflict, Some(set(subject, "host", "HOST"))),
         Failure::Forbidden(_) => (Reason::Forbidden, Some("kubectl appdeploy install".to_owned())),
         Failure::Blind { .. } => (Reason::WatchFailed, Some(operator_log())),
         Failure::Leftover { .. } => (Reason::Progressing, None),

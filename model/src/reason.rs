@@ -1,8 +1,36 @@
 //! The words for how an application is. They are part of the API: people and alerts match on them.
 
-/// The reason of the Ready condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
+/// Makes the words what they are called here, so that none is written twice.
+macro_rules! reasons {
+    ($(#[doc = $doc:literal] $name:ident,)*) => {
+        /// The reason of the Ready condition.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Reason {
+            $(#[doc = $doc] $name,)*
+        }
+
+        impl Reason {
+            /// Returns the word in the condition.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+
+            /// Reads the word in a condition; `None` for one of a newer operator.
+            #[must_use]
+            pub fn read(word: &str) -> Option<Self> {
+                Some(match word {
+                    $(stringify!($name) => Self::$name,)*
+                    _ => return None,
+                })
+            }
+        }
+    };
+}
+
+reasons! {
     /// Everything is as wanted.
     Available,
     /// Nothing runs, and nothing is meant to.
@@ -78,49 +106,6 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Returns the word in the condition.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Available => "Available",
-            Self::ScaledToZero => "ScaledToZero",
-            Self::Progressing => "Progressing",
-            Self::AddressPending => "AddressPending",
-            Self::Deleting => "Deleting",
-            Self::InvalidSpec => "InvalidSpec",
-            Self::Unreadable => "Unreadable",
-            Self::NameConflict => "NameConflict",
-            Self::HostConflict => "HostConflict",
-            Self::Rejected => "Rejected",
-            Self::Forbidden => "Forbidden",
-            Self::WatchFailed => "WatchFailed",
-            Self::ApiUnavailable => "ApiUnavailable",
-            Self::NamespaceTerminating => "NamespaceTerminating",
-            Self::ImageNotFound => "ImageNotFound",
-            Self::InvalidImageName => "InvalidImageName",
-            Self::ImagePullDenied => "ImagePullDenied",
-            Self::ImagePullFailed => "ImagePullFailed",
-            Self::Unschedulable => "Unschedulable",
-            Self::MissingSecret => "MissingSecret",
-            Self::MissingConfigMap => "MissingConfigMap",
-            Self::MissingKey => "MissingKey",
-            Self::RunsAsRoot => "RunsAsRoot",
-            Self::CrashLoop => "CrashLoop",
-            Self::OutOfMemory => "OutOfMemory",
-            Self::ContainerFailed => "ContainerFailed",
-            Self::Evicted => "Evicted",
-            Self::QuotaExceeded => "QuotaExceeded",
-            Self::OutsideLimitRange => "OutsideLimitRange",
-            Self::PodSecurity => "PodSecurity",
-            Self::PodsRefused => "PodsRefused",
-            Self::NotHealthy => "NotHealthy",
-            Self::Paused => "Paused",
-            Self::CommandNotFound => "CommandNotFound",
-            Self::NoIngressClass => "NoIngressClass",
-            Self::ProgressDeadlineExceeded => "ProgressDeadlineExceeded",
-        }
-    }
-
     /// Whether the application is as wanted.
     #[must_use]
     pub const fn is_ready(self) -> bool {
@@ -158,5 +143,19 @@ impl Reason {
                 | Self::PodSecurity
                 | Self::ProgressDeadlineExceeded
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_read_as_it_was_written() {
+        assert_eq!(
+            Reason::read(Reason::OutsideLimitRange.as_str()),
+            Some(Reason::OutsideLimitRange)
+        );
+        assert_eq!(Reason::read("Unheard"), None);
     }
 }

@@ -96,7 +96,7 @@ const BROKEN: [Broken; 17] = [
         "wrong-image",
         "ImageNotFound",
         "image nginx:no-such-tag was not found",
-        "kubectl edit appdeploy wrong-image",
+        "kubectl appdeploy set image wrong-image",
     ),
     broken(
         "keyless",

@@ -8,7 +8,6 @@ use kube::{Api, ResourceExt as _};
 use crate::children::Children;
 use crate::connection::Cluster;
 use crate::operator;
-use crate::pod;
 use crate::route::Asked;
 use crate::ui::clean;
 use crate::workload::Workload;
@@ -23,8 +22,18 @@ pub struct Question {
     lost: Option<String>,
     /// The namespace of one whose status is about what was.
     behind: Option<String>,
-    /// A pod that crashed so many times, with its namespace, where its last words are not known.
-    crashed: Option<(String, String, i32)>,
+    /// What crashed, where its last words are not known.
+    crashed: Option<Crash>,
+}
+
+/// A container that crashed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Crash {
+    namespace: String,
+    pod: String,
+    container: String,
+    /// How often: each time it has other last words.
+    restarts: i32,
 }
 
 impl Question {
@@ -34,7 +43,7 @@ impl Question {
         Self {
             lost: workload.is_overlooked(now).then(namespace),
             behind: is_behind(workload, children).then(namespace),
-            crashed: crashed(workload, children),
+            crashed: crashed(workload, children.pods.as_deref().unwrap_or_default()),
         }
     }
 
@@ -57,7 +66,7 @@ pub async fn answer(cluster: &Cluster, question: &Question) -> Asked {
         (None, None) => None,
     };
     let last_words = match &question.crashed {
-        Some((namespace, pod, _)) => last_words(cluster, namespace, pod).await,
+        Some(crash) => last_words(cluster, crash).await,
         None => None,
     };
     Asked { absence, last_words }
@@ -78,26 +87,39 @@ fn is_behind(workload: &Workload, children: &Children) -> bool {
     !workload.is_observed() || ready.is_some_and(|ready| ready != workload.state().ready)
 }
 
-/// Returns the pod that crashed most, where the cause does not have its last words.
-fn crashed(workload: &Workload, children: &Children) -> Option<(String, String, i32)> {
+/// Returns the container that crashed most, where the cause does not have its last words.
+fn crashed(workload: &Workload, pods: &[Pod]) -> Option<Crash> {
     let cause = workload.state().cause?;
     if cause.reason != "CrashLoop" || cause.message.contains("last words") {
         return None;
     }
-    let pods = children.pods.iter().flatten();
-    let (restarts, pod) = pods.map(|one| (pod::restarts(one), one.name_any())).max()?;
-    (restarts > 0).then(|| (workload.namespace().to_owned(), pod, restarts))
+    // A pod may have a container that somebody's webhook put in beside the application's.
+    let containers = pods.iter().flat_map(|pod| {
+        let statuses = pod
+            .status
+            .iter()
+            .flat_map(|status| status.container_statuses.iter().flatten());
+        statuses.map(|container| (container.restart_count, pod.name_any(), &container.name))
+    });
+    let (restarts, pod, container) = containers.max()?;
+    (restarts > 0).then(|| Crash {
+        namespace: workload.namespace().to_owned(),
+        pod,
+        container: container.clone(),
+        restarts,
+    })
 }
 
-async fn last_words(cluster: &Cluster, namespace: &str, pod: &str) -> Option<String> {
+async fn last_words(cluster: &Cluster, crash: &Crash) -> Option<String> {
     let params = LogParams {
+        container: Some(crash.container.clone()),
         previous: true,
         tail_lines: Some(10),
         ..LogParams::default()
     };
-    let api: Api<Pod> = Api::namespaced(cluster.client.clone(), namespace);
+    let api: Api<Pod> = Api::namespaced(cluster.client.clone(), &crash.namespace);
     // Whoever may not read logs, or comes when the node has thrown it away, is told the rest.
-    let log = cluster.call(api.logs(pod, &params)).await.ok()?;
+    let log = cluster.call(api.logs(&crash.pod, &params)).await.ok()?;
     last_line(&log)
 }
 
@@ -114,7 +136,38 @@ fn last_line(log: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::status::list::tests::{app, cond};
+
+    #[test]
+    fn asked_is_the_container_that_crashed_whatever_else_runs_in_its_pod() {
+        let crashing = app(
+            "blog",
+            &json!({"image": "nginx"}),
+            &json!({"conditions": [cond("Ready", "False", "CrashLoop", "")],
+                "cause": {"reason": "CrashLoop", "message": "the application ends by itself, with exit code 1"}}),
+        );
+        let pod = |name: &str, containers: &[(&str, i32)]| {
+            let statuses: Vec<_> = containers
+                .iter()
+                .map(|(name, restarts)| json!({"name": name, "restartCount": restarts, "ready": false, "image": "", "imageID": ""}))
+                .collect();
+            serde_json::from_value(json!({"metadata": {"name": name}, "status": {"containerStatuses": statuses}}))
+                .unwrap()
+        };
+        let found = crashed(
+            &crashing,
+            &[
+                pod("blog-1", &[("app", 2), ("proxy", 0)]),
+                pod("blog-2", &[("app", 1), ("proxy", 0)]),
+            ],
+        );
+        let crash = found.unwrap();
+        assert_eq!((&*crash.pod, &*crash.container, crash.restarts), ("blog-1", "app", 2));
+        assert_eq!(crashed(&crashing, &[pod("blog-1", &[("app", 0)])]), None);
+    }
 
     #[test]
     fn the_last_words_are_the_last_line_that_says_anything() {

@@ -293,6 +293,42 @@ mod tests {
     }
 
     #[test]
+    fn what_fails_is_told_before_what_is_about_to() {
+        let tls = Tls::read(Some(&secret(&pem(&["blog.example.com"], (6, 9)))));
+        let mut children = with_tls(tls);
+        children.slices = Ok(vec![]);
+        let text = text(&blog(1, Some("blog-tls")), &children, &Look::default());
+        assert!(
+            text.contains("why:  1 pod is ready, but the Service has no endpoints: ")
+                && text.contains("\n✖ Service/blog "),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_fails_is_told_also_where_there_is_no_operator() {
+        let absent = Asked {
+            absence: Some((
+                "the operator does not run".to_owned(),
+                "kubectl appdeploy install".to_owned(),
+            )),
+            ..Asked::default()
+        };
+        let text = asked(
+            &blog(1, Some("blog-tls")),
+            &with_tls(Tls::Missing),
+            &absent,
+            &Look::default(),
+        );
+        assert!(
+            text.contains("why:  the operator does not run\nnext: kubectl appdeploy install\n")
+                && text.contains("note: the TLS Secret blog-tls does not exist")
+                && text.contains("\n✖ └─Secret/blog-tls "),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn a_secret_that_may_not_be_read_is_no_fault() {
         let text = text(
             &blog(1, Some("blog-tls")),

@@ -11,8 +11,14 @@ pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
     let (reason, detail) = (trouble.reason, trouble.detail.as_str());
     let namespace = subject.namespace;
     let (message, next) = match reason {
-        Reason::ImageNotFound => (format!("image {detail} was not found"), Some(edit(subject))),
-        Reason::InvalidImageName => (format!("{detail} is not the name of an image"), Some(edit(subject))),
+        Reason::ImageNotFound => (
+            format!("image {detail} was not found"),
+            Some(set(subject, "image", "IMAGE")),
+        ),
+        Reason::InvalidImageName => (
+            format!("{detail} is not the name of an image"),
+            Some(set(subject, "image", "IMAGE")),
+        ),
         Reason::ImagePullDenied => return pull::denied(subject, detail),
         Reason::ImagePullFailed => (
             format!("the image can't be pulled: {detail}"),

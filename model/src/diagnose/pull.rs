@@ -1,6 +1,6 @@
 //! A registry that does not give out an image, said to a person.
 
-use super::{Diagnosis, Reason, Subject, describe_pods, edit, said};
+use super::{Diagnosis, Reason, Subject, describe_pods, said, set};
 
 /// Says why a registry does not give out an image, and what to do about it.
 ///
@@ -22,7 +22,7 @@ pub(super) fn denied(subject: Subject<'_>, detail: &str) -> Diagnosis {
             &format!(
                 "{host} does not give out {image}: there is no such image, or it takes a password, and imagePullSecrets names no Secret"
             ),
-            Some(edit(subject)),
+            Some(set(subject, "image", "IMAGE")),
         );
     };
     let named = if secrets.len() == 1 {
@@ -144,7 +144,7 @@ mod tests {
             "docker.io does not give out ngnix: there is no such image, or it takes a password, and imagePullSecrets names no \
              Secret"
         );
-        assert_eq!(next, "kubectl edit appdeploy shop -n blue");
+        assert_eq!(next, "kubectl appdeploy set image shop IMAGE -n blue");
     }
 
     #[test]
