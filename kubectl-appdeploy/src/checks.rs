@@ -26,6 +26,7 @@ use tokio::time::sleep;
 use crate::connection::{Cluster, KubeArgs};
 use crate::duration;
 use crate::error::{Error, Kind, Result};
+use crate::install::settings::Scope;
 use crate::output;
 use crate::ui::Ui;
 use crate::wait::Deadline;
@@ -41,6 +42,9 @@ const EXAMPLES: &str = "\
 Examples:
   # Can AppDeploy be installed here, by you?
   kubectl appdeploy check --pre
+
+  # May you install it for two namespaces?
+  kubectl appdeploy check --pre --watch-namespace=shop,blog
 
   # Does it work?
   kubectl appdeploy check
@@ -73,6 +77,8 @@ pub struct Args {
     /// short: only what is not well, one line each; or json
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
+    #[command(flatten, next_help_heading = "With --pre, as for install")]
+    scope: Scope,
 }
 
 /// How findings are printed.
@@ -85,10 +91,15 @@ enum Format {
 /// Runs the verb.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     kube.refuse_namespace()?;
+    if args.scope.is_given() && !args.pre {
+        let error = Error::usage("--watch-namespace and --webhooks say what install would be told, and go with --pre");
+        return Err(error.next("kubectl appdeploy check  (finds out by itself how AppDeploy is installed)"));
+    }
+    let aim = if args.pre { Aim::Install(&args.scope) } else { Aim::Run };
     let cluster = kube.connect().await?;
     let deadline = args.wait.map(Deadline::after);
     let findings = loop {
-        let mut findings = look(&cluster, args.pre).await;
+        let mut findings = look(&cluster, aim).await;
         findings.retain(|finding| !args.suppress.contains(&finding.code));
         let first = findings.iter().find(|one| one.severity == finding::Severity::Error);
         let (Some(deadline), Some(first)) = (deadline, first) else {
@@ -120,9 +131,18 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     Err(Error::new(Kind::Failed, format!("{what}: {}", counts.text())))
 }
 
+/// What it is that is to work.
+#[derive(Clone, Copy, Debug)]
+pub enum Aim<'a> {
+    /// Installing AppDeploy like this.
+    Install(&'a Scope),
+    /// AppDeploy as it is installed.
+    Run,
+}
+
 /// Asks for everything, and judges it.
-pub async fn look(cluster: &Cluster, before: bool) -> Vec<Finding> {
-    match Box::pin(facts::gather(cluster, before)).await {
+pub async fn look(cluster: &Cluster, aim: Aim<'_>) -> Vec<Finding> {
+    match Box::pin(facts::gather(cluster, aim)).await {
         Ok(facts) => judge(&facts),
         Err(error) => vec![unreachable(&error)],
     }

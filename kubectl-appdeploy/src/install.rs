@@ -6,7 +6,7 @@ mod former;
 mod namespaces;
 mod reach;
 pub mod rollout;
-mod settings;
+pub mod settings;
 pub mod trust;
 
 use std::time::Duration;
@@ -76,8 +76,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let options = manifests::Options {
         image: args.image.clone(),
         flags: args.settings.flags(),
-        namespaces: args.settings.namespaces(),
-        webhooks: args.settings.webhooks(),
+        ..args.settings.scope.options()
     };
     let mut objects = manifests::objects(&options)?;
     if args.dry_run == DryRun::Client {

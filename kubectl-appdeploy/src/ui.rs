@@ -301,8 +301,8 @@ impl Ui {
     pub fn pass_on(&mut self) {
         for warning in self.warnings.take() {
             self.clear_progress();
-            let label = paint(self.talk.color, Style::Busy, "Warning:");
-            let _ = writeln!(self.err, "{label} {}", clean(&warning));
+            let text = self.talk_look().styled(Style::Busy, "", "Warning:", &warning);
+            let _ = writeln!(self.err, "{text}");
         }
     }
 
@@ -314,8 +314,7 @@ impl Ui {
 
     /// Says what may be a surprise.
     pub fn warn(&mut self, text: &str) {
-        let label = paint(self.talk.color, Style::Busy, "warning:");
-        self.say(&format!("{label} {text}"));
+        self.say(&self.talk_look().styled(Style::Busy, "", "warning:", text));
     }
 
     /// Says what is being waited for: one line that is overwritten on a terminal, else a line for each change.
@@ -341,15 +340,16 @@ impl Ui {
         if error.kind() == Kind::Quiet || error.sentence().is_empty() {
             return;
         }
-        let width = self
-            .talk_screen
-            .then(|| usize::from(Term::stderr().size().1))
-            .filter(|width| *width > 0);
-        let text = error.text(&Look {
-            width,
+        self.say(&error.text(&self.talk_look()));
+    }
+
+    /// Returns how a sentence on stderr looks.
+    fn talk_look(&self) -> Look {
+        let width = self.talk_screen.then(|| usize::from(Term::stderr().size().1));
+        Look {
+            width: width.filter(|width| *width > 0),
             ..self.talk.clone()
-        });
-        self.say(&text);
+        }
     }
 
     /// Takes away the line that [`Ui::progress`] left.

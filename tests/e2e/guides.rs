@@ -18,6 +18,10 @@ pub fn looking(world: &World, space: &Space) -> Result<()> {
     follow(world, space, "looking")
 }
 
+pub fn changing(world: &World, space: &Space) -> Result<()> {
+    follow(world, space, "changing")
+}
+
 pub fn debugging(world: &World, space: &Space) -> Result<()> {
     follow(world, space, "debugging")
 }

@@ -27,7 +27,7 @@ use world::{Found, Space, World};
 
 type Test = fn(&World, &Space) -> Result<()>;
 
-const TESTS: [(&str, Test); 22] = [
+const TESTS: [(&str, Test); 23] = [
     ("demo", story::the_demo_ends_with_a_page_and_can_be_repeated),
     ("children", story::an_app_is_five_kinds_of_objects_and_a_page),
     ("restricted", story::the_operator_runs_in_a_restricted_namespace),
@@ -49,6 +49,7 @@ const TESTS: [(&str, Test); 22] = [
     ("guide-first-app", guides::first_app),
     ("guide-podset", guides::podset),
     ("guide-looking", guides::looking),
+    ("guide-changing", guides::changing),
     ("guide-debugging", guides::debugging),
     ("guide-run-outside", guides::run_outside),
     ("guide-inside-and-outside", guides::inside_and_outside),

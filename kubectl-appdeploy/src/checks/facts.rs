@@ -9,6 +9,7 @@ use k8s_openapi::api::networking::v1::IngressClass;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt as _};
 
+use super::Aim;
 use super::rights::{self, Lacking};
 use crate::connection::{Cluster, MANAGER};
 use crate::error::{Error, Result};
@@ -109,7 +110,7 @@ impl Facts {
 }
 
 /// Asks for everything. Fails when the API server does not answer, or does not know who asks.
-pub async fn gather(cluster: &Cluster, before: bool) -> Result<Facts> {
+pub async fn gather(cluster: &Cluster, aim: Aim<'_>) -> Result<Facts> {
     let version = cluster.call(cluster.client.apiserver_version()).await?.git_version;
     // Whoever is nobody may ask for the version, and then for nothing.
     let nodes = list::<Node>(
@@ -128,12 +129,14 @@ pub async fn gather(cluster: &Cluster, before: bool) -> Result<Facts> {
         list(cluster, Api::all(cluster.client.clone()), &all),
         operator::look(cluster),
     );
-    let options = options(&operator);
+    let options = match aim {
+        Aim::Install(scope) if scope.is_given() => scope.options(),
+        Aim::Install(_) | Aim::Run => options(&operator),
+    };
     let wanted = manifests::objects(&options)?;
-    let (before, installed) = if before {
-        (Some(try_before(cluster, &wanted).await), None)
-    } else {
-        (None, Some(installed(cluster, &operator, &options).await))
+    let (before, installed) = match aim {
+        Aim::Install(_) => (Some(try_before(cluster, &wanted).await), None),
+        Aim::Run => (None, Some(installed(cluster, &operator, &options).await)),
     };
     let parts = join_all(wanted.into_iter().map(|wanted| async move {
         let kind = Kind::of(&wanted);

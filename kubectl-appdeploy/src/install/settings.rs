@@ -5,11 +5,11 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use crate::duration;
+use crate::manifests::Options;
 
-/// Settings of the operator. What is not given keeps the operator's default.
+/// Where the operator works, and whether it is asked beforehand: this decides which rights an installation takes.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Operator settings")]
-pub struct Settings {
+pub struct Scope {
     /// Namespaces whose apps and pod sets it takes care of, and has rights in; default: all
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     watch_namespace: Vec<String>,
@@ -19,6 +19,44 @@ pub struct Settings {
         hide_possible_values = true
     )]
     webhooks: Option<bool>,
+}
+
+impl Scope {
+    /// Whether anything was said of it.
+    pub const fn is_given(&self) -> bool {
+        !self.watch_namespace.is_empty() || self.webhooks.is_some()
+    }
+
+    /// Returns the namespaces to look after, each once; none means all.
+    pub fn namespaces(&self) -> Vec<String> {
+        let named = self.watch_namespace.iter().map(|name| name.trim().to_owned());
+        let mut namespaces: Vec<String> = named.filter(|name| !name.is_empty()).collect();
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        namespaces
+    }
+
+    /// Whether webhooks are wanted. They take a right in the whole cluster, and who names namespaces wants none.
+    fn webhooks(&self) -> bool {
+        self.webhooks.unwrap_or_else(|| self.namespaces().is_empty())
+    }
+
+    /// Returns what an installation of this scope is to be.
+    pub fn options(&self) -> Options {
+        Options {
+            namespaces: self.namespaces(),
+            webhooks: self.webhooks(),
+            ..Options::default()
+        }
+    }
+}
+
+/// Settings of the operator. What is not given keeps the operator's default.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Operator settings")]
+pub struct Settings {
+    #[command(flatten)]
+    pub scope: Scope,
     /// Suffixes of which a host in a spec has to have one; default: any host
     #[arg(long, value_name = "SUFFIXES", value_delimiter = ',')]
     allowed_host_suffix: Vec<String>,
@@ -57,29 +95,15 @@ enum LogFormat {
 }
 
 impl Settings {
-    /// Returns the namespaces to look after, each once; none means all.
-    pub fn namespaces(&self) -> Vec<String> {
-        let named = self.watch_namespace.iter().map(|name| name.trim().to_owned());
-        let mut namespaces: Vec<String> = named.filter(|name| !name.is_empty()).collect();
-        namespaces.sort_unstable();
-        namespaces.dedup();
-        namespaces
-    }
-
-    /// Whether webhooks are wanted. They take a right in the whole cluster, and who names namespaces wants none.
-    pub fn webhooks(&self) -> bool {
-        self.webhooks.unwrap_or_else(|| self.namespaces().is_empty())
-    }
-
     /// Returns the flags for the operator.
     pub fn flags(&self) -> Vec<String> {
         let word = |value: Option<&dyn std::fmt::Display>, flag: &str| value.map(|value| format!("--{flag}={value}"));
         let named = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
-        let namespaces = self.namespaces();
+        let namespaces = self.scope.namespaces();
         let namespaces = (!namespaces.is_empty()).then(|| namespaces.join(","));
         let suffixes = (!self.allowed_host_suffix.is_empty()).then(|| self.allowed_host_suffix.join(","));
         // What is installed serves them unless it is told.
-        let webhooks = (!self.webhooks()).then_some(false);
+        let webhooks = (!self.scope.webhooks()).then_some(false);
         let resync = self.resync_period.map(duration::text);
         let address = named(self.ingress_address.and_then(|value| value.to_possible_value()));
         let format = named(self.log_format.and_then(|value| value.to_possible_value()));
@@ -108,7 +132,10 @@ mod tests {
     fn only_what_was_given_is_passed_on() {
         assert_eq!(Settings::default().flags(), Vec::<String>::new());
         let settings = Settings {
-            watch_namespace: ["b", " a", "", "b"].map(ToOwned::to_owned).into(),
+            scope: Scope {
+                watch_namespace: ["b", " a", "", "b"].map(ToOwned::to_owned).into(),
+                webhooks: None,
+            },
             resync_period: Some(Duration::from_secs(5400)),
             ingress_address: Some(IngressAddress::Ignore),
             ..Settings::default()

@@ -68,7 +68,7 @@ pub struct Collected {
 /// Collects everything; of apps and pod sets what is in a namespace, or in all.
 pub async fn collect(cluster: &Cluster, namespace: Option<&str>) -> Collected {
     let kubernetes = cluster.call(cluster.client.apiserver_version()).await;
-    let findings = checks::look(cluster, false).await;
+    let findings = checks::look(cluster, checks::Aim::Run).await;
     let operator = operator::look(cluster).await;
     let home = crd::OPERATOR_NAMESPACE;
     let ours = format!("{}={}", manifests::NAME_LABEL, operator::NAME);

@@ -81,6 +81,22 @@ fn a_cluster_is_checked_before_an_installation_and_nothing_is_changed() {
     // Each right is asked for once, however many objects want it; what may not be written is not tried.
     assert_eq!(asked.get("create selfsubjectaccessreviews"), Some(&RIGHTS), "{asked:?}");
 
+    // Who wants it for one namespace needs less, and is asked for less.
+    let mark = audit.mark().unwrap();
+    jane.run("check --pre --watch-namespace=default").fails(1);
+    let asked = audit
+        .since(mark)
+        .unwrap()
+        .by_user_agent_prefix("kubectl-appdeploy/")
+        .tally();
+    assert_eq!(
+        asked.get("create selfsubjectaccessreviews"),
+        Some(&RIGHTS_IN_ONE),
+        "{asked:?}"
+    );
+    let astray = admin.run("check --watch-namespace=default").fails(2);
+    assert!(astray.contains("go with --pre"), "{astray}");
+
     let page = admin.run("check --pre").ok();
     assert!(
         page.starts_with("Cluster\nok      the API server answers\n") && page.ends_with(" 0 errors, 1 warning\n"),
@@ -116,6 +132,8 @@ fn a_cluster_is_checked_before_an_installation_and_nothing_is_changed() {
 
 /// Whether one may do everything, and then four verbs for each of the thirteen kinds that an installation consists of.
 const RIGHTS: usize = 1 + 4 * 13;
+/// The same without webhooks, whose kinds are three, and with roles in that namespace, too.
+const RIGHTS_IN_ONE: usize = 1 + 4 * 11;
 
 /// Lets a pod lead, as of now.
 fn elect(cluster: &ControlPlane) {
