@@ -41,6 +41,11 @@ pub trait Primary:
 
     /// Returns the conditions of a status.
     fn conditions(status: &Self::Status) -> &[Condition];
+
+    /// Takes in what is known of an object now. Returns the others whom it concerns.
+    fn note(_world: &World, _key: &Key) -> Vec<Key> {
+        Vec::new()
+    }
 }
 
 impl Primary for AppDeploy {
@@ -57,6 +62,11 @@ impl Primary for AppDeploy {
 
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions
+    }
+
+    /// Whoever claims the same host, or may have it now.
+    fn note(world: &World, key: &Key) -> Vec<Key> {
+        world.hosts.note(key, world.apps.cache.get(key).as_ref())
     }
 }
 
@@ -100,6 +110,17 @@ impl<K: Primary> Root<K> {
             Self::Unreadable { meta, .. } => meta,
         }
     }
+}
+
+/// Whether two versions of an object differ in their status alone, as far as their metadata tell: there is a new
+/// generation for every other spec.
+#[must_use]
+pub fn differ_in_status_alone(one: &ObjectMeta, other: &ObjectMeta) -> bool {
+    one.uid == other.uid
+        && one.generation == other.generation
+        && one.annotations == other.annotations
+        && one.labels == other.labels
+        && one.deletion_timestamp == other.deletion_timestamp
 }
 
 /// Reduces an object of a primary kind to what is kept of it.

@@ -3,6 +3,7 @@
 
 pub mod app;
 mod asker;
+pub mod dependents;
 mod memory;
 pub mod podset;
 pub mod teller;

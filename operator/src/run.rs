@@ -18,6 +18,7 @@ use crate::lease::election::Terms;
 use crate::lease::{Elector, Fence, Leadership};
 use crate::metrics::Metrics;
 use crate::primary::Primary;
+use crate::reconcile::dependents::Dependents;
 use crate::reconcile::teller::Teller;
 use crate::reconcile::{app, podset};
 use crate::server::{self, Facts};
@@ -189,6 +190,7 @@ impl Shell {
             },
             host_suffixes: self.settings.allowed_host_suffix.clone(),
             teller: self.teller(),
+            dependents: Dependents::default(),
         });
         let controller = self.controller(crd::Kind::AppDeploy);
         tokio::spawn(controller.run(move |key| {

@@ -135,8 +135,7 @@ impl Watches {
     /// An application that changes concerns also those that claim the same host, or that it has left one to.
     fn wake_claimants(&self, apps: Vec<Key>, urgency: Urgency) {
         for app in &apps {
-            let others = self.world.hosts.note(app, self.world.apps.cache.get(app).as_ref());
-            self.wake(crd::Kind::AppDeploy, others, urgency);
+            self.wake(crd::Kind::AppDeploy, crd::AppDeploy::note(&self.world, app), urgency);
         }
         self.wake(crd::Kind::AppDeploy, apps, urgency);
     }

@@ -158,6 +158,41 @@ fn cost(namespace: &Namespace, name: &str, change: Value) -> Tally {
     namespace.asked_since(mark).tally()
 }
 
+/// Somebody has taken it: the app may be gone, and the watch late to say so.
+#[test]
+fn a_child_that_was_deleted_costs_a_read_of_its_app_and_a_create() {
+    let shop = namespace("heal");
+    shop.settled_app("shop", web());
+    for (kind, create) in [
+        (DEPLOYMENT, "create deployments"),
+        (SERVICE, "create services"),
+        (INGRESS, "create ingresses"),
+    ] {
+        let (before, mark) = (shop.get(kind, "shop"), shop.mark());
+        shop.delete(kind, "shop");
+        shop.until_back(kind, &before);
+        std::thread::sleep(QUIET);
+        assert_eq!(
+            shop.asked_since(mark).tally(),
+            counts(&[("get appdeploys", 1), (create, 1)])
+        );
+    }
+}
+
+/// What the operator has taken away itself tells nothing about the app.
+#[test]
+fn a_child_that_is_wanted_again_costs_no_read() {
+    let shop = namespace("again");
+    shop.settled_app("shop", web());
+    cost(&shop, "shop", json!({"expose": "Service"}));
+    shop.until_gone(INGRESS, "shop");
+    let asked = cost(&shop, "shop", json!({"expose": null}));
+    assert_eq!(
+        asked,
+        counts(&[("create ingresses", 1), ("patch appdeploys/status", 1)])
+    );
+}
+
 /// Without the fold of managedFields the field would stay: the POST owns it as another manager than the apply
 /// (P6). The fold is the third write.
 #[test]

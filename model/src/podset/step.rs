@@ -49,6 +49,18 @@ pub enum Step {
     Settled,
 }
 
+impl Step {
+    /// Returns the pods that the set has no more when it is done.
+    pub fn given_up(&self) -> impl Iterator<Item = &PodRef> {
+        let (released, removals): (&[PodRef], &[Removal]) = match self {
+            Self::Release(pods) => (pods, &[]),
+            Self::Delete(removals) => (&[], removals),
+            Self::Adopt(_) | Self::Create(_) | Self::Update(_) | Self::Settled => (&[], &[]),
+        };
+        released.iter().chain(removals.iter().map(|removal| &removal.pod))
+    }
+}
+
 /// A pod to create.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Creation {

@@ -9,7 +9,7 @@ use http::Request as HttpRequest;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Resource as _;
 use kube::api::{DeleteParams, GetParams, Patch, PostParams, Preconditions};
-use kube::core::{DeserializeGuard, Request, request};
+use kube::core::{Request, request};
 use model::podset::{self, Creation, Hindrance, PodRef, Removal, SetPod, Step, Taken, Verb, Wanted};
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -17,7 +17,6 @@ use tracing::info;
 
 use crate::call::{CallError, Caller, by_us, is_another_uid};
 use crate::key::Key;
-use crate::primary::root;
 use crate::world::World;
 use crate::world::set_pods::set_pod;
 
@@ -198,27 +197,8 @@ impl Performer<'_> {
         })
     }
 
-    /// Takes pods in, if the set is still there: the garbage collector would take along what a deleted one adopts.
+    /// Takes pods in. The set is known to be there.
     async fn adopt(&self, pods: &[PodRef]) -> Vec<Written> {
-        let url = PodSet::url_path(&(), Some(&self.key.namespace));
-        let request = Request::new(url).get(&self.key.name, &GetParams::default());
-        let live = self
-            .caller
-            .send::<DeserializeGuard<PodSet>>("get", "podsets", request)
-            .await;
-        match live {
-            Ok(live) => {
-                let item = root(live);
-                let meta = item.value.meta();
-                let is_there = meta.uid.as_deref() == Some(&*self.wanted.uid) && meta.deletion_timestamp.is_none();
-                self.world.podsets.cache.upsert(item);
-                if !is_there {
-                    return vec![Ok(Answer::Mistaken)];
-                }
-            }
-            Err(CallError::Refused(status)) if status.is_not_found() => return vec![Ok(Answer::Mistaken)],
-            Err(error) => return vec![Err(error.failure("get", "PodSet", &self.key.name).into())],
-        }
         let known = self.world.set_pods.kind.cache.members(self.key);
         join_all(pods.iter().map(|pod| async {
             info!(pod = pod.name, "taking in: it has the label and no controller");

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use crd::AppDeploy;
 use model::status::{StatusOptions, asks, changes_in};
-use model::{Failure, Invalid, Plan, Valid, desired, host, plan, status, validate};
+use model::{Action, ChildKind, Failure, Invalid, Observed, Plan, Sight, Valid, desired, host, plan, status, validate};
 
-use super::teller::{Look, Teller, Word};
+use super::dependents::Dependents;
+use super::teller::{Fate, Look, Teller, Word};
 use crate::call::Caller;
 use crate::dispatch::Verdict;
 use crate::key::Key;
@@ -26,13 +27,16 @@ pub struct Reconciler {
     pub host_suffixes: Vec<String>,
     /// Who writes statuses.
     pub teller: Teller<AppDeploy>,
+    /// What applications have.
+    pub dependents: Dependents,
 }
 
 impl Reconciler {
     /// Brings one application to where its spec wants it, as far as it can be, and says how it is.
     pub async fn reconcile(&self, key: Key) -> Verdict {
-        let Some(look) = self.teller.look(key) else {
+        let Some(look) = self.teller.look(key.clone()) else {
             // It is gone. Its children go with it: they carry its owner reference.
+            self.dependents.forget(&key);
             return Verdict::Settled;
         };
         let app = &*look.object;
@@ -44,8 +48,8 @@ impl Reconciler {
             Err(failure) => vec![failure.clone()],
             Ok(_) if app.metadata.deletion_timestamp.is_some() => Vec::new(),
             Ok(valid) => match self.bring(&look, valid).await {
-                Some(failures) => failures,
-                None => return Verdict::Again,
+                Ok(failures) => failures,
+                Err(verdict) => return verdict,
             },
         };
         self.teller
@@ -69,19 +73,32 @@ impl Reconciler {
         }
     }
 
-    /// Writes what is not as wanted, and returns what failed; `None` if what was believed was wrong.
-    async fn bring(&self, look: &Look<AppDeploy>, valid: &Valid<'_>) -> Option<Vec<Failure>> {
+    /// Writes what is not as wanted, and returns what failed; a verdict if what was believed was wrong.
+    async fn bring(&self, look: &Look<AppDeploy>, valid: &Valid<'_>) -> Result<Vec<Failure>, Verdict> {
         let mut wanted = desired(valid);
         let conflict = self.world.hosts.lost_by(&look.key).map(|(claim, rival)| {
             wanted.ingress = None;
             host::conflict(&claim, &rival)
         });
+        let observed = self.world.observe(&look.key);
+        let robbed = self.see(look, valid, &observed);
         let Plan {
-            actions,
+            mut actions,
             mut failures,
             rival_scaler,
-        } = plan(valid, &wanted, &self.world.observe(&look.key));
+        } = plan(valid, &wanted, &observed);
         failures.extend(conflict);
+        if robbed && actions.iter().any(|action| matches!(action, Action::Create { .. })) {
+            match self.teller.read_anew(look).await {
+                Ok(Fate::Same) => self.dependents.owner_lives(&look.key),
+                Ok(Fate::Changed) => return Err(Verdict::Again),
+                Ok(Fate::Gone) => return Err(Verdict::Settled),
+                Err(failure) => {
+                    failures.push(failure);
+                    actions.clear();
+                }
+            }
+        }
         let performer = Performer {
             caller: &self.caller,
             world: &self.world,
@@ -89,9 +106,12 @@ impl Reconciler {
             uid: &valid.uid,
         };
         for action in actions {
+            if let Action::Delete { uid, .. } = &action {
+                self.dependents.give_up(&look.key, uid);
+            }
             match performer.perform(action).await {
                 Ok(Outcome::Done) => {}
-                Ok(Outcome::Again) => return None,
+                Ok(Outcome::Again) => return Err(Verdict::Again),
                 Err(failure) => {
                     // Of a server that does not answer, the next request would be as late.
                     let lost = matches!(failure, Failure::Unavailable { .. });
@@ -105,7 +125,19 @@ impl Reconciler {
         if let Some(rival) = rival_scaler {
             self.warn_of_rival(&look.object, &rival).await;
         }
-        Some(failures)
+        self.see(look, valid, &self.world.observe(&look.key));
+        Ok(failures)
+    }
+
+    /// Takes in which children are there, and returns whether somebody has taken one.
+    fn see(&self, look: &Look<AppDeploy>, valid: &Valid<'_>, observed: &Observed) -> bool {
+        let children = ChildKind::ALL
+            .into_iter()
+            .filter_map(|kind| match observed.child(kind) {
+                Sight::Seen(child) if child.is_controlled_by(&valid.uid) && !child.deleting => Some(&*child.uid),
+                _ => None,
+            });
+        self.dependents.see(&look.key, &valid.uid, children)
     }
 
     async fn warn_of_rival(&self, app: &AppDeploy, rival: &str) {

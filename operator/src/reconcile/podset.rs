@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use crd::PodSet;
 use jiff::Timestamp;
-use model::podset::{Hindrance, Removal, Step, Wanted, Why, asks, changes_in, conflicts, next_step, status};
+use model::podset::{Hindrance, Removal, SetPod, Step, Wanted, Why, asks, changes_in, conflicts, next_step, status};
 use model::{Failure, podset};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::teller::{Look, Teller, Word};
+use super::dependents::Dependents;
+use super::teller::{Fate, Look, Teller, Word};
 use crate::call::Caller;
 use crate::dispatch::Verdict;
 use crate::key::Key;
@@ -27,6 +28,7 @@ pub struct Reconciler {
     teller: Teller<PodSet>,
     slots: Semaphore,
     progress: Progress,
+    dependents: Dependents,
 }
 
 /// When a look began.
@@ -53,6 +55,8 @@ enum Advance {
     Stepped,
     /// What was believed was wrong.
     Mistaken,
+    /// The set is gone, which the watch has not told yet.
+    Gone,
     /// Something stands in the way.
     Hindered(Vec<Hindrance>),
 }
@@ -67,6 +71,7 @@ impl Reconciler {
             teller,
             slots: Semaphore::new(CONCURRENCY),
             progress: Progress::default(),
+            dependents: Dependents::default(),
         }
     }
 
@@ -75,6 +80,7 @@ impl Reconciler {
         let Some(look) = self.teller.look(key.clone()) else {
             // It is gone. Its pods go with it, or stay: as whoever deleted it has said.
             self.progress.forget(&key);
+            self.dependents.forget(&key);
             self.world.set_pods.forget_lost(&key);
             return Verdict::Settled;
         };
@@ -89,6 +95,7 @@ impl Reconciler {
         };
         let (hindrances, stepped) = match advance {
             Advance::Mistaken => return Verdict::Again,
+            Advance::Gone => return Verdict::Settled,
             // Who creates a hundred pods need not tell of each.
             Advance::Stepped if !self.is_due(&key) => return Verdict::Onward,
             Advance::Stepped => (Vec::new(), true),
@@ -126,6 +133,7 @@ impl Reconciler {
             }
         }
         let known = pods.of(key);
+        let robbed = self.see(look, wanted, &known);
         let (pace, taken) = self.progress.of(key, &wanted.uid);
         let seen = known.seen(&taken, pace, Timestamp::now().as_second());
         let step = next_step(wanted, seen);
@@ -138,7 +146,24 @@ impl Reconciler {
                 Advance::Hindered(conflicts)
             };
         }
+        // Nothing is made or taken in for a set that is gone: the garbage collector would take it along.
+        let reads = matches!(step, Step::Adopt(_)) || robbed && matches!(step, Step::Create(_));
+        match if reads {
+            self.teller.read_anew(look).await
+        } else {
+            Ok(Fate::Same)
+        } {
+            Ok(Fate::Same) if reads => self.dependents.owner_lives(key),
+            Ok(Fate::Same) => {}
+            Ok(Fate::Changed) => return Advance::Mistaken,
+            Ok(Fate::Gone) => return Advance::Gone,
+            Err(failure) => return Advance::Hindered(vec![failure.into()]),
+        }
+        for pod in step.given_up() {
+            self.dependents.give_up(key, &pod.uid);
+        }
         let outcome = performer.perform(&step).await;
+        self.see(look, wanted, &pods.of(key));
         let done = outcome.hindrances.is_empty();
         self.progress.stepped(key, done, outcome.taken);
         if done && let Step::Delete(removals) = &step {
@@ -149,6 +174,13 @@ impl Reconciler {
             (true, true) => Advance::Mistaken,
             (true, false) => Advance::Stepped,
         }
+    }
+
+    /// Takes in which pods are there, and returns whether somebody has taken one.
+    fn see(&self, look: &Look<PodSet>, wanted: &Wanted, known: &Known) -> bool {
+        let ours = |pod: &&SetPod| pod.is_controlled_by(wanted) && !pod.deleting;
+        let pods = known.pods.iter().filter(ours).map(|pod| &*pod.uid);
+        self.dependents.see(&look.key, &wanted.uid, pods)
     }
 
     fn is_due(&self, key: &Key) -> bool {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::api::Patch;
-use kube::core::Request;
+use kube::api::{GetParams, Patch};
+use kube::core::{DeserializeGuard, Request};
 use model::Failure;
 use model::pod::Question;
 use serde::Serialize;
@@ -19,7 +19,7 @@ use crate::dispatch::Verdict;
 use crate::event;
 use crate::key::Key;
 use crate::metrics::Metrics;
-use crate::primary::{Primary, Root, root};
+use crate::primary::{Primary, Root, differ_in_status_alone, root};
 use crate::queue::{Queue, Urgency};
 use crate::world::World;
 
@@ -41,6 +41,17 @@ pub struct Look<K> {
     pub object: Arc<K>,
     /// Why it can't be read.
     pub unreadable: Option<Arc<str>>,
+}
+
+/// What has become of an object since it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is as it was, its status aside.
+    Same,
+    /// It is another, or is being deleted. Now that is known.
+    Changed,
+    /// It is gone, and the watch is about to say so.
+    Gone,
 }
 
 /// What is to be told of an object.
@@ -120,6 +131,38 @@ impl<K: Primary> Teller<K> {
         }
     }
 
+    /// Reads an object anew, before something is made that would go with it.
+    ///
+    /// # Errors
+    /// Says why it could not be read.
+    pub async fn read_anew(&self, look: &Look<K>) -> Result<Fate, Failure> {
+        let key = &look.key;
+        let request = Request::new(K::url_path(&(), Some(&key.namespace))).get(&key.name, &GetParams::default());
+        let answer = self.caller.send("get", K::KIND.plural(), request).await;
+        match answer {
+            Ok(live) => Ok(if self.take_in(look, live) {
+                Fate::Changed
+            } else {
+                Fate::Same
+            }),
+            Err(CallError::Refused(status)) if status.is_not_found() => Ok(Fate::Gone),
+            Err(error) => Err(error.failure("get", K::KIND.as_str(), &key.name)),
+        }
+    }
+
+    /// Takes in what the API server answered about an object, and returns whether it is another than was looked at, beside
+    /// its status. Nobody else will tell: to the watch it is no news any more.
+    fn take_in(&self, look: &Look<K>, live: DeserializeGuard<K>) -> bool {
+        let live = root(live);
+        let is_other = !differ_in_status_alone(look.object.meta(), live.value.meta());
+        if !K::known(&self.world).cache.upsert(live).is_empty() {
+            for other in K::note(&self.world, &look.key) {
+                self.wake(other);
+            }
+        }
+        is_other
+    }
+
     /// Whether a status is to be told although work goes on: it has gone on for a while.
     pub fn is_due(&self, key: &Key) -> bool {
         self.memory.is_due(key)
@@ -131,7 +174,7 @@ impl<K: Primary> Teller<K> {
         event::publish(&self.caller, warning).await;
     }
 
-    /// Has another object of the kind looked at, because of what was done to this one.
+    /// Has an object of the kind looked at, because of what was done to this one or was answered about it.
     pub fn wake(&self, key: Key) {
         self.queue.add(key, Urgency::Change);
     }
@@ -151,7 +194,9 @@ impl<K: Primary> Teller<K> {
         let request = Request::new(url).patch_subresource("status", &key.name, &by_us(), &Patch::Merge(&patch));
         match self.caller.send("patch", K::STATUS, request).await {
             Ok(answer) => {
-                K::known(&self.world).cache.upsert(root(answer));
+                if self.take_in(look, answer) {
+                    self.wake(key.clone());
+                }
                 let unreadable = look.unreadable.is_some();
                 self.memory.told(key, unreadable.then(|| wanted.clone()));
                 // A namespace that is being deleted takes no Event, either.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use faults::proxy::{Action, Answer, Events, Record, Requests, Rule, Verb};
 use kube::api::Patch;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::{APP, DEPLOYMENT, INGRESS, SERVICE, ready, text, uid, web};
 use crate::{Stage, expired, of, watches};
@@ -48,6 +48,27 @@ fn a_drift_that_is_never_told_is_found_by_the_timed_resync() {
     stage.shop.patch(INGRESS, "shop", patch);
     stage.shop.until(INGRESS, "shop", "the host is restored", |ingress| {
         text(ingress, "/spec/rules/0/host") == "shop.untold-drift"
+    });
+}
+
+/// Remedy: whoever takes in an answer about an app wakes it (`Teller::take_in`). To the watch it is no news any more.
+#[test]
+fn a_change_that_an_answer_has_shown_first_is_not_overlooked() {
+    let stage = Stage::new("answered");
+    for name in ["shop", "blog"] {
+        let mut spec = web();
+        spec["host"] = json!(format!("{name}.example.com"));
+        stage.shop.settled_app(name, spec);
+    }
+    stage.proxy.add(Rule::new(watches(APP), Action::FreezeWatches));
+    let change = json!({"image": "nginx:1.28", "host": "shop.example.com"});
+    stage.shop.set("blog", change);
+    // Now there is something to say of it, and the answer is what the watch keeps back.
+    stage.shop.pods_become_ready("blog");
+    let image = |child: &Value| text(child, "/spec/template/spec/containers/0/image") == "nginx:1.28";
+    stage.shop.until(DEPLOYMENT, "blog", "it has the new image", image);
+    stage.shop.until(APP, "blog", "it is refused the host", |app| {
+        text(app, "/status/cause/reason") == "HostConflict"
     });
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::harness::{QUIET, count_of, pods_of, ready};
+use crate::harness::{POD, QUIET, count_of, pods_of, ready};
 use crate::{operator_of, without_nodes};
 
 fn counts(expected: &[(&str, usize)]) -> BTreeMap<String, usize> {
@@ -77,4 +77,18 @@ fn what_is_done_to_pods_costs_no_more_than_its_answer() {
         told.keys().eq(["patch podsets/status"]) && told.values().all(|count| *count <= 2),
         "{told:?}"
     );
+}
+
+/// Somebody has taken it: the set may be gone, and the watch late to say so.
+#[test]
+fn a_pod_that_was_deleted_costs_a_read_of_its_set_and_a_create() {
+    let (_operator, space) = without_nodes("heal");
+    space.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
+    let (before, mark) = (space.get(POD, "web-1"), space.mark());
+    space.delete(POD, "web-1");
+    space.until_back(POD, &before);
+    std::thread::sleep(QUIET);
+    let asked = space.asked_since(mark).without("podsets/status").without("pods/status");
+    let heal = asked.that(|request| request.verb != "get" || request.resource == "podsets");
+    assert_eq!(heal.tally(), counts(&[("create pods", 1), ("get podsets", 1)]));
 }

@@ -54,6 +54,12 @@ pub fn answer_is_told(space: &Namespace) {
     });
 }
 
+pub fn lose_a_child(space: &Namespace) {
+    make_app(space);
+    has_children(space);
+    space.delete(SERVICE, "shop");
+}
+
 pub fn take_the_name(space: &Namespace, kind: Kind) {
     let labels = json!({"app": "legacy"});
     let container = json!({"name": "legacy", "image": "legacy"});

@@ -10,8 +10,8 @@ use testcluster::ControlPlane;
 
 use crate::deeds::{
     answer_is_told, app_is_told, app_says, becomes, change, children_come_back, has_children, has_pod, knows_the_class,
-    leave_a_stray_pod, make_app, make_app_of_a_class, make_set, pod_comes_back, scale_down, set_is_told, set_says,
-    stray_is_adopted, take_the_name, take_the_pods_name, warn,
+    leave_a_stray_pod, lose_a_child, make_app, make_app_of_a_class, make_set, pod_comes_back, scale_down, set_is_told,
+    set_says, stray_is_adopted, take_the_name, take_the_pods_name, warn,
 };
 use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, LEASE, Namespace, POD, PODSET, SERVICE, Shared, eventually};
 use crate::lacking::{Lacking, Right, granted, rights};
@@ -75,6 +75,7 @@ fn cases() -> Vec<Case> {
         case(("watch", OURS, "appdeploys"), Log, make_app, has_children),
         case(("list", OURS, "podsets"), Log, make_set, has_pod),
         case(("watch", OURS, "podsets"), Log, make_set, has_pod),
+        case(("get", OURS, "appdeploys"), App, lose_a_child, has_children),
         case(("get", OURS, "podsets"), PodSet, leave_a_stray_pod, stray_is_adopted),
         case(("patch", OURS, "appdeploys/status"), Log, make_app, app_is_told),
         case(("patch", OURS, "podsets/status"), Log, make_set, set_is_told),

@@ -1,0 +1,134 @@
+//! What objects were seen to own, to tell what somebody has taken from one from what it never had.
+//!
+//! The garbage collector takes what belongs to an owner that is gone, and the watch of the owners may say so later than
+//! that of what they owned. Made anew, it would be for nobody, and taken again, as fast as both of them can. So before
+//! anything is made for an owner that has lost something, it is read anew.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::key::Key;
+
+/// What the objects of a kind own.
+#[derive(Debug, Default)]
+pub struct Dependents(Mutex<HashMap<Key, Trace>>);
+
+#[derive(Debug)]
+struct Trace {
+    uid: Box<str>,
+    /// What was there, and has to be there still: hashes of UIDs, sorted.
+    owned: Vec<u64>,
+    /// What we delete or let go ourselves, as long as it may be there.
+    given_up: Vec<u64>,
+    /// Whether something is gone that we have not given up.
+    robbed: bool,
+}
+
+impl Dependents {
+    /// Takes in what is there: the UIDs of what an object controls and nobody has deleted. Returns whether it has lost
+    /// anything since it was last known to live. What was remembered of a namesake with another UID is forgotten.
+    pub fn see<'a>(&self, key: &Key, uid: &str, present: impl Iterator<Item = &'a str>) -> bool {
+        let mut present: Vec<u64> = present.map(hash).collect();
+        present.sort_unstable();
+        let mut all = self.lock();
+        let Some(trace) = all.get_mut(key).filter(|trace| &*trace.uid == uid) else {
+            let trace = Trace {
+                uid: uid.into(),
+                owned: present,
+                given_up: Vec::new(),
+                robbed: false,
+            };
+            all.insert(key.clone(), trace);
+            return false;
+        };
+        let is_there = |one: &u64| present.binary_search(one).is_ok();
+        let mut gone = trace.owned.iter().filter(|one| !is_there(one));
+        trace.robbed |= gone.any(|one| !trace.given_up.contains(one));
+        trace.given_up.retain(is_there);
+        trace.owned = present;
+        trace.robbed
+    }
+
+    /// Takes in that we are about to delete something, or to let it go.
+    pub fn give_up(&self, key: &Key, dependent: &str) {
+        if let Some(trace) = self.lock().get_mut(key) {
+            trace.given_up.push(hash(dependent));
+        }
+    }
+
+    /// Takes in that the owner was read, and lives.
+    pub fn owner_lives(&self, key: &Key) {
+        if let Some(trace) = self.lock().get_mut(key) {
+            trace.robbed = false;
+        }
+    }
+
+    /// Forgets an object that is gone.
+    pub fn forget(&self, key: &Key) {
+        self.lock().remove(key);
+    }
+
+    // Nothing that can panic runs under the lock.
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Trace>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A UID is random: eight bytes tell the few that one object owns apart.
+fn hash(uid: &str) -> u64 {
+    xxh3_64(uid.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> Key {
+        Key::new("default", "web")
+    }
+
+    fn sees(dependents: &Dependents, present: &[&str]) -> bool {
+        dependents.see(&key(), "u1", present.iter().copied())
+    }
+
+    #[test]
+    fn what_was_never_there_is_not_missed() {
+        let dependents = Dependents::default();
+        assert!(!sees(&dependents, &[]));
+        assert!(!sees(&dependents, &["a"]));
+        assert!(!sees(&dependents, &["a", "b"]));
+    }
+
+    #[test]
+    fn what_somebody_took_is_missed_until_the_owner_is_known_to_live() {
+        let dependents = Dependents::default();
+        sees(&dependents, &["a", "b"]);
+        assert!(sees(&dependents, &["b"]));
+        assert!(sees(&dependents, &["b", "c"]), "nobody has asked");
+        dependents.owner_lives(&key());
+        assert!(!sees(&dependents, &["b", "c"]));
+        assert!(sees(&dependents, &[]));
+    }
+
+    #[test]
+    fn what_was_given_up_is_not_missed() {
+        let dependents = Dependents::default();
+        sees(&dependents, &["a", "b"]);
+        dependents.give_up(&key(), "a");
+        assert!(!sees(&dependents, &["a", "b"]), "it is on its way out");
+        assert!(!sees(&dependents, &["b"]));
+        assert!(sees(&dependents, &[]));
+    }
+
+    #[test]
+    fn another_object_of_the_name_has_lost_nothing() {
+        let dependents = Dependents::default();
+        sees(&dependents, &["a"]);
+        assert!(!dependents.see(&key(), "u2", [].into_iter()));
+        dependents.see(&key(), "u2", ["a"].into_iter());
+        dependents.forget(&key());
+        assert!(!dependents.see(&key(), "u2", [].into_iter()));
+    }
+}
