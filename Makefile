@@ -7,8 +7,10 @@
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 
 CLUSTER ?= local
-# Further arguments for `make run` or `make faults`, such as ARGS='--log-level debug'.
+# Further arguments for `make run`, `make faults` or `make bench-apps`, such as ARGS='--log-level debug'.
 ARGS ?=
+# A checkout of an operator in Go, which `make bench` measures this one beside (docs/performance.md).
+PEER ?=
 
 # Where each cluster of the operator's tests writes what the operator asked of it.
 RIGHTS := $(CURDIR)/target/rights
@@ -16,6 +18,7 @@ DENY_VERSION := 0.20.2
 CACHE := $(or $(APPDEPLOY_CACHE),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/appdeploy),$(HOME)/.cache/appdeploy)
 DENY := $(CACHE)/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 BUILT := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug
+RELEASED := $(BUILT:debug=release)
 TESTCLUSTER := $(BUILT)/testcluster
 # What a person puts on their PATH: links to what this checkout built, and to kubectl for the local cluster.
 BIN := $(CURDIR)/target/bin
@@ -75,7 +78,7 @@ kube-bin: build ## Build Kubernetes' programs if need be; the last line is their
 
 ##@ Develop
 
-.PHONY: build tools test test-e2e causes test-long faults bench bench-start lint run manifests picture reference check-manifests check-rights check-deny
+.PHONY: build tools test test-e2e causes test-long faults bench bench-apps bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@test -x $(TESTCLUSTER) || echo 'Building the plugin, the operator and the commands around them, for some minutes' >&2
 	@cargo build --quiet --workspace $(PARTS)
@@ -110,8 +113,16 @@ test-long: ## The same with all that takes longer: larger models, more schedules
 faults: build ## Run every scenario with every fault at every call (NAME= picks some, ARGS=--help says more)
 	@$(BUILT)/faults $(if $(NAME),'$(NAME)') $(ARGS)
 
-bench: bench-start ## Measure how the plugin starts, and how long a PodSet takes for 100 pods, beside a ReplicaSet (on fake nodes)
+bench: bench-start bench-podset bench-apps ## Measure: how the plugin starts, a PodSet beside a ReplicaSet, what thousands of apps cost (PEER=, ARGS=--help)
+
+# How long a PodSet takes for 100 pods, beside a ReplicaSet, on fake nodes.
+bench-podset:
 	cargo bench --package operator --bench podset
+
+# What apps cost: time, requests, memory, beside the API server alone and the operator that PEER= names.
+bench-apps:
+	@cargo build --quiet --release --package operator --package bench
+	@$(RELEASED)/bench run $(if $(PEER),--peer '$(PEER)') $(ARGS)
 
 bench-start:
 	cargo bench --quiet --package kubectl-appdeploy --bench start
@@ -132,6 +143,9 @@ picture: tools ## Record the session of the README on the real node, into docs/s
 
 reference: ## Generate docs/reference from the plugin's command line
 	APPDEPLOY_WRITE_REFERENCE=1 cargo test --quiet --package kubectl-appdeploy --bins reference
+
+performance: ## Write docs/performance.md and its plot from the last `make bench-apps`
+	@$(RELEASED)/bench page docs
 
 # What is generated is what `make manifests` would write.
 check-manifests:

@@ -3,6 +3,7 @@
 //! ```text
 //! crd  <-  model  <-  operator
 //!                 <-  kubectl-appdeploy
+//! crd, model, testcluster <-  bench
 //! crd, testcluster <-  faults <-  the tests of operator and kubectl-appdeploy
 //!                 <-  tests, and the tests of the others
 //! terminal        <-  the tests of kubectl-appdeploy, and of tests
@@ -17,7 +18,8 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 /// What each crate may use of this workspace in the program that ships.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
+    ("bench", &["crd", "model", "testcluster"]),
     ("crd", &[]),
     ("faults", &["crd", "testcluster"]),
     ("model", &["crd"]),

@@ -22,6 +22,7 @@ pub mod fake_nodes;
 pub mod kubeconfig;
 pub mod kubectl;
 pub mod pki;
+pub mod port;
 pub mod process;
 
 pub use control_plane::ControlPlane;

@@ -1,16 +1,16 @@
 //! The operator, as a process that may die.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use nix::sys::signal::Signal;
 use testcluster::ControlPlane;
+use testcluster::port::free_address;
 use testcluster::process::Process;
 
 use crate::Proxy;
@@ -84,21 +84,6 @@ impl Operator {
             .filter(|line| line.contains("panicked"))
             .map(str::to_owned)
             .collect()
-    }
-}
-
-/// Returns an address that nobody listens on now, and that no connection is given before the operator listens there:
-/// the system takes those from 32768 on.
-fn free_address() -> SocketAddr {
-    static NUMBER: AtomicU16 = AtomicU16::new(0);
-    // Somewhere else in each process.
-    let first = u16::try_from(std::process::id().wrapping_mul(101) % 10_000).unwrap_or_default();
-    loop {
-        let number = first.wrapping_add(NUMBER.fetch_add(1, Ordering::Relaxed)) % 10_000;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 10_000 + number));
-        if TcpListener::bind(address).is_ok() {
-            return address;
-        }
     }
 }
 

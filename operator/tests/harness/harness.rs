@@ -29,8 +29,9 @@ pub use base::Base;
 pub use cluster::{Cluster, OPERATOR, config};
 pub use kind::{APP, CLASS, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, LEASE, POD, PODSET, QUOTA, REPLICA_SET, SERVICE};
 pub use namespace::Namespace;
-pub use operator::{Operator, free_address};
+pub use operator::Operator;
 pub use podset::{count_of, pods_of};
+pub use testcluster::port::free_address;
 pub use webhooks::Webhooks;
 
 /// How long a test waits for what has to happen. Long, because a machine may be busy.

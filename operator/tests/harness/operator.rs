@@ -1,7 +1,7 @@
 //! The operator, as the process that people run.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use testcluster::port::free_address;
 use testcluster::process::Process;
 
 use super::{GLANCE, PATIENCE};
@@ -144,22 +145,6 @@ impl Drop for Operator {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("the operator's last words:\n{}", self.log_tail(60));
-        }
-    }
-}
-
-/// Returns an address that nobody listens on now, and that no connection is given before the operator listens there:
-/// the system takes those from 32768 on.
-pub fn free_address() -> SocketAddr {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    // Somewhere else in each process.
-    let first = std::process::id().wrapping_mul(101);
-    loop {
-        let number = first.wrapping_add(NUMBER.fetch_add(1, Ordering::Relaxed));
-        let port = 20_000 + u16::try_from(number % 10_000).unwrap();
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        if TcpListener::bind(address).is_ok() {
-            return address;
         }
     }
 }

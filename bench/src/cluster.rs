@@ -1,0 +1,175 @@
+//! A control plane for one run.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use http::Request as HttpRequest;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use testcluster::ControlPlane;
+use testcluster::audit::{Mark, Requests};
+use tokio::runtime::Runtime;
+
+use crate::contender::Entry;
+use crate::observer::Observer;
+use crate::request::{NAMESPACES, namespace, path};
+use crate::result::Tally;
+use crate::seen::Object;
+use crate::usage;
+
+/// The user of the operator, and of what the floor writes.
+const OPERATOR: &str = "bench-operator";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// etcd and an API server with an audit log, and who watches what becomes of the apps.
+pub struct Cluster {
+    // Dropped in this order: whoever asks before whoever answers.
+    /// Who is told of every change.
+    pub observer: Observer,
+    /// Asks as an administrator, whom the API server never makes wait for others.
+    pub people: Client,
+    /// Asks as the operator does.
+    pub operator: Client,
+    /// What asks.
+    pub runtime: Runtime,
+    kubeconfig: PathBuf,
+    control_plane: ControlPlane,
+}
+
+impl Cluster {
+    /// Starts one for a contender, with its CRDs and 50 namespaces.
+    ///
+    /// # Errors
+    /// When a part of it does not come up.
+    pub fn start(entry: &Entry) -> Result<Self> {
+        let control_plane = ControlPlane::start()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()?;
+        let kubeconfig = control_plane.kubeconfig_for(OPERATOR, &[])?;
+        install(&control_plane, entry)?;
+        let people = runtime.block_on(connect(&control_plane.kubeconfig()))?;
+        let operator = runtime.block_on(connect(&kubeconfig))?;
+        Ok(Self {
+            observer: runtime.block_on(Observer::start(&people))?,
+            people,
+            operator,
+            runtime,
+            kubeconfig,
+            control_plane,
+        })
+    }
+
+    /// Returns the operator's kubeconfig.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Returns where the API server listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.control_plane.address()
+    }
+
+    /// Returns a file for a log, which goes with the cluster.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.control_plane.fresh_path("operator", "log")
+    }
+
+    /// Marks a place in the audit log.
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    pub fn mark(&self) -> Result<Mark> {
+        Ok(self.control_plane.audit().mark()?)
+    }
+
+    /// Returns what the operator asked since, and what others did.
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    pub fn since(&self, mark: Mark) -> Result<(Requests, Requests)> {
+        let all = self.control_plane.audit().since(mark)?;
+        let others = all.clone().that(|request| request.user != OPERATOR);
+        Ok((all.by_user(OPERATOR), others))
+    }
+
+    /// Returns the revision that etcd is at.
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    pub fn revision(&self) -> Result<i64> {
+        let request = HttpRequest::get("/api/v1/namespaces?limit=1").body(Vec::new())?;
+        let list: Object = self.runtime.block_on(self.people.request(request))?;
+        let version = list.metadata.resource_version;
+        version
+            .parse()
+            .with_context(|| format!("{version:?} is no revision of etcd"))
+    }
+
+    /// Returns the processor time that the API server and etcd have used.
+    ///
+    /// # Errors
+    /// When they are gone.
+    pub fn cpu(&self) -> Result<(Duration, Duration)> {
+        let pids = self.control_plane.pids();
+        let [apiserver, etcd] = pids[..] else {
+            anyhow::bail!("the control plane has other processes than the API server and etcd");
+        };
+        Ok((usage::cpu(apiserver)?, usage::cpu(etcd)?))
+    }
+}
+
+/// Counts requests, watches aside.
+#[must_use]
+pub fn tally(requests: &Requests) -> Tally {
+    let asked = requests.clone().that(|request| request.verb != "watch");
+    Tally(asked.tally())
+}
+
+async fn connect(kubeconfig: &Path) -> Result<Client> {
+    let file = Kubeconfig::read_from(kubeconfig)?;
+    let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    // A watch may be silent for long, and what is refused is not to be counted twice.
+    config.read_timeout = None;
+    config.default_retry = false;
+    Ok(Client::try_from(config)?)
+}
+
+fn install(control_plane: &ControlPlane, entry: &Entry) -> Result<()> {
+    for crd in &entry.crds {
+        let manifest = std::fs::read_to_string(crd).with_context(|| format!("failed to read {}", crd.display()))?;
+        control_plane.apply(&manifest)?;
+    }
+    control_plane.apply(&furnishing().to_string())?;
+    let started = Instant::now();
+    while let Err(error) = control_plane.kubectl(&["get", "--raw", &path(None)]) {
+        if started.elapsed() > PATIENCE {
+            return Err(error).context("the API server does not serve the CRD");
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// Returns the namespaces, and the right of the operator to do all: rights are not what is compared.
+fn furnishing() -> Value {
+    let namespaces = (0..NAMESPACES)
+        .map(|number| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace(number)}}));
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": OPERATOR},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": OPERATOR}],
+    });
+    let items: Vec<Value> = namespaces.chain([binding]).collect();
+    json!({"apiVersion": "v1", "kind": "List", "items": items})
+}

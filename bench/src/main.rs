@@ -1,0 +1,205 @@
+//! The benchmark: this operator, the floor and, if a person names it, an operator in Go, in turn.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use bench::contender::{Contender, Entry};
+use bench::journal::{About, Journal};
+use bench::run::{Size, run};
+use bench::{machine, page, plot};
+use clap::{Parser, Subcommand};
+
+/// Measure what an operator costs: time, requests, memory.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+    /// The folder of the results.
+    #[arg(long, global = true, value_name = "FOLDER", default_value = "target/bench")]
+    results: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Measure, and print the results as Markdown.
+    Run(Run),
+    /// Write the results into a folder, as performance.json, performance.md and performance.svg.
+    Page {
+        /// The folder. It has a performance.md with a place for results.
+        #[arg(default_value = "docs", value_name = "FOLDER")]
+        docs: PathBuf,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Run {
+    /// Numbers of apps, separated by commas.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "100,1000,10000",
+        value_name = "NUMBERS"
+    )]
+    apps: Vec<usize>,
+    /// How often to measure each number of apps; what is more than 5000 is measured once.
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    rounds: usize,
+    /// How long to look at what is asked when nothing happens, with the most apps, in seconds.
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    steady: u64,
+    /// The checkout of an operator in Go, which is built with `go build`.
+    #[arg(long, value_name = "FOLDER")]
+    peer: Option<PathBuf>,
+    /// This operator [default: the one beside this program].
+    #[arg(long, value_name = "FILE")]
+    operator: Option<PathBuf>,
+    /// Keep the runs that are there, and make only those that are missing.
+    #[arg(long)]
+    resume: bool,
+}
+
+const EXAMPLES: &str = "Examples:
+  # Everything, beside an operator in Go
+  make bench-apps PEER=../operator-in-go
+
+  # A quick look
+  make bench-apps ARGS='--apps 100 --rounds 1 --steady 0'";
+
+/// What is more than this is measured once.
+const LARGE: usize = 5000;
+
+fn main() -> ExitCode {
+    match execute(&Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn execute(cli: &Cli) -> Result<()> {
+    let journal = Journal::new(&cli.results);
+    match &cli.verb {
+        Verb::Run(options) => measure(options, &journal, &cli.results),
+        Verb::Page { docs } => write_page(&journal, docs),
+    }
+}
+
+fn measure(options: &Run, journal: &Journal, results: &Path) -> Result<()> {
+    ensure!(
+        options.rounds > 0 && !options.apps.contains(&0),
+        "there is nothing to measure"
+    );
+    let entries = entries(options, results)?;
+    if !options.resume {
+        journal.clear()?;
+    }
+    journal.begin(&About {
+        date: jiff::Timestamp::now().strftime("%F").to_string(),
+        machine: machine::machine()?,
+        versions: machine::versions(options.peer.as_deref())?,
+    })?;
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let most = options.apps.iter().copied().max().unwrap_or_default();
+    let mut failed = 0;
+    for apps in &options.apps {
+        let rounds = if *apps > LARGE { 1 } else { options.rounds };
+        for round in 1..=rounds {
+            let size = Size {
+                apps: *apps,
+                round,
+                steady_s: if *apps == most && round == 1 { options.steady } else { 0 },
+            };
+            // Each round another one begins.
+            let turns = entries.iter().cycle().skip(round - 1).take(entries.len());
+            for entry in turns.filter(|entry| !journal.has(entry.contender, *apps, round)) {
+                if let Err(error) = one(entry, size, journal) {
+                    failed += 1;
+                    say(&format!("{}: {error:#}", entry.contender))?;
+                }
+            }
+        }
+    }
+    writeln!(io::stdout(), "{}", page::results(&journal.report()?))?;
+    ensure!(failed == 0, "{failed} runs failed");
+    Ok(())
+}
+
+fn one(entry: &Entry, size: Size, journal: &Journal) -> Result<()> {
+    let Size { apps, round, .. } = size;
+    let name = entry.contender.title();
+    say(&format!("{name}, {}, round {round}", page::apps(apps)))?;
+    let started = Instant::now();
+    let mut note = |what: &str| {
+        // What can't be told is measured all the same.
+        let _ = say(&format!("  {:5.1} s  {what}", started.elapsed().as_secs_f64()));
+    };
+    let run = run(entry, size, machine::load()?, &mut note)?;
+    note(&format!("all had converged after {:.2} s", run.converge.all_s));
+    journal.write(&run)
+}
+
+/// Returns who takes part.
+fn entries(options: &Run, results: &Path) -> Result<Vec<Entry>> {
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/crd");
+    let crds = vec![config.join("appdeploys.yaml"), config.join("podsets.yaml")];
+    let operator = match &options.operator {
+        Some(operator) => operator.clone(),
+        None => std::env::current_exe()?.with_file_name("appdeploy-operator"),
+    };
+    ensure!(operator.is_file(), "there is no operator at {}", operator.display());
+    let entry = |contender, program, crds| Entry {
+        contender,
+        program,
+        crds,
+    };
+    let mut entries = vec![
+        entry(Contender::Floor, None, crds.clone()),
+        entry(Contender::AppDeploy, Some(operator), crds),
+    ];
+    if let Some(peer) = &options.peer {
+        let program = build(peer, results)?;
+        entries.push(entry(Contender::Peer, Some(program), vec![peer.join("crd.yaml")]));
+    }
+    Ok(entries)
+}
+
+/// Builds an operator in Go, and returns the program. Its checkout stays as it is.
+fn build(checkout: &Path, into: &Path) -> Result<PathBuf> {
+    ensure!(
+        checkout.join("go.mod").is_file(),
+        "{} is no checkout of a Go module",
+        checkout.display()
+    );
+    let program = std::path::absolute(into.join("peer-operator"))?;
+    let mut go = Command::new("go");
+    go.current_dir(checkout)
+        .env("CGO_ENABLED", "0")
+        .args(["build", "-trimpath", "-ldflags=-s -w", "-o"])
+        .args([program.as_os_str(), ".".as_ref()]);
+    machine::said(&mut go).context("failed to build the operator in Go")?;
+    Ok(program)
+}
+
+fn write_page(journal: &Journal, docs: &Path) -> Result<()> {
+    let numbers = docs.join("performance.json");
+    bench::journal::write(&numbers, &journal.report()?)?;
+    // As it is written, so that the page is what anybody makes of it.
+    let report = bench::journal::read(&numbers)?;
+    let path = docs.join("performance.md");
+    let page = std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    let page = page::insert(&page, &page::results(&report))
+        .with_context(|| format!("{} has no place for results", path.display()))?;
+    std::fs::write(docs.join("performance.svg"), plot::plot(&report))?;
+    std::fs::write(path, page)?;
+    Ok(())
+}
+
+fn say(line: &str) -> Result<()> {
+    Ok(writeln!(io::stderr(), "{line}")?)
+}

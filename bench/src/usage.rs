@@ -1,0 +1,151 @@
+//! What the kernel says that a process uses.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+/// The memory of a process.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Memory {
+    /// What it has now, in MiB.
+    pub now_mib: f64,
+    /// The most that it has had, in MiB.
+    pub peak_mib: f64,
+}
+
+/// What a process has open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// Established TCP connections to a port.
+    pub connections: usize,
+    /// Descriptors of any kind.
+    pub descriptors: usize,
+}
+
+/// Returns the processor time that a process has used, with all its threads.
+///
+/// # Errors
+/// When it is gone.
+pub fn cpu(pid: u32) -> Result<Duration> {
+    let text = read(pid, "stat")?;
+    ticks(&text)
+        .map(|ticks| Duration::from_millis(ticks * 1000 / TICKS))
+        .with_context(|| format!("failed to understand the processor time of {pid}"))
+}
+
+/// Returns the memory of a process.
+///
+/// # Errors
+/// When it is gone.
+pub fn memory(pid: u32) -> Result<Memory> {
+    resident(&read(pid, "status")?).with_context(|| format!("failed to understand the memory of {pid}"))
+}
+
+/// Returns what a process has open; connections are those to `port`.
+///
+/// # Errors
+/// When it is gone.
+pub fn open(pid: u32, port: u16) -> Result<Open> {
+    let mut sockets = Vec::new();
+    let mut descriptors = 0;
+    let folder = PathBuf::from(format!("/proc/{pid}/fd"));
+    for entry in std::fs::read_dir(&folder).with_context(|| format!("failed to read {}", folder.display()))? {
+        descriptors += 1;
+        // One that was closed meanwhile leads nowhere.
+        let target = entry.and_then(|entry| std::fs::read_link(entry.path()));
+        let target = target.unwrap_or_default().to_string_lossy().into_owned();
+        sockets.extend(
+            target
+                .strip_prefix("socket:[")
+                .and_then(|rest| rest.strip_suffix(']'))
+                .map(str::to_owned),
+        );
+    }
+    let mut known = read(pid, "net/tcp")?;
+    known.push_str(&read(pid, "net/tcp6").unwrap_or_default());
+    let established = established(&known, port);
+    Ok(Open {
+        connections: sockets
+            .iter()
+            .filter(|inode| established.contains(&inode.as_str()))
+            .count(),
+        descriptors,
+    })
+}
+
+/// What the kernel counts a second of processor time in, on every Linux that there is.
+const TICKS: u64 = 100;
+
+fn read(pid: u32, what: &str) -> Result<String> {
+    let path = format!("/proc/{pid}/{what}");
+    std::fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))
+}
+
+/// Returns user and system time. The name of the program stands before in brackets, and may hold anything.
+fn ticks(stat: &str) -> Option<u64> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some(next()? + next()?)
+}
+
+fn resident(status: &str) -> Option<Memory> {
+    let mib = |field: &str| {
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+        let kib: f64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+        Some(kib / 1024.0)
+    };
+    Some(Memory {
+        now_mib: mib("VmRSS")?,
+        peak_mib: mib("VmHWM")?,
+    })
+}
+
+/// Returns the inodes of the established connections to a port, from the kernel's table.
+fn established(table: &str, port: u16) -> Vec<&str> {
+    let ending = format!(":{port:04X}");
+    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    rows.filter(|row| row.len() > 9 && row[2].ends_with(&ending) && row[3] == "01")
+        .map(|row| row[9])
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_is_found_behind_any_name() {
+        let stat = "77 (a ) 1 2) S 1 77 77 0 -1 4194560 900 0 0 0 250 31 0 0 20 0 5 0 100 1000 200";
+        assert_eq!(ticks(stat), Some(281));
+    }
+
+    #[test]
+    fn memory_is_told_in_mib() {
+        let status = "Name:\tx\nVmPeak:\t  900 kB\nVmHWM:\t    3072 kB\nVmRSS:\t    2048 kB\n";
+        let memory = Memory {
+            now_mib: 2.0,
+            peak_mib: 3.0,
+        };
+        assert_eq!(resident(status), Some(memory));
+    }
+
+    #[test]
+    fn only_established_connections_to_the_port_count() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
+             0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 11 1\n\
+             1: 0100007F:D431 0100007F:192B 01 00000000:00000000 00:00000000 00000000     0        0 12 1\n\
+             2: 0100007F:D432 0100007F:192B 06 00000000:00000000 00:00000000 00000000     0        0 13 1\n";
+        assert_eq!(established(table, 6443), ["12"]);
+    }
+
+    #[test]
+    fn this_process_uses_something() {
+        let pid = std::process::id();
+        assert!(cpu(pid).is_ok());
+        assert!(memory(pid).unwrap().now_mib > 0.5);
+        assert!(open(pid, 1).unwrap().descriptors > 2);
+    }
+}
