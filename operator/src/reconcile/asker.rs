@@ -1,7 +1,8 @@
 //! Asks for what no watch tells: why the kubelet finds a container not healthy.
 //!
 //! It stands in the kubelet's Events alone. They are too many to be watched, so those of one pod are listed, and only when
-//! an object is said to be not healthy. Nothing waits for the answer: it wakes the object.
+//! an object is said to be not healthy. Nothing waits for the answer: it wakes the object. Where there is none, the object is
+//! looked at again after a while, and asked for again if it is still not healthy.
 
 use std::sync::Arc;
 
@@ -48,7 +49,12 @@ impl Asker {
 
     /// Asks, unless it is known; where nothing is asked, forgets what was known.
     pub fn ask(&self, key: &Key, question: Option<Question>) {
-        if !self.world.answers.wants(self.kind, key, question.as_ref()) {
+        let answers = &self.world.answers;
+        if !answers.wants(self.kind, key, question.as_ref()) {
+            // Of what is planned for an object, the first look takes away the others.
+            if let Some(wait) = answers.asked_again_in(self.kind, key) {
+                self.queue.add_after(key.clone(), wait);
+            }
             return;
         }
         if let Some(question) = question {
@@ -64,15 +70,21 @@ impl Asker {
             .fields(&format!("involvedObject.uid={},reason=Unhealthy", question.uid))
             .limit(FEW);
         let request = Request::new(Event::url_path(&(), Some(&key.namespace))).list(&params);
-        match self.caller.send::<ObjectList<Event>>("list", "events", request).await {
-            Ok(events) => {
-                let answer = Answer::latest(&events.items);
-                if answer.is_some_and(|answer| self.world.answers.tell(self.kind, &key, &question, answer)) {
-                    self.queue.add(key, Urgency::Change);
-                }
-            }
+        let answer = match self.caller.send::<ObjectList<Event>>("list", "events", request).await {
+            Ok(events) => Answer::latest(&events.items),
             // The status goes without it.
-            Err(error) => debug!(%error, "the answer of a probe is not known"),
+            Err(error) => {
+                debug!(%error, "the answer of a probe is not known");
+                None
+            }
+        };
+        let answers = &self.world.answers;
+        if let Some(answer) = answer {
+            if answers.tell(self.kind, &key, &question, answer) {
+                self.queue.add(key, Urgency::Change);
+            }
+        } else if let Some(wait) = answers.miss(self.kind, &key, &question) {
+            self.queue.add_after(key, wait);
         }
     }
 }

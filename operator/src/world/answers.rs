@@ -12,14 +12,23 @@ use crate::key::Key;
 /// How long an answer is believed. While a pod stays as it is, one may change; it is not worth more requests.
 const TRUST: Duration = Duration::from_secs(300);
 
+/// How long after the first question that got no answer it is asked again; each time twice as long, up to [`TRUST`]. An
+/// Event comes later than what it tells of, and a server may be busy.
+const FIRST_WAIT: Duration = Duration::from_secs(15);
+
 /// The answers, at most one for each object of which one was wanted.
 #[derive(Debug, Default)]
-pub struct Answers(Mutex<HashMap<(crd::Kind, Key), Asked>>);
+pub struct Answers(Mutex<All>);
+
+type All = HashMap<(crd::Kind, Key), Asked>;
 
 #[derive(Debug)]
 struct Asked {
     pod: Box<str>,
-    at: Instant,
+    /// When to ask again.
+    due: Instant,
+    /// How often it was asked in vain.
+    vain: u32,
     answer: Option<Answer>,
 }
 
@@ -33,12 +42,13 @@ impl Answers {
         };
         let known = all.get_mut(&(kind, key.clone())).filter(|asked| asked.pod == *uid);
         match known {
-            Some(asked) if asked.at.elapsed() < TRUST => return false,
-            Some(asked) => asked.at = Instant::now(),
+            Some(asked) if Instant::now() < asked.due => return false,
+            Some(asked) => asked.due = Instant::now() + TRUST,
             None => {
                 let asked = Asked {
                     pod: uid.clone(),
-                    at: Instant::now(),
+                    due: Instant::now() + TRUST,
+                    vain: 0,
                     answer: None,
                 };
                 all.insert((kind, key.clone()), asked);
@@ -50,13 +60,30 @@ impl Answers {
     /// Takes in an answer. Returns whether it is news.
     pub fn tell(&self, kind: crd::Kind, key: &Key, question: &Question, answer: Answer) -> bool {
         let mut all = self.lock();
-        let asked = all.get_mut(&(kind, key.clone()));
-        asked.filter(|asked| asked.pod == question.uid).is_some_and(|asked| {
+        asked(&mut all, kind, key, question).is_some_and(|asked| {
             let answer = Some(answer);
             let is_news = asked.answer != answer;
             asked.answer = answer;
+            asked.vain = 0;
             is_news
         })
+    }
+
+    /// Takes in that there was no answer. Returns when the object is to be looked at, to ask again.
+    pub fn miss(&self, kind: crd::Kind, key: &Key, question: &Question) -> Option<Duration> {
+        let mut all = self.lock();
+        let asked = asked(&mut all, kind, key, question)?;
+        let wait = FIRST_WAIT.saturating_mul(1 << asked.vain.min(10)).min(TRUST);
+        asked.vain = asked.vain.saturating_add(1);
+        asked.due = Instant::now() + wait;
+        Some(wait)
+    }
+
+    /// Returns how long it takes until a question that got no answer is asked again.
+    pub fn asked_again_in(&self, kind: crd::Kind, key: &Key) -> Option<Duration> {
+        let all = self.lock();
+        let asked = all.get(&(kind, key.clone())).filter(|asked| asked.vain > 0)?;
+        Some(asked.due.saturating_duration_since(Instant::now()))
     }
 
     /// Adds what is known to the pods of an object.
@@ -70,9 +97,15 @@ impl Answers {
     }
 
     // Nothing that can panic runs under the lock.
-    fn lock(&self) -> MutexGuard<'_, HashMap<(crd::Kind, Key), Asked>> {
+    fn lock(&self) -> MutexGuard<'_, All> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns what was asked, if it is still wanted.
+fn asked<'a>(all: &'a mut All, kind: crd::Kind, key: &Key, question: &Question) -> Option<&'a mut Asked> {
+    let asked = all.get_mut(&(kind, key.clone()));
+    asked.filter(|asked| asked.pod == question.uid)
 }
 
 #[cfg(test)]
@@ -116,5 +149,27 @@ mod tests {
         assert!(!answers.tell(KIND, &web, &about("p1"), Answer::Refused), "too late");
         assert!(!wants(None));
         assert!(wants(Some("p2")), "it was well in between");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_got_no_answer_is_asked_again_ever_later() {
+        let (answers, web) = (Answers::default(), Key::new("shop", "web"));
+        let wants = || answers.wants(KIND, &web, Some(&about("p1")));
+        let miss = |pod: &str| answers.miss(KIND, &web, &about(pod)).map(|wait| wait.as_secs());
+        let again_in = || answers.asked_again_in(KIND, &web).map(|wait| wait.as_secs());
+        assert_eq!(miss("p1"), None, "nobody has asked");
+        assert!(wants() && !wants() && again_in().is_none());
+        for wait in [15, 30, 60, 120, 240, 300, 300] {
+            assert_eq!(miss("p1"), Some(wait));
+            assert!(!wants() && again_in() == Some(wait));
+            advance(Duration::from_secs(wait)).await;
+            assert!(wants() && !wants(), "after {wait} s");
+        }
+        assert_eq!(miss("p2"), None, "it is not wanted any more");
+        answers.tell(KIND, &web, &about("p1"), Answer::Refused);
+        assert!(!wants() && again_in().is_none());
+        advance(TRUST).await;
+        assert!(wants());
+        assert_eq!((miss("p1"), told(&answers, "p1")), (Some(15), Some(Answer::Refused)));
     }
 }
