@@ -46,8 +46,9 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
     let mut end = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
 
+    let terms = Terms::of(settings.leader_elect_lease_duration);
     let fence = if settings.leader_elect {
-        Fence::closed()
+        Fence::closed(terms.grace)
     } else {
         Fence::open()
     };
@@ -77,7 +78,7 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
     ));
     let election = settings
         .leader_elect
-        .then(|| elector(&settings, client.clone(), metrics.clone(), fence.clone()));
+        .then(|| elector(&settings, terms, client.clone(), metrics.clone(), fence.clone()));
     let (elector, leadership) = election.map_or((None, Leadership::alone()), |(elector, leadership)| {
         (Some(Arc::new(elector)), leadership)
     });
@@ -162,11 +163,16 @@ async fn told_again(end: &mut Signal, interrupt: &mut Signal) {
 }
 
 /// Makes the one that stands for election. It is called as its pod is, and differently at each start.
-fn elector(settings: &Settings, client: Client, metrics: Arc<Metrics>, fence: Fence) -> (Elector, Leadership) {
+fn elector(
+    settings: &Settings,
+    terms: Terms,
+    client: Client,
+    metrics: Arc<Metrics>,
+    fence: Fence,
+) -> (Elector, Leadership) {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "operator".into());
     let name = format!("{host}_{:08x}", fastrand::u32(..));
     let caller = Caller::new(client, metrics, Fence::open());
-    let terms = Terms::of(settings.leader_elect_lease_duration);
     Elector::new(caller, settings.namespace.clone(), name, terms, fence)
 }
 

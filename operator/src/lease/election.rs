@@ -15,17 +15,22 @@ pub struct Terms {
     /// How long a leader may go on after the last renewal that it knows of. Shorter than `lease`, so that it has
     /// stopped before another one begins.
     pub renew: Duration,
+    /// How long a write that has begun may take beyond `renew`. Together they are less than `lease`.
+    pub grace: Duration,
     /// The time between two looks at the Lease.
     pub retry: Duration,
 }
 
 impl Terms {
-    /// Derives the times from how long a Lease lasts, in the proportions of Kubernetes' own: 15 s, 10 s, 5 s.
+    /// Derives the times from how long a Lease lasts, in the proportions of Kubernetes' own: 15 s, 10 s, 5 s. A Lease lasts
+    /// whole seconds, and others go by what stands in it.
     #[must_use]
     pub fn of(lease: Duration) -> Self {
+        let lease = Duration::from_secs(lease.as_secs());
         Self {
             lease,
             renew: lease * 2 / 3,
+            grace: lease * 4 / 15,
             retry: lease / 3,
         }
     }
@@ -137,6 +142,7 @@ mod tests {
     fn a_leader_ends_before_another_may_begin() {
         let terms = Terms::of(LASTS);
         assert!(terms.renew < terms.lease && terms.retry < terms.renew);
-        assert_eq!((terms.renew, terms.retry), (at(10), at(5)));
+        assert_eq!((terms.renew, terms.grace, terms.retry), (at(10), at(4), at(5)));
+        assert_eq!(Terms::of(Duration::from_millis(15_999)), terms, "what others read");
     }
 }

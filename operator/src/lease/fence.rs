@@ -6,33 +6,33 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long a write that has begun may take beyond the time for which leadership is certain. Together they are less
-/// than what another one waits before it leads.
-const GRACE: Duration = Duration::from_secs(4);
-
 /// Until when writes are let through. Cheap to copy; all copies are one fence.
 #[derive(Clone, Debug)]
 pub struct Fence {
     base: Instant,
     /// Milliseconds since `base`.
     open_until: Arc<AtomicU64>,
+    /// How long a write that has begun may take beyond that.
+    grace: Duration,
 }
 
 impl Fence {
     /// Returns a fence that lets everything through: there is no election.
     #[must_use]
     pub fn open() -> Self {
-        let fence = Self::closed();
+        let fence = Self::closed(Duration::ZERO);
         fence.open_until.store(u64::MAX, Ordering::SeqCst);
         fence
     }
 
-    /// Returns a fence that lets nothing through yet.
+    /// Returns a fence that lets nothing through yet. A write that has begun may take so much longer than leadership is
+    /// certain (`Terms::grace`).
     #[must_use]
-    pub fn closed() -> Self {
+    pub fn closed(grace: Duration) -> Self {
         Self {
             base: Instant::now(),
             open_until: Arc::new(AtomicU64::new(0)),
+            grace,
         }
     }
 
@@ -60,7 +60,7 @@ impl Fence {
     pub fn allows(&self, wanted: Duration) -> Option<Duration> {
         let until = Duration::from_millis(self.open_until.load(Ordering::SeqCst));
         let left = until.checked_sub(self.base.elapsed())?;
-        (!left.is_zero()).then(|| wanted.min(left.saturating_add(GRACE)))
+        (!left.is_zero()).then(|| wanted.min(left.saturating_add(self.grace)))
     }
 }
 
@@ -69,12 +69,13 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
+    use crate::lease::election::Terms;
 
     const WANTED: Duration = Duration::from_secs(10);
 
     #[tokio::test(start_paused = true)]
     async fn a_fence_closes_by_itself() {
-        let fence = Fence::closed();
+        let fence = Fence::closed(Duration::from_secs(4));
         assert!(!fence.is_open());
         fence.extend(Instant::now() + Duration::from_secs(8));
         assert_eq!(fence.allows(WANTED), Some(WANTED));
@@ -86,6 +87,20 @@ mod tests {
         );
         advance(Duration::from_secs(1)).await;
         assert_eq!(fence.allows(WANTED), None);
+    }
+
+    /// Whatever is set: a write that hangs ends before another one may lead.
+    #[tokio::test(start_paused = true)]
+    async fn the_last_write_of_a_leader_ends_before_its_lease() {
+        for seconds in 3..=60 {
+            let terms = Terms::of(Duration::from_secs(seconds));
+            let fence = Fence::closed(terms.grace);
+            let renewed = Instant::now();
+            fence.extend(renewed + terms.renew);
+            advance(terms.renew.saturating_sub(Duration::from_millis(1))).await;
+            let ends = renewed.elapsed() + fence.allows(Duration::MAX).unwrap();
+            assert!(ends < terms.lease, "{terms:?}: {ends:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
