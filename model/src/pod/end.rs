@@ -60,8 +60,10 @@ fn failed_probe<'a>(died: &ContainerStateTerminated, spec: Option<&'a Container>
     let lived = end.0.as_second() - begin.0.as_second();
     let probe = spec.and_then(|spec| spec.startup_probe.as_ref().or(spec.liveness_probe.as_ref()));
     probe.filter(|probe| {
-        let patience = probe.period_seconds.unwrap_or(10) * (probe.failure_threshold.unwrap_or(3) - 1);
-        matches!(died.exit_code, 0 | 137 | 143) && lived >= i64::from(patience)
+        // What any pod may say: as 32 bits the product would not always fit.
+        let [period, threshold] =
+            [probe.period_seconds.unwrap_or(10), probe.failure_threshold.unwrap_or(3)].map(i64::from);
+        matches!(died.exit_code, 0 | 137 | 143) && lived >= period * (threshold - 1)
     })
 }
 
@@ -88,6 +90,16 @@ mod tests {
             "exit code 127 (a command was not found)"
         );
         assert_eq!(told(json!({"exitCode": 0})).1, "exit code 0, as if its work were done");
+    }
+
+    /// A pod with the label of an app is anybody's.
+    #[test]
+    fn a_probe_may_have_any_numbers() {
+        let probe = json!({"periodSeconds": i32::MAX, "failureThreshold": i32::MAX, "tcpSocket": {"port": 80}});
+        let spec: Container = serde_json::from_value(json!({"name": "app", "livenessProbe": probe})).unwrap();
+        let died = json!({"exitCode": 0, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:01:00Z"});
+        let Trouble { reason, .. } = trouble(&serde_json::from_value(died).unwrap(), Some(&spec));
+        assert_eq!(reason, Reason::CrashLoop);
     }
 
     #[test]
