@@ -48,6 +48,8 @@ pub struct Outcome {
     pub hindrances: Vec<Hindrance>,
     /// Names that turned out to be taken.
     pub taken: BTreeMap<u16, Taken>,
+    /// What was deleted.
+    pub removed: Vec<Removal>,
     /// Something was not as it was believed to be, and what is known was set right.
     pub mistaken: bool,
 }
@@ -55,6 +57,7 @@ pub struct Outcome {
 /// What became of one write.
 enum Answer {
     Done,
+    Removed(Removal),
     Mistaken,
     Taken(u16, Taken),
 }
@@ -87,6 +90,7 @@ impl Performer<'_> {
         for answer in answers {
             match answer {
                 Ok(Answer::Done) => {}
+                Ok(Answer::Removed(removal)) => outcome.removed.push(removal),
                 Ok(Answer::Mistaken) => outcome.mistaken = true,
                 Ok(Answer::Taken(slot, by)) => drop(outcome.taken.insert(slot, by)),
                 Err(hindrance) => outcome.hindrances.push(hindrance),
@@ -177,7 +181,7 @@ impl Performer<'_> {
                 }
                 // What is known may be newer than the answer, and still older than the deletion.
                 self.amend(name, uid, |pod| pod.deleting = true);
-                Ok(Answer::Done)
+                Ok(Answer::Removed(removal.clone()))
             }
             Err(CallError::Refused(status)) if status.is_not_found() || is_another_uid(&status) => {
                 self.forget(name, uid);

@@ -3,13 +3,16 @@
 mod progress;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crd::PodSet;
+use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use model::podset::{Hindrance, Removal, SetPod, Step, Wanted, Why, asks, changes_in, conflicts, next_step, status};
 use model::{Failure, podset};
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
+use tracing::debug;
 
 use super::dependents::Dependents;
 use super::teller::{Fate, Look, Teller, Word};
@@ -20,6 +23,12 @@ use crate::perform::pods::{CONCURRENCY, Performer};
 use crate::world::World;
 use crate::world::set_pods::Known;
 use progress::Progress;
+
+/// How many Events about pods that have ended are written at a time. A node that is lost ends many.
+const OBITUARIES: usize = 16;
+
+/// How long they may take. A look has its deadline, and what was done is to be told in the status.
+const OBITUARIES_LAST: Duration = Duration::from_secs(5);
 
 /// What reconciling a PodSet needs.
 pub struct Reconciler {
@@ -166,9 +175,7 @@ impl Reconciler {
         self.see(look, wanted, &pods.of(key));
         let done = outcome.hindrances.is_empty();
         self.progress.stepped(key, done, outcome.taken);
-        if done && let Step::Delete(removals) = &step {
-            self.tell_of_the_ended(set, &known, removals).await;
-        }
+        self.tell_of_the_ended(set, &known, &outcome.removed).await;
         match (done, outcome.mistaken) {
             (false, _) => Advance::Hindered(outcome.hindrances),
             (true, true) => Advance::Mistaken,
@@ -220,10 +227,14 @@ impl Reconciler {
 
     /// A pod that has ended for good would be the record of what it died of. It had to go, so an Event is.
     async fn tell_of_the_ended(&self, set: &PodSet, known: &Known, removals: &[Removal]) {
-        for removal in removals.iter().filter(|removal| removal.why == Why::Finished) {
+        let ended = removals.iter().filter(|removal| removal.why == Why::Finished);
+        let told = stream::iter(ended).for_each_concurrent(OBITUARIES, async |removal| {
             let state = known.states.iter().find(|state| state.name == removal.pod.name);
             let message = podset::obituary(&removal.pod.name, state);
             self.teller.warn(set, "PodEnded", &message).await;
+        });
+        if timeout(OBITUARIES_LAST, told).await.is_err() {
+            debug!("not of all pods that have ended an Event could be written in time");
         }
     }
 }

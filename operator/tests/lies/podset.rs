@@ -4,7 +4,7 @@
 use faults::proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::{Value, json};
 
-use crate::harness::{Namespace, PATIENCE, POD, PODSET, QUIET, count_of, pods_of, text, uid};
+use crate::harness::{Namespace, PATIENCE, POD, PODSET, QUIET, count_of, eventually, pods_of, text, uid};
 use crate::{Stage, creates, expired, of, watches};
 
 /// The watch of the pods of PodSets. That of the pods of applications goes to the same resource.
@@ -252,4 +252,33 @@ fn lose_place(stage: &Stage, meanwhile: impl FnOnce()) {
     let event = json!({"type": "ERROR", "object": expired()});
     let answer = Answer::new(200, format!("{event}\n"));
     stage.lose_place_of(&set_pods(Verb::Watch), &set_pods(Verb::List), answer, meanwhile);
+}
+
+/// Remedy: who died of what is told of each pod that had to go, also where another one of the same step could not.
+#[test]
+fn an_event_tells_of_each_pod_that_has_ended_also_when_a_deletion_fails() {
+    let stage = Stage::new("obituaries");
+    stage.shop.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
+    let unavailable = Answer::refusal(503, "ServiceUnavailable", "the proxy is busy");
+    let deletes = Requests::with(&[Verb::Delete]).on("pods");
+    stage
+        .proxy
+        .add(Rule::new(deletes.clone().named("web-0"), Action::Answer(unavailable)).first(1));
+    let deaf = stage.proxy.add(Rule::new(set_pods(Verb::Watch), Action::FreezeWatches));
+    for pod in ["web-0", "web-1"] {
+        stage.shop.patch_status(POD, pod, json!({"phase": "Succeeded"}));
+    }
+    stage.proxy.remove(deaf);
+    let told = || -> Vec<String> {
+        let events = stage.shop.events_about_podset("web").into_iter();
+        let mut ended: Vec<String> = events
+            .map(|(_, message)| message)
+            .filter(|message| message.contains("has ended"))
+            .collect();
+        ended.sort();
+        ended
+    };
+    eventually("Events tell of both", || {
+        told() == ["web-0 has ended by itself", "web-1 has ended by itself"]
+    });
 }
