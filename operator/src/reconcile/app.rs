@@ -88,6 +88,9 @@ impl Reconciler {
             rival_scaler,
         } = plan(valid, &wanted, &observed);
         failures.extend(conflict);
+        if !actions.is_empty() && !self.teller.may_repair(look).await {
+            return Ok(failures);
+        }
         if robbed && actions.iter().any(|action| matches!(action, Action::Create { .. })) {
             match self.teller.read_anew(look).await {
                 Ok(Fate::Same) => self.dependents.owner_lives(&look.key),

@@ -17,6 +17,13 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// that is tried again a moment later is nobody's business.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How often what belongs to an object may be written at once although its spec stays as it is. Somebody who changes it by
+/// hand never gets there; a program that undoes each of our writes would have us write as fast as it does.
+const REPAIRS: u32 = 30;
+
+/// How long it takes until one more of them is granted.
+const REPAIR_INTERVAL: Duration = Duration::from_secs(2);
+
 /// What is remembered of all objects of a kind whose status is an `S`.
 #[derive(Debug)]
 pub struct Memory<S>(Mutex<HashMap<Key, Trace<S>>>);
@@ -32,6 +39,56 @@ struct Trace<S> {
     unreadable: Option<S>,
     /// Since when the API server has not answered as it should.
     unavailable: Option<Instant>,
+    repairs: Repairs,
+}
+
+/// The writes for one spec.
+#[derive(Debug)]
+struct Repairs {
+    generation: Option<i64>,
+    left: u32,
+    /// Since when there are so many left.
+    since: Instant,
+    /// It was said that there are none.
+    told: bool,
+}
+
+impl Repairs {
+    fn of(generation: Option<i64>) -> Self {
+        Self {
+            generation,
+            left: REPAIRS,
+            since: Instant::now(),
+            told: false,
+        }
+    }
+
+    fn take(&mut self) -> Result<(), Fight> {
+        while self.left < REPAIRS && self.since.elapsed() >= REPAIR_INTERVAL {
+            self.left += 1;
+            self.since += REPAIR_INTERVAL;
+        }
+        match self.left {
+            0 => {
+                let is_news = !std::mem::replace(&mut self.told, true);
+                let wait = REPAIR_INTERVAL.saturating_sub(self.since.elapsed());
+                return Err(Fight { wait, is_news });
+            }
+            REPAIRS => *self = Self::of(self.generation),
+            _ => {}
+        }
+        self.left -= 1;
+        Ok(())
+    }
+}
+
+/// Somebody undoes what we write, again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fight {
+    /// How long the next write has to wait.
+    pub wait: Duration,
+    /// Whether it has not been told of this one.
+    pub is_news: bool,
 }
 
 impl<S> Default for Memory<S> {
@@ -51,6 +108,7 @@ impl<S: Clone> Memory<S> {
                 told: None,
                 unreadable: None,
                 unavailable: None,
+                repairs: Repairs::of(None),
             };
             all.insert(key.clone(), trace);
         }
@@ -80,6 +138,19 @@ impl<S: Clone> Memory<S> {
     pub fn holds_back(&self, key: &Key) -> Option<Duration> {
         let told = self.lock().get(key)?.told?;
         STATUS_INTERVAL.checked_sub(told.elapsed())
+    }
+
+    /// Takes one of the looks in which what belongs to an object is written.
+    ///
+    /// # Errors
+    /// When there were too many for this generation of its spec.
+    pub fn take_repair(&self, key: &Key, generation: Option<i64>) -> Result<(), Fight> {
+        let mut all = self.lock();
+        let Some(trace) = all.get_mut(key) else { return Ok(()) };
+        if trace.repairs.generation != generation {
+            trace.repairs = Repairs::of(generation);
+        }
+        trace.repairs.take()
     }
 
     /// Returns what was written as the status of an object that can't be read.
@@ -147,6 +218,28 @@ mod tests {
         assert!(memory.may_pass(&key(), &no_answer()), "it begins anew");
         let forbidden = Failure::Forbidden(String::new());
         assert!(!memory.may_pass(&key(), &[no_answer().into(), vec![forbidden]].concat()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_undoes_each_write_is_answered_now_and_then() {
+        let memory = Memory::<()>::default();
+        memory.meet(&key(), "u1");
+        let take = |generation| memory.take_repair(&key(), Some(generation));
+        for _ in 0..REPAIRS {
+            assert_eq!(take(1), Ok(()));
+        }
+        let fight = |wait, is_news| Err(Fight { wait, is_news });
+        assert_eq!(take(1), fight(REPAIR_INTERVAL, true));
+        advance(Duration::from_millis(500)).await;
+        assert_eq!(take(1), fight(Duration::from_millis(1500), false));
+        advance(Duration::from_millis(1500)).await;
+        assert_eq!((take(1), take(1)), (Ok(()), fight(REPAIR_INTERVAL, false)));
+        assert_eq!(take(2), Ok(()), "another spec is another matter");
+        advance(REPAIR_INTERVAL * REPAIRS).await;
+        for _ in 0..REPAIRS {
+            assert_eq!(take(2), Ok(()), "it was over");
+        }
+        assert_eq!(take(2), fight(REPAIR_INTERVAL, true));
     }
 
     #[tokio::test(start_paused = true)]

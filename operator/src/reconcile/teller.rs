@@ -174,6 +174,25 @@ impl<K: Primary> Teller<K> {
         event::publish(&self.caller, warning).await;
     }
 
+    /// Whether what belongs to an object may be written now. If somebody undoes each write, that is told, and it is looked
+    /// at again later.
+    pub async fn may_repair(&self, look: &Look<K>) -> bool {
+        let Err(fight) = self.memory.take_repair(&look.key, look.object.meta().generation) else {
+            return true;
+        };
+        self.queue.add_after(look.key.clone(), fight.wait);
+        if fight.is_news {
+            let name = &look.key.name;
+            let message = format!(
+                "something changes what belongs to {name} whenever it is set right, which is done every few seconds from \
+                 now on; metadata.managedFields of its children tell who"
+            );
+            warn!("something undoes each write; writing every few seconds from now on");
+            self.warn(&look.object, "Overruled", &message).await;
+        }
+        false
+    }
+
     /// Has an object of the kind looked at, because of what was done to this one or was answered about it.
     pub fn wake(&self, key: Key) {
         self.queue.add(key, Urgency::Change);

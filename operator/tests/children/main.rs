@@ -2,10 +2,15 @@
 //!
 //! The garbage collector and the autoscaler run; no controller makes pods, so nothing else writes children.
 
+#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
+
 #[path = "../harness/harness.rs"]
 mod harness;
 
+mod chain;
 mod drift;
+mod fight;
+mod large;
 mod rollout;
 mod scale;
 
@@ -14,7 +19,7 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
 use harness::{
-    APP, Cluster, DEPLOYMENT, INGRESS, Kind, Namespace, QUIET, SERVICE, Shared, ready, text, told, uid, web,
+    APP, Cluster, DEPLOYMENT, INGRESS, Kind, Namespace, QUIET, SERVICE, Shared, is_long, ready, text, told, uid, web,
 };
 
 const CHILDREN: [Kind; 3] = [DEPLOYMENT, SERVICE, INGRESS];
@@ -146,7 +151,7 @@ fn orphans_stay_as_they_are() {
 fn an_app_made_anew_under_its_name_gets_children_of_its_own() {
     let shop = namespace("anew");
     shop.settled_app("shop", web());
-    for round in 0..5 {
+    for round in 0..if is_long() { 200 } else { 5 } {
         shop.delete(APP, "shop");
         let app = shop.app("shop", web());
         for kind in CHILDREN {

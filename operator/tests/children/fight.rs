@@ -1,0 +1,135 @@
+//! Programs that change what is ours, again and again.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::harness::{DEPLOYMENT, QUIET, SERVICE, eventually, ready, text, web};
+use crate::{APP, namespace};
+
+/// How often the other one writes.
+const PERIOD: Duration = Duration::from_millis(50);
+
+/// B9, F14: without `Memory::take_repair` we would write as fast as the other one does, for ever.
+#[test]
+fn who_undoes_each_write_is_answered_now_and_then_and_told() {
+    let shop = namespace("undone");
+    shop.settled_app("shop", web());
+    let before = shop.get(SERVICE, "shop");
+    let label = "/metadata/labels/appdeploy.dev~1app";
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let theirs = Patch::Apply(json!({"apiVersion": "v1", "kind": "Service",
+                "metadata": {"name": "shop", "labels": {"appdeploy.dev/app": "theirs"}}}));
+            let api = shop.api(SERVICE);
+            let params = PatchParams::apply("rival").force();
+            while !over.load(Ordering::Relaxed) {
+                shop.cluster.block_on(api.patch("shop", &params, &theirs)).unwrap();
+                thread::sleep(PERIOD);
+            }
+        });
+        eventually("it is told", || {
+            shop.events_about("shop").contains(&"Overruled".to_owned())
+        });
+        let (mark, started) = (shop.mark(), Instant::now());
+        thread::sleep(2 * QUIET);
+        let asked = shop.asked_since(mark);
+        let seconds = usize::try_from(started.elapsed().as_secs()).unwrap();
+        assert!(asked.count() <= seconds / 2 + 2, "{:?} in {seconds} s", asked.tally());
+        assert!(asked.count() > 0, "it does not give up");
+        over.store(true, Ordering::Relaxed);
+    });
+    let after = shop.until(SERVICE, "shop", "the label is as before", |it| {
+        it.pointer(label) == before.pointer(label)
+    });
+    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(shop.events_about("shop"), ["Overruled"], "once");
+    assert_eq!(ready(&shop.get(APP, "shop")), ("False", "Progressing"));
+}
+
+/// Has the API server change the Deployments of a namespace on their way.
+fn policy(name: &str, patch_type: &str, field: &str, expression: &str) -> String {
+    json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy", "metadata": {"name": name},
+            "spec": {"reinvocationPolicy": "IfNeeded",
+                "matchConstraints": {"resourceRules": [{"apiGroups": ["apps"], "apiVersions": ["v1"],
+                    "operations": ["CREATE", "UPDATE"], "resources": ["deployments"]}]},
+                "mutations": [{"patchType": patch_type, field: {"expression": expression}}]}},
+        {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {"policyName": name, "matchResources": {"namespaceSelector":
+                {"matchLabels": {"kubernetes.io/metadata.name": name}}}}}]})
+    .to_string()
+}
+
+/// E5: a mesh that puts a sidecar, a label and an annotation into each Deployment that is written.
+#[test]
+fn what_a_policy_adds_is_no_reason_to_write() {
+    let shop = namespace("mesh");
+    let expression = r#"Object{
+        metadata: Object.metadata{labels: {"mesh": "on"}, annotations: {"mesh.example.com/injected": "true"}},
+        spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{
+            containers: [Object.spec.template.spec.containers{name: "mesh", image: "mesh:1"}]}}}}"#;
+    let mesh = policy("mesh", "ApplyConfiguration", "applyConfiguration", expression);
+    shop.cluster.control_plane.apply(&mesh).unwrap();
+    eventually("the policy is in force", || {
+        let probe = json!({"metadata": {"name": "probe"}, "spec": {"selector": {"matchLabels": {"app": "probe"}},
+            "template": {"metadata": {"labels": {"app": "probe"}}, "spec": {"containers": [{"name": "app", "image": "a"}]}}}});
+        let made = shop.create(DEPLOYMENT, probe);
+        shop.delete(DEPLOYMENT, "probe");
+        made["metadata"]["labels"]["mesh"] == "on"
+    });
+    shop.settled_app("shop", web());
+    shop.set("shop", json!({"image": "nginx:1.28"}));
+    let images = |deployment: &Value| -> Vec<String> {
+        let containers = deployment["spec"]["template"]["spec"]["containers"].as_array();
+        let mut images: Vec<_> = containers
+            .into_iter()
+            .flatten()
+            .map(|it| text(it, "/image").to_owned())
+            .collect();
+        images.sort();
+        images
+    };
+    shop.until(DEPLOYMENT, "shop", "it has both containers", |it| {
+        images(it) == ["mesh:1", "nginx:1.28"]
+    });
+    shop.until_told("shop");
+    thread::sleep(QUIET);
+    let mark = shop.mark();
+    thread::sleep(QUIET);
+    assert_eq!(shop.asked_since(mark).tally(), std::collections::BTreeMap::new());
+}
+
+/// E5: a policy that has its own idea of our own field, as one that takes all images from a mirror. Nobody wins, and
+/// nothing spins.
+#[test]
+fn a_policy_that_overrules_us_is_not_fought_in_a_loop() {
+    let shop = namespace("mirror");
+    let expression = r#"[JSONPatch{op: "replace", path: "/spec/template/spec/containers/0/image", value: "mirror.example.com/nginx"}]"#;
+    let mirror = policy("mirror", "JSONPatch", "jsonPatch", expression);
+    shop.cluster.control_plane.apply(&mirror).unwrap();
+    eventually("the policy is in force", || {
+        let probe = json!({"metadata": {"name": "probe"}, "spec": {"selector": {"matchLabels": {"app": "probe"}},
+            "template": {"metadata": {"labels": {"app": "probe"}}, "spec": {"containers": [{"name": "app", "image": "a"}]}}}});
+        let made = shop.create(DEPLOYMENT, probe);
+        shop.delete(DEPLOYMENT, "probe");
+        text(&made, "/spec/template/spec/containers/0/image").starts_with("mirror.")
+    });
+    shop.settled_app("shop", web());
+    thread::sleep(QUIET);
+    let mark = shop.mark();
+    thread::sleep(QUIET);
+    assert_eq!(shop.asked_since(mark).tally(), std::collections::BTreeMap::new());
+    // Whatever wakes us costs one try.
+    for ready in 1..=5 {
+        shop.patch_status(DEPLOYMENT, "shop", json!({"replicas": 5, "readyReplicas": ready}));
+    }
+    thread::sleep(QUIET);
+    let asked = shop.asked_since(mark).on("deployments");
+    assert!(asked.count() <= 6, "{:?}", asked.tally());
+}
