@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use kube::Client;
 use kube::api::PatchParams;
 use kube::core::{Status, request, response::reason};
+use kube::{Client, Resource};
 use model::Failure;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
@@ -107,6 +107,21 @@ impl CallError {
             Self::Refused(status) => refusal(kind, name, verb, &status),
         }
     }
+}
+
+/// Takes an answer for one if it is about the object that was asked about. What stands between us and an API server may say
+/// 200 and send something else, of which nothing must be believed to be done.
+///
+/// # Errors
+/// When it is about another object, or none.
+pub fn about<K: Resource>(name: &str, answer: K) -> Result<K, CallError> {
+    let meta = answer.meta();
+    if meta.name.as_deref() == Some(name) && meta.uid.is_some() {
+        return Ok(answer);
+    }
+    Err(CallError::Lost(
+        "the answer is about another object, or none".to_owned(),
+    ))
 }
 
 /// Returns the parameters of a patch that makes its fields ours.

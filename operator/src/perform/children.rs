@@ -9,7 +9,7 @@ use serde_json::Value;
 use tracing::{debug, info};
 
 use super::Outcome;
-use crate::call::{CallError, Caller, by_us, is_another_uid};
+use crate::call::{CallError, Caller, about, by_us, is_another_uid};
 use crate::key::Key;
 use crate::world::{World, child};
 
@@ -170,7 +170,12 @@ impl Performer<'_> {
         kind: ChildKind,
         request: Result<HttpRequest<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<DynamicObject, CallError> {
-        self.caller.send(verb, kind.resource(), request).await
+        let answer = self.caller.send(verb, kind.resource(), request).await?;
+        // A delete is answered by a Status, which has no name.
+        if verb == "delete" {
+            return Ok(answer);
+        }
+        about(&self.app.name, answer)
     }
 
     fn failure(&self, verb: &str, kind: ChildKind, error: CallError) -> Failure {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tracing::info;
 
-use crate::call::{CallError, Caller, by_us, is_another_uid};
+use crate::call::{CallError, Caller, about, by_us, is_another_uid};
 use crate::key::Key;
 use crate::world::World;
 use crate::world::set_pods::set_pod;
@@ -125,7 +125,11 @@ impl Performer<'_> {
             dry_run: false,
         };
         let request = self.collection().create(&params, object.to_string().into_bytes());
-        match self.send::<Pod>("create", request).await {
+        match self
+            .send::<Pod>("create", request)
+            .await
+            .and_then(|pod| about(&name, pod))
+        {
             Ok(pod) => {
                 info!(pod = name, "created");
                 self.take_in(&pod);
@@ -217,7 +221,8 @@ impl Performer<'_> {
 
     async fn patch(&self, pod: &PodRef, patch: Value) -> Written {
         let request = self.collection().patch(&pod.name, &by_us(), &Patch::Strategic(&patch));
-        match self.send::<Pod>("patch", request).await {
+        let answer = self.send::<Pod>("patch", request).await;
+        match answer.and_then(|live| about(&pod.name, live)) {
             Ok(live) => {
                 self.take_in(&live);
                 Ok(Answer::Done)
@@ -232,8 +237,8 @@ impl Performer<'_> {
     }
 
     async fn get(&self, name: &str) -> Result<Pod, CallError> {
-        self.send("get", self.collection().get(name, &GetParams::default()))
-            .await
+        let request = self.collection().get(name, &GetParams::default());
+        about(name, self.send("get", request).await?)
     }
 
     async fn send<T: serde::de::DeserializeOwned>(

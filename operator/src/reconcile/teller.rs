@@ -14,7 +14,7 @@ use tracing::{Span, debug, info, warn};
 
 use super::asker::Asker;
 use super::memory::Memory;
-use crate::call::{CallError, Caller, by_us};
+use crate::call::{CallError, Caller, about, by_us};
 use crate::dispatch::Verdict;
 use crate::event;
 use crate::key::Key;
@@ -139,7 +139,7 @@ impl<K: Primary> Teller<K> {
         let key = &look.key;
         let request = Request::new(K::url_path(&(), Some(&key.namespace))).get(&key.name, &GetParams::default());
         let answer = self.caller.send("get", K::KIND.plural(), request).await;
-        match answer {
+        match answer.and_then(|live| about(&key.name, live)) {
             Ok(live) => Ok(if self.take_in(look, live) {
                 Fate::Changed
             } else {
@@ -211,7 +211,8 @@ impl<K: Primary> Teller<K> {
         let patch = status_patch(object.meta().uid.as_deref(), before, wanted);
         let url = K::url_path(&(), Some(&key.namespace));
         let request = Request::new(url).patch_subresource("status", &key.name, &by_us(), &Patch::Merge(&patch));
-        match self.caller.send("patch", K::STATUS, request).await {
+        let answer = self.caller.send("patch", K::STATUS, request).await;
+        match answer.and_then(|answer| about(&key.name, answer)) {
             Ok(answer) => {
                 if self.take_in(look, answer) {
                     self.wake(key.clone());

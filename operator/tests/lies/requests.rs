@@ -5,7 +5,7 @@ use std::time::Duration;
 use faults::proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::{Value, json};
 
-use crate::harness::{APP, DEPLOYMENT, INGRESS, Namespace, PATIENCE, QUIET, SERVICE, ready, told, web};
+use crate::harness::{APP, DEPLOYMENT, INGRESS, Namespace, PATIENCE, QUIET, SERVICE, is_long, ready, told, web};
 use crate::{Stage, creates, of, watches};
 
 /// P4. Remedy: the deadline around every call (`perform::call`); concurrency for the others.
@@ -72,6 +72,77 @@ fn a_server_that_asks_to_come_back_tomorrow_is_asked_again_soon() {
     let waited = posts[2].at - posts[0].at;
     assert!(waited >= Duration::from_millis(200), "{waited:?}: without a backoff");
     assert!(waited < Duration::from_secs(5), "{waited:?}");
+}
+
+/// B7: an answer that says 200 and is none. Whether the write was done or not, it ends as it should, and is done once.
+#[test]
+fn nonsense_for_an_answer_is_tried_again() {
+    let bodies = [
+        "",
+        "{",
+        "{}",
+        "null",
+        "[]",
+        "<html>200 OK</html>",
+        r#"{"kind":"Status","apiVersion":"v1"}"#,
+    ];
+    let stage = Stage::new("babble");
+    for (number, body) in bodies.into_iter().enumerate() {
+        let answer = Answer::new(200, body);
+        let lies = [Action::Answer(answer.clone()), Action::ForwardThenAnswer(answer)];
+        for (done, lie) in lies.into_iter().enumerate() {
+            // Each body with both takes half a minute.
+            if !is_long() && done != number % 2 {
+                continue;
+            }
+            let name = format!("shop-{number}-{done}");
+            let told_of = Requests::with(&[Verb::Patch]).on("appdeploys/status");
+            let rules: Vec<_> = [DEPLOYMENT, SERVICE, INGRESS]
+                .map(creates)
+                .into_iter()
+                .chain([told_of])
+                .map(|requests| stage.proxy.add(Rule::new(requests, lie.clone()).first(1)))
+                .collect();
+            stage.shop.app(&name, web());
+            for kind in [DEPLOYMENT, SERVICE, INGRESS] {
+                stage.shop.until_there(kind, &name);
+            }
+            stage.shop.until(APP, &name, "nothing is amiss", |app| {
+                told(app) && ready(app).1 == "Progressing"
+            });
+            for rule in rules {
+                assert_eq!(stage.proxy.hits(rule), 1, "{body:?}");
+                stage.proxy.remove(rule);
+            }
+        }
+    }
+    let mut made: Vec<(String, String)> = of(&stage.proxy.records(), &Requests::with(&[Verb::Create]))
+        .into_iter()
+        .filter(|create| create.status == Some(201) && create.request.resource != "events")
+        .map(|create| (create.request.resource, create.request.name))
+        .collect();
+    made.sort();
+    let mut once = made.clone();
+    once.dedup();
+    assert_eq!(made, once, "something was made twice");
+}
+
+/// B14: etcd is full. Nothing can be said in the status, so the log says it; when there is room, all is made.
+#[test]
+fn a_store_that_is_full_is_told_in_the_log_and_outlived() {
+    let stage = Stage::new("full");
+    let words = "etcdserver: mvcc: database space exceeded";
+    let full = Answer::refusal(500, "InternalError", words);
+    let rule = stage.proxy.add(Rule::new(Requests::writes(), Action::Answer(full)));
+    stage.shop.app("shop", web());
+    stage.proxy.wait_for_hits(PATIENCE, rule, 5).unwrap();
+    assert!(stage.operator.log().contains(words), "{}", stage.operator.log_tail(20));
+    stage.proxy.remove(rule);
+    for kind in [DEPLOYMENT, SERVICE, INGRESS] {
+        stage.shop.until_there(kind, "shop");
+    }
+    let well = |app: &Value| told(app) && ready(app).1 == "Progressing";
+    stage.shop.until(APP, "shop", "nothing is amiss", well);
 }
 
 /// Remedy: only a conflict about the UID says that a child is gone (`is_another_uid`). Another is a reason to try again: no
