@@ -9,6 +9,7 @@ MAKEFLAGS += --no-print-directory --no-builtin-rules
 CLUSTER ?= local
 # Further arguments for `make run`, `make faults` or `make bench-apps`, such as ARGS='--log-level debug'.
 ARGS ?=
+FUZZ_SECONDS ?= 60
 # A checkout of an operator in Go, which `make bench` measures this one beside (docs/performance.md).
 PEER ?=
 
@@ -78,7 +79,7 @@ kube-bin: build ## Build Kubernetes' programs if need be; the last line is their
 
 ##@ Develop
 
-.PHONY: build tools test test-e2e causes test-long faults bench bench-apps bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny
+.PHONY: build tools test test-e2e causes test-long faults fuzz recovery bench bench-apps bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@test -x $(TESTCLUSTER) || echo 'Building the plugin, the operator and the commands around them, for some minutes' >&2
 	@cargo build --quiet --workspace $(PARTS)
@@ -112,6 +113,14 @@ test-long: ## The same with all that takes longer: larger models, more schedules
 
 faults: build ## Run every scenario with every fault at every call (NAME= picks some, ARGS=--help says more)
 	@$(BUILT)/faults $(if $(NAME),'$(NAME)') $(ARGS)
+	@$(if $(NAME)$(ARGS),,$(MAKE) fuzz)
+
+fuzz: ## Give what reads the texts of others anything to read, each for FUZZ_SECONDS (60), as `make faults` does at its end
+	APPDEPLOY_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --quiet --workspace --test fuzz -- --nocapture
+	APPDEPLOY_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --quiet --workspace --bin kubectl-appdeploy fuzz -- --nocapture
+
+recovery: ## Measure how long it takes to recover from twenty injections, into docs/faults.md
+	APPDEPLOY_RECOVERY=$(CURDIR)/docs/faults.md cargo test --quiet --workspace --test injections
 
 bench: bench-start bench-podset bench-apps ## Measure: how the plugin starts, a PodSet beside a ReplicaSet, what thousands of apps cost (PEER=, ARGS=--help)
 

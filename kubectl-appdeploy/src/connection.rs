@@ -88,7 +88,7 @@ impl KubeArgs {
         })
     }
 
-    async fn config(&self) -> Result<(Config, Option<String>)> {
+    pub(crate) async fn config(&self) -> Result<(Config, Option<String>)> {
         let path = self.path();
         let mut kubeconfig = match (&self.kubeconfig, &self.server) {
             (Some(file), _) => Kubeconfig::read_from(file),

@@ -31,6 +31,8 @@ mod events;
 mod exec;
 mod export;
 mod files;
+#[cfg(test)]
+mod fuzz;
 mod history;
 mod install;
 mod logs;

@@ -194,7 +194,8 @@ pub fn usual_form(object: &Value) -> Value {
         }
     }
     if let Some(host) = object["spec"]["host"].as_str() {
-        let usual = host.trim().trim_end_matches('.').to_ascii_lowercase();
+        let at_the_end = |c: char| c == '.' || c.is_whitespace();
+        let usual = host.trim_start().trim_end_matches(at_the_end).to_ascii_lowercase();
         if usual != host {
             patch.push(json!({"op": "replace", "path": "/spec/host", "value": usual}));
         }

@@ -1,0 +1,166 @@
+//! Inputs that nobody would write, made from those that somebody did.
+//!
+//! A target takes bytes and says in a word what it made of them. An input for which it has a new word is built on, so
+//! that one gets past the first check to the second; that takes no instrumentation, and works on a stable compiler. What makes
+//! a target panic is kept among the files that are tried first, and so is a test from then on.
+
+mod mutation;
+
+use std::collections::HashSet;
+use std::env;
+use std::fs;
+use std::hash::{Hash, Hasher as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use mutation::Mutator;
+
+/// The variable with how many seconds each target is tried for.
+const SECONDS: &str = "APPDEPLOY_FUZZ_SECONDS";
+/// The variable with the number by which inputs are drawn.
+const SEED: &str = "APPDEPLOY_FUZZ_SEED";
+/// How long without [`SECONDS`]: enough to see that it works.
+const GLANCE: Duration = Duration::from_millis(500);
+/// The most inputs that are built on.
+const MOST: usize = 5_000;
+/// How the names of files begin whose contents once made a target panic.
+const FOUND: &str = "found-";
+
+/// What came of trying.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tried {
+    /// How many inputs there were.
+    pub inputs: usize,
+    /// For how many of them the target had a word of its own.
+    pub words: usize,
+    /// How long the target took for the one that it took longest for.
+    pub longest: Duration,
+}
+
+/// Tries a target with the files of a folder, and then with what becomes of them by changes that are drawn at random.
+///
+/// # Errors
+/// When an input makes the target panic, with the file that it was written to; and when the folder can't be read.
+pub fn run<W: Hash>(corpus: &Path, target: impl Fn(&[u8]) -> W) -> Result<Tried> {
+    let seconds = env::var(SECONDS).ok().and_then(|seconds| seconds.parse().ok());
+    let seed = env::var(SEED).ok().and_then(|seed| seed.parse().ok());
+    // Without a time it is a test, which does the same each time.
+    let seed = seed.unwrap_or_else(|| if seconds.is_some() { now() } else { 1 });
+    let time = seconds.map_or(GLANCE, Duration::from_secs);
+    Fuzz::new(corpus, seed)?.run(time, target)
+}
+
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(1, |since| since.as_secs())
+}
+
+struct Fuzz<'a> {
+    corpus: &'a Path,
+    seed: u64,
+    inputs: Vec<Vec<u8>>,
+    mutator: Mutator,
+    seen: HashSet<u64>,
+}
+
+impl<'a> Fuzz<'a> {
+    fn new(corpus: &'a Path, seed: u64) -> Result<Self> {
+        let mut files: Vec<PathBuf> = fs::read_dir(corpus)
+            .with_context(|| format!("failed to read {}", corpus.display()))?
+            .map(|entry| Ok(entry?.path()))
+            .collect::<Result<_>>()?;
+        files.sort();
+        let inputs: Vec<Vec<u8>> = files.iter().map(fs::read).collect::<Result<_, _>>()?;
+        if inputs.is_empty() {
+            bail!("{} has nothing to begin with", corpus.display());
+        }
+        Ok(Self {
+            mutator: Mutator::new(seed, &inputs),
+            corpus,
+            seed,
+            inputs,
+            seen: HashSet::new(),
+        })
+    }
+
+    fn run<W: Hash>(mut self, time: Duration, target: impl Fn(&[u8]) -> W) -> Result<Tried> {
+        let (mut count, mut longest) = (0, Duration::ZERO);
+        for input in self.inputs.clone() {
+            let word = self.word(&input, &target)?;
+            self.seen.insert(word);
+            count += 1;
+        }
+        let started = Instant::now();
+        while started.elapsed() < time {
+            let input = self.mutator.change(&self.inputs);
+            let began = Instant::now();
+            let word = self.word(&input, &target)?;
+            longest = longest.max(began.elapsed());
+            if self.seen.insert(word) && self.inputs.len() < MOST {
+                self.inputs.push(input);
+            }
+            count += 1;
+        }
+        Ok(Tried {
+            inputs: count,
+            words: self.seen.len(),
+            longest,
+        })
+    }
+
+    /// Returns the word of the target for an input, as a number.
+    fn word<W: Hash>(&self, input: &[u8], target: impl Fn(&[u8]) -> W) -> Result<u64> {
+        let Ok(word) = catch_unwind(AssertUnwindSafe(|| target(input))) else {
+            let path = self.corpus.join(format!("{FOUND}{:016x}", xxh3_64(input)));
+            fs::write(&path, input).with_context(|| format!("failed to write {}", path.display()))?;
+            bail!(
+                "an input made it panic, drawn by {}: {}\n{}",
+                self.seed,
+                path.display(),
+                String::from_utf8_lossy(input)
+            );
+        };
+        let mut hasher = Xxh3::new();
+        word.hash(&mut hasher);
+        Ok(hasher.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each letter is a word more, so it gets to the third although nobody would guess all of them at once.
+    #[test]
+    fn an_input_that_gets_further_is_built_on_and_one_that_panics_is_kept() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        fs::write(folder.path().join("seed"), "[a, b]")?;
+        fs::write(folder.path().join("words"), "open sesame please")?;
+        let target = |input: &[u8]| {
+            let text = String::from_utf8_lossy(input);
+            let words = ["sesame", "a", "please"];
+            let known: Vec<bool> = words.iter().map(|word| text.contains(word)).collect();
+            assert!(known.contains(&false) || !text.starts_with('['), "it is open");
+            known
+        };
+        let error = Fuzz::new(folder.path(), 1)?
+            .run(Duration::from_secs(60), target)
+            .err()
+            .context("it was not found")?;
+        assert!(
+            error.to_string().contains("an input made it panic, drawn by 1: "),
+            "{error}"
+        );
+        let kept = fs::read_dir(folder.path())?.count();
+        assert_eq!(kept, 3);
+        assert!(
+            Fuzz::new(folder.path(), 2)?.run(Duration::ZERO, target).is_err(),
+            "at once"
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,67 @@
+//! What the plugin reads that others write, with anything in it. `make faults` tries each for longer; what was found once
+//! stands beside the seeds, in tests/fuzz.
+
+use std::path::{Path, PathBuf};
+
+use crate::apply::{Manifest, read};
+use crate::connection::KubeArgs;
+use crate::error::{Error, Result};
+use crate::ui::Look;
+
+/// What stands in the seeds where something secret would.
+const SECRET: &str = "s3cr3t";
+
+fn corpus(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz").join(name)
+}
+
+/// Returns what kind of thing is said: its words, without names and numbers.
+fn words(error: &Error) -> String {
+    let text = error.text(&Look::default());
+    assert!(!text.contains(SECRET), "it tells a secret: {text}");
+    let steers = |c: char| c.is_control() && c != '\n';
+    assert!(!text.contains(steers), "it could steer a terminal: {text:?}");
+    let is_word = |word: &&str| word.len() < 16 && word.chars().all(|c| c.is_ascii_alphabetic() || ".,:".contains(c));
+    text.split_whitespace().filter(is_word).collect::<Vec<_>>().join(" ")
+}
+
+fn word<T>(result: Result<T>) -> String {
+    result.map_or_else(|error| words(&error), |_| "taken".to_owned())
+}
+
+#[test]
+fn any_kubeconfig_is_read_or_refused_without_a_secret() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config");
+    let arguments = KubeArgs {
+        kubeconfig: Some(path.clone()),
+        ..KubeArgs::default()
+    };
+    let tried = faults::fuzz::run(&corpus("kubeconfig"), |bytes| {
+        std::fs::write(&path, bytes).unwrap();
+        word(runtime.block_on(arguments.config()))
+    });
+    assert!(tried.unwrap().words > 3);
+}
+
+#[test]
+fn any_manifest_is_read_or_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("apps.yaml");
+    let tried = faults::fuzz::run(&corpus("manifests"), |bytes| {
+        std::fs::write(&path, bytes).unwrap();
+        match read(std::slice::from_ref(&path), false) {
+            Ok(documents) => documents
+                .into_iter()
+                .take(5)
+                .map(|document| word(Manifest::of(document, None, "default")))
+                .collect(),
+            Err(error) => vec![words(&error)],
+        }
+    });
+    assert!(tried.unwrap().words > 3);
+}
