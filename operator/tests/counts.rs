@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use harness::{APP, Cluster, DEPLOYMENT, INGRESS, Namespace, QUIET, SERVICE, Shared, told, web};
+use harness::{APP, Cluster, DEPLOYMENT, INGRESS, Namespace, QUIET, SERVICE, Shared, is_long, told, web};
 
 const APPS: usize = 200;
 
@@ -74,11 +74,7 @@ static COSTS: LazyLock<Costs> = LazyLock::new(|| {
 
 /// Two minutes when there is time; else long enough for a loop of any kind to show.
 fn steady_time() -> Duration {
-    Duration::from_secs(if std::env::var_os("APPDEPLOY_TEST_LONG").is_some() {
-        120
-    } else {
-        20
-    })
+    Duration::from_secs(if is_long() { 120 } else { 20 })
 }
 
 /// Counts what the operator asked since, in all namespaces, watches aside.

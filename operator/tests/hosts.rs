@@ -6,6 +6,7 @@
 mod harness;
 
 use std::sync::Arc;
+use std::thread;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -124,6 +125,51 @@ fn a_host_outside_of_what_is_allowed_is_invalid_and_the_default_host_is_not() {
     );
     namespace.settled_app("plain", json!({"image": "nginx", "port": 80}));
     namespace.until_there(INGRESS, "plain");
+}
+
+/// F7: two namespaces want a hundred hosts at the same moment.
+#[test]
+fn of_two_at_the_same_moment_one_has_the_host() {
+    const HOSTS: usize = 100;
+    let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
+    let both = [cluster.namespace("left"), cluster.namespace("right")];
+    let operator = cluster.operator(&[]);
+    thread::scope(|scope| {
+        for namespace in &both {
+            scope.spawn(move || {
+                for number in 0..HOSTS {
+                    namespace.app(&format!("shop-{number}"), on(&format!("{number}.example.com"), "/"));
+                }
+            });
+        }
+    });
+    let winners = || -> Vec<String> {
+        let of = |number: usize| {
+            let name = format!("shop-{number}");
+            let decided = |app: &Value| told(app) && (has_lost(app) || ready(app).1 == "Progressing");
+            let apps = both
+                .each_ref()
+                .map(|space| space.until(APP, &name, "it is decided", decided));
+            let lost = apps.each_ref().map(has_lost);
+            assert!(lost[0] != lost[1], "{name}: {apps:#?}");
+            let winner = usize::from(lost[0]);
+            both[winner].until_there(INGRESS, &name);
+            both[1 - winner].until_gone(INGRESS, &name);
+            both[winner].name.clone()
+        };
+        (0..HOSTS).map(of).collect()
+    };
+    thread::sleep(QUIET);
+    let first = winners();
+    operator.terminate();
+    let mark = both[0].mark();
+    let _operator = cluster.operator(&[]);
+    thread::sleep(QUIET);
+    assert_eq!(winners(), first);
+    for namespace in &both {
+        let asked = namespace.asked_since(mark).that(|request| request.verb != "list");
+        assert_eq!(asked.tally(), std::collections::BTreeMap::new());
+    }
 }
 
 /// What was arbitrated is arbitrated the same way by an operator that has just been started, before it writes.

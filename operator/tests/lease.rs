@@ -8,13 +8,15 @@ mod harness;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use faults::Proxy;
+use faults::proxy::{Action, Requests, Rule};
 use kube::api::Patch;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 use testcluster::audit::Mark;
 
-use harness::{Cluster, LEASE, Namespace, OPERATOR, Operator, config, text, web};
+use harness::{Cluster, LEASE, Namespace, OPERATOR, Operator, config, is_long, text, web};
 
 const LEASE_NAME: &str = "appdeploy-operator";
 const SECONDS: u64 = 3;
@@ -203,6 +205,29 @@ fn a_leader_that_cannot_renew_stops_before_another_begins() {
     pair.space.settled_app("after", web());
 }
 
+/// B15: every answer takes three seconds. The leader stays the leader, and what it does it does once.
+#[test]
+fn a_slow_api_server_costs_no_lease_and_no_write() {
+    let pair = Pair::new();
+    let control_plane = &pair.cluster.control_plane;
+    let proxy = Proxy::before(control_plane, "slow", &["system:masters"]).unwrap();
+    proxy.add(Rule::new(Requests::all(), Action::Delay(Duration::from_secs(3))));
+    let operator = Operator::spawn(control_plane.folder(), proxy.kubeconfig(), &["--leader-elect"]);
+    let lease = pair.until_lease("it leads", |lease| !holder(lease).is_empty());
+    operator.until_ready();
+    let mark = pair.space.mark();
+    pair.space.settled_app("shop", web());
+    pair.space.until_there(harness::INGRESS, "shop");
+    pair.until_lease("it was renewed", |now| {
+        now["spec"]["renewTime"] != lease["spec"]["renewTime"]
+    });
+    let now = pair.system.get(LEASE, LEASE_NAME);
+    assert_eq!(holder(&now), holder(&lease));
+    assert_eq!(now["spec"]["leaseTransitions"], lease["spec"]["leaseTransitions"]);
+    assert_eq!(pair.writes("slow", mark), 4);
+    assert!(operator.is_running());
+}
+
 /// The rights of config/rbac are enough, and the namespace of the operator is where the Lease is.
 #[test]
 fn the_operators_own_rights_suffice() {
@@ -276,7 +301,7 @@ fn a_rolling_update_has_one_writer_at_a_time_and_loses_nothing() {
 #[test]
 fn twenty_kills() {
     const LEASE_SECONDS: u64 = 15;
-    if std::env::var_os("APPDEPLOY_TEST_LONG").is_none() {
+    if !is_long() {
         return;
     }
     let pair = Pair::new();

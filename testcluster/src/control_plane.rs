@@ -178,6 +178,16 @@ impl ControlPlane {
         drop(self.running().take());
     }
 
+    /// Kills the API server: what it was asked and has not answered, it never answers.
+    ///
+    /// # Errors
+    /// When it is stopped.
+    pub fn kill_apiserver(&self) -> Result<(), Error> {
+        self.signal_apiserver(Signal::SIGKILL)?;
+        self.stop_apiserver();
+        Ok(())
+    }
+
     /// Starts the API server again, on the same port, and waits until it is ready.
     ///
     /// # Errors

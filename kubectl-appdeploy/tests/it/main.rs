@@ -16,6 +16,7 @@ mod editing;
 mod gitops;
 mod guards;
 mod history;
+mod interrupted;
 mod lifecycle;
 mod manifests;
 mod many;

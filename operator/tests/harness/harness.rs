@@ -41,6 +41,11 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// a status may be held back.
 pub const QUIET: Duration = Duration::from_secs(3);
 
+/// Whether there is time for what takes minutes: `make test-long`.
+pub fn is_long() -> bool {
+    std::env::var_os("APPDEPLOY_TEST_LONG").is_some()
+}
+
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// What the tests of one binary share while they run, gone with the last of them: a plain static would never

@@ -57,6 +57,30 @@ fn the_pods_of_a_set_of_the_same_name_are_its_own() {
     space.until_pods("web", &["web-0", "web-1"]);
 }
 
+/// E3: a LimitRange writes resources into each pod, which the set did not ask for.
+#[test]
+fn what_a_limit_range_gives_is_no_reason_to_write() {
+    let space = with_nodes("limited");
+    let limits = json!({"type": "Container", "default": {"cpu": "1", "memory": "128Mi"},
+        "defaultRequest": {"cpu": "100m", "memory": "64Mi"}});
+    let range = json!({"apiVersion": "v1", "kind": "LimitRange",
+        "metadata": {"name": "defaults", "namespace": space.name}, "spec": {"limits": [limits]}});
+    space.cluster.control_plane.apply(&range.to_string()).unwrap();
+    space.ready_podset("web", json!({"replicas": 2}));
+    let pod = space.get(POD, "web-0");
+    assert_eq!(
+        pod.pointer("/spec/containers/0/resources/limits/memory"),
+        Some(&json!("128Mi")),
+        "the defaults are there"
+    );
+    let before = bytes_of(&space, "web-");
+    std::thread::sleep(QUIET);
+    let mark = space.mark();
+    std::thread::sleep(QUIET);
+    assert_eq!(space.asked_since(mark).tally(), BTreeMap::new());
+    assert_eq!(bytes_of(&space, "web-"), before);
+}
+
 fn bytes_of(space: &Namespace, prefix: &str) -> BTreeMap<String, String> {
     let names = space.pods().into_keys().filter(|name| name.starts_with(prefix));
     names.map(|name| (name.clone(), space.bytes(POD, &name))).collect()

@@ -212,6 +212,22 @@ fn a_namespace_that_ends_is_told() {
     assert!(asked.count() <= 10, "{:?}", asked.tally());
 }
 
+/// G7: what somebody else says there is no status.
+#[test]
+fn a_forged_status_is_written_anew() {
+    let shop = namespace("forged");
+    let before = shop.settled_app("shop", web())["status"].clone();
+    let forged = json!({"observedGeneration": 99, "url": "http://evil.example.com/", "readyReplicas": 7,
+        "conditions": [{"type": "Ready", "status": "True", "reason": "Forged", "message": "trust me",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+    shop.patch_status(APP, "shop", forged);
+    shop.until(APP, "shop", "the status is as before", |app| {
+        let status = &app["status"];
+        let same = |field: &str| status.get(field) == before.get(field);
+        same("observedGeneration") && same("url") && same("readyReplicas") && ready(app) == ("False", "Progressing")
+    });
+}
+
 /// H3: pods come and go in bursts; the last word counts, at most one a second is written.
 #[test]
 fn a_status_is_written_once_a_second_at_most() {

@@ -1,0 +1,87 @@
+//! An installation or an uninstallation that breaks off somewhere, and the same command once more.
+
+use faults::Proxy;
+use faults::proxy::{Action, Answer, Requests, Rule, Verb};
+use testcluster::ControlPlane;
+
+use crate::plugin::Plugin;
+
+const INSTALL: &str = "install --wait=false";
+const UNINSTALL: &str = "uninstall --delete-crds --yes --timeout=60s";
+
+/// What may happen to a write.
+fn lies() -> Vec<Action> {
+    let quota = "serviceaccounts is forbidden: exceeded quota: small";
+    vec![
+        Action::Disconnect,
+        Action::ForwardThenDisconnect,
+        Action::Answer(Answer::refusal(403, "Forbidden", quota)),
+        Action::Answer(Answer::refusal(500, "InternalError", "etcdserver: leader changed")),
+        Action::ForwardThenAnswer(Answer::refusal(
+            504,
+            "Timeout",
+            "request did not complete within the allotted timeout",
+        )),
+        Action::Reset,
+    ]
+}
+
+/// Runs a command again and again, and has one of `requests` more come through in each run before one goes wrong, until a
+/// run has fewer of them; or a few more, for all of it takes minutes. Returns how many came through.
+fn break_off_everywhere(plugin: &Plugin, proxy: &Proxy, command: &str, requests: &Requests) -> usize {
+    let step = if std::env::var_os("APPDEPLOY_TEST_LONG").is_some() {
+        1
+    } else {
+        5
+    };
+    let lies = lies();
+    for number in (1..).step_by(step) {
+        let rule = Rule::new(requests.clone(), lies[number % lies.len()].clone()).nth(number);
+        let rule = proxy.add(rule);
+        let run = plugin.run(command);
+        let hits = proxy.hits(rule);
+        proxy.remove(rule);
+        if hits == 0 {
+            run.ok();
+            return number.saturating_sub(step);
+        }
+        let said = run.fails(1);
+        assert!(
+            said.lines().any(|line| line.to_lowercase().starts_with("error")) && !said.contains("panicked"),
+            "{number}: {said}"
+        );
+        // Whatever is there by now, it is told and not stumbled over.
+        let status = plugin.run("status");
+        assert!(
+            status.code == 0 || status.err.contains("\n  next: "),
+            "{number}: {status:?}"
+        );
+    }
+    unreachable!("numbers have no end")
+}
+
+/// K1.
+#[test]
+fn an_installation_that_breaks_off_anywhere_is_finished_by_the_same_command() {
+    let cluster = ControlPlane::builder().controller_manager(&["*"]).start().unwrap();
+    let proxy = Proxy::before(&cluster, "person", &["system:masters"]).unwrap();
+    let plugin = Plugin::of(proxy.kubeconfig());
+    let broken = break_off_everywhere(&plugin, &proxy, INSTALL, &Requests::with(&[Verb::Create, Verb::Patch]));
+    assert!(broken >= 21, "{broken}: each object is a write");
+    let again = plugin.run(INSTALL).ok();
+    assert!(again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
+
+    let removed = break_off_everywhere(&plugin, &proxy, UNINSTALL, &Requests::with(&[Verb::Delete]));
+    assert!(removed > 5, "{removed}");
+    let left = cluster
+        .kubectl(&[
+            "get",
+            "crd,clusterrole,clusterrolebinding,namespace,validatingwebhookconfiguration,mutatingwebhookconfiguration",
+            "-l",
+            "app.kubernetes.io/part-of=appdeploy",
+            "-o",
+            "name",
+        ])
+        .unwrap();
+    assert_eq!(left, "");
+}

@@ -1,0 +1,83 @@
+//! The API server ends, is killed or freezes while there is work under way.
+
+use std::sync::Arc;
+
+use faults::Proxy;
+use faults::proxy::{Action, Requests, Rule, Verb};
+use testcluster::ControlPlane;
+
+use crate::harness::{
+    APP, Cluster, DEPLOYMENT, INGRESS, OPERATOR, PATIENCE, SERVICE, eventually, is_long, ready, told, uid, web,
+};
+
+/// B1: what was asked of it while the API server was away is done when it is back.
+#[test]
+fn it_outlives_the_api_server() {
+    let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
+    let shop = cluster.namespace("outlive");
+    let operator = cluster.operator(&[]);
+    for round in 0..if is_long() { 20 } else { 2 } {
+        let names: Vec<String> = (0..10).map(|n| format!("shop-{round}-{n}")).collect();
+        for name in &names {
+            shop.app(name, web());
+        }
+        // Asked to end, it answers what it has begun; killed, it does not.
+        if round % 2 == 0 {
+            cluster.control_plane.kill_apiserver().unwrap();
+        } else {
+            cluster.control_plane.stop_apiserver();
+        }
+        cluster.control_plane.start_apiserver().unwrap();
+        shop.app(&format!("after-{round}"), web());
+        for name in names.iter().chain([&format!("after-{round}")]) {
+            for kind in [DEPLOYMENT, SERVICE, INGRESS] {
+                shop.until_there(kind, name);
+            }
+            shop.until(APP, name, "nothing is amiss", |app| {
+                told(app) && ready(app).1 == "Progressing"
+            });
+        }
+        let before = shop.get(SERVICE, "shop-0-0");
+        shop.delete(SERVICE, "shop-0-0");
+        let after = shop.until_back(SERVICE, &before);
+        assert_ne!(uid(&after), uid(&before));
+    }
+    assert!(operator.is_running());
+}
+
+/// B5, B18: requests that are under way when the API server freezes are given up after their deadline, and what they were for
+/// is done when it goes on, although some of them arrive then.
+#[test]
+fn a_frozen_api_server_is_outlived() {
+    let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
+    let shop = cluster.namespace("frozen");
+    let proxy = Proxy::before(&cluster.control_plane, OPERATOR, &[]).unwrap();
+    let creates = Requests::with(&[Verb::Create]).on("deployments");
+    let held = proxy.add(Rule::new(creates, Action::Hold));
+    let operator = cluster.spawn_operator_behind(&proxy, &[]);
+    operator.until_ready();
+    let names: Vec<String> = (0..10).map(|n| format!("shop-{n}")).collect();
+    for name in &names {
+        shop.app(name, web());
+    }
+    proxy.wait_for_hits(PATIENCE, held, names.len()).unwrap();
+    cluster.control_plane.pause_apiserver().unwrap();
+    proxy.remove(held);
+    eventually("it gives requests up", || operator.log().contains("no answer within"));
+    cluster.control_plane.resume_apiserver().unwrap();
+    for name in &names {
+        for kind in [DEPLOYMENT, SERVICE, INGRESS] {
+            shop.until_there(kind, name);
+        }
+        shop.until(APP, name, "nothing is amiss", |app| {
+            told(app) && ready(app).1 == "Progressing"
+        });
+    }
+    assert!(operator.is_running());
+    let audit = cluster.control_plane.audit().all().unwrap();
+    let made = audit
+        .by_user(OPERATOR)
+        .in_namespace("frozen")
+        .that(|request| request.verb == "create" && request.code == 201);
+    assert_eq!(made.count(), 3 * names.len(), "{:?}", made.tally());
+}
