@@ -15,7 +15,7 @@ use super::action::{Action, Answer, Edit, Point};
 use super::edit::apply;
 use super::events::filter;
 use super::request::{Request, Verb};
-use super::script::Script;
+use super::script::{Decided, Script};
 use super::server::Connection;
 
 /// Why a connection is closed without an answer.
@@ -33,10 +33,6 @@ pub(super) async fn forward(
     let body = body.collect().await?.to_bytes();
     let read = Request::read(&parts.method, &parts.uri, &body);
     let (place, decided) = script.decide(&read);
-    if script.stopped() {
-        script.until_going().await;
-        return Err(lie("the client was stopped"));
-    }
     // What is to be edited must be readable.
     parts.headers.remove(ACCEPT_ENCODING);
     let errand = Errand {
@@ -47,8 +43,12 @@ pub(super) async fn forward(
         script: Arc::clone(&script),
     };
     let response = match decided {
-        None => errand.pass(None).await?,
-        Some((id, action)) => errand.act(id, action).await?,
+        Decided::Pass => errand.pass(None).await?,
+        Decided::Act(id, action) => errand.act(id, action).await?,
+        Decided::Stopped => {
+            script.until_going().await;
+            return Err(lie("the client was stopped"));
+        }
     };
     script.answered(place, None, Some(response.status().as_u16()));
     Ok(response)

@@ -50,6 +50,15 @@ impl State {
     }
 }
 
+/// What is to become of a request.
+#[derive(Debug)]
+pub(super) enum Decided {
+    Pass,
+    Act(RuleId, Action),
+    /// The client has stopped: nothing of it gets through.
+    Stopped,
+}
+
 #[derive(Debug)]
 struct Counted {
     rule: Rule,
@@ -114,16 +123,12 @@ impl Script {
 
     /// Removes one rule, or all.
     pub(super) fn remove(&self, id: Option<RuleId>) {
-        for (_, counted) in self
-            .state()
-            .rules
-            .iter_mut()
-            .filter(|(is, _)| id.is_none_or(|id| **is == id))
-        {
-            counted.stands = false;
-        }
         {
             let mut state = self.state();
+            let rules = state.rules.iter_mut();
+            for (_, counted) in rules.filter(|(is, _)| id.is_none_or(|id| **is == id)) {
+                counted.stands = false;
+            }
             state.stopped = state.stopped.filter(|stopped| id.is_some_and(|id| id != *stopped));
         }
         self.rules_changed.send_replace(());
@@ -156,15 +161,10 @@ impl Script {
         self.written.notify_all();
     }
 
-    /// Returns whether nothing of the client is to get through.
-    pub(super) fn stopped(&self) -> bool {
-        self.state().stopped.is_some()
-    }
-
     /// Waits until something of the client is to get through again.
     pub(super) async fn until_going(&self) {
         let mut rules = self.rules();
-        while self.stopped() && rules.changed().await.is_ok() {}
+        while self.state().stopped.is_some() && rules.changed().await.is_ok() {}
     }
 
     /// Keeps what was answered to a list.
@@ -182,8 +182,8 @@ impl Script {
     }
 
     /// Writes a request down, and returns its place in the record with what is to be done with it:
-    /// the oldest rule whose turn it is decides.
-    pub(super) fn decide(&self, request: &Request) -> (usize, Option<(RuleId, Action)>) {
+    /// the oldest rule whose turn it is decides, unless the client has stopped.
+    pub(super) fn decide(&self, request: &Request) -> (usize, Decided) {
         let mut state = self.state();
         let mut decided = None;
         for (id, counted) in state.standing(request) {
@@ -203,6 +203,12 @@ impl Script {
             events: 0,
         });
         self.written.notify_all();
+        // Under the same lock as the record: who has read there of a request knows what becomes of it.
+        let decided = match (state.stopped, decided) {
+            (Some(_), _) => Decided::Stopped,
+            (None, Some((id, action))) => Decided::Act(id, action),
+            (None, None) => Decided::Pass,
+        };
         (state.records.len() - 1, decided)
     }
 
