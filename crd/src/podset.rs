@@ -65,7 +65,7 @@ pub struct PodSetSpec {
     /// percentage of the replicas, rounded down and at least 1. Default 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(
-        validation = ("type(self) == int ? self >= 1 : self.matches('^([1-9]|[1-9][0-9]|100)%$')", "maxUnavailable is a number from 1, or a percentage from 1% to 100%; write it like 2 or 25%")
+        validation = ("type(self) == int ? self >= 1 && self <= 1000 : self.matches('^([1-9]|[1-9][0-9]|100)%$')", "maxUnavailable is a number from 1 to 1000, or a percentage from 1% to 100%; write it like 2 or 25%")
     )]
     pub max_unavailable: Option<IntOrString>,
 

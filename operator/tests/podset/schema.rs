@@ -7,7 +7,7 @@ use crate::harness::PODSET;
 
 #[test]
 fn a_bad_spec_is_refused_with_what_to_write_instead() {
-    let max = "maxUnavailable is a number from 1, or a percentage from 1% to 100%; write it like 2 or 25%";
+    let max = "maxUnavailable is a number from 1 to 1000, or a percentage from 1% to 100%; write it like 2 or 25%";
     let template = |mut fields: Value| {
         fields["image"] = json!("nginx");
         json!({"template": fields})
