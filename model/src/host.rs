@@ -31,7 +31,11 @@ impl Claim {
             uid: app.uid.clone(),
             created,
             host: ingress.host.clone(),
-            path: ingress.path.clone(),
+            path: match ingress.path.trim_end_matches('/') {
+                "" => "/".to_owned(),
+                // To an Ingress the path with a slash behind it is the same.
+                path => path.to_owned(),
+            },
         })
     }
 
