@@ -45,6 +45,8 @@ pub struct SetPod {
     pub runs_its_image: bool,
     /// The container that ran when its image was changed.
     pub updated_from: Option<String>,
+    /// Its node asks the registry for its image at each start.
+    pub always_pulls: bool,
     /// The UID of the pod whose place it shall take.
     pub replaces: Option<String>,
     /// The UID of the PodSet that has let it go.
@@ -118,6 +120,7 @@ impl SetPod {
                 .and_then(|ours| ours.image.as_deref())
                 .zip(running)
                 .is_some_and(|(wanted, running)| image::is_run_by(wanted, running)),
+            always_pulls: ours.and_then(|ours| ours.image_pull_policy.as_deref()) == Some("Always"),
             updated_from: annotation(annotation::UPDATED_FROM),
             replaces: annotation(annotation::REPLACES),
             released_from: annotation(annotation::RELEASED_FROM),
@@ -187,7 +190,10 @@ impl SetPod {
     /// Whether a change of its image brings it to the current template.
     #[must_use]
     pub fn can_be_updated(&self, set: &Wanted) -> bool {
-        self.container.is_some() && self.shape.as_deref() == Some(&*set.shape)
+        self.container.is_some()
+            && self.shape.as_deref() == Some(&*set.shape)
+            // When a pod pulls was settled by its first image, and can't be changed.
+            && (self.always_pulls || !set.always_pulls)
     }
 }
 
@@ -250,6 +256,16 @@ mod tests {
             ready_since: Some(0),
             ..SetPod::default()
         };
+        let moving = Wanted {
+            always_pulls: true,
+            ..Wanted::default()
+        };
+        let same_shape = SetPod {
+            shape: Some(String::new()),
+            ..pod("c1")
+        };
+        assert!(same_shape.can_be_updated(&Wanted::default()));
+        assert!(!same_shape.can_be_updated(&moving), "it would run what its node has");
         assert!(pod("c1").is_updating());
         assert!(!pod("c1").is_available(&Wanted::default(), 9));
         assert!(!pod("c2").is_updating());

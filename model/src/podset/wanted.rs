@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crd::{PodFields, PodSet, annotation};
+use crd::{EnvVar, ImagePullPolicy, PodFields, PodSet, annotation};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 use serde_json::json;
 
-use crate::Digest;
 use crate::valid::{Invalid, MAX_NAME, is_name, pod_problems};
+use crate::{Digest, defaults};
 
 /// A PodSet as it is wanted: what decides about its pods, and nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,6 +27,8 @@ pub struct Wanted {
     pub max_unavailable: usize,
     /// Pods that run an older template are left alone.
     pub paused: bool,
+    /// Nodes are to ask the registry for the image at each start.
+    pub always_pulls: bool,
     /// Names of pods to replace. No new pod gets one of them.
     pub replace: BTreeSet<String>,
     /// What a pod carries that runs the current template.
@@ -77,6 +79,10 @@ impl Wanted {
             max_unavailable,
             paused: spec.paused,
             replace: spec.replace_pods.iter().cloned().collect(),
+            always_pulls: match spec.template.image_pull_policy {
+                Some(policy) => policy == ImagePullPolicy::Always,
+                None => defaults::pull_policy(&spec.template.image) == "Always",
+            },
             template: hash(&spec.template, restarted_at),
             shape: hash(&shape, restarted_at),
         })
@@ -100,7 +106,13 @@ impl Wanted {
 /// Takes the hash of what the person wrote, and not of the pod that is made of it: an operator that makes another
 /// pod of the same template must not replace every pod of the cluster when it is upgraded.
 fn hash(template: &PodFields, restarted_at: Option<&String>) -> String {
-    let written = json!({"spec": {"template": template, "restartedAt": restarted_at}});
+    // A variable may refer to those before it, and then their order counts, which a digest does not see otherwise.
+    let refers = |var: &EnvVar| var.value.as_ref().is_some_and(|value| value.contains("$("));
+    let order = template.env.iter().any(refers).then(|| {
+        let names: Vec<&str> = template.env.iter().map(|var| &*var.name).collect();
+        names.join(",")
+    });
+    let written = json!({"spec": {"template": template, "restartedAt": restarted_at, "order": order}});
     format!("{:016x}", Digest::of(&written).hash())
 }
 
@@ -136,6 +148,21 @@ mod tests {
     fn defaults_are_spelled_out() {
         let set = wanted(json!({})).unwrap();
         assert_eq!((set.replicas, set.max_unavailable, set.min_ready), (1, 1, 0));
+    }
+
+    #[test]
+    fn the_order_of_variables_counts_where_one_refers_to_another() {
+        let of = |env: [Value; 2]| {
+            wanted(json!({"template": {"image": "nginx:1", "env": env}}))
+                .unwrap()
+                .shape
+        };
+        let host = json!({"name": "HOST", "value": "db"});
+        for (value, counts) in [("http://$(HOST)", true), ("http://db", false)] {
+            let url = json!({"name": "URL", "value": value});
+            let (one, other) = (of([host.clone(), url.clone()]), of([url, host.clone()]));
+            assert_eq!(one != other, counts, "{value}");
+        }
     }
 
     #[test]

@@ -183,6 +183,7 @@ impl Pod {
             container: Some(container_id(self.container)),
             runs_its_image: self.container > 0 && self.runs == self.image,
             updated_from: self.updated_from.map(container_id),
+            always_pulls: false,
             replaces: self.replaces.map(|uid| uid.to_string()),
             released_from: self.released_from.map(set_uid),
         }
