@@ -243,7 +243,9 @@ impl<K: Primary> Teller<K> {
         let before = object.status().and_then(K::cause);
         match K::cause(wanted) {
             Some(cause) if before.map(|before| &before.reason) != Some(&cause.reason) => {
-                info!(reason = cause.reason, message = cause.message, "not ready");
+                // The message may quote the application's own log, which is not for everybody who reads this one.
+                info!(reason = cause.reason, "not ready");
+                debug!(message = cause.message, "not ready because of this");
                 self.warn(object, &cause.reason, &cause.message).await;
             }
             Some(_) => {}
