@@ -107,6 +107,9 @@ pub struct Shaky {
     pub trouble: Trouble,
 }
 
+/// How long a container has to have run for the kubelet to begin anew with its waiting, in seconds: twice the longest wait.
+const STEADY: i64 = 600;
+
 /// The kubelet waits ten seconds before the first new start of a container, and twice as long before each
 /// further one, up to five minutes.
 fn restart_backoff(restarts: i32) -> i64 {
@@ -171,6 +174,13 @@ impl PodState {
             .flat_map(|spec| &spec.containers)
             .find(|c| c.name == CONTAINER);
         let statuses = || status.iter().flat_map(|s| s.container_statuses.iter().flatten());
+        // The container that was to end, because its image was changed in place.
+        let ended_by_us = pod
+            .meta()
+            .annotations
+            .as_ref()
+            .and_then(|annotations| annotations.get(crd::annotation::UPDATED_FROM))
+            .map(String::as_str);
         let own = statuses().find(|c| c.name == CONTAINER).or_else(|| statuses().next());
         let evicted = || {
             let is_evicted = status.and_then(|s| s.reason.as_deref()) == Some("Evicted");
@@ -195,7 +205,7 @@ impl PodState {
                 .zip(container)
                 .filter(|_| !ready)
                 .and_then(|(status, spec)| unhealthy(status, spec)),
-            shaky: own.and_then(|status| shaky(status, container)),
+            shaky: own.and_then(|status| shaky(status, container, ended_by_us)),
             created: pod
                 .metadata
                 .creation_timestamp
@@ -210,14 +220,16 @@ impl PodState {
             trouble: if ready {
                 None
             } else {
-                unschedulable.or_else(evicted).or_else(|| trouble(own?, container))
+                unschedulable
+                    .or_else(evicted)
+                    .or_else(|| trouble(own?, container, ended_by_us))
             },
             answer: None,
         }
     }
 }
 
-fn trouble(status: &ContainerStatus, spec: Option<&Container>) -> Option<Trouble> {
+fn trouble(status: &ContainerStatus, spec: Option<&Container>, ended_by_us: Option<&str>) -> Option<Trouble> {
     let state = status.state.as_ref();
     let image = spec.and_then(|spec| spec.image.as_deref()).unwrap_or(&status.image);
     let waits = state.and_then(|state| waiting::trouble(state.waiting.as_ref()?, image));
@@ -228,15 +240,25 @@ fn trouble(status: &ContainerStatus, spec: Option<&Container>) -> Option<Trouble
     }
     let died = state
         .and_then(|state| state.terminated.as_ref())
-        .or_else(|| status.last_state.as_ref()?.terminated.as_ref())?;
+        .or_else(|| status.last_state.as_ref()?.terminated.as_ref())
+        .filter(|died| !end::is_of(died, ended_by_us))?;
     Some(end::trouble(died, spec))
 }
 
-fn shaky(status: &ContainerStatus, spec: Option<&Container>) -> Option<Shaky> {
+fn shaky(status: &ContainerStatus, spec: Option<&Container>, ended_by_us: Option<&str>) -> Option<Shaky> {
     let since = running_since(status)?;
     let died = status.last_state.as_ref()?.terminated.as_ref()?;
+    if end::is_of(died, ended_by_us) {
+        return None;
+    }
+    // Of a container that has run for long enough the kubelet forgets what was before.
+    let restarts = if end::lived(died).is_some_and(|seconds| seconds >= STEADY) {
+        1
+    } else {
+        status.restart_count
+    };
     Some(Shaky {
-        until: since + restart_backoff(status.restart_count),
+        until: since + restart_backoff(restarts),
         trouble: end::trouble(died, spec),
     })
 }
@@ -337,6 +359,41 @@ mod tests {
         assert_eq!((reason(3, 139), reason(3, 140)), (Some(Reason::CrashLoop), None));
         assert_eq!((reason(99, 399), reason(99, 400)), (Some(Reason::CrashLoop), None));
         assert_eq!((pod(3).changes_at(100), pod(3).changes_at(140)), (Some(140), None));
+    }
+
+    /// A container that has ended, in a pod whose image was changed in place when `c1` ran in it.
+    fn ended(container: &str, restarts: i32, lived: i64, state: &Value) -> PodState {
+        let time = |second| jiff::Timestamp::from_second(second).unwrap().to_string();
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "web-1", "annotations": {"appdeploy.dev/updated-from": "containerd://c1"}},
+            "status": {"phase": "Running", "containerStatuses": [{
+                "name": "app", "image": "nginx", "imageID": "", "ready": false, "restartCount": restarts, "started": true,
+                "state": state, "lastState": {"terminated": {"exitCode": 0, "containerID": container,
+                    "startedAt": time(100_000 - lived), "finishedAt": time(100_000)}}}]},
+        }))
+        .unwrap();
+        PodState::read(&pod)
+    }
+
+    #[test]
+    fn an_end_that_an_update_in_place_has_brought_is_no_crash() {
+        let running = json!({"running": {"startedAt": "1970-01-02T03:46:40Z"}});
+        let starting = json!({"waiting": {"reason": "ContainerCreating"}});
+        for state in [running, starting] {
+            let reason = |container| {
+                let pod = ended(container, 3, 60, &state);
+                pod.trouble_at(100_001).map(|trouble| trouble.reason)
+            };
+            assert_eq!(reason("containerd://c1"), None);
+            assert_eq!(reason("containerd://c2"), Some(Reason::CrashLoop), "it ended by itself");
+        }
+    }
+
+    #[test]
+    fn a_container_that_ends_after_a_long_life_is_restarted_as_if_it_were_its_first_end() {
+        let running = json!({"running": {"startedAt": "1970-01-02T03:46:40Z"}});
+        let until = |lived| ended("containerd://c2", 9, lived, &running).shaky.unwrap().until;
+        assert_eq!((until(599), until(600)), (100_300, 100_010));
     }
 
     #[test]

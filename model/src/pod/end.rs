@@ -32,6 +32,17 @@ pub(super) fn trouble(died: &ContainerStateTerminated, spec: Option<&Container>)
     Trouble::new(Reason::CrashLoop, detail)
 }
 
+/// Whether it is the end of this container.
+pub(super) fn is_of(died: &ContainerStateTerminated, container: Option<&str>) -> bool {
+    container.is_some_and(|container| died.container_id.as_deref() == Some(container))
+}
+
+/// Returns how long a container has run, in seconds, where that is known.
+pub(super) fn lived(died: &ContainerStateTerminated) -> Option<i64> {
+    let (begin, end) = died.started_at.as_ref().zip(died.finished_at.as_ref())?;
+    Some(end.0.as_second() - begin.0.as_second())
+}
+
 fn memory_limit(spec: Option<&Container>) -> Option<&str> {
     let limits = spec?.resources.as_ref()?.limits.as_ref()?;
     limits.get("memory").map(|amount| amount.0.as_str())
@@ -56,8 +67,7 @@ fn exit(code: i32) -> String {
 /// Returns the probe whose failure an end looks like. It looks like the kubelet's, after the health check had failed for as long as it may: an
 /// application that is told to end does so with 0, or dies of SIGTERM or SIGKILL.
 fn failed_probe<'a>(died: &ContainerStateTerminated, spec: Option<&'a Container>) -> Option<&'a Probe> {
-    let (begin, end) = died.started_at.as_ref().zip(died.finished_at.as_ref())?;
-    let lived = end.0.as_second() - begin.0.as_second();
+    let lived = lived(died)?;
     let probe = spec.and_then(|spec| spec.startup_probe.as_ref().or(spec.liveness_probe.as_ref()));
     probe.filter(|probe| {
         // What any pod may say: as 32 bits the product would not always fit.
