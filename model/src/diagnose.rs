@@ -5,6 +5,8 @@ mod pull;
 mod refusal;
 mod schedule;
 
+use std::collections::BTreeMap;
+
 use crd::PodFields;
 
 pub use self::pod::diagnose_pod;
@@ -13,7 +15,7 @@ use crate::observed::{IngressClasses, Observed, Rollout};
 use crate::pod::{PodState, Trouble};
 pub use crate::reason::Reason;
 use crate::valid::{Route, Valid};
-use crate::{ChildKind, Failure, Sight};
+use crate::{Child, ChildKind, Failure, Sight};
 
 /// What to say of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,15 +165,19 @@ pub(crate) fn unanswered(observed: &Observed, now: i64) -> Option<&PodState> {
     (trouble.reason == Reason::NotHealthy).then_some(pod)
 }
 
-/// Returns the pods that tell about the spec as it is: of the youngest template, and not those that have ended
-/// and were replaced.
+/// Returns the pods that tell about the spec as it is: of the template whose first pod came last, and not those that have
+/// ended and were replaced. A pod of the template before may be younger, because its node was drained.
 fn current(pods: &[PodState]) -> impl Iterator<Item = &PodState> {
     let living = |pod: &&PodState| !pod.deleting && !pod.finished;
-    let youngest = pods
-        .iter()
-        .filter(living)
-        .max_by_key(|pod| &pod.created)
-        .map(|pod| &pod.template);
+    let mut first: BTreeMap<&Option<String>, i64> = BTreeMap::new();
+    for pod in pods.iter().filter(living) {
+        let created = first.entry(&pod.template).or_insert(pod.created);
+        *created = pod.created.min(*created);
+    }
+    let youngest = first
+        .into_iter()
+        .max_by_key(|(_, created)| *created)
+        .map(|(template, _)| template);
     pods.iter()
         .filter(move |pod| !pod.deleting)
         .filter(move |pod| match youngest {
@@ -260,6 +266,10 @@ pub(crate) fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
             Reason::NamespaceTerminating,
             Some(format!("kubectl get namespace {namespace}")),
         ),
+        Failure::Unavailable { .. } if failure.is_of_a_webhook() => (
+            Reason::ApiUnavailable,
+            Some("kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations".to_owned()),
+        ),
         Failure::Unavailable { .. } => (Reason::ApiUnavailable, Some(operator_log())),
     };
     said(reason, &failure.to_string(), next)
@@ -290,6 +300,19 @@ fn of_route(subject: Subject<'_>, valid: &Valid<'_>, observed: &Observed, rollou
             );
         }
         if subject.needs_address && awaits_address(route, observed) {
+            // Kubernetes gives the default class to an Ingress that is created, and not to one that was there before.
+            let is_older = |child: &Child| child.has_class() == Some(false);
+            if named_class(route).is_none() && observed.ingress.seen().is_some_and(is_older) {
+                return said(
+                    Reason::NoIngressClass,
+                    "the Ingress is older than the default IngressClass of the cluster, and has none, so nothing serves it; \
+                     once it is deleted it is made anew, with the class",
+                    Some(format!(
+                        "kubectl delete ingress {} -n {}",
+                        subject.name, subject.namespace
+                    )),
+                );
+            }
             let next = format!("kubectl describe ingress {} -n {}", subject.name, subject.namespace);
             return said(
                 Reason::AddressPending,
@@ -322,7 +345,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::observed::{Child, ChildState};
+    use crate::observed::ChildState;
     use crate::pod::Shaky;
     use crate::validate;
 
@@ -393,6 +416,12 @@ mod tests {
             reason(rollout(), pods),
             (Reason::ImageNotFound, "image nginx:nope was not found".into())
         );
+    }
+
+    #[test]
+    fn a_pod_of_the_older_template_that_is_made_anew_takes_nobodys_word() {
+        let pods = vec![pod("old", 1, None), pod("new", 2, NOT_FOUND), pod("old", 3, None)];
+        assert_eq!(reason(rollout(), pods).0, Reason::ImageNotFound);
     }
 
     #[test]

@@ -80,6 +80,12 @@ impl Failure {
         !matches!(self, Self::Invalid(_) | Self::Unreadable(_) | Self::HostConflict { .. })
     }
 
+    /// Whether the API server has answered, and only a webhook that it asks has not.
+    #[must_use]
+    pub fn is_of_a_webhook(&self) -> bool {
+        matches!(self, Self::Unavailable { why, .. } if why.contains("failed calling webhook"))
+    }
+
     /// Returns a word for a metric's label.
     #[must_use]
     pub const fn class(&self) -> &'static str {

@@ -104,8 +104,13 @@ pub enum ChildState {
     Deployment(Box<Rollout>),
     /// Of a Service: its cluster IP.
     Service(Option<String>),
-    /// Of an Ingress: the IP or host name of its load balancer.
-    Ingress(Option<String>),
+    /// Of an Ingress.
+    Ingress {
+        /// The IP or host name of its load balancer.
+        address: Option<String>,
+        /// It names a class.
+        has_class: bool,
+    },
 }
 
 /// How far a Deployment is.
@@ -204,10 +209,11 @@ impl Child {
                     annotation(crd::annotation::REVISION_SPEC),
                 ))),
                 ChildKind::Service => ChildState::Service(text(data, "/spec/clusterIP")),
-                ChildKind::Ingress => ChildState::Ingress(
-                    text(data, "/status/loadBalancer/ingress/0/ip")
+                ChildKind::Ingress => ChildState::Ingress {
+                    address: text(data, "/status/loadBalancer/ingress/0/ip")
                         .or_else(|| text(data, "/status/loadBalancer/ingress/0/hostname")),
-                ),
+                    has_class: text(data, "/spec/ingressClassName").is_some(),
+                },
             },
         }
     }
@@ -237,7 +243,16 @@ impl Child {
     #[must_use]
     pub fn address(&self) -> Option<&str> {
         match &self.state {
-            ChildState::Service(address) | ChildState::Ingress(address) => address.as_deref(),
+            ChildState::Service(address) | ChildState::Ingress { address, .. } => address.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Whether an Ingress names its class.
+    #[must_use]
+    pub const fn has_class(&self) -> Option<bool> {
+        match self.state {
+            ChildState::Ingress { has_class, .. } => Some(has_class),
             _ => None,
         }
     }

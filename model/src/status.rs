@@ -141,6 +141,9 @@ fn exposed(valid: Option<&Valid<'_>>, observed: &Observed, found: &Diagnosis) ->
         ));
     }
     if awaits_address(route, observed) {
+        if found.reason == Reason::NoIngressClass {
+            return Some((false, found.reason.as_str(), found.message.clone()));
+        }
         return Some((
             false,
             "AddressPending",

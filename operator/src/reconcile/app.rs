@@ -116,8 +116,8 @@ impl Reconciler {
                 Ok(Outcome::Done) => {}
                 Ok(Outcome::Again) => return Err(Verdict::Again),
                 Err(failure) => {
-                    // Of a server that does not answer, the next request would be as late.
-                    let lost = matches!(failure, Failure::Unavailable { .. });
+                    // Of a server that does not answer, the next request would be as late. A webhook may be asked of one kind alone.
+                    let lost = matches!(failure, Failure::Unavailable { .. }) && !failure.is_of_a_webhook();
                     failures.push(failure);
                     if lost {
                         break;

@@ -27,7 +27,10 @@ use serde_json::{Value, json};
 
 pub use base::Base;
 pub use cluster::{Cluster, OPERATOR, config};
-pub use kind::{APP, CLASS, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, LEASE, POD, PODSET, QUOTA, REPLICA_SET, SERVICE};
+pub use kind::{
+    APP, CLASS, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, LEASE, POD, PODSET, QUOTA, REPLICA_SET, SERVICE,
+    VALIDATING_WEBHOOK,
+};
 pub use namespace::Namespace;
 pub use operator::Operator;
 pub use podset::{count_of, pods_of};

@@ -22,6 +22,12 @@ pub const EVENT: Kind = Kind::new("", "v1", "Event", "events");
 pub const QUOTA: Kind = Kind::new("", "v1", "ResourceQuota", "resourcequotas");
 pub const INGRESS: Kind = Kind::new("networking.k8s.io", "v1", "Ingress", "ingresses");
 pub const CLASS: Kind = Kind::new("networking.k8s.io", "v1", "IngressClass", "ingressclasses");
+pub const VALIDATING_WEBHOOK: Kind = Kind::new(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+);
 pub const HPA: Kind = Kind::new(
     "autoscaling",
     "v2",

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use testcluster::audit::Mark;
 use tokio::time::timeout;
 
-use super::kind::{APP, CLASS, Kind};
+use super::kind::{APP, CLASS, Kind, VALIDATING_WEBHOOK};
 use super::{Cluster, PATIENCE, told};
 
 /// Who the tests are to the API server, as far as fields have managers.
@@ -256,7 +256,10 @@ impl Namespace {
 
     pub fn api(&self, kind: Kind) -> Api<DynamicObject> {
         let client = self.cluster.client.clone();
-        if kind.plural() == CLASS.plural() {
+        if [CLASS, VALIDATING_WEBHOOK]
+            .iter()
+            .any(|global| kind.plural() == global.plural())
+        {
             return Api::all_with(client, &kind.resource());
         }
         Api::namespaced_with(client, &self.name, &kind.resource())

@@ -61,10 +61,24 @@ fn a_default_class_concerns_every_app_without_one() {
         CLASS,
         json!({"metadata": {"name": "lane", "annotations": default}, "spec": {"controller": "example.com/lane"}}),
     );
+    let before = shop.get(INGRESS, "blog");
     for name in ["shop", "blog"] {
-        shop.until(APP, name, "it waits for an address", |app| {
-            ready(app) == ("False", "AddressPending")
+        // Kubernetes gives the class to what is created, and not to what is there.
+        let app = shop.until(APP, name, "its Ingress has no class", |app| {
+            ready(app) == ("False", "NoIngressClass")
         });
+        assert_eq!(
+            text(&app, "/status/cause/next"),
+            format!("kubectl delete ingress {name} -n default-class")
+        );
+    }
+    shop.delete(INGRESS, "blog");
+    shop.until_back(INGRESS, &before);
+    shop.until(APP, "blog", "it waits for an address", |app| {
+        ready(app) == ("False", "AddressPending")
+    });
+    // A controller may serve also what has no class.
+    for name in ["shop", "blog"] {
         shop.patch_status(
             INGRESS,
             name,

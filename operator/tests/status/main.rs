@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
 use harness::{
-    APP, Cluster, DEPLOYMENT, EVENT, Namespace, POD, QUIET, SERVICE, Shared, condition, ready, text, told, web,
+    APP, Cluster, DEPLOYMENT, EVENT, Namespace, POD, QUIET, SERVICE, Shared, VALIDATING_WEBHOOK, condition, ready,
+    text, told, web,
 };
 
 fn namespace(name: &str) -> Namespace {
@@ -118,6 +119,33 @@ fn an_app_scaled_to_zero_is_ready() {
     let app = shop.until(APP, "shop", "it is ready", is_ready);
     assert_eq!(ready(&app), ("True", "ScaledToZero"));
     assert_eq!(app["status"]["replicas"], 0);
+}
+
+/// A webhook that is asked of Deployments alone holds up no Service, and is named.
+#[test]
+fn a_webhook_that_does_not_answer_is_told_and_holds_up_what_it_is_not_asked_about() {
+    let shop = namespace("webhook-down");
+    let rules =
+        json!([{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}]);
+    shop.create(
+        VALIDATING_WEBHOOK,
+        json!({"metadata": {"name": "webhook-down"}, "webhooks": [{
+            "name": "down.example.com", "clientConfig": {"url": "https://127.0.0.1:1/"}, "rules": rules, "failurePolicy": "Fail",
+            "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 1,
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "webhook-down"}}}]}),
+    );
+    shop.app("shop", web());
+    let app = shop.until(APP, "shop", "the webhook is told", |app| {
+        text(app, "/status/cause/message").contains("failed calling webhook \"down.example.com\"")
+    });
+    assert_eq!(ready(&app), ("False", "ApiUnavailable"));
+    assert_eq!(
+        text(&app, "/status/cause/next"),
+        "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations"
+    );
+    shop.until_there(SERVICE, "shop");
+    shop.delete(VALIDATING_WEBHOOK, "webhook-down");
+    shop.until_there(DEPLOYMENT, "shop");
 }
 
 /// What only a person can change is Stalled, with what to do next, and an Event; then all of that goes.
