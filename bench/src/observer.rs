@@ -1,11 +1,13 @@
 //! Who is told by watches what becomes of the apps, and when.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use futures::{StreamExt as _, pin_mut};
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
 use http::Request as HttpRequest;
 use kube::Client;
 use kube::core::WatchEvent;
@@ -198,45 +200,62 @@ impl Book {
 }
 
 async fn watch(client: Client, kind: Option<ChildKind>, book: Arc<Mutex<Book>>, begun: oneshot::Sender<()>) {
-    let why = match follow(&client, kind, &book, begun).await {
-        Ok(()) => "it ended".to_owned(),
-        Err(error) => format!("{error:#}"),
-    };
+    let Err(error) = follow(&client, kind, &book, begun).await;
     let mut book = lock(&book);
-    book.broken = Some(format!("the watch of {} is over: {why}", path(kind)));
+    book.broken = Some(format!("the watch of {} is over: {error:#}", path(kind)));
     // Nobody waits any longer for what can't be told.
     book.goals.clear();
 }
 
+/// Follows a kind for ever. An API server ends the watch of who is slow to read; the next one goes on where it was.
 async fn follow(
     client: &Client,
     kind: Option<ChildKind>,
     book: &Mutex<Book>,
     begun: oneshot::Sender<()>,
-) -> Result<()> {
-    let uri = format!(
-        "{}?watch=1&resourceVersion=0&allowWatchBookmarks=1&timeoutSeconds=86400",
-        path(kind)
-    );
+) -> Result<Infallible> {
+    let mut version = "0".to_owned();
+    let mut events = begin(client, kind, &version).await?;
+    // Who no longer waits for it need not be told.
+    let _ = begun.send(());
+    loop {
+        while let Some(event) = events.next().await {
+            let event = event?;
+            if let Some(newer) = version_of(&event) {
+                newer.clone_into(&mut version);
+            }
+            lock(book).take(kind, event)?;
+        }
+        events = begin(client, kind, &version).await?;
+    }
+}
+
+/// Begins to watch behind a version; a kind that is new is not served at once.
+async fn begin(
+    client: &Client,
+    kind: Option<ChildKind>,
+    version: &str,
+) -> Result<BoxStream<'static, kube::Result<WatchEvent<Object>>>> {
+    let path = path(kind);
+    let uri = format!("{path}?watch=1&resourceVersion={version}&allowWatchBookmarks=1&timeoutSeconds=86400");
     let started = Instant::now();
-    let events = loop {
-        match client
-            .request_events::<Object>(HttpRequest::get(&uri).body(Vec::new())?)
-            .await
-        {
-            Ok(events) => break events,
-            // A kind that is new is not served at once.
+    loop {
+        match client.request_events(HttpRequest::get(&uri).body(Vec::new())?).await {
+            Ok(events) => return Ok(events.boxed()),
             Err(_) if started.elapsed() < PATIENCE => sleep(Duration::from_millis(100)).await,
             Err(error) => return Err(error.into()),
         }
-    };
-    // Nobody who no longer waits for it is to be told.
-    let _ = begun.send(());
-    pin_mut!(events);
-    while let Some(event) = events.next().await {
-        lock(book).take(kind, event?)?;
     }
-    Ok(())
+}
+
+fn version_of(event: &WatchEvent<Object>) -> Option<&str> {
+    match event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+            Some(&object.metadata.resource_version)
+        }
+        WatchEvent::Bookmark(bookmark) => Some(&bookmark.metadata.resource_version),
+        WatchEvent::Error(_) => None,
+    }
 }
 
 fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
