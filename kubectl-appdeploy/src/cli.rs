@@ -12,9 +12,9 @@ use crate::error::{Error, Kind, Result};
 use crate::ui::{Color, Ui};
 use crate::words::{self, Words};
 use crate::{
-    apply, checks, completion, create, delete, describe, diff, edit, eject, events, exec, export, history, install,
-    logs, open, pause, port_forward, replace, report, restart, scale, set, status, top, undo, uninstall, usage,
-    version,
+    adopt, apply, checks, completion, create, delete, describe, diff, edit, eject, events, exec, export, history,
+    install, logs, open, pause, port_forward, replace, report, restart, scale, set, status, top, undo, uninstall,
+    usage, version,
 };
 
 /// An application on Kubernetes as one object: the operator keeps its Deployment, Service and Ingress, and says
@@ -59,6 +59,8 @@ enum Verb {
     Open(open::Args),
     /// Show what the operator would change in what belongs to apps, or what a file would
     Diff(diff::Args),
+    /// Make an app of a Deployment, a Service and an Ingress that are there
+    Adopt(adopt::Args),
     /// Take apps out of AppDeploy: what belongs to them stays and serves on
     Eject(eject::Args),
     /// Work on pod sets: equal pods that the operator keeps itself, as a ReplicaSet would
@@ -207,6 +209,7 @@ async fn dispatch(cli: Cli, ui: &mut Ui) -> Result<()> {
         Verb::App(verb) => common(verb, kube, ui).await,
         Verb::Open(args) => open::run(args, kube, ui).await,
         Verb::Diff(args) => diff::run(args, kube, ui).await,
+        Verb::Adopt(args) => adopt::run(args, kube, ui).await,
         Verb::Eject(args) => eject::run(args, kube, ui).await,
         Verb::Podset(PodSetVerb::Common(verb)) => common(verb, kube, ui).await,
         Verb::Podset(PodSetVerb::Replace(args)) => replace::run(args, kube, ui).await,

@@ -17,7 +17,7 @@ use crate::ui::Ui;
 use crate::workload::{self, Workload};
 
 pub use live::{Live, api};
-pub use show::{Pair, show};
+pub use show::{Pair, show, unified};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,6 +7,7 @@
 //! [`connection::Cluster`] knows which kind it is asked about, a [`workload::Workload`] is one object of either,
 //! [`words::Words`] are what a person calls it, and a [`create::Spec`] is the flags that describe one.
 
+mod adopt;
 mod age;
 mod apply;
 mod asking;

@@ -22,6 +22,10 @@ pub fn changing(world: &World, space: &Space) -> Result<()> {
     follow(world, space, "changing")
 }
 
+pub fn gitops(world: &World, space: &Space) -> Result<()> {
+    follow(world, space, "gitops")
+}
+
 pub fn debugging(world: &World, space: &Space) -> Result<()> {
     follow(world, space, "debugging")
 }

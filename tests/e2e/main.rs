@@ -5,6 +5,7 @@
 
 mod causes;
 mod failover;
+mod gitops;
 mod guides;
 mod logs;
 mod olm;
@@ -27,7 +28,7 @@ use world::{Found, Space, World};
 
 type Test = fn(&World, &Space) -> Result<()>;
 
-const TESTS: [(&str, Test); 23] = [
+const TESTS: [(&str, Test); 26] = [
     ("demo", story::the_demo_ends_with_a_page_and_can_be_repeated),
     ("children", story::an_app_is_five_kinds_of_objects_and_a_page),
     ("restricted", story::the_operator_runs_in_a_restricted_namespace),
@@ -44,12 +45,15 @@ const TESTS: [(&str, Test); 23] = [
     ),
     ("private", private::each_sentence_leads_one_step_closer_to_the_page),
     ("logs", logs::all_pods_of_an_app_are_heard),
+    ("gitops-leave", gitops::an_app_leaves_and_comes_back_with_the_same_pods),
+    ("gitops-come", gitops::what_others_have_made_becomes_an_app),
     ("reach", reach::pods_are_reached),
     ("picture", picture::a_session_is_what_the_readme_shows),
     ("guide-first-app", guides::first_app),
     ("guide-podset", guides::podset),
     ("guide-looking", guides::looking),
     ("guide-changing", guides::changing),
+    ("guide-gitops", guides::gitops),
     ("guide-debugging", guides::debugging),
     ("guide-run-outside", guides::run_outside),
     ("guide-inside-and-outside", guides::inside_and_outside),

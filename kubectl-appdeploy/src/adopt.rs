@@ -1,0 +1,181 @@
+//! `kubectl appdeploy adopt`: a Deployment, a Service and an Ingress that are there become an app.
+//!
+//! What to do is computed from what is there (`plan`), each time anew: a command that was interrupted goes on where it
+//! stopped, and in between old pods serve. The order, and why, is in docs/adr/0013.
+
+mod costs;
+mod found;
+mod neighbours;
+mod old;
+mod plan;
+mod step;
+
+use std::time::Duration;
+
+use crd::Kind;
+use serde_json::Value;
+
+use crate::connection::{Cluster, KubeArgs};
+use crate::error::{Error, Result};
+use crate::output::{ChangeArgs, DryRun};
+use crate::ui::Ui;
+use crate::wait::{self, Deadline};
+use crate::{consent, diff, duration, selection, yaml};
+
+use found::Found;
+use plan::Plan;
+
+const EXAMPLES: &str = "\
+Examples:
+  # See what would become of them, and change nothing
+  {command} adopt {name} --dry-run=client
+
+  # Make an app of Deployment, Service and Ingress {name}
+  {command} adopt {name}
+
+  # The Deployment has another name than the Service
+  {command} adopt {name} --deployment={name}-v1
+
+  # Write the app down instead
+  {command} adopt {name} --dry-run=client -o yaml > {name}.yaml
+
+An AppDeploy {name} that is there already, and finds its names taken, is what they become; otherwise one is made
+from them. New pods are started beside the old ones where the Deployment's selector is another, which can't be
+changed; requests go to the new ones when they are available, and only then the old ones go. If it is
+interrupted, the same command goes on.";
+
+/// The flags of `adopt`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Name of the app, and of the Service and the Ingress that it takes over
+    name: String,
+    /// Deployment to take over; default: the one of the same name
+    #[arg(long, value_name = "DEPLOYMENT")]
+    deployment: Option<String>,
+    /// Go on although something is lost
+    #[arg(long)]
+    force: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// How long to wait, like 30s or 5m
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration::parse)]
+    timeout: Duration,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let cluster = kube.connect().await?.about(Kind::AppDeploy);
+    let name = selection::name(Kind::AppDeploy, &args.name)?.to_owned();
+    let found = Found::gather(&cluster, &name, args.deployment.as_deref()).await?;
+    let plan = plan::plan(&found)?;
+    let title = cluster.title(&name);
+    if plan.is_done() {
+        return args.change.tell(ui, &title, "unchanged", &plan.manifest);
+    }
+    let is_shown = args.change.output.is_none();
+    if is_shown {
+        show(&args, &plan, ui)?;
+    }
+    if let Some(refusal) = plan.refusal(&title, args.force) {
+        return Err(refusal.next(format!(
+            "if that is wanted: {} adopt {name} --force{}",
+            cluster.words().command,
+            cluster.flag()
+        )));
+    }
+    if args.change.dry_run != DryRun::Client && plan.app.is_none() {
+        // What the server would refuse shall be known before anything is changed.
+        step::create(&cluster, &plan, DryRun::Server).await?;
+    }
+    if args.change.dry_run.is_real() {
+        ask(&args, &cluster, &plan)?;
+        carry_out(&args, &cluster, &found, &plan, ui).await?;
+    }
+    args.change.tell(ui, &title, "adopted", &plan.manifest)
+}
+
+/// Shows the app, what becomes of each object, and what is lost.
+fn show(args: &Args, plan: &Plan, ui: &mut Ui) -> Result<()> {
+    let is_asked_for = !args.change.dry_run.is_real();
+    let mut texts = Vec::new();
+    if plan.app.is_none() {
+        texts.push(yaml::write(&plan.manifest)?);
+    }
+    let look = ui.look();
+    for pair in plan.pairs.iter().filter(|pair| pair.differs()) {
+        texts.push(diff::unified(pair, &look)?);
+    }
+    texts.push(plan.summary(args.force, &look));
+    for text in texts {
+        if is_asked_for {
+            ui.print(&text)?;
+        } else {
+            ui.say(text.trim_end_matches('\n'));
+        }
+    }
+    Ok(())
+}
+
+fn ask(args: &Args, cluster: &Cluster, plan: &Plan) -> Result<()> {
+    if args.yes {
+        return Ok(());
+    }
+    let name = &plan.name;
+    let unasked = Error::usage(format!(
+        "{} would take these objects over: nothing was changed",
+        cluster.title(name)
+    ))
+    .next(format!(
+        "if that is wanted: {} adopt {name} --yes{}",
+        cluster.words().command,
+        cluster.flag()
+    ));
+    consent::ask(&format!("Adopt {name}?"), unasked, "nothing was changed")
+}
+
+/// Does what is left to do, in the order in which requests are answered all the time.
+async fn carry_out(args: &Args, cluster: &Cluster, found: &Found, plan: &Plan, ui: &mut Ui) -> Result<()> {
+    let deadline = Deadline::after(args.timeout);
+    let app = match &plan.app {
+        Some(app) => app.clone(),
+        None => step::create(cluster, plan, DryRun::None).await?,
+    };
+    step::until_seen(cluster, &plan.name, deadline, ui).await?;
+    let wanted = plan::wanted(&app)?;
+    let uid = app.metadata.uid.as_deref().unwrap_or_default();
+    // The pods first: those of before serve until those of the app can.
+    if plan.pods.are_replaced() {
+        old::release(cluster, found, plan, deadline, ui).await?;
+        step::until_available(cluster, plan, uid, deadline, ui).await?;
+    } else if let Some(live) = found.foreign(model::ChildKind::Deployment, uid) {
+        step::take_over(cluster, model::ChildKind::Deployment, live, &wanted.deployment, &[]).await?;
+    }
+    // Then the way to them.
+    for (kind, wanted) in [
+        (model::ChildKind::Service, &wanted.service),
+        (model::ChildKind::Ingress, &wanted.ingress),
+    ] {
+        if let (Some(live), Some(wanted)) = (found.foreign(kind, uid), wanted) {
+            let beside: &[Value] = if kind == model::ChildKind::Service {
+                &plan.beside
+            } else {
+                &[]
+            };
+            step::take_over(cluster, kind, live, wanted, beside).await?;
+        }
+    }
+    // At last what nobody asks any more.
+    if plan.pods.are_replaced() {
+        old::remove(cluster, found, plan, deadline, ui).await?;
+    }
+    let ready = wait::ready(cluster, &cluster.namespace, &plan.name, deadline, ui).await?;
+    ui.say(&match ready.address() {
+        Some(url) => format!("{} is ready: {url}", plan.name),
+        None => format!("{} is ready", plan.name),
+    });
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! What an adoption costs: what is lost, and what is good to know.
+
+use std::collections::BTreeMap;
+
+use model::inverse::Left;
+use model::{ChildKind, Desired};
+use serde_json::Value;
+
+use super::found::Found;
+use super::plan::Pods;
+
+/// What an adoption costs, a sentence each.
+#[derive(Clone, Debug, Default)]
+pub struct Costs {
+    /// What would be missed.
+    pub lost: Vec<String>,
+    /// What is good to know.
+    pub notes: Vec<String>,
+}
+
+/// Returns the costs. `left` is what no spec can say; `beside` are the ports that the Service offers on.
+pub fn of(found: &Found, left: &[(ChildKind, Left)], wanted: &Desired, beside: &[Value], pods: Pods) -> Costs {
+    let nothing = Value::Null;
+    let old = found.old().unwrap_or(&nothing);
+    let template = &old["spec"]["template"];
+    let uid = found.uid().unwrap_or_default();
+    let mut costs = Costs::default();
+    if found.old().is_some() {
+        costs.of_fields(found, left, pods);
+    }
+    costs.lost.extend(owners(found, uid));
+    if let Some(service) = found.foreign(ChildKind::Service, uid) {
+        costs.lost.extend(ways(found, service, template, wanted));
+        costs.of_ingresses(found, beside);
+    }
+    if pods.are_replaced() {
+        costs.of_labels(found, template, wanted);
+    }
+    if pods != Pods::Own {
+        let deployment = old["metadata"]["name"].as_str().unwrap_or_default();
+        costs.lost.extend(found.neighbours.scale(deployment));
+    }
+    costs.notes.extend(holders(found));
+    let unseen = found.neighbours.unseen();
+    if !unseen.is_empty() {
+        let unseen = unseen.join(", ");
+        costs
+            .notes
+            .push(format!("whether {unseen} count on these objects is n/a (forbidden)"));
+    }
+    costs
+}
+
+impl Costs {
+    /// What no spec can say.
+    fn of_fields(&mut self, found: &Found, left: &[(ChildKind, Left)], pods: Pods) {
+        for (kind, rest) in left {
+            let stays = !rest.differs && (*kind != ChildKind::Deployment || pods == Pods::Kept);
+            let told = tell(found, *kind, rest);
+            match (rest.matters(), stays) {
+                (true, false) => self.lost.push(format!("{told} has no place in an app")),
+                (_, true) => self.notes.push(format!("{told} stays, and is no part of the app")),
+                // They are told together.
+                (false, false) if rest.path.contains(".metadata.labels.") => {}
+                (false, false) => self.notes.push(format!("{told} goes")),
+            }
+        }
+    }
+
+    /// What knows the pods by labels that they lose.
+    fn of_labels(&mut self, found: &Found, template: &Value, wanted: &Desired) {
+        let (before, after) = (labels(template), labels(&wanted.deployment["spec"]["template"]));
+        self.lost.extend(found.neighbours.lose(&found.name, &before, &after));
+        let gone: Vec<String> = before
+            .iter()
+            .filter(|(name, value)| *name != "pod-template-hash" && after.get(*name) != Some(*value))
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        if !gone.is_empty() {
+            self.notes.push(format!("the pods lose the labels {}", gone.join(", ")));
+        }
+    }
+
+    /// What else leads to the Service.
+    fn of_ingresses(&mut self, found: &Found, beside: &[Value]) {
+        let names: Vec<String> = std::iter::once(model::desired::PORT)
+            .chain(beside.iter().filter_map(|port| port["name"].as_str()))
+            .map(str::to_owned)
+            .collect();
+        let name = &found.name;
+        for (ingress, breaks) in found.neighbours.lead_to(name, &names) {
+            if breaks {
+                let told = format!("{ingress} leads to a port of service/{name} by a name that goes");
+                self.lost.push(told);
+            } else {
+                let told = format!("{ingress} leads to service/{name} too; it stays as it is");
+                self.notes.push(told);
+            }
+        }
+    }
+}
+
+fn tell(found: &Found, kind: ChildKind, rest: &Left) -> String {
+    const LONG: usize = 60;
+    let value = rest.value.to_string();
+    let value = if value.chars().count() > LONG {
+        let start: String = value.chars().take(LONG).collect();
+        format!("{start}…")
+    } else {
+        value
+    };
+    let name = match kind {
+        ChildKind::Deployment => found.old().and_then(|old| old["metadata"]["name"].as_str()),
+        ChildKind::Service | ChildKind::Ingress => None,
+    };
+    let name = name.unwrap_or(&found.name);
+    format!("{}/{name} {}: {value}", kind.as_str().to_lowercase(), rest.path)
+}
+
+/// Says which objects belong to somebody who would write them back or delete them.
+fn owners(found: &Found, uid: &str) -> Vec<String> {
+    let foreign = ChildKind::ALL.map(|kind| (kind, found.foreign(kind, uid)));
+    let mut owners = Vec::new();
+    for (kind, object) in foreign {
+        let references = object.and_then(|object| object["metadata"]["ownerReferences"].as_array());
+        for owner in references.into_iter().flatten() {
+            let word = |field: &str| owner[field].as_str().unwrap_or_default();
+            owners.push(format!(
+                "{}/{} belongs to {} {}, which may change or delete it",
+                kind.as_str().to_lowercase(),
+                found.name,
+                word("kind"),
+                word("name")
+            ));
+        }
+    }
+    owners
+}
+
+/// Says which tools keep a copy of these objects and may write it back.
+fn holders(found: &Found) -> Vec<String> {
+    const HOLDERS: [(&str, &str, &str); 4] = [
+        ("annotations", "meta.helm.sh/release-name", "Helm's release"),
+        ("annotations", "argocd.argoproj.io/tracking-id", "Argo CD's"),
+        ("labels", "argocd.argoproj.io/instance", "Argo CD's"),
+        ("labels", "kustomize.toolkit.fluxcd.io/name", "Flux's Kustomization"),
+    ];
+    let objects = ChildKind::ALL.map(|kind| found.live.of(kind));
+    let objects = || objects.into_iter().flatten().chain(found.other.as_ref());
+    let mut notes: Vec<String> = HOLDERS
+        .iter()
+        .filter_map(|(part, key, holder)| {
+            let name = objects().find_map(|object| object["metadata"][*part][*key].as_str())?;
+            Some(format!(
+                "{holder} {name} may write these objects back: take them out of it"
+            ))
+        })
+        .collect();
+    notes.dedup();
+    notes
+}
+
+/// Says where a way to the pods would end.
+fn ways(found: &Found, service: &Value, template: &Value, wanted: &Desired) -> Vec<String> {
+    let mut lost = Vec::new();
+    let name = &found.name;
+    if wanted.service.is_none() {
+        lost.push(format!("service/{name} leads nowhere, since the app has no port"));
+    }
+    let selector = service["spec"]["selector"].as_object();
+    let pod = labels(template);
+    let leads = selector.is_some_and(|selector| {
+        !selector.is_empty()
+            && selector
+                .iter()
+                .all(|(key, value)| pod.get(key).map(String::as_str) == value.as_str())
+    });
+    if found.old().is_some() && !leads {
+        lost.push(format!(
+            "service/{name} leads to other pods than those of the Deployment"
+        ));
+    }
+    lost
+}
+
+fn labels(template: &Value) -> BTreeMap<String, String> {
+    let labels = template["metadata"]["labels"].as_object().into_iter().flatten();
+    labels
+        .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+        .collect()
+}

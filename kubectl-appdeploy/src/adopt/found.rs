@@ -1,0 +1,116 @@
+//! What there is before an adoption, or in the middle of one.
+
+use crd::{AppDeploy, label};
+use futures::{join, try_join};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use kube::Api;
+use kube::api::ListParams;
+use model::ChildKind;
+use serde_json::Value;
+
+use super::neighbours::Neighbours;
+use crate::connection::Cluster;
+use crate::diff::{self, Live};
+use crate::error::{Error, Result};
+use crate::workload::Workload;
+
+/// What there is.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    pub namespace: String,
+    pub name: String,
+    /// The app, if there is one already.
+    pub app: Option<AppDeploy>,
+    /// What has the app's name.
+    pub live: Live,
+    /// A Deployment of another name that the app takes the place of.
+    pub other: Option<Value>,
+    /// ReplicaSets that a former Deployment of the app's name has left, the newest first.
+    pub orphans: Vec<Value>,
+    /// What else of the namespace counts on these objects.
+    pub neighbours: Neighbours,
+}
+
+impl Found {
+    /// Looks, and changes nothing.
+    pub async fn gather(cluster: &Cluster, name: &str, deployment: Option<&str>) -> Result<Self> {
+        let namespace = &cluster.namespace;
+        let other = deployment.filter(|other| *other != name);
+        let apps = cluster.objects(Some(namespace));
+        let deployments = diff::api(cluster, ChildKind::Deployment, namespace);
+        let sets: Api<ReplicaSet> = Api::namespaced(cluster.client.clone(), namespace);
+        let left = ListParams::default().labels(&format!("{}={name}", label::REPLACED_BY));
+        let objects = async {
+            try_join!(
+                cluster.call(apps.get_opt(name)),
+                Live::fetch(cluster, namespace, name),
+                cluster.call(sets.list(&left)),
+                async {
+                    match other {
+                        Some(other) => cluster.call(deployments.get_opt(other)).await,
+                        None => Ok(None),
+                    }
+                },
+            )
+        };
+        let (objects, neighbours) = join!(objects, Neighbours::list(cluster));
+        let (app, live, left, found) = objects?;
+        if let (Some(other), None, None) = (other, &found, &app) {
+            return Err(missing(cluster, other));
+        }
+        let app = app.as_ref().map(|app| match Workload::read(cluster.kind, app) {
+            Workload::App(app) => app,
+            Workload::PodSet(_) => AppDeploy::default(),
+        });
+        let mut orphans: Vec<Value> = left.items.iter().map(value).collect();
+        orphans.sort_by_key(|set| {
+            let revision = set["metadata"]["annotations"]["deployment.kubernetes.io/revision"].as_str();
+            std::cmp::Reverse(revision.and_then(|number| number.parse::<u64>().ok()))
+        });
+        let found = Self {
+            namespace: namespace.clone(),
+            name: name.to_owned(),
+            app,
+            live,
+            other: found.as_ref().map(value),
+            orphans,
+            neighbours: neighbours?,
+        };
+        if found.app.is_none() && found.old().is_none() {
+            return Err(missing(cluster, name));
+        }
+        Ok(found)
+    }
+
+    /// Returns the identity of the app.
+    pub fn uid(&self) -> Option<&str> {
+        self.app.as_ref()?.metadata.uid.as_deref()
+    }
+
+    /// Returns what keeps the pods of before: a Deployment, or what one has left.
+    pub fn old(&self) -> Option<&Value> {
+        let same = self.live.of(ChildKind::Deployment);
+        self.other
+            .as_ref()
+            .or_else(|| same.filter(|live| self.uid().is_none_or(|uid| !diff::is_of(live, Some(uid)))))
+            .or_else(|| self.orphans.first())
+    }
+
+    /// Returns the object of a kind that has the app's name and is not the app's.
+    pub fn foreign(&self, kind: ChildKind, uid: &str) -> Option<&Value> {
+        self.live.of(kind).filter(|live| !diff::is_of(live, Some(uid)))
+    }
+}
+
+fn missing(cluster: &Cluster, deployment: &str) -> Error {
+    Error::failed(format!(
+        "there is no Deployment {deployment} in namespace {}",
+        cluster.namespace
+    ))
+    .next(format!("kubectl get deployments{}", cluster.flag()))
+}
+
+fn value(object: &impl serde::Serialize) -> Value {
+    // An object that was read serialises again.
+    serde_json::to_value(object).unwrap_or_default()
+}

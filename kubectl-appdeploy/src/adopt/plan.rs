@@ -1,0 +1,201 @@
+//! What an adoption does and costs, as a function of what there is.
+
+use crd::{AppDeploy, Kind, label};
+use kube::core::ObjectMeta;
+use model::inverse;
+use model::merge::{merged, service_with};
+use model::{ChildKind, Desired, defaults, desired, later, validate};
+use serde_json::Value;
+
+use super::costs::{self, Costs};
+use super::found::Found;
+use crate::diff::{Pair, is_of};
+use crate::error::{Error, Result};
+use crate::plain;
+use crate::ui::Look;
+
+/// What becomes of the pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pods {
+    /// There are none but those of the app.
+    Own,
+    /// They run on: their Deployment selects them as ours does.
+    Kept,
+    /// New ones take their place.
+    Replaced,
+}
+
+impl Pods {
+    /// Whether new ones take their place.
+    pub const fn are_replaced(self) -> bool {
+        matches!(self, Self::Replaced)
+    }
+}
+
+/// What is going to be done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub name: String,
+    /// The app, if there is one already.
+    pub app: Option<AppDeploy>,
+    /// The app as one would write it.
+    pub manifest: Value,
+    pub pods: Pods,
+    /// Each object as it is and as it becomes.
+    pub pairs: Vec<Pair>,
+    /// The ports that the Service offers on beside the one of the app.
+    pub beside: Vec<Value>,
+    /// What would be missed.
+    lost: Vec<String>,
+    /// What is good to know.
+    notes: Vec<String>,
+    is_done: bool,
+}
+
+/// Makes the plan.
+pub fn plan(found: &Found) -> Result<Plan> {
+    let nothing = Value::Null;
+    let old = found.old().unwrap_or(&nothing);
+    let template = &old["spec"]["template"];
+    let uid = found.uid().unwrap_or_default();
+    let [_, service, ingress] = ChildKind::ALL.map(|kind| found.foreign(kind, uid));
+    let live = inverse::Live {
+        deployment: found.old(),
+        service,
+        ingress,
+    };
+    let read = inverse::of_app(&found.name, &found.namespace, live);
+    let app = found.app.clone().unwrap_or_else(|| AppDeploy {
+        metadata: ObjectMeta {
+            name: Some(found.name.clone()),
+            namespace: Some(found.namespace.clone()),
+            ..ObjectMeta::default()
+        },
+        spec: read.spec.clone(),
+        status: None,
+    });
+    let wanted = wanted(&app)?;
+    let pods = pods(found);
+    let beside = match (service, app.spec.pod.port) {
+        (Some(service), Some(port)) => inverse::beside(service, template, port),
+        _ => Vec::new(),
+    };
+    let Costs { lost, notes } = costs::of(found, &read.left, &wanted, &beside, pods);
+    let pairs = pairs(found, &wanted, &beside, pods);
+    let is_done = found.app.is_some() && pods == Pods::Own && service.is_none() && ingress.is_none();
+    let manifest = plain::plain(
+        Kind::AppDeploy,
+        &AppDeploy {
+            metadata: ObjectMeta {
+                name: Some(found.name.clone()),
+                namespace: Some(found.namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            spec: app.spec,
+            status: None,
+        },
+    )?;
+    Ok(Plan {
+        name: found.name.clone(),
+        app: found.app.clone(),
+        manifest,
+        pods,
+        pairs,
+        beside,
+        lost,
+        notes,
+        is_done,
+    })
+}
+
+/// Returns the children that an app wants.
+pub fn wanted(app: &AppDeploy) -> Result<Desired> {
+    let valid = validate(app).map_err(|invalid| {
+        let name = app.metadata.name.as_deref().unwrap_or_default();
+        let error = Error::failed(format!("AppDeploy {name} would not be valid: nothing was changed"));
+        invalid.0.into_iter().fold(error, Error::why)
+    })?;
+    Ok(desired(&valid))
+}
+
+fn pods(found: &Found) -> Pods {
+    let uid = found.uid().unwrap_or_default();
+    if found.other.is_some() {
+        return Pods::Replaced;
+    }
+    match found.foreign(ChildKind::Deployment, uid) {
+        Some(live) => {
+            let ours = serde_json::json!({"matchLabels": {label::APP: found.name}});
+            if live["spec"]["selector"] == ours {
+                Pods::Kept
+            } else {
+                Pods::Replaced
+            }
+        }
+        None if found.orphans.is_empty() => Pods::Own,
+        None => Pods::Replaced,
+    }
+}
+
+/// Returns each object as it is and as it becomes.
+fn pairs(found: &Found, wanted: &Desired, beside: &[Value], pods: Pods) -> Vec<Pair> {
+    let uid = found.uid();
+    let mut pairs = Vec::new();
+    for (kind, object) in wanted.objects() {
+        let Some(object) = object else { continue };
+        let live = match kind {
+            // What a former Deployment has left is not what becomes of it.
+            ChildKind::Deployment => found.old().filter(|old| old["kind"] == kind.as_str()),
+            ChildKind::Service | ChildKind::Ingress => found.live.of(kind).filter(|live| !is_of(live, uid)),
+        };
+        // Of what is the app's own already, `diff` tells.
+        if found.app.is_some() && live.is_none() {
+            continue;
+        }
+        let becomes = match (kind, live) {
+            (ChildKind::Deployment, Some(_)) if pods.are_replaced() => defaults::filled(kind, object),
+            (ChildKind::Service, Some(live)) => service_with(live, object, beside),
+            (_, Some(live)) => merged(live, None, &later::due_in_place(object, live)),
+            (_, None) => object.clone(),
+        };
+        pairs.push(Pair::of(kind, &found.namespace, &found.name, live, Some(&becomes)));
+    }
+    pairs
+}
+
+impl Plan {
+    /// Whether there is nothing to do.
+    pub const fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// Says what becomes of the pods, and what is lost.
+    pub fn summary(&self, force: bool, look: &Look) -> String {
+        let pods = match self.pods {
+            Pods::Own => "are the app's already",
+            Pods::Kept => "are kept, and nothing restarts unless the Deployment's template is shown to change",
+            Pods::Replaced => {
+                "are replaced, since a Deployment's selector can't be changed: new ones are started beside them, and they \
+                 go when the new ones serve"
+            }
+        };
+        let mut lines = vec![look.sentence("", "pods: ", pods)];
+        // Where nothing is done because of it, the refusal says it.
+        let lost = self.lost.iter().filter(|_| force);
+        lines.extend(lost.map(|lost| look.sentence("", "lost: ", lost)));
+        lines.extend(self.notes.iter().map(|note| look.sentence("", "note: ", note)));
+        lines.join("\n")
+    }
+
+    /// Returns why it is better not done.
+    pub fn refusal(&self, title: &str, force: bool) -> Option<Error> {
+        if self.lost.is_empty() || force {
+            return None;
+        }
+        let error = Error::failed(format!("{title} would not be all that is there: nothing was changed"));
+        Some(self.lost.iter().cloned().fold(error, Error::why))
+    }
+}
+
+#[cfg(test)]
+mod tests;

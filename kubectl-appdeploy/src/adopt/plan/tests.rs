@@ -1,0 +1,159 @@
+use serde_json::json;
+
+use super::*;
+use crate::adopt::neighbours::Neighbours;
+use crate::diff::Live;
+
+fn deployment() -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "shop", "namespace": "a", "uid": "d1", "labels": {"app": "shop"},
+            "annotations": {"meta.helm.sh/release-name": "shop"}},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "shop"}}, "template": {
+            "metadata": {"labels": {"app": "shop"}},
+            "spec": {"containers": [{"name": "shop", "image": "shop:1.4", "ports": [{"containerPort": 8080, "name": "web"}]}]}}}})
+}
+
+fn service() -> Value {
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "shop", "namespace": "a", "uid": "s1"},
+        "spec": {"selector": {"app": "shop"}, "clusterIP": "10.0.0.1", "ports": [{"name": "http", "port": 80, "targetPort": "web"}]}})
+}
+
+fn ingress() -> Value {
+    json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+        "metadata": {"name": "shop", "namespace": "a", "uid": "i1", "annotations": {"acme.com/limit": "10"}},
+        "spec": {"rules": [{"host": "shop.example.com", "http": {"paths": [{"path": "/", "pathType": "Prefix",
+            "backend": {"service": {"name": "shop", "port": {"number": 80}}}}]}}]}})
+}
+
+fn found(live: [Option<Value>; 3]) -> Found {
+    Found {
+        namespace: "a".into(),
+        name: "shop".into(),
+        live: Live::from(live),
+        ..Found::default()
+    }
+}
+
+fn app(uid: &str) -> AppDeploy {
+    serde_json::from_value(json!({"metadata": {"name": "shop", "namespace": "a", "uid": uid},
+        "spec": {"image": "shop:1.4", "port": 8080, "replicas": 2, "host": "shop.example.com"}}))
+    .unwrap()
+}
+
+fn owned(mut object: Value, uid: &str) -> Value {
+    object["metadata"]["ownerReferences"] =
+        json!([{"kind": "AppDeploy", "name": "shop", "uid": uid, "controller": true}]);
+    object
+}
+
+/// All that a person sees of a plan at 80 columns.
+fn screen(plan: &Plan) -> String {
+    let look = Look {
+        width: Some(80),
+        ..Look::default()
+    };
+    let mut text = crate::yaml::write(&plan.manifest).unwrap();
+    for pair in plan.pairs.iter().filter(|pair| pair.differs()) {
+        text += &crate::diff::unified(pair, &look).unwrap();
+    }
+    text += &plan.summary(false, &look);
+    if let Some(refusal) = plan.refusal("appdeploy.appdeploy.dev/shop", false) {
+        text += "\n";
+        text += &refusal.text(&look);
+    }
+    text
+}
+
+#[test]
+fn what_others_have_made_is_shown_as_it_becomes() {
+    let plan = plan(&found([Some(deployment()), Some(service()), Some(ingress())])).unwrap();
+    assert_eq!((plan.pods, plan.is_done()), (Pods::Replaced, false));
+    insta::assert_snapshot!(screen(&plan));
+}
+
+#[test]
+fn what_would_be_missed_is_refused_field_by_field_unless_forced() {
+    let mut rich = deployment();
+    let pod = &mut rich["spec"]["template"]["spec"];
+    pod["serviceAccountName"] = json!("shop");
+    pod["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    let neighbours = Neighbours {
+        services: Ok(vec![
+            serde_json::from_value(json!({"metadata": {"name": "shop-admin"}, "spec": {"selector": {"app": "shop"}}})).unwrap(),
+            serde_json::from_value(json!({"metadata": {"name": "blog"}, "spec": {"selector": {"app": "blog"}}})).unwrap(),
+        ]),
+        policies: Ok(vec![
+            serde_json::from_value(json!({"metadata": {"name": "db"}, "spec": {"podSelector": {"matchLabels": {"app": "db"}},
+                "ingress": [{"from": [{"podSelector": {"matchLabels": {"app": "shop"}}}]}]}}))
+            .unwrap(),
+            serde_json::from_value(json!({"metadata": {"name": "deny"}, "spec": {"podSelector": {}}})).unwrap(),
+        ]),
+        budgets: Err("n/a (forbidden)".to_owned()),
+        scalers: Ok(vec![
+            serde_json::from_value(json!({"metadata": {"name": "shop"}, "spec": {"maxReplicas": 9,
+                "scaleTargetRef": {"kind": "Deployment", "name": "shop"}}}))
+            .unwrap(),
+        ]),
+        ingresses: Ok(vec![
+            serde_json::from_value(json!({"metadata": {"name": "shop-www"}, "spec": {"rules": [{"http": {"paths": [
+                {"pathType": "Prefix", "path": "/", "backend": {"service": {"name": "shop", "port": {"name": "web"}}}}]}}]}}))
+            .unwrap(),
+        ]),
+    };
+    let found = Found {
+        neighbours,
+        ..found([Some(rich), Some(service()), Some(owned(ingress(), "other"))])
+    };
+    let plan = plan(&found).unwrap();
+    let refusal = plan.refusal("appdeploy.appdeploy.dev/shop", false).unwrap();
+    insta::assert_snapshot!(refusal.text(&Look::default()));
+    assert_eq!(plan.refusal("appdeploy.appdeploy.dev/shop", true), None);
+}
+
+#[test]
+fn pods_that_are_selected_as_ours_are_kept() {
+    let mut ejected = deployment();
+    let ours = json!({"appdeploy.dev/app": "shop"});
+    ejected["spec"]["selector"]["matchLabels"] = ours.clone();
+    ejected["spec"]["template"]["metadata"]["labels"] = ours.clone();
+    let mut service = service();
+    service["spec"]["selector"] = ours;
+    let plan = plan(&found([Some(ejected), Some(service), None])).unwrap();
+    assert_eq!(plan.pods, Pods::Kept);
+    assert_eq!(plan.manifest["spec"]["expose"], "Service");
+    assert_eq!(plan.refusal("shop", false), None);
+}
+
+#[test]
+fn it_goes_on_where_it_was_interrupted() {
+    let at = |live: [Option<Value>; 3], orphans: Vec<Value>| {
+        let found = Found {
+            app: Some(app("u1")),
+            orphans,
+            ..found(live)
+        };
+        let plan = plan(&found).unwrap();
+        (plan.pods, plan.pairs.len(), plan.is_done())
+    };
+    let (service, ingress, mut orphan) = (service(), ingress(), deployment());
+    orphan["kind"] = json!("ReplicaSet");
+    let ours = || Some(owned(deployment(), "u1"));
+    // The app is there and nothing else has happened.
+    let all = [Some(deployment()), Some(service.clone()), Some(ingress.clone())];
+    assert_eq!(at(all, vec![]), (Pods::Replaced, 3, false));
+    // The old Deployment is gone, the new one not there yet.
+    let between = [None, Some(service.clone()), Some(ingress.clone())];
+    assert_eq!(at(between, vec![orphan.clone()]), (Pods::Replaced, 2, false));
+    // The Service is ours, the Ingress is not, the old pods are there.
+    let half = [ours(), Some(owned(service.clone(), "u1")), Some(ingress.clone())];
+    assert_eq!(at(half, vec![orphan.clone()]), (Pods::Replaced, 1, false));
+    // Only the old pods are left.
+    let rest = [
+        ours(),
+        Some(owned(service.clone(), "u1")),
+        Some(owned(ingress.clone(), "u1")),
+    ];
+    assert_eq!(at(rest, vec![orphan]), (Pods::Replaced, 0, false));
+    let done = [ours(), Some(owned(service, "u1")), Some(owned(ingress, "u1"))];
+    assert_eq!(at(done, vec![]), (Pods::Own, 0, true));
+}
