@@ -71,6 +71,9 @@ pub mod annotation {
     pub const REVISION_SPEC: &str = "appdeploy.dev/revision-spec";
     /// The plugin writes the time of a restart here, on the AppDeploy; the operator puts it into the pods.
     pub const RESTARTED_AT: &str = "appdeploy.dev/restarted-at";
+    /// The plugin writes the time here, on the AppDeploy, when what was there before it has been handed over or has left its
+    /// name: no watch tells that of objects that are not ours, and the operator would look again a minute later.
+    pub const ADOPTED_AT: &str = "appdeploy.dev/adopted-at";
     /// On a pod of a PodSet: a hash of the template that it runs.
     pub const TEMPLATE_HASH: &str = "appdeploy.dev/template-hash";
     /// On a pod of a PodSet: a hash of what of the template can't be changed while the pod lives, which is all

@@ -4,6 +4,8 @@
 //! stopped, and in between old pods serve. The order, and why, is in docs/adr/0013.
 
 mod costs;
+mod course;
+mod endpoints;
 mod found;
 mod neighbours;
 mod old;
@@ -13,13 +15,12 @@ mod step;
 use std::time::Duration;
 
 use crd::Kind;
-use serde_json::Value;
 
 use crate::connection::{Cluster, KubeArgs};
 use crate::error::{Error, Result};
 use crate::output::{ChangeArgs, DryRun};
 use crate::ui::Ui;
-use crate::wait::{self, Deadline};
+use crate::wait::Deadline;
 use crate::{consent, diff, duration, selection, yaml};
 
 use found::Found;
@@ -91,9 +92,12 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         // What the server would refuse shall be known before anything is changed.
         step::create(&cluster, &plan, DryRun::Server).await?;
     }
+    if args.change.dry_run != DryRun::Client {
+        course::check_rights(&cluster, &plan).await?;
+    }
     if args.change.dry_run.is_real() {
         ask(&args, &cluster, &plan)?;
-        carry_out(&args, &cluster, &found, &plan, ui).await?;
+        Box::pin(course::run(&cluster, &found, &plan, Deadline::after(args.timeout), ui)).await?;
     }
     args.change.tell(ui, &title, "adopted", &plan.manifest)
 }
@@ -135,47 +139,4 @@ fn ask(args: &Args, cluster: &Cluster, plan: &Plan) -> Result<()> {
         cluster.flag()
     ));
     consent::ask(&format!("Adopt {name}?"), unasked, "nothing was changed")
-}
-
-/// Does what is left to do, in the order in which requests are answered all the time.
-async fn carry_out(args: &Args, cluster: &Cluster, found: &Found, plan: &Plan, ui: &mut Ui) -> Result<()> {
-    let deadline = Deadline::after(args.timeout);
-    let app = match &plan.app {
-        Some(app) => app.clone(),
-        None => step::create(cluster, plan, DryRun::None).await?,
-    };
-    step::until_seen(cluster, &plan.name, deadline, ui).await?;
-    let wanted = plan::wanted(&app)?;
-    let uid = app.metadata.uid.as_deref().unwrap_or_default();
-    // The pods first: those of before serve until those of the app can.
-    if plan.pods.are_replaced() {
-        old::release(cluster, found, plan, deadline, ui).await?;
-        step::until_available(cluster, plan, uid, deadline, ui).await?;
-    } else if let Some(live) = found.foreign(model::ChildKind::Deployment, uid) {
-        step::take_over(cluster, model::ChildKind::Deployment, live, &wanted.deployment, &[]).await?;
-    }
-    // Then the way to them.
-    for (kind, wanted) in [
-        (model::ChildKind::Service, &wanted.service),
-        (model::ChildKind::Ingress, &wanted.ingress),
-    ] {
-        if let (Some(live), Some(wanted)) = (found.foreign(kind, uid), wanted) {
-            let beside: &[Value] = if kind == model::ChildKind::Service {
-                &plan.beside
-            } else {
-                &[]
-            };
-            step::take_over(cluster, kind, live, wanted, beside).await?;
-        }
-    }
-    // At last what nobody asks any more.
-    if plan.pods.are_replaced() {
-        old::remove(cluster, found, plan, deadline, ui).await?;
-    }
-    let ready = wait::ready(cluster, &cluster.namespace, &plan.name, deadline, ui).await?;
-    ui.say(&match ready.address() {
-        Some(url) => format!("{} is ready: {url}", plan.name),
-        None => format!("{} is ready", plan.name),
-    });
-    Ok(())
 }

@@ -12,7 +12,7 @@ pub mod code;
 mod facts;
 pub mod finding;
 pub mod page;
-mod rights;
+pub mod rights;
 mod running;
 #[cfg(test)]
 mod sample;

@@ -72,6 +72,8 @@ pub fn comparable(object: &Value) -> Value {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|field, _| !NOTES.contains(&field.as_str()));
         without(metadata, "annotations", &BOOKKEEPING);
+        // Counted by the Deployment's controller.
+        without(metadata, "annotations", &["deployment.kubernetes.io/revision"]);
     }
     object
 }

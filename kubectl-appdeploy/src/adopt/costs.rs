@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use model::inverse::Left;
+use model::inverse::{App, Left};
+use model::merge::service_with;
 use model::{ChildKind, Desired};
 use serde_json::Value;
 
+use super::endpoints::are_renamed;
 use super::found::Found;
 use super::plan::Pods;
 
@@ -18,22 +20,24 @@ pub struct Costs {
     pub notes: Vec<String>,
 }
 
-/// Returns the costs. `left` is what no spec can say; `beside` are the ports that the Service offers on.
-pub fn of(found: &Found, left: &[(ChildKind, Left)], wanted: &Desired, beside: &[Value], pods: Pods) -> Costs {
+/// Returns the costs. `read` is what was read from the objects; `beside` are the ports that the Service offers on.
+pub fn of(found: &Found, read: &App, wanted: &Desired, beside: &[Value], pods: Pods) -> Costs {
     let nothing = Value::Null;
     let old = found.old().unwrap_or(&nothing);
     let template = &old["spec"]["template"];
     let uid = found.uid().unwrap_or_default();
     let mut costs = Costs::default();
     if found.old().is_some() {
-        costs.of_fields(found, left, pods);
+        costs.of_fields(found, &read.left, pods);
     }
     costs.lost.extend(owners(found, uid));
     if let Some(service) = found.foreign(ChildKind::Service, uid) {
         costs.lost.extend(ways(found, service, template, wanted));
         costs.of_ingresses(found, beside);
+        costs.of_names(found, service, wanted, beside);
     }
     if pods.are_replaced() {
+        costs.of_a_pause(old, read);
         costs.of_labels(found, template, wanted);
     }
     if pods != Pods::Own {
@@ -78,6 +82,36 @@ impl Costs {
             .collect();
         if !gone.is_empty() {
             self.notes.push(format!("the pods lose the labels {}", gone.join(", ")));
+        }
+    }
+
+    /// New pods are those of the template as it is, also if its rollout is held.
+    fn of_a_pause(&mut self, old: &Value, read: &App) {
+        if !read.spec.paused {
+            return;
+        }
+        let count = |field: &str| old["status"][field].as_i64().unwrap_or_default();
+        let name = old["metadata"]["name"].as_str().unwrap_or_default();
+        if count("updatedReplicas") < count("replicas") {
+            self.lost.push(format!(
+                "deployment/{name} is paused in the middle of a rollout, and all new pods would be those of its new template"
+            ));
+        } else {
+            self.notes.push(format!(
+                "deployment/{name} is paused; the app is not, for it needs new pods"
+            ));
+        }
+    }
+
+    /// Ports that get another name lead nowhere for a moment, unless there is a bridge.
+    fn of_names(&mut self, found: &Found, service: &Value, wanted: &Desired, beside: &[Value]) {
+        let Some(wanted) = &wanted.service else { return };
+        if !found.may_bridge && are_renamed(service, &service_with(service, wanted, beside)) {
+            self.lost.push(format!(
+                "requests to service/{} fail for a moment when its ports get other names; whoever may create and delete \
+                 EndpointSlices can avoid it, and you may not",
+                found.name
+            ));
         }
     }
 

@@ -8,6 +8,7 @@ use kube::api::ListParams;
 use model::ChildKind;
 use serde_json::Value;
 
+use super::endpoints;
 use super::neighbours::Neighbours;
 use crate::connection::Cluster;
 use crate::diff::{self, Live};
@@ -27,6 +28,10 @@ pub struct Found {
     pub other: Option<Value>,
     /// ReplicaSets that a former Deployment of the app's name has left, the newest first.
     pub orphans: Vec<Value>,
+    /// An interrupted adoption has left slices that lead to the pods.
+    pub is_bridged: bool,
+    /// The person may let pods be found under other names of ports.
+    pub may_bridge: bool,
     /// What else of the namespace counts on these objects.
     pub neighbours: Neighbours,
 }
@@ -53,9 +58,19 @@ impl Found {
                 },
             )
         };
-        let (objects, neighbours) = join!(objects, Neighbours::list(cluster));
+        let (objects, neighbours, bridges, may_bridge) = join!(
+            objects,
+            Neighbours::list(cluster),
+            endpoints::bridges(cluster, name),
+            endpoints::may_bridge(cluster),
+        );
         let (app, live, left, found) = objects?;
-        if let (Some(other), None, None) = (other, &found, &app) {
+        // One that has done its part is gone.
+        let has_taken_its_place = app.as_ref().is_some_and(|app| {
+            let deployment = live.of(ChildKind::Deployment);
+            deployment.is_some_and(|live| diff::is_of(live, app.metadata.uid.as_deref()))
+        });
+        if let (Some(other), None, false) = (other, &found, has_taken_its_place) {
             return Err(missing(cluster, other));
         }
         let app = app.as_ref().map(|app| match Workload::read(cluster.kind, app) {
@@ -74,6 +89,8 @@ impl Found {
             live,
             other: found.as_ref().map(value),
             orphans,
+            is_bridged: !bridges?.is_empty(),
+            may_bridge: may_bridge?,
             neighbours: neighbours?,
         };
         if found.app.is_none() && found.old().is_none() {

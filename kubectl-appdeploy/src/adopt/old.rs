@@ -1,30 +1,20 @@
 //! The pods of before: they are let go of, and go at last.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use crd::label;
-use futures::StreamExt as _;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy};
-use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use model::ChildKind;
 use serde_json::json;
 
 use super::found::Found;
 use super::plan::Plan;
+use super::step;
 use crate::connection::{Cluster, MANAGER};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::ui::Ui;
-use crate::wait::{self, Deadline, Known};
+use crate::wait::{self, Deadline};
 use crate::{children, diff};
-
-/// How long the proxies of nodes and the ingress controller may take to hear where requests go. Nothing says when they
-/// have.
-const PROXIES_LISTEN: Duration = Duration::from_secs(5);
 
 /// Takes the Deployment away whose name the app's needs, and leaves its pods with its ReplicaSets, which keep them. Those
 /// are marked before, so that they are found again.
@@ -54,19 +44,13 @@ pub async fn release(cluster: &Cluster, found: &Found, plan: &Plan, deadline: De
         plan.name
     ));
     match wait::gone(cluster, deployments, &plan.name, Some(uid), deadline).await? {
-        None => Ok(()),
+        None => step::call_the_operator(cluster, &plan.name).await,
         Some(_) => Err(late(cluster, plan, deadline, "the former Deployment is not gone")),
     }
 }
 
-/// Removes the old pods, when no request is led to them any more.
+/// Removes the old pods, to which no request is led any more.
 pub async fn remove(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
-    if found.live.of(ChildKind::Service).is_some() {
-        ui.progress(&format!("{}: waiting until requests go to the new pods", plan.name));
-        let moved = deadline.bound(until_moved(cluster, plan)).await;
-        moved.ok_or_else(|| late(cluster, plan, deadline, "requests still go to the old pods"))??;
-        tokio::time::sleep(PROXIES_LISTEN).await;
-    }
     ui.progress(&format!("{}: waiting until the old pods are gone", plan.name));
     let late = || late(cluster, plan, deadline, "the old pods are not gone");
     if let Some(other) = &found.other {
@@ -99,42 +83,6 @@ pub async fn remove(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Dea
     Ok(())
 }
 
-/// Waits until the Service leads to the app's pods and to no others.
-async fn until_moved(cluster: &Cluster, plan: &Plan) -> Result<()> {
-    let slices: Api<EndpointSlice> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-    let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-    let own = ListParams::default().labels(&cluster.kind.pod_selector(&plan.name));
-    let config = watcher::Config::default().labels(&format!("kubernetes.io/service-name={}", plan.name));
-    let mut changes = wait::watch(cluster, slices, config);
-    let mut known = Known::default();
-    while let Some(event) = changes.next().await {
-        known.take(event?);
-        if !known.is_complete() {
-            continue;
-        }
-        let own = cluster.call(pods.list(&own)).await?;
-        let own: BTreeSet<String> = own.items.iter().map(ResourceExt::name_any).collect();
-        if has_moved(known.all(), &own, plan.manifest["spec"]["replicas"] != 0) {
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-/// Whether all endpoints are of these pods, and at least one of them is ready where there shall be any.
-fn has_moved<'a>(slices: impl Iterator<Item = &'a EndpointSlice>, own: &BTreeSet<String>, some: bool) -> bool {
-    let mut ready = 0;
-    for endpoint in slices.flat_map(|slice| &slice.endpoints) {
-        let pod = endpoint.target_ref.as_ref().and_then(|target| target.name.as_ref());
-        if !pod.is_some_and(|pod| own.contains(pod)) {
-            return false;
-        }
-        let is_ready = endpoint.conditions.as_ref().and_then(|conditions| conditions.ready);
-        ready += usize::from(is_ready == Some(true));
-    }
-    ready > 0 || !some
-}
-
 fn sets(cluster: &Cluster) -> Api<ReplicaSet> {
     Api::namespaced(cluster.client.clone(), &cluster.namespace)
 }
@@ -151,38 +99,12 @@ fn delete(uid: &str, policy: PropagationPolicy) -> DeleteParams {
     }
 }
 
-fn late(cluster: &Cluster, plan: &Plan, deadline: Deadline, what: &str) -> Error {
+/// Returns what to say when the time is over: the same command goes on.
+pub fn late(cluster: &Cluster, plan: &Plan, deadline: Deadline, what: &str) -> Error {
     Error::new(ErrorKind::TimedOut, format!("{what} after {}", deadline.text())).next(format!(
         "go on: {} adopt {}{}",
         cluster.words().command,
         plan.name,
         cluster.flag()
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::Value;
-
-    #[test]
-    fn requests_have_moved_when_no_endpoint_is_left_that_is_not_ours() {
-        let slice = |pods: &[(&str, bool)]| -> EndpointSlice {
-            let endpoints: Vec<Value> = pods
-                .iter()
-                .map(|(pod, ready)| json!({"addresses": ["10.0.0.1"], "conditions": {"ready": ready}, "targetRef": {"kind": "Pod", "name": pod}}))
-                .collect();
-            serde_json::from_value(json!({"addressType": "IPv4", "endpoints": endpoints})).unwrap()
-        };
-        let own = BTreeSet::from(["new-0".to_owned(), "new-1".to_owned()]);
-        let moved = |slices: &[EndpointSlice]| has_moved(slices.iter(), &own, true);
-        assert!(moved(&[slice(&[("new-0", true), ("new-1", false)])]));
-        assert!(!moved(&[slice(&[("new-0", true)]), slice(&[("old-0", false)])]));
-        assert!(!moved(&[slice(&[("new-0", false)])]));
-        assert!(!moved(&[]));
-        assert!(
-            has_moved([].into_iter(), &own, false),
-            "an app that is stopped has none"
-        );
-    }
 }

@@ -1,6 +1,6 @@
 //! What an adoption does and costs, as a function of what there is.
 
-use crd::{AppDeploy, Kind, label};
+use crd::{AppDeploy, AppDeploySpec, Kind, label};
 use kube::core::ObjectMeta;
 use model::inverse;
 use model::merge::{merged, service_with};
@@ -8,6 +8,7 @@ use model::{ChildKind, Desired, defaults, desired, later, validate};
 use serde_json::Value;
 
 use super::costs::{self, Costs};
+use super::endpoints::are_renamed;
 use super::found::Found;
 use crate::diff::{Pair, is_of};
 use crate::error::{Error, Result};
@@ -43,8 +44,16 @@ pub struct Plan {
     pub pods: Pods,
     /// Each object as it is and as it becomes.
     pub pairs: Vec<Pair>,
+    /// The Service as it becomes, where there is one to take over.
+    pub service: Option<Value>,
+    /// Whether there is an Ingress to take over.
+    pub has_ingress: bool,
+    /// The port of the app.
+    pub port: Option<i32>,
     /// The ports that the Service offers on beside the one of the app.
     pub beside: Vec<Value>,
+    /// The pods have to be found under the new names of the Service's ports before it has them.
+    pub is_bridged: bool,
     /// What would be missed.
     lost: Vec<String>,
     /// What is good to know.
@@ -65,47 +74,85 @@ pub fn plan(found: &Found) -> Result<Plan> {
         ingress,
     };
     let read = inverse::of_app(&found.name, &found.namespace, live);
-    let app = found.app.clone().unwrap_or_else(|| AppDeploy {
-        metadata: ObjectMeta {
-            name: Some(found.name.clone()),
-            namespace: Some(found.namespace.clone()),
-            ..ObjectMeta::default()
-        },
-        spec: read.spec.clone(),
-        status: None,
-    });
-    let wanted = wanted(&app)?;
     let pods = pods(found);
+    let app = found.app.clone().unwrap_or_else(|| AppDeploy {
+        // A Deployment that is made paused has no pods.
+        spec: AppDeploySpec {
+            paused: read.spec.paused && pods == Pods::Kept,
+            ..read.spec.clone()
+        },
+        ..named(found)
+    });
+    feasible(found, &app, pods)?;
+    let wanted = wanted(&app)?;
     let beside = match (service, app.spec.pod.port) {
         (Some(service), Some(port)) => inverse::beside(service, template, port),
         _ => Vec::new(),
     };
-    let Costs { lost, notes } = costs::of(found, &read.left, &wanted, &beside, pods);
-    let pairs = pairs(found, &wanted, &beside, pods);
-    let is_done = found.app.is_some() && pods == Pods::Own && service.is_none() && ingress.is_none();
-    let manifest = plain::plain(
-        Kind::AppDeploy,
-        &AppDeploy {
-            metadata: ObjectMeta {
-                name: Some(found.name.clone()),
-                namespace: Some(found.namespace.clone()),
-                ..ObjectMeta::default()
-            },
-            spec: app.spec,
-            status: None,
-        },
-    )?;
+    let Costs { lost, notes } = costs::of(found, &read, &wanted, &beside, pods);
+    let becomes = service.zip(wanted.service.as_ref());
+    let becomes = becomes.map(|(live, wanted)| service_with(live, wanted, &beside));
+    let pairs = pairs(found, &wanted, becomes.as_ref(), pods);
+    let is_own = pods == Pods::Own && service.is_none() && ingress.is_none();
+    let is_done = found.app.is_some() && is_own && !found.is_bridged;
+    let port = app.spec.pod.port;
+    let manifest = AppDeploy {
+        spec: app.spec,
+        ..named(found)
+    };
     Ok(Plan {
         name: found.name.clone(),
         app: found.app.clone(),
-        manifest,
+        manifest: plain::plain(Kind::AppDeploy, &manifest)?,
         pods,
         pairs,
+        is_bridged: found.may_bridge
+            && service
+                .zip(becomes.as_ref())
+                .is_some_and(|(live, is)| are_renamed(live, is)),
+        service: becomes,
+        has_ingress: ingress.is_some() && wanted.ingress.is_some(),
+        port,
         beside,
         lost,
         notes,
         is_done,
     })
+}
+
+fn named(found: &Found) -> AppDeploy {
+    AppDeploy {
+        metadata: ObjectMeta {
+            name: Some(found.name.clone()),
+            namespace: Some(found.namespace.clone()),
+            ..ObjectMeta::default()
+        },
+        spec: AppDeploySpec::default(),
+        status: None,
+    }
+}
+
+/// Fails where no new pods could take the place of the old ones.
+fn feasible(found: &Found, app: &AppDeploy, pods: Pods) -> Result<()> {
+    let name = &found.name;
+    if !pods.are_replaced() {
+        return Ok(());
+    }
+    let flag = format!("-n {}", found.namespace);
+    if app.spec.paused {
+        return Err(Error::failed(format!(
+            "AppDeploy {name} is paused, so there would be no new pods: nothing was changed"
+        ))
+        .next(format!("kubectl appdeploy resume {name} {flag}")));
+    }
+    let uid = found.uid().unwrap_or_default();
+    if found.other.is_some() && found.foreign(ChildKind::Deployment, uid).is_some() {
+        return Err(Error::failed(format!(
+            "there is a Deployment {name} too, whose name the app needs: nothing was changed"
+        ))
+        .next(format!("if nobody needs it: kubectl delete deployment {name} {flag}")));
+    }
+    Ok(())
 }
 
 /// Returns the children that an app wants.
@@ -138,7 +185,7 @@ fn pods(found: &Found) -> Pods {
 }
 
 /// Returns each object as it is and as it becomes.
-fn pairs(found: &Found, wanted: &Desired, beside: &[Value], pods: Pods) -> Vec<Pair> {
+fn pairs(found: &Found, wanted: &Desired, service: Option<&Value>, pods: Pods) -> Vec<Pair> {
     let uid = found.uid();
     let mut pairs = Vec::new();
     for (kind, object) in wanted.objects() {
@@ -154,7 +201,7 @@ fn pairs(found: &Found, wanted: &Desired, beside: &[Value], pods: Pods) -> Vec<P
         }
         let becomes = match (kind, live) {
             (ChildKind::Deployment, Some(_)) if pods.are_replaced() => defaults::filled(kind, object),
-            (ChildKind::Service, Some(live)) => service_with(live, object, beside),
+            (ChildKind::Service, Some(_)) => service.unwrap_or(object).clone(),
             (_, Some(live)) => merged(live, None, &later::due_in_place(object, live)),
             (_, None) => object.clone(),
         };
@@ -192,7 +239,7 @@ impl Plan {
         if self.lost.is_empty() || force {
             return None;
         }
-        let error = Error::failed(format!("{title} would not be all that is there: nothing was changed"));
+        let error = Error::failed(format!("something would be lost with {title}: nothing was changed"));
         Some(self.lost.iter().cloned().fold(error, Error::why))
     }
 }

@@ -1,9 +1,11 @@
 //! The writes of an adoption, and what is waited for between them.
 
-use crd::AppDeploy;
+use crd::{AppDeploy, annotation, label};
 use futures::StreamExt as _;
+use jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use model::merge::{merged, service_with};
+use model::reason::Reason;
 use model::{Child, ChildKind, later};
 use serde_json::{Value, json};
 
@@ -36,28 +38,64 @@ pub async fn create(cluster: &Cluster, plan: &Plan, dry_run: DryRun) -> Result<A
 
 /// Waits until the operator has seen the app: without one, nobody would start new pods.
 pub async fn until_seen(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+    if until(cluster, name, deadline, ui, Workload::is_observed).await? {
+        return Ok(());
+    }
+    let error = Error::new(
+        ErrorKind::TimedOut,
+        format!("no operator has seen {} after {}", cluster.title(name), deadline.text()),
+    )
+    .why("nothing of what was there before is changed");
+    let absence = operator::look(cluster)
+        .await
+        .absence(Some(&cluster.namespace), Timestamp::now());
+    Err(match absence {
+        Some((why, next)) => error.why(why).next(next),
+        None => error,
+    })
+}
+
+/// Waits until the operator finds no name taken any more. What it said last may be older than that they are the app's.
+pub async fn until_ours(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+    call_the_operator(cluster, name).await?;
+    let is_ours = |workload: &Workload| {
+        let cause = workload.state().cause;
+        cause.is_none_or(|cause| cause.reason != Reason::NameConflict.as_str())
+    };
+    // What is taken even then is told as what the app waits for.
+    until(cluster, name, deadline, ui, is_ours).await.map(drop)
+}
+
+/// Waits until what the operator says is as wanted; `false` when the time is over.
+async fn until(
+    cluster: &Cluster,
+    name: &str,
+    deadline: Deadline,
+    ui: &mut Ui,
+    is_wanted: impl Fn(&Workload) -> bool,
+) -> Result<bool> {
     let mut changes = wait::changes(cluster, cluster.objects(Some(&cluster.namespace)), name);
-    loop {
-        let Some(next) = deadline.bound(changes.next()).await else {
-            let error = Error::new(
-                ErrorKind::TimedOut,
-                format!("no operator has seen {} after {}", cluster.title(name), deadline.text()),
-            )
-            .why("nothing of what was there before is changed");
-            let absence = operator::look(cluster)
-                .await
-                .absence(Some(&cluster.namespace), jiff::Timestamp::now());
-            return Err(match absence {
-                Some((why, next)) => error.why(why).next(next),
-                None => error,
-            });
-        };
+    while let Some(next) = deadline.bound(changes.next()).await {
         match next.transpose()?.flatten() {
-            Some(object) if Workload::read(cluster.kind, &object).is_observed() => return Ok(()),
+            Some(object) if is_wanted(&Workload::read(cluster.kind, &object)) => return Ok(true),
             Some(_) => ui.progress(&format!("{name}: waiting for the operator")),
             None => {}
         }
     }
+    Ok(false)
+}
+
+/// Lets the operator look at the app at once. It watches what is its own, and so is not told when a name becomes free.
+pub async fn call_the_operator(cluster: &Cluster, name: &str) -> Result<()> {
+    let now = Timestamp::now().to_string();
+    let patch = json!({"metadata": {"annotations": {annotation::ADOPTED_AT: now}}});
+    let params = PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let apps = cluster.objects(Some(&cluster.namespace));
+    cluster.call(apps.patch(name, &params, &Patch::Merge(&patch))).await?;
+    Ok(())
 }
 
 /// Waits until the app's own pods are all available.
@@ -112,10 +150,11 @@ async fn late(cluster: &Cluster, name: &str, deadline: Deadline) -> Result<Error
         .next(format!("go on: {command} adopt {name}{}", cluster.flag())))
 }
 
-/// Makes an object of somebody else one of the app: its owner, its labels and what the app wants of it, in one write.
+/// Makes an object of somebody else one of the app: its owner, its labels and what the app wants of it, in one write. Before
+/// that it only gets the label with the app's name, for the sake of [`taken_over`].
 ///
-/// What others have written is then owned by the operator alone, as far as the app speaks of it: a field that the app stops
-/// wanting must go, and would stay as long as somebody else owns it.
+/// The operator then finds one that it has not noted as its own wish, and applies its own: what belongs to it is written by it
+/// in the end, whenever this command is interrupted.
 pub async fn take_over(
     cluster: &Cluster,
     kind: ChildKind,
@@ -126,24 +165,23 @@ pub async fn take_over(
     let api = diff::api(cluster, kind, &cluster.namespace);
     let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
     let broken = |source: serde_json::Error| Error::failed(format!("cannot write {kind} {name}: {source}"));
-    let wanted = &later::due_in_place(wanted, live);
-    let mut live = live.clone();
+    let named = json!({"metadata": {"uid": live["metadata"]["uid"], "labels": {label::NAME: name}}});
+    let params = PatchParams {
+        field_manager: Some(crd::FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let live = cluster.call(api.patch(name, &params, &Patch::Merge(&named))).await?;
+    let mut live = serde_json::to_value(live).map_err(broken)?;
     let mut tries = 0;
     loop {
-        let mut object = match kind {
-            ChildKind::Service => service_with(&live, wanted, beside),
-            ChildKind::Deployment | ChildKind::Ingress => merged(&live, None, wanted),
-        };
-        let owner = &wanted["metadata"]["ownerReferences"];
-        object["metadata"]["ownerReferences"] = owner.clone();
-        object["metadata"]["managedFields"] = json!([{}]);
+        let object = taken_over(kind, &live, wanted, beside);
         let object: DynamicObject = serde_json::from_value(object).map_err(broken)?;
         let params = PostParams {
-            field_manager: Some(MANAGER.to_owned()),
+            field_manager: Some(crd::FIELD_MANAGER.to_owned()),
             dry_run: false,
         };
         match cluster.attempt(api.replace(name, &params, &object)).await? {
-            Ok(_) => break,
+            Ok(_) => return Ok(()),
             // Its controllers write its status; what was compared must be what is changed.
             Err(kube::Error::Api(status)) if status.is_conflict() && tries < 5 => {
                 tries += 1;
@@ -153,8 +191,55 @@ pub async fn take_over(
             Err(source) => return Err(cluster.explain(source).about(&format!("{}/{name}", kind.resource()))),
         }
     }
-    // The very write of the operator, so that its fields are the operator's.
-    let params = PatchParams::apply(crd::FIELD_MANAGER).force();
-    cluster.call(api.patch(name, &params, &Patch::Apply(wanted))).await?;
-    Ok(())
+}
+
+/// Returns what an object of somebody else is as one of the app.
+///
+/// Nobody else owns a field of it any more: one that the app stops wanting must go, and would stay for as long as somebody owns it
+/// who has long forgotten it. The operator is said to have applied one field, which this write does not change; else the API
+/// server would take its next apply for the first one, and make up somebody who owns all that is there.
+fn taken_over(kind: ChildKind, live: &Value, wanted: &Value, beside: &[Value]) -> Value {
+    let mut wanted = later::due_in_place(wanted, live);
+    if let Some(annotations) = wanted["metadata"]["annotations"].as_object_mut() {
+        annotations.remove(annotation::DESIRED_HASH);
+    }
+    let mut object = match kind {
+        ChildKind::Service => service_with(live, &wanted, beside),
+        ChildKind::Deployment | ChildKind::Ingress => merged(live, None, &wanted),
+    };
+    object["metadata"]["ownerReferences"] = wanted["metadata"]["ownerReferences"].clone();
+    let mut managers = vec![json!({
+        "manager": crd::FIELD_MANAGER, "operation": "Apply", "apiVersion": live["apiVersion"], "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:metadata": {"f:labels": {format!("f:{}", label::NAME): {}}}},
+    })];
+    let known = live["metadata"]["managedFields"].as_array().into_iter().flatten();
+    managers.extend(known.filter(|entry| entry["subresource"] == "status").cloned());
+    object["metadata"]["managedFields"] = json!(managers);
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_have_owned_is_the_operators_and_they_own_the_status_on() {
+        let live = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "shop", "namespace": "a", "uid": "s1", "resourceVersion": "7", "labels": {"app": "shop"},
+                "ownerReferences": [{"kind": "Release", "name": "shop", "uid": "r1"}],
+                "managedFields": [
+                    {"manager": "kubectl-expose", "operation": "Update", "fieldsV1": {"f:spec": {}}},
+                    {"manager": "cloud", "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}}]},
+            "spec": {"clusterIP": "10.0.0.1", "selector": {"app": "shop"}, "ports": [{"port": 8080, "targetPort": 80, "protocol": "TCP"}]},
+        });
+        let wanted = json!({
+            "metadata": {"name": "shop", "labels": {"app.kubernetes.io/name": "shop"},
+                "annotations": {annotation::DESIRED_HASH: "1"},
+                "ownerReferences": [{"kind": "AppDeploy", "name": "shop", "uid": "u1", "controller": true}]},
+            "spec": {"selector": {"appdeploy.dev/app": "shop"}, "ports": [{"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP"}]},
+        });
+        let beside = [json!({"name": "port-8080", "port": 8080, "targetPort": "http", "protocol": "TCP"})];
+        insta::assert_json_snapshot!(taken_over(ChildKind::Service, &live, &wanted, &beside));
+    }
 }

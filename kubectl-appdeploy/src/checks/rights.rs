@@ -50,6 +50,20 @@ impl fmt::Display for Right {
     }
 }
 
+impl Right {
+    /// Returns the right to do something to all objects of a kind in a namespace.
+    pub fn within(namespace: &str, verb: &str, group: &str, resource: &str) -> Self {
+        Self {
+            verb: verb.to_owned(),
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            subresource: String::new(),
+            name: String::new(),
+            namespace: namespace.to_owned(),
+        }
+    }
+}
+
 /// What a person may not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lacking {
@@ -135,14 +149,7 @@ pub fn contain(rights: &BTreeSet<Right>, wanted: &Right) -> bool {
 /// Asks the API server what of it the person may not. Of an administrator it asks one question; whoever may not install is
 /// not asked what they may grant.
 pub async fn lacking(cluster: &Cluster, objects: &[DynamicObject]) -> Result<Lacking> {
-    let right = |verb: &str, group: &str, resource: &str| Right {
-        verb: verb.to_owned(),
-        group: group.to_owned(),
-        resource: resource.to_owned(),
-        subresource: String::new(),
-        name: String::new(),
-        namespace: String::new(),
-    };
+    let right = |verb: &str, group: &str, resource: &str| Right::within("", verb, group, resource);
     let mut lacking = Lacking::default();
     if may(cluster, &right("*", "*", "*")).await? {
         return Ok(lacking);
@@ -162,7 +169,7 @@ pub async fn lacking(cluster: &Cluster, objects: &[DynamicObject]) -> Result<Lac
 }
 
 /// Returns those of some rights that the person does not have.
-async fn refused(cluster: &Cluster, rights: BTreeSet<Right>) -> Result<Vec<Right>> {
+pub async fn refused(cluster: &Cluster, rights: BTreeSet<Right>) -> Result<Vec<Right>> {
     let answers = rights.into_iter().map(|right| async move {
         let may = may(cluster, &right).await;
         (right, may)

@@ -25,10 +25,11 @@ const KEYS: [&str; 9] = [
 ];
 
 /// Annotations that Kubernetes and AppDeploy write themselves.
-const HARMLESS: [&str; 8] = [
+const HARMLESS: [&str; 9] = [
     "deployment.kubernetes.io/revision",
     "ingressclass.kubernetes.io/is-default-class",
     crd::annotation::DESIRED_HASH,
+    crd::annotation::ADOPTED_AT,
     crd::annotation::RESTARTED_AT,
     crd::annotation::TEMPLATE_HASH,
     crd::annotation::SHAPE_HASH,

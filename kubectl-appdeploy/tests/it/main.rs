@@ -7,6 +7,7 @@
 )]
 
 mod access;
+mod adopting;
 mod apps;
 mod changing;
 mod check;

@@ -30,6 +30,7 @@ fn found(live: [Option<Value>; 3]) -> Found {
         namespace: "a".into(),
         name: "shop".into(),
         live: Live::from(live),
+        may_bridge: true,
         ..Found::default()
     }
 }
@@ -156,4 +157,81 @@ fn it_goes_on_where_it_was_interrupted() {
     assert_eq!(at(rest, vec![orphan]), (Pods::Replaced, 0, false));
     let done = [ours(), Some(owned(service, "u1")), Some(owned(ingress, "u1"))];
     assert_eq!(at(done, vec![]), (Pods::Own, 0, true));
+}
+
+#[test]
+fn a_port_that_gets_another_name_needs_a_bridge() {
+    let plan_of = |name: &str, may_bridge: bool| {
+        let mut service = service();
+        service["spec"]["ports"][0]["name"] = json!(name);
+        let found = Found {
+            may_bridge,
+            ..found([Some(deployment()), Some(service), None])
+        };
+        plan(&found).unwrap()
+    };
+    assert!(
+        plan_of("http", true).is_bridged,
+        "80 is called http, as 8080 is in an app"
+    );
+    assert!(!plan_of("web", true).is_bridged, "80 is called web on");
+    assert_eq!(plan_of("web", false).refusal("shop", false), None);
+    let refusal = plan_of("http", false).refusal("shop", false).unwrap();
+    insta::assert_snapshot!(refusal.text(&Look::default()), @r"
+    error: something would be lost with shop: nothing was changed
+      why:  requests to service/shop fail for a moment when its ports get other names; whoever may create and delete EndpointSlices can avoid it, and you may not
+    ");
+}
+
+#[test]
+fn a_pause_is_no_part_of_an_app_that_needs_new_pods() {
+    let plan_of = |updated: i32, selector: Value| {
+        let mut paused = deployment();
+        paused["spec"]["paused"] = json!(true);
+        paused["spec"]["selector"] = selector;
+        paused["status"] = json!({"replicas": 2, "updatedReplicas": updated});
+        plan(&found([Some(paused), None, None])).unwrap()
+    };
+    let theirs = json!({"matchLabels": {"app": "shop"}});
+    let idle = plan_of(2, theirs.clone());
+    assert_eq!(idle.manifest["spec"]["paused"], Value::Null);
+    insta::assert_snapshot!(idle.summary(false, &Look::default()), @r"
+    pods:  are replaced, since a Deployment's selector can't be changed: new ones are started beside them, and they go when the new ones serve
+    note:  deployment/shop is paused; the app is not, for it needs new pods
+    note:  the pods lose the labels app=shop
+    note:  Helm's release shop may write these objects back: take them out of it
+    ");
+    let refusal = plan_of(1, theirs).refusal("shop", false).unwrap();
+    insta::assert_snapshot!(refusal.text(&Look::default()), @r"
+    error: something would be lost with shop: nothing was changed
+      why:  deployment/shop is paused in the middle of a rollout, and all new pods would be those of its new template
+    ");
+    // Pods that are kept are held on.
+    let kept = plan_of(1, json!({"matchLabels": {"appdeploy.dev/app": "shop"}}));
+    assert_eq!(
+        (kept.pods, &kept.manifest["spec"]["paused"]),
+        (Pods::Kept, &json!(true))
+    );
+    assert_eq!(kept.refusal("shop", false), None);
+}
+
+#[test]
+fn where_no_new_pods_could_come_nothing_is_planned() {
+    let mut paused = app("u1");
+    paused.spec.paused = true;
+    let held = Found {
+        app: Some(paused),
+        ..found([Some(deployment()), None, None])
+    };
+    let two = Found {
+        other: Some(deployment()),
+        ..found([Some(deployment()), None, None])
+    };
+    let errors = [held, two].map(|found| plan(&found).unwrap_err().text(&Look::default()));
+    insta::assert_snapshot!(errors.join("\n"), @r"
+    error: AppDeploy shop is paused, so there would be no new pods: nothing was changed
+      next: kubectl appdeploy resume shop -n a
+    error: there is a Deployment shop too, whose name the app needs: nothing was changed
+      next: if nobody needs it: kubectl delete deployment shop -n a
+    ");
 }

@@ -1,0 +1,132 @@
+//! The order of an adoption, in which somebody answers all the time.
+
+use std::collections::BTreeSet;
+
+use model::merge::service_with;
+use model::{ChildKind, Desired};
+
+use super::found::Found;
+use super::plan::{Plan, Pods, wanted};
+use super::{endpoints, old, step};
+use crate::checks::rights::{Right, refused};
+use crate::connection::Cluster;
+use crate::error::{Error, Result};
+use crate::output::DryRun;
+use crate::ui::Ui;
+use crate::wait::{self, Deadline};
+
+/// Fails if the person may not do all that there is to do: what is begun shall come to its end.
+pub async fn check_rights(cluster: &Cluster, plan: &Plan) -> Result<()> {
+    let refused = refused(cluster, rights(plan, &cluster.namespace)).await?;
+    let Some(first) = refused.first() else {
+        return Ok(());
+    };
+    let title = cluster.title(&plan.name);
+    let error = Error::failed(format!("{title} would be adopted only in part: nothing was changed"));
+    let error = refused
+        .iter()
+        .fold(error, |error, right| error.why(format!("you may not {right}")));
+    Err(error.next(format!("kubectl auth can-i {first}")))
+}
+
+/// Returns the rights that a plan takes.
+fn rights(plan: &Plan, namespace: &str) -> BTreeSet<Right> {
+    let right = |verb: &str, group: &str, resource: &str| Right::within(namespace, verb, group, resource);
+    let mut rights = BTreeSet::from([right("patch", "appdeploy.dev", "appdeploys")]);
+    if plan.app.is_none() {
+        rights.insert(right("create", "appdeploy.dev", "appdeploys"));
+    }
+    let mut change = |group: &str, resource: &str| {
+        rights.extend(["patch", "update"].map(|verb| right(verb, group, resource)));
+    };
+    if plan.service.is_some() {
+        change("", "services");
+    }
+    if plan.has_ingress {
+        change("networking.k8s.io", "ingresses");
+    }
+    match plan.pods {
+        Pods::Own => {}
+        Pods::Kept => change("apps", "deployments"),
+        Pods::Replaced => rights.extend([
+            right("delete", "apps", "deployments"),
+            right("patch", "apps", "replicasets"),
+            right("delete", "apps", "replicasets"),
+        ]),
+    }
+    rights
+}
+
+/// Does what is left to do.
+pub async fn run(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+    let app = match &plan.app {
+        Some(app) => app.clone(),
+        None => step::create(cluster, plan, DryRun::None).await?,
+    };
+    step::until_seen(cluster, &plan.name, deadline, ui).await?;
+    let wanted = wanted(&app)?;
+    let uid = app.metadata.uid.as_deref().unwrap_or_default();
+    // The pods first: those of before serve until those of the app can.
+    if plan.pods.are_replaced() {
+        old::release(cluster, found, plan, deadline, ui).await?;
+        step::until_available(cluster, plan, uid, deadline, ui).await?;
+    } else if let Some(live) = found.foreign(ChildKind::Deployment, uid) {
+        step::take_over(cluster, ChildKind::Deployment, live, &wanted.deployment, &[]).await?;
+    }
+    // Then the way to them.
+    lead(cluster, found, plan, &wanted, uid, deadline, ui).await?;
+    // At last what nobody asks any more.
+    if plan.pods.are_replaced() {
+        old::remove(cluster, found, plan, deadline, ui).await?;
+    }
+    step::until_ours(cluster, &plan.name, deadline, ui).await?;
+    let ready = wait::ready(cluster, &cluster.namespace, &plan.name, deadline, ui).await?;
+    ui.say(&match ready.address() {
+        Some(url) => format!("{} is ready: {url}", plan.name),
+        None => format!("{} is ready", plan.name),
+    });
+    Ok(())
+}
+
+/// Leads requests to the pods of the app.
+async fn lead(
+    cluster: &Cluster,
+    found: &Found,
+    plan: &Plan,
+    wanted: &Desired,
+    uid: &str,
+    deadline: Deadline,
+    ui: &mut Ui,
+) -> Result<()> {
+    let (name, port) = (&plan.name, plan.port.unwrap_or_default());
+    let mut leads = found.live.of(ChildKind::Service).cloned();
+    if let (Some(live), Some(wanted)) = (found.foreign(ChildKind::Service, uid), &wanted.service) {
+        let becomes = service_with(live, wanted, &plan.beside);
+        if plan.is_bridged {
+            ui.progress(&format!(
+                "{name}: letting the pods be found under the new names of the ports"
+            ));
+            endpoints::bridge(cluster, name, &becomes, port).await?;
+        }
+        step::take_over(cluster, ChildKind::Service, live, wanted, &plan.beside).await?;
+        leads = Some(becomes);
+    }
+    if let (Some(live), Some(wanted)) = (found.foreign(ChildKind::Ingress, uid), &wanted.ingress) {
+        step::take_over(cluster, ChildKind::Ingress, live, wanted, &[]).await?;
+    }
+    let has_old_ways = plan.pods.are_replaced() || plan.is_bridged || found.is_bridged;
+    if let Some(service) = leads.filter(|_| has_old_ways && wanted.service.is_some()) {
+        ui.progress(&format!(
+            "{name}: waiting until requests go to the pods of the app alone"
+        ));
+        let some = plan.manifest["spec"]["replicas"] != 0;
+        let moved = deadline
+            .bound(endpoints::until_moved(cluster, name, &service, port, some))
+            .await;
+        moved.ok_or_else(|| old::late(cluster, plan, deadline, "requests still go to other pods"))??;
+    }
+    if plan.is_bridged || found.is_bridged {
+        endpoints::remove_bridges(cluster, name).await?;
+    }
+    Ok(())
+}
