@@ -6,6 +6,7 @@
 //! heal what was never told.
 
 mod health;
+mod tries;
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -16,7 +17,7 @@ use futures::StreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
 use crate::cache::{Item, Vanished};
@@ -26,18 +27,13 @@ use crate::world::Kind;
 
 pub use health::Health;
 use health::Obstacle;
+use tries::Tries;
 
 /// The longest wait for a page of a list.
 const LIST_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Objects in a page. Small, because a page is held as whole objects before it is reduced.
 pub const PAGE: u32 = 100;
-
-const FIRST_BACKOFF: Duration = Duration::from_millis(500);
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
-
-/// A watch that was followed for this long has worked: what fails after that is a new failure.
-const WORKED: Duration = Duration::from_secs(60);
 
 /// What a watch is to do.
 pub struct Watch<'a, K, T> {
@@ -71,15 +67,11 @@ where
     /// Runs the watch. Never ends; drop it to end it.
     pub async fn run(self) {
         let mut first = true;
-        let mut failures = 0_u32;
+        let mut tries = Tries::new();
         loop {
-            let begin = Instant::now();
             match self.list_and_follow(&mut first).await {
-                End::Due => failures = 0,
-                End::Lost => {
-                    failures = if begin.elapsed() > WORKED { 1 } else { failures + 1 };
-                    sleep(backoff(failures)).await;
-                }
+                End::Due => tries.worked(),
+                End::Lost => tries.failed().await,
             }
         }
     }
@@ -89,7 +81,7 @@ where
         let mut stream = pin!(watcher(self.api.clone(), self.config.clone()));
         let mut listed = HashSet::new();
         let mut relist_at = None;
-        let mut failures = 0_u32;
+        let mut tries = Tries::new();
         loop {
             let event = match relist_at {
                 None => {
@@ -114,7 +106,7 @@ where
                 Some(Ok(event)) => {
                     // That a list begins, or has a first page, does not say that it succeeds.
                     if !matches!(event, Event::Init | Event::InitApply(_)) {
-                        failures = 0;
+                        tries.worked();
                     }
                     match event {
                         Event::Init => {
@@ -122,10 +114,7 @@ where
                             relist_at = None;
                         }
                         Event::InitApply(object) => {
-                            if let Some(item) = (self.reduce)(object) {
-                                listed.insert(item.key.clone());
-                                (self.wake)(self.kind.cache.upsert(item), Urgency::Sweep);
-                            }
+                            listed.extend(self.take_in(object, Urgency::Sweep));
                         }
                         Event::InitDone => {
                             // What has vanished was a change that nobody told.
@@ -136,9 +125,7 @@ where
                             self.kind.health.listed(std::mem::take(first));
                         }
                         Event::Apply(object) => {
-                            if let Some(item) = (self.reduce)(object) {
-                                (self.wake)(self.kind.cache.upsert(item), Urgency::Change);
-                            }
+                            self.take_in(object, Urgency::Change);
                         }
                         Event::Delete(object) => {
                             let meta = object.meta();
@@ -152,12 +139,19 @@ where
                     if has_lost_its_place(&error) {
                         return End::Lost;
                     }
-                    failures += 1;
-                    sleep(backoff(failures)).await;
+                    tries.failed().await;
                 }
                 None => return End::Lost,
             }
         }
+    }
+
+    /// Takes in an object as it is. Returns its name, if it is one that is kept.
+    fn take_in(&self, object: K, urgency: Urgency) -> Option<Key> {
+        let item = (self.reduce)(object)?;
+        let key = item.key.clone();
+        (self.wake)(self.kind.cache.upsert(item), urgency);
+        Some(key)
     }
 
     fn let_go(&self, vanished: impl IntoIterator<Item = Vanished<T>>) {
@@ -242,9 +236,4 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
-}
-
-fn backoff(failures: u32) -> Duration {
-    let doubled = FIRST_BACKOFF.saturating_mul(1 << failures.saturating_sub(1).min(10));
-    doubled.min(MAX_BACKOFF).mul_f64(1.0 - 0.2 * fastrand::f64())
 }
