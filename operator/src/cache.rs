@@ -129,14 +129,13 @@ impl<T: Clone> Cache<T> {
     /// what that is.
     pub fn retain(&self, scope: Option<&str>, listed: &HashSet<Key>) -> Vec<Vanished<T>> {
         let mut inner = self.write();
-        let in_scope = |key: &Key| scope.is_none_or(|namespace| &*key.namespace == namespace);
         let gone: Vec<Key> = inner
             .items
             .keys()
-            .filter(|key| in_scope(key) && !listed.contains(key))
+            .filter(|key| key.is_in(scope) && !listed.contains(key))
             .cloned()
             .collect();
-        inner.deleted.retain(|key, _| !in_scope(key));
+        inner.deleted.retain(|key, _| !key.is_in(scope));
         gone.iter().filter_map(|key| inner.evict(key)).collect()
     }
 

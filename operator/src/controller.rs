@@ -1,10 +1,14 @@
 //! One primary kind at work: it waits until what it needs was seen, then has its queue worked on. A kind never
 //! waits for another one.
 
-use std::future::{Future, pending};
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use futures::FutureExt as _;
 use futures::future::join_all;
+use tokio::time::sleep;
 use tracing::info;
 
 use crate::dispatch::{Verdict, dispatch};
@@ -12,7 +16,11 @@ use crate::key::Key;
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
 use crate::queue::{Queue, Urgency};
+use crate::watch::Scope;
 use crate::world::{Watched, World};
+
+/// The time between two looks at what only time changes.
+const GLANCE: Duration = Duration::from_secs(5);
 
 /// The queue of each primary kind.
 #[derive(Clone, Debug, Default)]
@@ -84,10 +92,31 @@ impl Controller {
             () = self.queue.closed() => return,
         }
         info!(kind = %self.kind, "reconciling");
+        let open = Arc::new(Open::default());
+        let (seen, late): (Vec<Scope>, Vec<Scope>) = {
+            let scopes = self.world.health(self.kind).scopes().into_iter();
+            scopes.partition(|scope| self.seen_in(scope.as_deref()).now_or_never().is_some())
+        };
+        for scope in seen {
+            open.add(scope);
+        }
         let sweeps = async {
-            let late = self.watches().filter(|watched| !watched.health.is_synced());
-            join_all(late.map(|watched| self.sweep_when_synced(watched))).await;
-            pending::<()>().await;
+            tokio::join!(
+                join_all(late.into_iter().map(|scope| self.open_when_seen(scope, &open))),
+                self.sweep_when_listed(),
+                self.sweep_when_outdated()
+            );
+        };
+        let opened = open.clone();
+        let work = move |key: Key| {
+            let work = opened.holds(&key).then(|| work(key));
+            async move {
+                match work {
+                    Some(work) => work.await,
+                    // It is looked at when it is opened.
+                    None => Verdict::Settled,
+                }
+            }
         };
         tokio::select! {
             () = dispatch(self.kind, self.queue.clone(), self.concurrency, self.metrics.clone(), work) => {}
@@ -96,19 +125,74 @@ impl Controller {
     }
 
     /// Before everything was seen, what is there already would be taken for missing. A kind of child that can't be
-    /// seen at all holds up nothing but itself.
+    /// seen at all holds up nothing but itself, and a namespace that may not be read no other one.
     async fn seen(&self) {
-        self.world.health(self.kind).synced().await;
+        self.world.health(self.kind).usable().await;
         for watched in self.watches() {
             watched.health.settled().await;
         }
     }
 
-    /// Looks at every object again once a watch that had nothing to tell at the start has.
-    async fn sweep_when_synced(&self, watched: Watched<'_>) {
-        watched.health.synced().await;
-        info!(resource = watched.resource, "can be seen now");
-        for key in self.world.keys(self.kind) {
+    async fn seen_in(&self, scope: Option<&str>) {
+        self.world.health(self.kind).listed_in(scope).await;
+        for watched in self.watches() {
+            watched.health.settled_in(scope).await;
+        }
+    }
+
+    /// Opens a namespace that could not be read at the start.
+    async fn open_when_seen(&self, scope: Scope, open: &Open) {
+        self.seen_in(scope.as_deref()).await;
+        info!(kind = %self.kind, namespace = scope, "can be read now");
+        open.add(scope.clone());
+        self.sweep(scope.as_deref());
+    }
+
+    /// Looks again at every object once a watch that had nothing to tell at the start has.
+    async fn sweep_when_listed(&self) {
+        let scopes = self.world.health(self.kind).scopes();
+        let all = self
+            .watches()
+            .flat_map(|watched| scopes.iter().map(move |scope| (watched, scope.as_deref())));
+        let late = all.filter(|(watched, scope)| !watched.health.is_listed(*scope));
+        join_all(late.map(|(watched, scope)| async move {
+            watched.health.listed_in(scope).await;
+            info!(resource = watched.resource, namespace = scope, "can be seen now");
+            self.sweep(scope);
+        }))
+        .await;
+    }
+
+    /// Looks again at what is told by what is not shown any more, and again when it is. Nobody tells either: a watch that
+    /// is denied has nothing to tell, and one that has begun again tells what has changed.
+    async fn sweep_when_outdated(&self) {
+        let scopes = self.world.health(self.kind).scopes();
+        let outdated = || -> BTreeSet<(&'static str, Option<&str>)> {
+            let all = self
+                .watches()
+                .flat_map(|watched| scopes.iter().map(move |scope| (watched, scope.as_deref())));
+            let outdated = all.filter(|(watched, scope)| watched.health.outdated(*scope).is_some());
+            outdated.map(|(watched, scope)| (watched.resource, scope)).collect()
+        };
+        let mut known = BTreeSet::new();
+        loop {
+            sleep(GLANCE).await;
+            let now = outdated();
+            for (resource, scope) in known.symmetric_difference(&now) {
+                if now.contains(&(*resource, *scope)) {
+                    info!(resource, namespace = scope, "can't be seen any more");
+                } else {
+                    info!(resource, namespace = scope, "can be seen again");
+                }
+                self.sweep(*scope);
+            }
+            known = now;
+        }
+    }
+
+    fn sweep(&self, scope: Option<&str>) {
+        let keys = self.world.keys(self.kind).into_iter();
+        for key in keys.filter(|key| key.is_in(scope)) {
             self.queue.add(key, Urgency::Sweep);
         }
     }
@@ -117,5 +201,25 @@ impl Controller {
         let kind = self.kind;
         let all = self.world.watches().into_iter();
         all.filter(move |watched| watched.controller == kind)
+    }
+}
+
+/// The namespaces that were seen, with all that belongs to their objects as far as it can be. Before a list is complete,
+/// nobody knows who else claims a host.
+#[derive(Debug, Default)]
+struct Open(Mutex<Vec<Scope>>);
+
+impl Open {
+    fn add(&self, scope: Scope) {
+        self.lock().push(scope);
+    }
+
+    fn holds(&self, key: &Key) -> bool {
+        self.lock().iter().any(|scope| key.is_in(scope.as_deref()))
+    }
+
+    // Nothing that can panic runs under the lock.
+    fn lock(&self) -> MutexGuard<'_, Vec<Scope>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -31,6 +31,12 @@ impl Key {
             meta.name.as_deref().unwrap_or_default(),
         )
     }
+
+    /// Whether it is in this namespace; everything is in none.
+    #[must_use]
+    pub fn is_in(&self, scope: Option<&str>) -> bool {
+        scope.is_none_or(|namespace| &*self.namespace == namespace)
+    }
 }
 
 impl fmt::Display for Key {

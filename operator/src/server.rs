@@ -68,7 +68,8 @@ pub async fn serve_debug(listener: TcpListener, level: LogLevel) -> std::io::Res
     axum::serve(listener, routes).await
 }
 
-/// Ready once every kind that matters was listed, and API servers can ask the webhooks. What is missing is named.
+/// Ready once every kind that matters was listed, and API servers can ask the webhooks. What is missing is named. A namespace
+/// that may not be read, of several, is no reason to be not ready.
 ///
 /// A watch that fails later is no reason to be not ready: it would take the webhooks away from everybody, in all replicas at
 /// once. The metric `appdeploy_watch_failing` tells it.
@@ -81,7 +82,7 @@ async fn readyz(State(facts): State<Facts>) -> Response {
             Need::IfServed => !health.is_not_served(),
             Need::Helps => false,
         };
-        if !health.is_synced() && needed {
+        if !health.is_usable() && needed {
             let error = health.error().unwrap_or_else(|| "not listed yet".to_owned());
             waiting.push(format!("{resource}: {error}\n"));
         }

@@ -25,8 +25,8 @@ use crate::key::Key;
 use crate::queue::Urgency;
 use crate::world::Kind;
 
-pub use health::Health;
 use health::Obstacle;
+pub use health::{Health, Scope};
 use tries::Tries;
 
 /// The longest wait for a page of a list.
@@ -66,10 +66,9 @@ where
 {
     /// Runs the watch. Never ends; drop it to end it.
     pub async fn run(self) {
-        let mut first = true;
         let mut tries = Tries::new();
         loop {
-            match self.list_and_follow(&mut first).await {
+            match self.list_and_follow().await {
                 End::Due => tries.worked(),
                 End::Lost => tries.failed().await,
             }
@@ -77,7 +76,7 @@ where
     }
 
     /// Lists and follows until a new list is needed.
-    async fn list_and_follow(&self, first: &mut bool) -> End {
+    async fn list_and_follow(&self) -> End {
         let mut stream = pin!(watcher(self.api.clone(), self.config.clone()));
         let mut listed = HashSet::new();
         let mut relist_at = None;
@@ -107,6 +106,7 @@ where
                     // That a list begins, or has a first page, does not say that it succeeds.
                     if !matches!(event, Event::Init | Event::InitApply(_)) {
                         tries.worked();
+                        self.kind.health.heard(self.scope);
                     }
                     match event {
                         Event::Init => {
@@ -122,7 +122,7 @@ where
                             info!(resource = self.resource, objects = listed.len(), "listed");
                             listed = HashSet::new();
                             relist_at = Some(Instant::now() + self.resync.mul_f64(1.0 - 0.1 * fastrand::f64()));
-                            self.kind.health.listed(std::mem::take(first));
+                            self.kind.health.listed(self.scope);
                         }
                         Event::Apply(object) => {
                             self.take_in(object, Urgency::Change);
@@ -166,12 +166,12 @@ where
     }
 
     fn report(&self, error: &str, obstacle: Obstacle) {
-        let resource = self.resource;
+        let (resource, namespace) = (self.resource, self.scope);
         // Once for each error, not once for each try.
-        if self.kind.health.failed(error.to_owned(), obstacle) {
-            warn!(resource, error, "the watch failed, and is tried again");
+        if self.kind.health.failed(self.scope, error.to_owned(), obstacle) {
+            warn!(resource, namespace, error, "the watch failed, and is tried again");
         } else {
-            debug!(resource, error, "the watch failed again");
+            debug!(resource, namespace, error, "the watch failed again");
         }
     }
 

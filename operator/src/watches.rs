@@ -35,7 +35,7 @@ pub async fn watch_all(settings: Settings, client: Client, world: Arc<World>, qu
     };
     for watched in world.watches() {
         if watched.resource != "ingressclasses" {
-            watched.health.expect(scopes.len());
+            watched.health.expect(&scopes);
         }
     }
     let is_everywhere = scopes == [None];

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::networking::v1::IngressClass;
 use kube::core::{DeserializeGuard, DynamicObject};
 use model::pod::PodState;
-use model::{Child, ChildKind, IngressClasses, Observed, Sight};
+use model::{Child, ChildKind, Failure, IngressClasses, Observed, Sight};
 
 use crate::cache::{Cache, Item};
 use crate::key::Key;
@@ -44,6 +44,13 @@ impl<T: Clone> Default for Kind<T> {
 }
 
 impl<T: Clone> Kind<T> {
+    /// Returns what is to be told of what an object has of this kind, if that may be gone or another by now.
+    #[must_use]
+    pub fn outdated(&self, resource: &'static str, object: &Key) -> Option<Failure> {
+        let why = self.health.outdated(Some(&object.namespace))?;
+        Some(Failure::Blind { resource, why })
+    }
+
     fn watched(&self, resource: &'static str, controller: crd::Kind, need: Need) -> Watched<'_> {
         Watched {
             resource,
@@ -134,11 +141,21 @@ impl World {
 
     fn sight(&self, kind: ChildKind, app: &Key) -> Sight<Child> {
         let Kind { cache, health } = self.children(kind);
-        match cache.get(app) {
-            Some(child) => Sight::Seen((*child).clone()),
-            None if health.is_synced() => Sight::Absent,
-            None => Sight::Blind(health.error().unwrap_or_else(|| "not listed yet".to_owned())),
+        match (cache.get(app), health.unseen(&app.namespace)) {
+            (Some(child), _) => Sight::Seen((*child).clone()),
+            (None, None) => Sight::Absent,
+            (None, Some(why)) => Sight::Blind(why),
         }
+    }
+
+    /// Returns what is to be told of children that were seen, and may be gone or others by now.
+    #[must_use]
+    pub fn outdated(&self, app: &Key, observed: &Observed) -> Vec<Failure> {
+        let seen = ChildKind::ALL
+            .into_iter()
+            .filter(|kind| observed.child(*kind).seen().is_some());
+        seen.filter_map(|kind| self.children(kind).outdated(kind.resource(), app))
+            .collect()
     }
 
     fn classes(&self) -> IngressClasses {

@@ -55,6 +55,7 @@ impl Reconciler {
         self.teller
             .conclude(&look, &failures, |now| {
                 let observed = self.world.observe(&look.key);
+                let failures = [failures.clone(), self.world.outdated(&look.key, &observed)].concat();
                 let status = status(app, valid.as_ref().ok(), &observed, &failures, self.options, now);
                 Word {
                     changes_in: changes_in(&observed, now),

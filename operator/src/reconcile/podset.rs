@@ -120,8 +120,7 @@ impl Reconciler {
     async fn advance(&self, look: &Look<PodSet>, wanted: &Wanted) -> Advance {
         let Look { key, object: set, .. } = look;
         let pods = &self.world.set_pods;
-        if !pods.kind.health.is_synced() {
-            let why = pods.kind.health.error().unwrap_or_else(|| "not listed yet".to_owned());
+        if let Some(why) = pods.kind.health.unseen(&key.namespace) {
             return Advance::Hindered(vec![Failure::Blind { resource: "pods", why }.into()]);
         }
         let performer = Performer {
@@ -215,7 +214,14 @@ impl Reconciler {
                 .into_iter()
                 .chain(self.progress.tries_again_in(&look.key, began.instant))
                 .min();
-            let status = status(&look.object, wanted, knowledge, hindrances, now);
+            let outdated = self
+                .world
+                .set_pods
+                .kind
+                .outdated("pods", &look.key)
+                .map(Hindrance::from);
+            let hindrances: Vec<Hindrance> = hindrances.iter().cloned().chain(outdated).collect();
+            let status = status(&look.object, wanted, knowledge, &hindrances, now);
             Word {
                 asks: asks(&status, wanted, knowledge),
                 status,

@@ -6,7 +6,7 @@ use faults::proxy::{Action, Answer, Events, Record, Requests, Rule, Verb};
 use kube::api::Patch;
 use serde_json::{Value, json};
 
-use crate::harness::{APP, DEPLOYMENT, INGRESS, SERVICE, is_long, ready, text, uid, web};
+use crate::harness::{APP, DEPLOYMENT, INGRESS, POD, PODSET, SERVICE, is_long, ready, text, uid, web};
 use crate::{Stage, expired, of, watches};
 
 /// P1. Remedy: after a list, the cache says what is missing from it (`Cache::retain`), and that wakes the owner.
@@ -56,12 +56,11 @@ fn a_drift_that_is_never_told_is_found_by_the_timed_resync() {
 fn a_change_that_an_answer_has_shown_first_is_not_overlooked() {
     let stage = Stage::new("answered");
     for name in ["shop", "blog"] {
-        let mut spec = web();
-        spec["host"] = json!(format!("{name}.example.com"));
-        stage.shop.settled_app(name, spec);
+        stage.shop.settled_app(name, web());
     }
     stage.proxy.add(Rule::new(watches(APP), Action::FreezeWatches));
-    let change = json!({"image": "nginx:1.28", "host": "shop.example.com"});
+    // A default host is its app's, whichever is older.
+    let change = json!({"image": "nginx:1.28", "host": "shop.answered"});
     stage.shop.set("blog", change);
     // Now there is something to say of it, and the answer is what the watch keeps back.
     stage.shop.pods_become_ready("blog");
@@ -153,6 +152,65 @@ fn a_kind_that_may_not_be_read_holds_up_no_other() {
     stage.shop.until(APP, "shop", "nothing is amiss any more", |app| {
         ready(app).1 == "Progressing"
     });
+}
+
+/// Remedy: what was seen goes on to be what is planned by, and is not told as the present once it may not be read any more
+/// (`Health::outdated`).
+#[test]
+fn what_is_not_shown_any_more_is_not_told_as_the_present() {
+    let stage = Stage::new("blinded");
+    let spec = json!({"image": "nginx", "port": 80, "expose": "Service"});
+    stage.shop.settled_app("shop", spec);
+    stage.shop.podset_of("set", json!({"replicas": 1}), &["set-0"]);
+    stage.shop.pods_become_ready("shop");
+    stage
+        .shop
+        .until(APP, "shop", "it is ready", |app| ready(app).0 == "True");
+    let watches = [watches(DEPLOYMENT), watches(POD)];
+    let rules = watches.each_ref().map(|watches| {
+        let forbidden = Answer::refusal(403, "Forbidden", "the proxy does not show it any more");
+        stage.proxy.add(Rule::new(watches.clone(), Action::Answer(forbidden)))
+    });
+    for watches in &watches {
+        stage.proxy.cut_watches(watches);
+    }
+    for (kind, name, why) in [
+        (
+            APP,
+            "shop",
+            "the deployments can't be watched: the proxy does not show it any more",
+        ),
+        (
+            PODSET,
+            "set",
+            "the pods can't be watched: the proxy does not show it any more",
+        ),
+    ] {
+        stage
+            .shop
+            .until(kind, name, "it is said that this may not be so", |object| {
+                ready(object) == ("False", "WatchFailed") && text(object, "/status/cause/message").contains(why)
+            });
+    }
+    // Work goes on.
+    stage.shop.set("shop", json!({"port": 81}));
+    stage.shop.until(SERVICE, "shop", "it is changed", |service| {
+        service.pointer("/spec/ports/0/port") == Some(&json!(81))
+    });
+
+    for rule in rules {
+        stage.proxy.remove(rule);
+    }
+    // Anything that is told says that it can be seen again.
+    let touched = || Patch::Merge(json!({"metadata": {"annotations": {"example.com/touched": "yes"}}}));
+    stage.shop.patch(DEPLOYMENT, "shop", touched());
+    stage.shop.patch(POD, "set-0", touched());
+    for (kind, name) in [(APP, "shop"), (PODSET, "set")] {
+        // Nobody rolls out the new port here, nor runs the pod.
+        stage.shop.until(kind, name, "it is told by what is seen", |object| {
+            ready(object).1 == "Progressing"
+        });
+    }
 }
 
 /// A kind that may not be read for ever is asked for ever less often. kube's word that a list begins is no success.

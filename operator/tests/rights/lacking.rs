@@ -147,7 +147,7 @@ pub fn granted(cluster: &Cluster) -> Vec<Value> {
 }
 
 /// Returns rules that grant the same but for one right.
-fn without(rules: &[Value], missing: Right) -> Vec<Value> {
+pub fn without(rules: &[Value], missing: Right) -> Vec<Value> {
     let all = rights(rules);
     let is_kept = |(verb, group, resource): &&(String, String, String)| {
         (verb.as_str(), group.as_str(), resource.as_str()) != (missing.verb, missing.group, missing.resource)

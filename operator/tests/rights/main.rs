@@ -15,3 +15,4 @@ mod missing;
 mod namespaced;
 mod open;
 mod people;
+mod scopes;
