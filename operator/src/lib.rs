@@ -15,6 +15,7 @@ pub mod client;
 pub mod controller;
 pub mod dispatch;
 pub mod event;
+pub mod guard;
 pub mod key;
 pub mod lease;
 pub mod metrics;

@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
 use crate::cache::{Item, Vanished};
+use crate::guard::guarded;
 use crate::key::Key;
 use crate::queue::Urgency;
 use crate::world::Kind;
@@ -148,8 +149,12 @@ where
 
     /// Takes in an object as it is. Returns its name, if it is one that is kept.
     fn take_in(&self, object: K, urgency: Urgency) -> Option<Key> {
-        let item = (self.reduce)(object)?;
-        let key = item.key.clone();
+        let key = Key::of(object.meta());
+        let Some(reduced) = guarded(self.resource, &key, || (self.reduce)(object)) else {
+            // It is there, whatever it is: what is known of it stays.
+            return Some(key);
+        };
+        let item = reduced?;
         (self.wake)(self.kind.cache.upsert(item), urgency);
         Some(key)
     }

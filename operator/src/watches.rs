@@ -17,6 +17,7 @@ use tokio::time::sleep;
 use tracing::info;
 
 use crate::controller::Queues;
+use crate::guard::guarded;
 use crate::key::Key;
 use crate::primary::{Primary, root};
 use crate::queue::Urgency;
@@ -135,7 +136,9 @@ impl Watches {
     /// An application that changes concerns also those that claim the same host, or that it has left one to.
     fn wake_claimants(&self, apps: Vec<Key>, urgency: Urgency) {
         for app in &apps {
-            self.wake(crd::Kind::AppDeploy, crd::AppDeploy::note(&self.world, app), urgency);
+            let note = || crd::AppDeploy::note(&self.world, app);
+            let others = guarded(crd::Kind::AppDeploy.plural(), app, note).unwrap_or_default();
+            self.wake(crd::Kind::AppDeploy, others, urgency);
         }
         self.wake(crd::Kind::AppDeploy, apps, urgency);
     }
