@@ -17,6 +17,8 @@ pub enum Credential<'a> {
     Certificate(&'a Identity),
     /// By a bearer token.
     Token(&'a str),
+    /// By a bearer token in a file, which may be replaced.
+    TokenFile(&'a Path),
 }
 
 /// What a kubeconfig says.
@@ -45,6 +47,7 @@ impl Kubeconfig<'_> {
                 STANDARD.encode(&identity.key)
             ),
             Credential::Token(token) => format!("    token: {}", quoted(token)),
+            Credential::TokenFile(path) => format!("    tokenFile: {}", quoted(&path.to_string_lossy())),
         };
         format!(
             "\

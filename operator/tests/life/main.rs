@@ -1,10 +1,13 @@
 //! The operator as a process: how it starts, ends, starts again, and what it tells whom.
 
+#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
+
 #[path = "../harness/harness.rs"]
 mod harness;
 
 mod away;
 mod installation;
+mod token;
 
 use std::net::TcpListener;
 use std::sync::Arc;
