@@ -81,7 +81,22 @@ impl<T: Clone> Cache<T> {
     /// Takes in what a watch, a list or the answer to a write says. Returns the owners that this concerns, those
     /// that it had and those that it has: none if it is older than, or the same as, what is known.
     pub fn upsert(&self, item: Item<T>) -> Vec<Key> {
-        self.write().upsert(item)
+        self.write().upsert(item, 0)
+    }
+
+    /// Returns the newest version that is known. A list that begins now shows nothing older of what is known, unless
+    /// the store was set back.
+    #[must_use]
+    pub fn newest(&self) -> u64 {
+        let inner = self.read();
+        let there = inner.items.values().map(|entry| entry.version);
+        there.chain(inner.deleted.values().copied()).max().unwrap_or_default()
+    }
+
+    /// Takes in what a list says that began when [`Self::newest`] was `newest`. What it shows of an object counts, even if
+    /// something newer was known by then: a store that was set back, from a backup, has forgotten that.
+    pub fn upsert_listed(&self, item: Item<T>, newest: u64) -> Vec<Key> {
+        self.write().upsert(item, newest)
     }
 
     /// Takes in the answer to a deletion. Where the object is gone at once, the watch tells its end by the same version,
@@ -89,7 +104,7 @@ impl<T: Clone> Cache<T> {
     pub fn upsert_known(&self, item: Item<T>) {
         let mut inner = self.write();
         if inner.items.contains_key(&item.key) {
-            inner.upsert(item);
+            inner.upsert(item, 0);
         }
     }
 
@@ -205,15 +220,17 @@ impl<T: Clone> Cache<T> {
 }
 
 impl<T> Inner<T> {
-    fn upsert(&mut self, item: Item<T>) -> Vec<Key> {
+    /// Takes in what is not older than what is known, or replaces what was known in a version up to `outdated`.
+    fn upsert(&mut self, item: Item<T>, outdated: u64) -> Vec<Key> {
         let version = number(&item.version);
         // A deletion has a version of its own. The same version means that the object is there, and has only
         // lost the label by which the watch selects.
-        if self.deleted.get(&item.key).is_some_and(|deleted| *deleted > version) {
+        let counts_more = |known: u64| known > version && known > outdated;
+        if self.deleted.get(&item.key).is_some_and(|deleted| counts_more(*deleted)) {
             return Vec::new();
         }
-        let is_newer = |known: &Entry<T>| known.version < version || version == 0;
-        if !self.items.get(&item.key).is_none_or(is_newer) {
+        let is_news = |known: &Entry<T>| version == 0 || known.version != version && !counts_more(known.version);
+        if !self.items.get(&item.key).is_none_or(is_news) {
             return Vec::new();
         }
         self.deleted.remove(&item.key);
@@ -294,6 +311,24 @@ mod tests {
         assert_eq!(cache.upsert(item("web", "web", 7)), []);
         assert_eq!(cache.upsert(item("web", "web", 6)), []);
         assert_eq!(cache.get(&key("web")), Some(7));
+    }
+
+    #[test]
+    fn a_store_that_was_set_back_is_believed_by_the_next_list() {
+        let cache = Cache::default();
+        cache.upsert(item("web", "web", 7));
+        cache.upsert(item("gone", "gone", 8));
+        cache.remove(&key("gone"), "9");
+        let newest = cache.newest();
+        assert_eq!(newest, 9);
+        assert_eq!(cache.upsert_listed(item("web", "web", 5), newest), [key("web")]);
+        assert_eq!(cache.get(&key("web")), Some(5));
+        assert_eq!(cache.upsert_listed(item("web", "web", 5), newest), [], "no news");
+        assert_eq!(cache.upsert_listed(item("gone", "gone", 4), newest), [key("gone")]);
+        // What was written while the list was under way is newer than what it shows.
+        cache.upsert(item("web", "web", 12));
+        assert_eq!(cache.upsert_listed(item("web", "web", 6), newest), []);
+        assert_eq!(cache.get(&key("web")), Some(12));
     }
 
     #[test]

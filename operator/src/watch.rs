@@ -80,6 +80,7 @@ where
     async fn list_and_follow(&self) -> End {
         let mut stream = pin!(watcher(self.api.clone(), self.config.clone()));
         let mut listed = HashSet::new();
+        let mut newest = 0;
         let mut relist_at = None;
         let mut tries = Tries::new();
         loop {
@@ -112,10 +113,11 @@ where
                     match event {
                         Event::Init => {
                             listed.clear();
+                            newest = self.kind.cache.newest();
                             relist_at = None;
                         }
                         Event::InitApply(object) => {
-                            listed.extend(self.take_in(object, Urgency::Sweep));
+                            listed.extend(self.take_in(object, newest, Urgency::Sweep));
                         }
                         Event::InitDone => {
                             // What has vanished was a change that nobody told.
@@ -126,7 +128,7 @@ where
                             self.kind.health.listed(self.scope);
                         }
                         Event::Apply(object) => {
-                            self.take_in(object, Urgency::Change);
+                            self.take_in(object, 0, Urgency::Change);
                         }
                         Event::Delete(object) => {
                             let meta = object.meta();
@@ -147,15 +149,16 @@ where
         }
     }
 
-    /// Takes in an object as it is. Returns its name, if it is one that is kept.
-    fn take_in(&self, object: K, urgency: Urgency) -> Option<Key> {
+    /// Takes in an object as it is, unless something newer is known of it, in a version above `outdated`. Returns its name, if
+    /// it is one that is kept.
+    fn take_in(&self, object: K, outdated: u64, urgency: Urgency) -> Option<Key> {
         let key = Key::of(object.meta());
         let Some(reduced) = guarded(self.resource, &key, || (self.reduce)(object)) else {
             // It is there, whatever it is: what is known of it stays.
             return Some(key);
         };
         let item = reduced?;
-        (self.wake)(self.kind.cache.upsert(item), urgency);
+        (self.wake)(self.kind.cache.upsert_listed(item, outdated), urgency);
         Some(key)
     }
 

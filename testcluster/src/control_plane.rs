@@ -30,6 +30,7 @@ use crate::process::{self, Process};
 use crate::{binaries, kubeconfig};
 
 use apiserver::ApiServer;
+use etcd::Etcd;
 use folder::Folder;
 
 /// Why there is no control plane.
@@ -78,6 +79,9 @@ pub enum Error {
         /// What it logged last.
         log: String,
     },
+    /// What etcd knows could not be copied.
+    #[error("failed to copy what etcd knows")]
+    CopyStore(#[source] io::Error),
     /// The API server was to be signalled, but is stopped.
     #[error("the API server is stopped: call start_apiserver first")]
     Stopped,
@@ -89,7 +93,8 @@ pub struct ControlPlane {
     // Fields are dropped in this order: whoever asks before whoever answers, the folder last.
     components: Vec<Process>,
     running: Mutex<Option<Process>>,
-    etcd: Process,
+    store: Mutex<Option<Process>>,
+    etcd: Etcd,
     apiserver: ApiServer,
     authority: Authority,
     kubectl: Kubectl,
@@ -175,7 +180,7 @@ impl ControlPlane {
 
     /// Stops the API server; etcd keeps what it was told.
     pub fn stop_apiserver(&self) {
-        drop(self.running().take());
+        drop(lock(&self.running).take());
     }
 
     /// Kills the API server: what it was asked and has not answered, it never answers.
@@ -193,7 +198,7 @@ impl ControlPlane {
     /// # Errors
     /// When it does not come up.
     pub fn start_apiserver(&self) -> Result<(), Error> {
-        let mut running = self.running();
+        let mut running = lock(&self.running);
         if running.is_none() {
             *running = Some(self.apiserver.start(&self.kubectl)?);
         }
@@ -214,6 +219,35 @@ impl ControlPlane {
     /// When it is stopped.
     pub fn resume_apiserver(&self) -> Result<(), Error> {
         self.signal_apiserver(Signal::SIGCONT)
+    }
+
+    /// Keeps what etcd knows, for [`Self::set_back`], and returns where. The API server is away meanwhile.
+    ///
+    /// # Errors
+    /// When it can't be copied, or etcd or the API server does not come up again.
+    pub fn save(&self) -> Result<PathBuf, Error> {
+        let backup = self.folder.fresh("etcd", "backup");
+        self.while_away(|| self.etcd.save(&backup))?;
+        Ok(backup)
+    }
+
+    /// Sets etcd back to what it knew at a [`Self::save`]: all versions go back with it. The API server is away meanwhile.
+    ///
+    /// # Errors
+    /// As for [`Self::save`].
+    pub fn set_back(&self, backup: &Path) -> Result<(), Error> {
+        self.while_away(|| self.etcd.set_back(backup))
+    }
+
+    /// Does something while neither the API server nor etcd runs.
+    fn while_away(&self, deed: impl FnOnce() -> io::Result<()>) -> Result<(), Error> {
+        self.stop_apiserver();
+        let mut store = lock(&self.store);
+        drop(store.take());
+        deed().map_err(Error::CopyStore)?;
+        *store = Some(self.etcd.start()?);
+        drop(store);
+        self.start_apiserver()
     }
 
     /// Returns how long it took from the start to being ready, without building programs.
@@ -237,23 +271,23 @@ impl ControlPlane {
     /// Returns the ids of all processes of this control plane.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
-        let running = self.running();
+        let (running, store) = (lock(&self.running), lock(&self.store));
         self.components
             .iter()
             .chain(running.iter())
-            .chain([&self.etcd])
+            .chain(store.iter())
             .map(Process::pid)
             .collect()
     }
 
     fn signal_apiserver(&self, signal: Signal) -> Result<(), Error> {
-        Ok(self.running().as_mut().ok_or(Error::Stopped)?.signal(signal)?)
+        Ok(lock(&self.running).as_mut().ok_or(Error::Stopped)?.signal(signal)?)
     }
+}
 
-    fn running(&self) -> MutexGuard<'_, Option<Process>> {
-        // A test that panicked while it held this left nothing half done.
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(process: &Mutex<Option<Process>>) -> MutexGuard<'_, Option<Process>> {
+    // A test that panicked while it held this left nothing half done.
+    process.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 const ADMIN_KUBECONFIG: &str = "admin.kubeconfig";

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use faults::Proxy;
 use faults::proxy::{Action, Requests, Rule, Verb};
+use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
 use crate::harness::{
-    APP, Cluster, DEPLOYMENT, INGRESS, OPERATOR, PATIENCE, SERVICE, eventually, is_long, ready, told, uid, web,
+    APP, Cluster, DEPLOYMENT, INGRESS, OPERATOR, PATIENCE, SERVICE, eventually, is_long, ready, text, told, uid, web,
 };
 
 /// B1: what was asked of it while the API server was away is done when it is back.
@@ -80,4 +81,46 @@ fn a_frozen_api_server_is_outlived() {
         .in_namespace("frozen")
         .that(|request| request.verb == "create" && request.code == 201);
     assert_eq!(made.count(), 3 * names.len(), "{:?}", made.tally());
+}
+
+/// B13: etcd is set back to an older state, and all versions with it. Whoever compares them believes nothing that is new.
+/// Remedy: `Cache::upsert_listed`, and so the next list.
+#[test]
+fn an_etcd_that_was_set_back_is_followed() {
+    let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
+    let shop = cluster.namespace("backup");
+    let operator = cluster.operator(&["--resync-period", "5s"]);
+    for name in ["changed", "deleted"] {
+        shop.settled_app(name, web());
+    }
+    let backup = cluster.control_plane.save().unwrap();
+    shop.delete(APP, "deleted");
+    shop.settled_app("made", web());
+    for tag in 0..20 {
+        let image = format!("nginx:{tag}");
+        shop.set("changed", json!({"image": image}));
+        shop.until(DEPLOYMENT, "changed", "it has the image", |it| {
+            text(it, "/spec/template/spec/containers/0/image") == image
+        });
+    }
+    let version = |object: &Value| text(object, "/metadata/resourceVersion").parse::<u64>().unwrap();
+    let before = version(&shop.get(DEPLOYMENT, "changed"));
+
+    cluster.control_plane.set_back(&backup).unwrap();
+    assert!(shop.get(APP, "made").is_null());
+    for name in ["changed", "deleted"] {
+        shop.set(name, json!({"image": "httpd"}));
+        let after = shop.until(DEPLOYMENT, name, "it has the image", |it| {
+            text(it, "/spec/template/spec/containers/0/image") == "httpd"
+        });
+        assert!(
+            version(&after) < before,
+            "it has to be an older version for this to show anything"
+        );
+    }
+    let service = shop.get(SERVICE, "changed");
+    shop.delete(SERVICE, "changed");
+    shop.until_back(SERVICE, &service);
+    shop.settled_app("made", web());
+    assert!(operator.is_running());
 }

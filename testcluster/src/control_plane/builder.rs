@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::apiserver::ApiServer;
 use super::components::Components;
-use super::etcd::start_etcd;
+use super::etcd::Etcd;
 use super::folder::Folder;
 use super::readiness::Readiness;
 use super::{ADMIN_KUBECONFIG, ControlPlane, Error, write_kubeconfig};
@@ -66,11 +66,18 @@ impl Builder {
         let binaries = Binaries::ensure(&programs, &mut Lines::stderr())?;
         let started = Instant::now();
         let folder = Folder::new()?;
-        let (etcd, etcd_url) = start_etcd(&binaries, folder.path())?;
+        let (etcd, store) = Etcd::start_anew(&binaries, folder.path())?;
 
         let authority = Authority::new("testcluster-ca")?;
         let flags = self.all_apiserver_flags();
-        let mut apiserver = ApiServer::new(&binaries, folder.path(), &authority, &etcd_url, flags, !self.audit_off)?;
+        let mut apiserver = ApiServer::new(
+            &binaries,
+            folder.path(),
+            &authority,
+            &etcd.url(),
+            flags,
+            !self.audit_off,
+        )?;
         let admin = folder.path().join(ADMIN_KUBECONFIG);
         let kubectl = Kubectl::new(binaries.path(Program::Kubectl), admin.clone());
         let running = apiserver.start_on_free_port(&kubectl, |url| {
@@ -88,6 +95,7 @@ impl Builder {
         Ok(ControlPlane {
             components,
             running: Some(running).into(),
+            store: Some(store).into(),
             etcd,
             apiserver,
             authority,
