@@ -13,6 +13,8 @@ FUZZ_SECONDS ?= 60
 # A checkout of an operator in Go, which `make bench` measures this one beside (docs/performance.md).
 PEER ?=
 
+# Tests mostly wait for a cluster of their own: more of them than processors at a time end sooner.
+THREADS := $(shell n=$$(getconf _NPROCESSORS_ONLN); test "$$n" -gt 4 && echo "$$n" || echo 4)
 # Where each cluster of the operator's tests writes what the operator asked of it.
 RIGHTS := $(CURDIR)/target/rights
 DENY_VERSION := 0.20.2
@@ -97,7 +99,8 @@ test: ## Unit tests, then tests on a private control plane, then the demo's stor
 	cargo test --quiet --workspace --lib --bins
 	cargo test --quiet --workspace --doc
 	@rm -rf $(RIGHTS)
-	APPDEPLOY_RIGHTS=$(RIGHTS) cargo test --workspace --no-fail-fast --test '*'
+	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(THREADS)) APPDEPLOY_RIGHTS=$(RIGHTS) \
+		cargo test --workspace --no-fail-fast --test '*'
 	@$(MAKE) check-rights
 	@$(MAKE) test-e2e PARTS=--all-targets
 
