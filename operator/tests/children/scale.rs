@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{APP, DEPLOYMENT, EVENT, HPA, eventually, text, web};
+use crate::harness::{APP, DEPLOYMENT, HPA, eventually, text, web};
 use crate::namespace;
 
 #[test]
@@ -49,7 +49,7 @@ fn who_scales_the_deployment_is_overruled_and_told() {
         ["ScaledByAnother"],
         "once, however often it happens"
     );
-    let event = &shop.list(EVENT)[0];
+    let event = &shop.app_events("shop")[0];
     assert!(
         text(event, "/message").starts_with("kubectl has scaled Deployment shop"),
         "{event:#}"

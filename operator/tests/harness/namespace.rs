@@ -99,16 +99,23 @@ impl Namespace {
             .collect()
     }
 
-    /// Returns the reasons of the Events about an object, sorted.
+    /// Returns the reasons of the Events about an application, sorted.
     pub fn events_about(&self, name: &str) -> Vec<String> {
-        let mut reasons: Vec<String> = self
-            .list(super::EVENT)
-            .into_iter()
-            .filter(|event| event["involvedObject"]["name"] == name && event["involvedObject"]["kind"] == "AppDeploy")
-            .map(|event| super::text(&event, "/reason").to_owned())
+        let events = self.app_events(name);
+        let mut reasons: Vec<String> = events
+            .iter()
+            .map(|event| super::text(event, "/reason").to_owned())
             .collect();
         reasons.sort();
         reasons
+    }
+
+    /// Returns the Events about an application. A busy API server may have one of its own, about the address of the Service
+    /// of that name.
+    pub fn app_events(&self, name: &str) -> Vec<Value> {
+        let mut events = self.list(super::EVENT);
+        events.retain(|event| event["involvedObject"]["name"] == name && event["involvedObject"]["kind"] == APP.name());
+        events
     }
 
     pub fn patch<P: serde::Serialize + Debug>(&self, kind: Kind, name: &str, patch: Patch<P>) -> Value {

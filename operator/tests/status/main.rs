@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
 use harness::{
-    APP, Cluster, DEPLOYMENT, EVENT, Namespace, POD, QUIET, SERVICE, Shared, VALIDATING_WEBHOOK, condition, ready,
-    text, told, web,
+    APP, Cluster, DEPLOYMENT, Namespace, POD, QUIET, SERVICE, Shared, VALIDATING_WEBHOOK, condition, ready, text, told,
+    web,
 };
 
 fn namespace(name: &str) -> Namespace {
@@ -174,7 +174,7 @@ fn what_the_api_server_refuses_is_stalled_until_it_is_changed() {
         ["Rejected"],
         "once, however often it was tried"
     );
-    let event = &shop.list(EVENT)[0];
+    let event = &shop.app_events("shop")[0];
     assert_eq!(
         (text(event, "/type"), text(event, "/message")),
         ("Warning", text(cause, "/message"))
