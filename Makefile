@@ -81,7 +81,7 @@ kube-bin: build ## Build Kubernetes' programs if need be; the last line is their
 
 ##@ Develop
 
-.PHONY: build tools test test-e2e causes test-long faults fuzz recovery bench bench-apps bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny
+.PHONY: build tools test test-e2e causes test-long faults seeded fuzz recovery bench bench-apps bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@test -x $(TESTCLUSTER) || echo 'Building the plugin, the operator and the commands around them, for some minutes' >&2
 	@cargo build --quiet --workspace $(PARTS)
@@ -113,6 +113,7 @@ causes: ## Take anew what the tests of causes know of a real cluster (model/test
 
 test-long: ## The same with all that takes longer: larger models, more schedules, two minutes of a steady cluster
 	@APPDEPLOY_TEST_LONG=1 $(MAKE) test
+	@$(MAKE) seeded
 
 faults: build ## Run every scenario with every fault at every call (NAME= picks some, ARGS=--help says more)
 	@$(BUILT)/faults $(if $(NAME),'$(NAME)') $(ARGS)
@@ -124,6 +125,11 @@ fuzz: ## Give what reads the texts of others anything to read, each for FUZZ_SEC
 
 recovery: ## Measure how long it takes to recover from twenty injections, into docs/faults.md
 	APPDEPLOY_RECOVERY=$(CURDIR)/docs/faults.md cargo test --quiet --workspace --test injections
+
+# What is built here has bugs for whoever asks for them; the build after it takes its place.
+seeded: ## See that `make faults` finds bugs: an operator with one on purpose, and the plan that finds it
+	cargo test --quiet --workspace --features operator/seeded-bugs --test seeded
+	@$(MAKE) build
 
 bench: bench-start bench-podset bench-apps ## Measure: how the plugin starts, a PodSet beside a ReplicaSet, what thousands of apps cost (PEER=, ARGS=--help)
 

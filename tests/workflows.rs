@@ -89,3 +89,45 @@ fn a_job_may_do_no_more_than_it_has_to() -> Result<()> {
     }
     Ok(())
 }
+
+/// Bugs on purpose are behind a feature of the operator (docs/reliability.md). Nothing that is built for others switches on
+/// any feature at all, and none is on by itself.
+#[test]
+fn nothing_that_is_released_has_bugs_on_purpose() -> Result<()> {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).with_context(|| path.to_owned());
+    let operator = read("operator/Cargo.toml")?;
+    assert!(operator.contains("\nseeded-bugs = []\n"));
+    assert!(!operator.contains("\ndefault ="));
+    let mut builds = vec!["Dockerfile".to_owned(), "Cargo.toml".to_owned()];
+    for folder in [
+        ".github/workflows",
+        "packages/src",
+        "testcluster/src",
+        "testcluster/src/local",
+    ] {
+        let files = std::fs::read_dir(root().join(folder))?;
+        let files = files.filter_map(|file| Some(format!("{folder}/{}", file.ok()?.file_name().to_str()?)));
+        builds.extend(files.filter(|file| root().join(file).is_file()));
+    }
+    for path in builds {
+        let text = read(&path)?;
+        let is_switched = ["--features", "--all-features", "seeded"]
+            .iter()
+            .any(|word| text.contains(word));
+        assert!(!is_switched, "{path} switches on features");
+    }
+    let makefile = read("Makefile")?;
+    let switches: Vec<&str> = makefile
+        .lines()
+        .filter(|line| line.contains("-features ") || line.contains("--features "))
+        .collect();
+    let checks = ["\tcargo clippy ", "\tcargo test "];
+    assert_eq!(switches.len(), checks.len(), "{switches:?}");
+    assert!(
+        switches
+            .iter()
+            .all(|line| checks.iter().any(|check| line.starts_with(check))),
+        "{switches:?}"
+    );
+    Ok(())
+}

@@ -36,11 +36,12 @@ use stage::Stage;
 const UNDISTURBED: usize = 3;
 
 /// A scenario that has been run undisturbed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Campaign {
     scenario: Scenario,
     expected: Expected,
     plans: Vec<Plan>,
+    bug: Option<String>,
 }
 
 impl Campaign {
@@ -61,7 +62,17 @@ impl Campaign {
             plans: plan::derive(scenario.name, &calls),
             scenario,
             expected,
+            bug: None,
         })
+    }
+
+    /// Returns the same with an operator that has a bug on purpose, by its name: one that was built with `seeded-bugs`.
+    #[must_use]
+    pub fn seeded(&self, bug: &str) -> Self {
+        Self {
+            bug: Some(bug.to_owned()),
+            ..self.clone()
+        }
     }
 
     /// Returns the plan for every fault of every call.
@@ -95,7 +106,7 @@ impl Campaign {
                     return Ok(());
                 };
                 let started = Instant::now();
-                let run = run::disturbed(stage, &self.scenario, plan, &self.expected);
+                let run = run::disturbed(stage, &self.scenario, plan, &self.expected, self.bug.as_deref());
                 // One run that can't be made is no reason to give up the others.
                 let verdict = run.unwrap_or_else(|error| Verdict::Failed(vec![format!("{error:#}")]));
                 let mut each = each.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,6 +13,7 @@ use tracing::{Instrument as _, Span, debug_span, field};
 use crate::client::DEADLINE;
 use crate::lease::Fence;
 use crate::metrics::Metrics;
+use crate::seeded::{self, Bug};
 use crate::watch::chain;
 
 /// Sends requests, and counts them.
@@ -57,6 +58,7 @@ impl Caller {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(kube::Error::Api(status))) => {
                 span.record("code", status.code);
+                seeded::answered(status.code);
                 CallError::Refused(status)
             }
             Ok(Err(error)) => CallError::Lost(chain(&error)),
@@ -182,7 +184,8 @@ fn lacks_finalizers(child: &str) -> String {
 pub fn is_another_uid(status: &Status) -> bool {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     let says = |words: &str| status.message.contains(words);
-    (status.reason == reason::CONFLICT && (says("uid mismatch") || says("UID in precondition")))
+    let is_of_the_uid = says("uid mismatch") || says("UID in precondition");
+    (status.reason == reason::CONFLICT && (is_of_the_uid || seeded::is(Bug::ForgetsOnConflict)))
         || (status.is_invalid() && causes.any(|cause| cause.field == "metadata.uid"))
 }
 

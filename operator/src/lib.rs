@@ -24,6 +24,7 @@ pub mod primary;
 pub mod queue;
 pub mod reconcile;
 pub mod run;
+pub mod seeded;
 pub mod server;
 pub mod settings;
 pub mod telemetry;

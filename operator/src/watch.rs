@@ -24,6 +24,7 @@ use crate::cache::{Item, Vanished};
 use crate::guard::guarded;
 use crate::key::Key;
 use crate::queue::Urgency;
+use crate::seeded::{self, Bug};
 use crate::world::Kind;
 
 use health::Obstacle;
@@ -121,7 +122,10 @@ where
                         }
                         Event::InitDone => {
                             // What has vanished was a change that nobody told.
-                            self.let_go(self.kind.cache.retain(self.scope, &listed));
+                            let vanished = self.kind.cache.retain(self.scope, &listed);
+                            if !seeded::is(Bug::LostOnRelist) {
+                                self.let_go(vanished);
+                            }
                             info!(resource = self.resource, objects = listed.len(), "listed");
                             listed = HashSet::new();
                             relist_at = Some(Instant::now() + self.resync.mul_f64(1.0 - 0.1 * fastrand::f64()));

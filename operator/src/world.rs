@@ -17,6 +17,7 @@ use model::{Child, ChildKind, Failure, IngressClasses, Observed, Sight};
 use crate::cache::{Cache, Item};
 use crate::key::Key;
 use crate::primary::Root;
+use crate::seeded::{self, Bug};
 use crate::watch::Health;
 use answers::Answers;
 use hosts::Hosts;
@@ -142,6 +143,7 @@ impl World {
     fn sight(&self, kind: ChildKind, app: &Key) -> Sight<Child> {
         let Kind { cache, health } = self.children(kind);
         match (cache.get(app), health.unseen(&app.namespace)) {
+            (Some(child), _) if child.controller.is_none() && seeded::is(Bug::TakesForeign) => Sight::Absent,
             (Some(child), _) => Sight::Seen((*child).clone()),
             (None, None) => Sight::Absent,
             (None, Some(why)) => Sight::Blind(why),

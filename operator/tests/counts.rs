@@ -128,9 +128,14 @@ fn a_restart_costs_lists_and_no_write() {
     assert_eq!(lists, expected, "{:?}", COSTS.restart);
 }
 
+/// What is older than the operator is read anew once, before it is first acted upon.
 #[test]
-fn a_new_image_costs_two_writes() {
-    let expected = counts(&[("patch deployments", APPS), ("patch appdeploys/status", APPS)]);
+fn a_new_image_costs_two_writes_and_the_first_after_a_restart_a_read() {
+    let expected = counts(&[
+        ("get appdeploys", APPS),
+        ("patch deployments", APPS),
+        ("patch appdeploys/status", APPS),
+    ]);
     assert_eq!(COSTS.image, expected);
 }
 

@@ -1,7 +1,7 @@
 //! The fault of a plan, made to happen in a run.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::json;
@@ -83,8 +83,13 @@ impl<'a> Disturbance<'a> {
             }
             Fault::Gap => {
                 let deaf = run.proxy.add(Rule::new(watch.clone(), Action::Disconnect));
-                let cut = run.proxy.cut_watches(&watch);
-                self.veiled.fetch_add(cut, Ordering::Relaxed);
+                // One that is just being opened can't be cut yet.
+                let started = Instant::now();
+                while run.proxy.hits(deaf) == 0 && started.elapsed() < PATIENCE {
+                    let cut = run.proxy.cut_watches(&watch);
+                    self.veiled.fetch_add(cut, Ordering::Relaxed);
+                    let _ = run.proxy.wait_for_hits(GLANCE, deaf, 1);
+                }
                 deed()?;
                 run.until_quiet();
                 // Every one: the first may be one that finds the other rule still there.

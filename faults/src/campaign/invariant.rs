@@ -10,7 +10,7 @@ use super::history::{Seen, living, text};
 /// owner.
 pub const BYSTANDER: &str = "bystander";
 
-/// Returns what was violated.
+/// Returns what was violated in the namespace of a run.
 #[must_use]
 pub fn violations(history: &[Seen]) -> Vec<String> {
     let mut found = touched(history);
@@ -24,7 +24,9 @@ pub fn violations(history: &[Seen]) -> Vec<String> {
 fn touched(history: &[Seen]) -> Vec<String> {
     let mut first: BTreeMap<&str, &Value> = BTreeMap::new();
     let mut found = Vec::new();
-    for seen in history.iter().filter(|seen| seen.name() == BYSTANDER) {
+    // An app that wants its names has the same one.
+    let is_bystander = |seen: &&Seen| seen.name() == BYSTANDER && matches!(seen.resource, "services" | "ingresses");
+    for seen in history.iter().filter(is_bystander) {
         let known = *first.entry(seen.uid()).or_insert(&seen.object);
         if seen.gone || *known != seen.object {
             let done = if seen.gone { "deleted" } else { "changed" };
@@ -49,6 +51,23 @@ fn stray(history: &[Seen]) -> BTreeSet<String> {
         several => Some(format!("{} has {} controllers", seen.title(), several.len())),
     });
     strange.collect()
+}
+
+/// Nothing outside of the namespace is controlled by anything in it. `elsewhere` is what was seen in the others.
+#[must_use]
+pub fn outside(history: &[Seen], elsewhere: &[Seen]) -> BTreeSet<String> {
+    let known: BTreeSet<&str> = history.iter().map(Seen::uid).collect();
+    let is_known = |owner: &&Value| known.contains(text(owner, "/uid"));
+    let strange = elsewhere.iter().filter(|seen| seen.controllers().iter().any(is_known));
+    strange
+        .map(|seen| {
+            let namespace = text(&seen.object, "/metadata/namespace");
+            format!(
+                "{} was made in the namespace {namespace}, and its owner is not there",
+                seen.title()
+            )
+        })
+        .collect()
 }
 
 /// In the end each child has a controller that lives. In between, the garbage collector may be on its way.
@@ -170,6 +189,17 @@ mod tests {
                 "the controller of services/web is not in its namespace",
                 "the controller of services/web is gone"
             ]
+        );
+    }
+
+    #[test]
+    fn nothing_is_made_in_another_namespace() {
+        let app = [seen("appdeploys", "web", 1, None)];
+        let mut elsewhere = ["uid-web", "uid-theirs"].map(|owner| seen("services", "web", 2, Some(owner)));
+        elsewhere[0].object["metadata"]["namespace"] = json!("default");
+        assert_eq!(
+            outside(&app, &elsewhere).into_iter().collect::<Vec<_>>(),
+            ["services/web was made in the namespace default, and its owner is not there"]
         );
     }
 

@@ -48,6 +48,17 @@ impl Observer {
         self.book.lock().get(namespace).cloned().unwrap_or_default()
     }
 
+    /// Returns what was seen of the children in all other namespaces.
+    #[must_use]
+    pub fn elsewhere(&self, namespace: &str) -> Vec<Seen> {
+        let book = self.book.lock();
+        let others = book.iter().filter(|(other, _)| *other != namespace);
+        let children = others
+            .flat_map(|(_, seen)| seen)
+            .filter(|seen| !seen.controllers().is_empty());
+        children.cloned().collect()
+    }
+
     /// Forgets a namespace.
     pub fn forget(&self, namespace: &str) {
         self.book.lock().remove(namespace);

@@ -25,8 +25,14 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts an operator for one namespace, behind a proxy.
-    pub fn start(program: &Path, control_plane: &ControlPlane, proxy: &Proxy, namespace: &str) -> Result<Self> {
+    /// Starts an operator for one namespace, behind a proxy, perhaps with a bug on purpose.
+    pub fn start(
+        program: &Path,
+        control_plane: &ControlPlane,
+        proxy: &Proxy,
+        namespace: &str,
+        bug: Option<&str>,
+    ) -> Result<Self> {
         let probes = free_address();
         let mut command = Command::new(program);
         command
@@ -34,7 +40,8 @@ impl Operator {
             .arg(proxy.kubeconfig())
             .args(["--bind", &probes.to_string()])
             .args(["--debug-bind", &free_address().to_string()])
-            .args(["--watch-namespace", namespace]);
+            .args(["--watch-namespace", namespace])
+            .envs(bug.map(|bug| ("APPDEPLOY_SEEDED_BUG", bug)));
         let log = control_plane.fresh_path(&format!("operator-{namespace}"), "log");
         let process = Process::spawn(&command, &log).context("failed to start the operator")?;
         Ok(Self { process, probes })

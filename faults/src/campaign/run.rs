@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::call::{Call, calls};
 use super::disturbance::Disturbance;
 use super::history::Seen;
-use super::invariant::violations;
+use super::invariant::{outside, violations};
 use super::operator::Operator;
 use super::oracle::{Expected, Outcome};
 use super::plan::Plan;
@@ -22,6 +22,8 @@ use crate::Proxy;
 /// How long a step may take. Longer than the operator's longest wait for an answer that does not come, which is that
 /// of a watch.
 const PATIENCE: Duration = Duration::from_secs(180);
+/// How long a step may take an operator that has a bug on purpose: no plan for one has to wait for a watch to be given up.
+const IMPATIENCE: Duration = Duration::from_secs(30);
 /// How long it may take from there to where the undisturbed run has come to.
 const CONVERGENCE: Duration = Duration::from_secs(30);
 /// How long nothing has to happen until nothing does: longer than the second for which a status may be held back.
@@ -53,7 +55,7 @@ pub struct Undisturbed {
 /// # Errors
 /// When it does not settle, or violates what must be true of every run.
 pub fn undisturbed(stage: &Stage, scenario: &Scenario) -> Result<Undisturbed> {
-    let run = Run::start(stage, |_| {})?;
+    let run = Run::start(stage, None, |_| {})?;
     let settled = run.play(scenario, None)?;
     run.until_quiet();
     let mut problems = run.problems();
@@ -74,13 +76,19 @@ pub fn undisturbed(stage: &Stage, scenario: &Scenario) -> Result<Undisturbed> {
     Ok(found)
 }
 
-/// Runs a scenario with the fault of a plan, and compares how it ends.
+/// Runs a scenario with the fault of a plan, perhaps with a bug on purpose, and compares how it ends.
 ///
 /// # Errors
 /// When the run itself can't be made, whatever the operator does.
-pub fn disturbed(stage: &Stage, scenario: &Scenario, plan: &Plan, expected: &Expected) -> Result<Verdict> {
+pub fn disturbed(
+    stage: &Stage,
+    scenario: &Scenario,
+    plan: &Plan,
+    expected: &Expected,
+    bug: Option<&str>,
+) -> Result<Verdict> {
     let mut disturbance = Disturbance::of(plan);
-    let run = Run::start(stage, |proxy| disturbance.begin(proxy))?;
+    let run = Run::start(stage, bug, |proxy| disturbance.begin(proxy))?;
     let over = AtomicBool::new(false);
     let settled = thread::scope(|scope| {
         let keeper = scope.spawn(|| disturbance.keep(&run, &over));
@@ -120,6 +128,7 @@ const UNSETTLED: &str = "it did not settle";
 /// A run that goes on.
 pub(super) struct Run<'a> {
     stage: &'a Stage,
+    bug: Option<&'a str>,
     namespace: String,
     pub(super) proxy: Proxy,
     operator: Mutex<Operator>,
@@ -127,13 +136,14 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn start(stage: &'a Stage, script: impl FnOnce(&Proxy)) -> Result<Self> {
+    fn start(stage: &'a Stage, bug: Option<&'a str>, script: impl FnOnce(&Proxy)) -> Result<Self> {
         let namespace = stage.namespace()?;
         let proxy = Proxy::before(&stage.control_plane, OPERATOR, &[])?;
         script(&proxy);
-        let operator = Operator::start(&stage.program, &stage.control_plane, &proxy, &namespace)?;
+        let operator = Operator::start(&stage.program, &stage.control_plane, &proxy, &namespace, bug)?;
         Ok(Self {
             stage,
+            bug,
             namespace,
             proxy,
             operator: operator.into(),
@@ -157,7 +167,8 @@ impl<'a> Run<'a> {
                 None => deed()?,
             }
             let settled = |history: &[Seen]| (step.settled)(history, &left);
-            if !self.stage.observer.wait_for(&self.namespace, PATIENCE, settled) {
+            let patience = if self.bug.is_some() { IMPATIENCE } else { PATIENCE };
+            if !self.stage.observer.wait_for(&self.namespace, patience, settled) {
                 return Ok(false);
             }
         }
@@ -196,7 +207,7 @@ impl<'a> Run<'a> {
         let Stage {
             program, control_plane, ..
         } = self.stage;
-        *self.operator() = Operator::start(program, control_plane, &self.proxy, &self.namespace)?;
+        *self.operator() = Operator::start(program, control_plane, &self.proxy, &self.namespace, self.bug)?;
         Ok(())
     }
 
@@ -206,7 +217,10 @@ impl<'a> Run<'a> {
 
     /// Returns what is wrong with the run, whatever it should have come to.
     fn problems(&self) -> Vec<String> {
-        let mut problems = violations(&self.stage.observer.history(&self.namespace));
+        let observer = &self.stage.observer;
+        let history = observer.history(&self.namespace);
+        let mut problems = violations(&history);
+        problems.extend(outside(&history, &observer.elsewhere(&self.namespace)));
         problems.append(&mut self.panics.lock().unwrap_or_else(PoisonError::into_inner));
         let mut operator = self.operator();
         problems.extend(operator.panics());

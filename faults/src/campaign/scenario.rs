@@ -90,6 +90,14 @@ pub fn all() -> Vec<Scenario> {
                 delete(APP, "web", the_other_is_ready),
             ],
         },
+        // Somebody else has these names.
+        Scenario {
+            name: "app-taken",
+            steps: vec![Step {
+                settled: is_refused_the_names,
+                ..app(BYSTANDER, json!({}))
+            }],
+        },
         Scenario {
             name: "set-scale",
             steps: vec![
@@ -216,6 +224,13 @@ fn is_refused_the_host(history: &[Seen], left: &Value) -> bool {
     let living = living(history);
     let seen = living.get(text(left, "/metadata/uid"));
     seen.is_some_and(|seen| ready(&seen.object) == Some(("False", "HostConflict")))
+}
+
+/// Whether the app is told that the names of its children are taken.
+fn is_refused_the_names(history: &[Seen], left: &Value) -> bool {
+    let living = living(history);
+    let seen = living.get(text(left, "/metadata/uid"));
+    seen.is_some_and(|seen| ready(&seen.object) == Some(("False", "NameConflict")))
 }
 
 /// Whether the app that had to wait for a host has it, and what had it before is gone.

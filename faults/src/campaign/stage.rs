@@ -21,8 +21,9 @@ use super::scenario::Deed;
 /// The operator's user: the ServiceAccount that config/rbac gives its rights to.
 pub const OPERATOR: &str = "system:serviceaccount:appdeploy-system:appdeploy-operator";
 
-/// Kubernetes' controllers that have a part in what is compared.
-const CONTROLLERS: [&str; 3] = ["deployment", "replicaset", "garbagecollector"];
+/// Kubernetes' controllers that have a part in what is compared, and the one that clears up after a run: the pods of
+/// all runs have no place on a node.
+const CONTROLLERS: [&str; 4] = ["deployment", "replicaset", "garbagecollector", "namespace"];
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A control plane with fake nodes, the CRDs and the operator's rights, and an observer.

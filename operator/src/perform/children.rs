@@ -11,6 +11,7 @@ use tracing::{debug, info};
 use super::Outcome;
 use crate::call::{CallError, Caller, about, by_us, is_another_uid};
 use crate::key::Key;
+use crate::seeded::{self, Bug};
 use crate::world::{World, child};
 
 /// What the write of a child needs.
@@ -34,6 +35,7 @@ impl Performer<'_> {
         let kind = action.kind();
         match action {
             Action::Create { object, .. } => self.create(kind, &object).await,
+            Action::Apply { .. } if seeded::is(Bug::DriftIgnored) => Ok(Outcome::Done),
             Action::Apply {
                 object, fold, because, ..
             } => {
@@ -49,14 +51,19 @@ impl Performer<'_> {
             field_manager: Some(crd::FIELD_MANAGER.into()),
             dry_run: false,
         };
-        let request = self.collection(kind).create(&params, object.to_string().into_bytes());
+        let sent = seeded::created(object).to_string();
+        let request = self.collection(kind).create(&params, sent.into_bytes());
         match self.write("create", kind, request).await {
             Ok(created) => {
                 info!(child = kind.as_str(), "created");
                 self.take_in(kind, &created);
                 Ok(Outcome::Done)
             }
+            Err(CallError::Refused(status)) if status.is_already_exists() && seeded::is(Bug::TakesForeign) => {
+                self.apply(kind, object, None).await
+            }
             Err(CallError::Refused(status)) if status.is_already_exists() => self.who_has_the_name(kind).await,
+            Err(CallError::Lost(_)) if seeded::is(Bug::LostIsDone) => Ok(Outcome::Done),
             Err(error) => Err(self.failure("create", kind, error)),
         }
     }
@@ -183,7 +190,7 @@ impl Performer<'_> {
     }
 
     fn collection(&self, kind: ChildKind) -> Request {
-        let namespace = &self.app.namespace;
+        let namespace = seeded::namespace(&self.app.namespace);
         Request::new(match kind {
             ChildKind::Deployment => format!("/apis/apps/v1/namespaces/{namespace}/deployments"),
             ChildKind::Service => format!("/api/v1/namespaces/{namespace}/services"),

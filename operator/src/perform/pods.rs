@@ -17,6 +17,7 @@ use tracing::info;
 
 use crate::call::{CallError, Caller, about, by_us, is_another_uid};
 use crate::key::Key;
+use crate::seeded::{self, Bug};
 use crate::world::World;
 use crate::world::set_pods::set_pod;
 
@@ -124,7 +125,8 @@ impl Performer<'_> {
             field_manager: Some(crd::FIELD_MANAGER.into()),
             dry_run: false,
         };
-        let request = self.collection().create(&params, object.to_string().into_bytes());
+        let sent = seeded::created(&object).to_string();
+        let request = self.collection().create(&params, sent.into_bytes());
         match self
             .send::<Pod>("create", request)
             .await
@@ -196,6 +198,9 @@ impl Performer<'_> {
     }
 
     async fn release(&self, pod: &PodRef) -> Written {
+        if seeded::is(Bug::NotLetGo) {
+            return Ok(Answer::Done);
+        }
         info!(pod = pod.name, "letting go: it has lost the label");
         let answer = self.patch(pod, podset::released(self.wanted, pod)).await?;
         // It keeps its name.

@@ -6,7 +6,7 @@ use crd::AppDeploy;
 use model::status::{StatusOptions, asks, changes_in};
 use model::{Action, ChildKind, Failure, Invalid, Observed, Plan, Sight, Valid, desired, host, plan, status, validate};
 
-use super::dependents::Dependents;
+use super::dependents::{Dependents, Doubts};
 use super::teller::{Fate, Look, Teller, Word};
 use crate::call::Caller;
 use crate::dispatch::Verdict;
@@ -82,7 +82,7 @@ impl Reconciler {
             host::conflict(&claim, &rival)
         });
         let observed = self.world.observe(&look.key);
-        let robbed = self.see(look, valid, &observed);
+        let doubts = self.see(look, valid, &observed);
         let Plan {
             mut actions,
             mut failures,
@@ -92,9 +92,10 @@ impl Reconciler {
         if !actions.is_empty() && !self.teller.may_repair(look).await {
             return Ok(failures);
         }
-        if robbed && actions.iter().any(|action| matches!(action, Action::Create { .. })) {
+        let creates = actions.iter().any(|action| matches!(action, Action::Create { .. }));
+        if doubts.robbed && creates || doubts.unread && !actions.is_empty() {
             match self.teller.read_anew(look).await {
-                Ok(Fate::Same) => self.dependents.owner_lives(&look.key),
+                Ok(Fate::Same) => self.dependents.owner_was_read(&look.key),
                 Ok(Fate::Changed) => return Err(Verdict::Again),
                 Ok(Fate::Gone) => return Err(Verdict::Settled),
                 Err(failure) => {
@@ -133,15 +134,16 @@ impl Reconciler {
         Ok(failures)
     }
 
-    /// Takes in which children are there, and returns whether somebody has taken one.
-    fn see(&self, look: &Look<AppDeploy>, valid: &Valid<'_>, observed: &Observed) -> bool {
+    /// Takes in which children are there, and returns why the application has to be read anew before it is acted upon.
+    fn see(&self, look: &Look<AppDeploy>, valid: &Valid<'_>, observed: &Observed) -> Doubts {
         let children = ChildKind::ALL
             .into_iter()
             .filter_map(|kind| match observed.child(kind) {
                 Sight::Seen(child) if child.is_controlled_by(&valid.uid) && !child.deleting => Some(&*child.uid),
                 _ => None,
             });
-        self.dependents.see(&look.key, &valid.uid, children)
+        let told = look.object.status.is_some();
+        self.dependents.see(&look.key, &valid.uid, told, children)
     }
 
     async fn warn_of_rival(&self, app: &AppDeploy, rival: &str) {

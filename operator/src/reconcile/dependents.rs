@@ -3,6 +3,10 @@
 //! The garbage collector takes what belongs to an owner that is gone, and the watch of the owners may say so later than
 //! that of what they owned. Made anew, it would be for nobody, and taken again, as fast as both of them can. So before
 //! anything is made for an owner that has lost something, it is read anew.
+//!
+//! An operator that has just started may be given an old list of the owners, and would change what they own back to what
+//! was wanted then. So an owner that is older than the operator's knowledge of it is read anew, once, before anything
+//! of it is changed. One that was seen new is not.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::key::Key;
+use crate::seeded::{self, Bug};
 
 /// What the objects of a kind own.
 #[derive(Debug, Default)]
@@ -22,33 +27,46 @@ struct Trace {
     owned: Vec<u64>,
     /// What we delete or let go ourselves, as long as it may be there.
     given_up: Vec<u64>,
-    /// Whether something is gone that we have not given up.
-    robbed: bool,
+    doubts: Doubts,
+}
+
+/// Why an owner may not be what it is believed to be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Doubts {
+    /// Something is gone that we have not given up: the owner may be gone, too.
+    pub robbed: bool,
+    /// It was there before us, and was not read since we began: it may have been changed.
+    pub unread: bool,
 }
 
 impl Dependents {
-    /// Takes in what is there: the UIDs of what an object controls and nobody has deleted. Returns whether it has lost
-    /// anything since it was last known to live. What was remembered of a namesake with another UID is forgotten.
-    pub fn see<'a>(&self, key: &Key, uid: &str, present: impl Iterator<Item = &'a str>) -> bool {
+    /// Takes in what is there: the UIDs of what an object controls and nobody has deleted. `told` is whether it has a
+    /// status. Returns what has been in doubt since the object was last read. What was remembered of a namesake with
+    /// another UID is forgotten.
+    pub fn see<'a>(&self, key: &Key, uid: &str, told: bool, present: impl Iterator<Item = &'a str>) -> Doubts {
         let mut present: Vec<u64> = present.map(hash).collect();
         present.sort_unstable();
         let mut all = self.lock();
         let Some(trace) = all.get_mut(key).filter(|trace| &*trace.uid == uid) else {
+            let doubts = Doubts {
+                robbed: false,
+                unread: (told || !present.is_empty()) && !seeded::is(Bug::StaleTrusted),
+            };
             let trace = Trace {
                 uid: uid.into(),
                 owned: present,
                 given_up: Vec::new(),
-                robbed: false,
+                doubts,
             };
             all.insert(key.clone(), trace);
-            return false;
+            return doubts;
         };
         let is_there = |one: &u64| present.binary_search(one).is_ok();
         let mut gone = trace.owned.iter().filter(|one| !is_there(one));
-        trace.robbed |= gone.any(|one| !trace.given_up.contains(one));
+        trace.doubts.robbed |= gone.any(|one| !trace.given_up.contains(one));
         trace.given_up.retain(is_there);
         trace.owned = present;
-        trace.robbed
+        trace.doubts
     }
 
     /// Takes in that we are about to delete something, or to let it go.
@@ -58,10 +76,10 @@ impl Dependents {
         }
     }
 
-    /// Takes in that the owner was read, and lives.
-    pub fn owner_lives(&self, key: &Key) {
+    /// Takes in that the owner was read, and is as it was believed to be.
+    pub fn owner_was_read(&self, key: &Key) {
         if let Some(trace) = self.lock().get_mut(key) {
-            trace.robbed = false;
+            trace.doubts = Doubts::default();
         }
     }
 
@@ -90,7 +108,21 @@ mod tests {
     }
 
     fn sees(dependents: &Dependents, present: &[&str]) -> bool {
-        dependents.see(&key(), "u1", present.iter().copied())
+        dependents.see(&key(), "u1", false, present.iter().copied()).robbed
+    }
+
+    #[test]
+    fn what_was_there_before_us_is_read_once() {
+        let sees = |told, present: &[&str]| {
+            let dependents = Dependents::default();
+            let first = dependents.see(&key(), "u1", told, present.iter().copied());
+            dependents.owner_was_read(&key());
+            let then = dependents.see(&key(), "u1", true, ["a"].into_iter());
+            (first.unread, then.unread)
+        };
+        assert_eq!(sees(false, &["a"]), (true, false), "something was made for it");
+        assert_eq!(sees(true, &[]), (true, false), "somebody has looked at it");
+        assert_eq!(sees(false, &[]), (false, false), "it is new");
     }
 
     #[test]
@@ -107,7 +139,7 @@ mod tests {
         sees(&dependents, &["a", "b"]);
         assert!(sees(&dependents, &["b"]));
         assert!(sees(&dependents, &["b", "c"]), "nobody has asked");
-        dependents.owner_lives(&key());
+        dependents.owner_was_read(&key());
         assert!(!sees(&dependents, &["b", "c"]));
         assert!(sees(&dependents, &[]));
     }
@@ -126,9 +158,9 @@ mod tests {
     fn another_object_of_the_name_has_lost_nothing() {
         let dependents = Dependents::default();
         sees(&dependents, &["a"]);
-        assert!(!dependents.see(&key(), "u2", [].into_iter()));
-        dependents.see(&key(), "u2", ["a"].into_iter());
+        assert!(!dependents.see(&key(), "u2", false, [].into_iter()).robbed);
+        dependents.see(&key(), "u2", false, ["a"].into_iter());
         dependents.forget(&key());
-        assert!(!dependents.see(&key(), "u2", [].into_iter()));
+        assert!(!dependents.see(&key(), "u2", false, [].into_iter()).robbed);
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 
-use super::dependents::Dependents;
+use super::dependents::{Dependents, Doubts};
 use super::teller::{Fate, Look, Teller, Word};
 use crate::call::Caller;
 use crate::dispatch::Verdict;
@@ -141,7 +141,7 @@ impl Reconciler {
             }
         }
         let known = pods.of(key);
-        let robbed = self.see(look, wanted, &known);
+        let doubts = self.see(look, wanted, &known);
         let (pace, taken) = self.progress.of(key, &wanted.uid);
         let seen = known.seen(&taken, pace, Timestamp::now().as_second());
         let step = next_step(wanted, seen);
@@ -155,13 +155,14 @@ impl Reconciler {
             };
         }
         // Nothing is made or taken in for a set that is gone: the garbage collector would take it along.
-        let reads = matches!(step, Step::Adopt(_)) || robbed && matches!(step, Step::Create(_));
+        let is_for_the_living = matches!(step, Step::Adopt(_)) || doubts.robbed && matches!(step, Step::Create(_));
+        let reads = is_for_the_living || doubts.unread;
         match if reads {
             self.teller.read_anew(look).await
         } else {
             Ok(Fate::Same)
         } {
-            Ok(Fate::Same) if reads => self.dependents.owner_lives(key),
+            Ok(Fate::Same) if reads => self.dependents.owner_was_read(key),
             Ok(Fate::Same) => {}
             Ok(Fate::Changed) => return Advance::Mistaken,
             Ok(Fate::Gone) => return Advance::Gone,
@@ -182,11 +183,12 @@ impl Reconciler {
         }
     }
 
-    /// Takes in which pods are there, and returns whether somebody has taken one.
-    fn see(&self, look: &Look<PodSet>, wanted: &Wanted, known: &Known) -> bool {
+    /// Takes in which pods are there, and returns why the set has to be read anew before it is acted upon.
+    fn see(&self, look: &Look<PodSet>, wanted: &Wanted, known: &Known) -> Doubts {
         let ours = |pod: &&SetPod| pod.is_controlled_by(wanted) && !pod.deleting;
         let pods = known.pods.iter().filter(ours).map(|pod| &*pod.uid);
-        self.dependents.see(&look.key, &wanted.uid, pods)
+        let told = look.object.status.is_some();
+        self.dependents.see(&look.key, &wanted.uid, told, pods)
     }
 
     fn is_due(&self, key: &Key) -> bool {
