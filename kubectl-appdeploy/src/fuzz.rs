@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use kube::config::Kubeconfig;
+
 use crate::apply::{Manifest, read};
 use crate::connection::KubeArgs;
 use crate::error::{Error, Result};
@@ -29,6 +31,19 @@ fn word<T>(result: Result<T>) -> String {
     result.map_or_else(|error| words(&error), |_| "taken".to_owned())
 }
 
+/// Whether somebody has called something by the secret: names are told.
+fn names_the_secret(bytes: &[u8]) -> bool {
+    let Ok(config) = Kubeconfig::from_yaml(&String::from_utf8_lossy(bytes)) else {
+        return false;
+    };
+    let contexts = config.contexts.into_iter().filter_map(|named| named.context);
+    contexts
+        .flat_map(|context| [Some(context.cluster), context.user])
+        .chain([config.current_context])
+        .flatten()
+        .any(|name| name.contains(SECRET))
+}
+
 #[test]
 fn any_kubeconfig_is_read_or_refused_without_a_secret() {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -42,6 +57,9 @@ fn any_kubeconfig_is_read_or_refused_without_a_secret() {
         ..KubeArgs::default()
     };
     let tried = faults::fuzz::run(&corpus("kubeconfig"), |bytes| {
+        if names_the_secret(bytes) {
+            return "named".to_owned();
+        }
         std::fs::write(&path, bytes).unwrap();
         word(runtime.block_on(arguments.config()))
     });
