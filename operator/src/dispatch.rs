@@ -110,9 +110,10 @@ fn say(span: &Span, outcome: Outcome) {
     }
 }
 
-/// How often each key has failed in a row.
+/// How often each key has failed in a row, and when it is to be tried again. What fails before that was asked for by an
+/// event, and makes nobody wait longer.
 #[derive(Debug, Default)]
-struct Failures(Mutex<HashMap<Key, u32>>);
+struct Failures(Mutex<HashMap<Key, (u32, Instant)>>);
 
 impl Failures {
     /// Returns how long to wait before the next try, if there is to be one.
@@ -125,12 +126,17 @@ impl Failures {
             failures.remove(key);
             return (verdict == Verdict::Onward).then_some(Duration::ZERO);
         }
-        let count = failures.entry(key.clone()).or_default();
-        *count = count.saturating_add(1);
-        Some(match (verdict, *count) {
+        let now = Instant::now();
+        let (count, due) = failures.entry(key.clone()).or_insert((0, now));
+        if now >= *due {
+            *count = count.saturating_add(1);
+        }
+        let wait = match (verdict, *count) {
             (Verdict::Again, 1) => Duration::ZERO,
             (_, count) => backoff::delay(count, fastrand::f64()),
-        })
+        };
+        *due = now + wait;
+        Some(wait)
     }
 }
 
@@ -257,6 +263,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn again_is_at_once_only_the_first_time() {
         let failures = Failures::default();
+        let longest = (0..50)
+            .filter_map(|_| failures.wait(&key("busy"), Verdict::Failed))
+            .max();
+        assert!(longest <= Some(backoff::delay(1, 0.0)), "events alone: {longest:?}");
         assert_eq!(failures.wait(&key("a"), Verdict::Again), Some(Duration::ZERO));
         assert!(failures.wait(&key("a"), Verdict::Again) > Some(Duration::from_millis(300)));
         assert_eq!(failures.wait(&key("a"), Verdict::Settled), None);
