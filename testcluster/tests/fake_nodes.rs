@@ -61,6 +61,22 @@ fn what_a_test_says_of_a_pod_stays() {
     }
 }
 
+#[test]
+fn a_pod_that_goes_is_deleted_once_and_never_the_next_of_its_name() {
+    let control_plane = with_replica_set(20).unwrap();
+    let mark = control_plane.audit().mark().unwrap();
+    control_plane.kubectl(&["delete", "replicaset", "web"]).unwrap();
+    eventually(|| pods(&control_plane).unwrap().is_empty());
+    // kwok is told of pods in the order of their changes, so it knows of its own deletions when it has made this one run.
+    control_plane.kubectl(&["run", "later", "--image=web"]).unwrap();
+    control_plane
+        .kubectl(&["wait", "pod/later", "--for=condition=Ready", "--timeout=60s"])
+        .unwrap();
+    let asked = control_plane.audit().since(mark).unwrap().by_user("testcluster-kwok");
+    let deletions = asked.that(|request| request.verb == "delete");
+    assert_eq!(deletions.tally(), [("delete pods".to_owned(), 20)].into());
+}
+
 fn with_replica_set(replicas: usize) -> Result<ControlPlane, Error> {
     let control_plane = ControlPlane::builder().fake_nodes(1).start()?;
     let pods = r#""selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}},
