@@ -43,10 +43,10 @@ impl<'a> Disturbance<'a> {
         self.rule = fault.action().map(|action| proxy.add(rule(action)));
     }
 
-    /// Kills the operator where it is to die, and starts it again.
-    pub(super) fn keep(&self, run: &Run<'_>, over: &AtomicBool) -> Result<()> {
+    /// Kills the operator where it is to die, and starts it again; says whether it has.
+    pub(super) fn keep(&self, run: &Run<'_>, over: &AtomicBool) -> Result<bool> {
         let (Some(rule), Fault::Crash(_) | Fault::Late) = (self.rule, self.plan.fault) else {
-            return Ok(());
+            return Ok(false);
         };
         loop {
             let last = over.load(Ordering::Relaxed);
@@ -54,7 +54,7 @@ impl<'a> Disturbance<'a> {
                 break;
             }
             if last {
-                return Ok(());
+                return Ok(false);
             }
         }
         run.kill()?;
@@ -67,7 +67,7 @@ impl<'a> Disturbance<'a> {
             run.proxy.remove(rule);
             run.start_again()?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Has a deed done behind the operator's back, if the fault is that a watch does not tell.

@@ -15,7 +15,7 @@ use super::invariant::{outside, violations};
 use super::operator::Operator;
 use super::oracle::{Expected, Outcome};
 use super::plan::Plan;
-use super::scenario::Scenario;
+use super::scenario::{Deed, Scenario};
 use super::stage::{OPERATOR, Stage};
 use crate::Proxy;
 
@@ -29,6 +29,8 @@ const CONVERGENCE: Duration = Duration::from_secs(30);
 /// How long nothing has to happen until nothing does: longer than the second for which a status may be held back.
 const QUIET: Duration = Duration::from_millis(1200);
 const GLANCE: Duration = Duration::from_millis(100);
+/// What tells which of two objects is older: the API server says to the second when it made them.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// What became of a run with a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,24 +92,36 @@ pub fn disturbed(
     let mut disturbance = Disturbance::of(plan);
     let run = Run::start(stage, bug, |proxy| disturbance.begin(proxy))?;
     let over = AtomicBool::new(false);
-    let settled = thread::scope(|scope| {
+    let as_expected = |history: &[Seen]| {
+        let outcome = Outcome::of(history, &run.namespace);
+        expected.differences(&outcome).is_empty()
+    };
+    let converge = |settled: bool| {
+        if settled {
+            stage.observer.wait_for(&run.namespace, CONVERGENCE, as_expected);
+        }
+        run.until_quiet();
+    };
+    let (settled, killed) = thread::scope(|scope| {
         let keeper = scope.spawn(|| disturbance.keep(&run, &over));
-        let settled = run.play(scenario, Some(&disturbance));
+        let played = run.play(scenario, Some(&disturbance)).and_then(|settled| {
+            if settled {
+                disturbance.end(&run)?;
+            }
+            // The call may come when all steps are done.
+            converge(settled);
+            Ok(settled)
+        });
         over.store(true, Ordering::Relaxed);
-        keeper
+        let killed = keeper
             .join()
             .map_err(|_| anyhow!("what kills the operator has panicked"))??;
-        settled
+        Ok::<_, anyhow::Error>((played?, killed))
     })?;
-    if settled {
-        disturbance.end(&run)?;
-        let as_expected = |history: &[Seen]| {
-            let outcome = Outcome::of(history, &run.namespace);
-            expected.differences(&outcome).is_empty()
-        };
-        stage.observer.wait_for(&run.namespace, CONVERGENCE, as_expected);
+    // It may have been killed a moment ago.
+    if killed && run.until_ready() {
+        converge(settled);
     }
-    run.until_quiet();
     let mut problems = run.problems();
     problems.extend((!settled).then(|| UNSETTLED.to_owned()));
     problems.extend(expected.differences(&run.outcome()).iter().map(ToString::to_string));
@@ -156,10 +170,16 @@ impl<'a> Run<'a> {
         if !self.until_ready() {
             return Ok(false);
         }
+        let mut created: Option<Instant> = None;
         for step in &scenario.steps {
+            let is_creation = matches!(step.deed, Deed::Create(..));
             let mut left = Value::Null;
             let mut deed = || {
+                if let Some(created) = created.filter(|_| is_creation) {
+                    thread::sleep(SECOND.saturating_sub(created.elapsed()));
+                }
                 left = self.stage.perform(&self.namespace, &step.deed)?;
+                created = Some(Instant::now()).filter(|_| is_creation).or(created);
                 Ok(())
             };
             match disturbance {
