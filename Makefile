@@ -81,7 +81,7 @@ kube-bin: build ## Build Kubernetes' programs if need be; the last line is their
 
 ##@ Develop
 
-.PHONY: build tools test test-e2e causes test-long faults seeded fuzz recovery bench bench-apps bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny
+.PHONY: build tools test test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@test -x $(TESTCLUSTER) || echo 'Building the plugin, the operator and the commands around them, for some minutes' >&2
 	@cargo build --quiet --workspace $(PARTS)
@@ -118,6 +118,9 @@ test-long: ## The same with all that takes longer: larger models, more schedules
 faults: build ## Run every scenario with every fault at every call (NAME= picks some, ARGS=--help says more)
 	@$(BUILT)/faults $(if $(NAME),'$(NAME)') $(ARGS)
 	@$(if $(NAME)$(ARGS),,$(MAKE) fuzz)
+
+reliability: ## Write what `make faults` has found last into docs/reliability.md
+	@$(BUILT)/faults --page docs/reliability.md $(ARGS)
 
 fuzz: ## Give what reads the texts of others anything to read, each for FUZZ_SECONDS (60), as `make faults` does at its end
 	APPDEPLOY_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --quiet --workspace --test fuzz -- --nocapture

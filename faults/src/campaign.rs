@@ -15,6 +15,7 @@ pub mod kind;
 mod observer;
 mod operator;
 pub mod oracle;
+pub mod page;
 pub mod plan;
 pub mod run;
 pub mod scenario;

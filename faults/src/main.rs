@@ -1,17 +1,21 @@
 //! The campaign: every fault at every call of every scenario, and what the operator made of it.
 
+use std::fs;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use faults::campaign::journal::Journal;
+use faults::campaign::journal::{self, Journal};
+use faults::campaign::page::{self, BEGIN, Circumstances, END};
 use faults::campaign::plan::{Plan, choose};
 use faults::campaign::run::Verdict;
 use faults::campaign::stage::Stage;
 use faults::campaign::{Campaign, scenario};
+use testcluster::binaries::Program;
 
 /// Run every scenario with every fault at every call, and compare how it ends with how it ends undisturbed.
 #[derive(Debug, Parser)]
@@ -41,6 +45,9 @@ struct Cli {
     /// Where to write what became of each plan, a line of JSON each.
     #[arg(long, value_name = "FILE", default_value = "target/faults/results.jsonl")]
     results: PathBuf,
+    /// Run nothing, and write what the results say into this page, between the lines that mark its place.
+    #[arg(long, value_name = "FILE", conflicts_with = "list")]
+    page: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -49,6 +56,9 @@ const EXAMPLES: &str = "Examples:
 
   # What happens when the operator dies while it creates something
   make faults NAME='create deployments web: crash'
+
+  # What became of them, written into the page about it
+  make reliability
 
 Exit code: 0 if all were survived, 1 if not.";
 
@@ -65,6 +75,10 @@ fn main() -> ExitCode {
 
 /// Returns whether everything was survived.
 fn run(cli: &Cli) -> Result<bool> {
+    if let Some(page) = &cli.page {
+        write_page(&cli.results, page)?;
+        return Ok(true);
+    }
     let operator = match &cli.operator {
         Some(operator) => operator.clone(),
         None => std::env::current_exe()?.with_file_name("appdeploy-operator"),
@@ -92,6 +106,7 @@ fn run(cli: &Cli) -> Result<bool> {
             }
             continue;
         }
+        journal.begin(name, campaign.plans().len())?;
         let (compared, varying) = campaign.compared();
         let known = |plan: &&Plan| !cli.again && journal.entry(&plan.to_string()).is_some();
         let left: Vec<Plan> = plans.iter().filter(|plan| !known(plan)).cloned().collect();
@@ -113,6 +128,19 @@ fn run(cli: &Cli) -> Result<bool> {
         ))?;
     }
     Ok(total.failed == 0)
+}
+
+fn write_page(results: &Path, page: &Path) -> Result<()> {
+    let read = |path: &Path| fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()));
+    let circumstances = Circumstances {
+        appdeploy: env!("CARGO_PKG_VERSION").to_owned(),
+        kubernetes: Program::KubeApiserver.version().to_owned(),
+        cores: thread::available_parallelism()?.get(),
+    };
+    let shown = page::results(&journal::found(&read(results)?), &circumstances);
+    let text = page::insert(&read(page)?, &shown)
+        .with_context(|| format!("{} has no place for it between {BEGIN} and {END}", page.display()))?;
+    fs::write(page, text).with_context(|| format!("failed to write {}", page.display()))
 }
 
 fn selected(campaign: &Campaign, cli: &Cli) -> Vec<Plan> {

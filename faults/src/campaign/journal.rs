@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -26,6 +27,40 @@ pub struct Entry {
     /// What was wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
+    /// On which day.
+    #[serde(default)]
+    pub date: String,
+    /// Of which commit the checkout was; empty where there is none.
+    #[serde(default)]
+    pub commit: String,
+}
+
+impl Entry {
+    /// Returns whether it was carried out and not survived.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.verdict != SURVIVED && self.verdict != UNREACHED
+    }
+}
+
+/// How many plans a scenario has, written before they are carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Beginning {
+    scenario: String,
+    plans: usize,
+    /// A hash of the program that they are for.
+    program: String,
+}
+
+/// What is known of a scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// Its name.
+    pub scenario: String,
+    /// How many plans it has.
+    pub plans: usize,
+    /// What became of those that were carried out, by their names.
+    pub entries: Vec<Entry>,
 }
 
 /// A file of entries.
@@ -34,6 +69,7 @@ pub struct Journal {
     path: PathBuf,
     file: File,
     operator: String,
+    commit: String,
     known: BTreeMap<String, Entry>,
 }
 
@@ -56,6 +92,7 @@ impl Journal {
             file,
             known: read(&text, &operator),
             operator,
+            commit: commit(),
         })
     }
 
@@ -69,6 +106,19 @@ impl Journal {
     #[must_use]
     pub fn entry(&self, plan: &str) -> Option<&Entry> {
         self.known.get(plan)
+    }
+
+    /// Writes down how many plans a scenario has.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn begin(&mut self, scenario: &str, plans: usize) -> Result<()> {
+        let beginning = Beginning {
+            scenario: scenario.to_owned(),
+            plans,
+            program: self.operator.clone(),
+        };
+        self.append(&beginning)
     }
 
     /// Writes down what became of a plan.
@@ -87,17 +137,76 @@ impl Journal {
             verdict: word.to_owned(),
             seconds: (took.as_secs_f64() * 10.0).round() / 10.0,
             problems,
+            date: jiff::Timestamp::now().strftime("%F").to_string(),
+            commit: self.commit.clone(),
         };
-        // One write, so that a line is whole or not there.
-        let line = format!("{}\n", serde_json::to_string(&entry)?);
-        self.file.write_all(line.as_bytes())?;
+        self.append(&entry)?;
         self.known.insert(plan.to_owned(), entry);
         Ok(())
     }
+
+    fn append(&mut self, line: &impl Serialize) -> Result<()> {
+        // One write, so that a line is whole or not there.
+        let line = format!("{}\n", serde_json::to_string(line)?);
+        Ok(self.file.write_all(line.as_bytes())?)
+    }
 }
 
-const SURVIVED: &str = "survived";
-const UNREACHED: &str = "unreached";
+pub(super) const SURVIVED: &str = "survived";
+pub(super) const UNREACHED: &str = "unreached";
+
+/// Returns what a journal says of each scenario, in the order in which they turn up: what the program has shown that came last,
+/// and of several lines about the same plan the last.
+#[must_use]
+pub fn found(journal: &str) -> Vec<Found> {
+    let mut found: Vec<(Found, String)> = Vec::new();
+    for line in journal.lines() {
+        // The last line may be half written.
+        let (scenario, program, plans, entry) = if let Ok(entry) = serde_json::from_str::<Entry>(line) {
+            let scenario = entry.plan.split(':').next().unwrap_or_default().to_owned();
+            (scenario, entry.operator.clone(), None, Some(entry))
+        } else if let Ok(beginning) = serde_json::from_str::<Beginning>(line) {
+            (beginning.scenario, beginning.program, Some(beginning.plans), None)
+        } else {
+            continue;
+        };
+        let place = found.iter().position(|(found, _)| found.scenario == scenario);
+        let place = place.unwrap_or_else(|| {
+            let (plans, entries) = (0, Vec::new());
+            found.push((
+                Found {
+                    scenario,
+                    plans,
+                    entries,
+                },
+                program.clone(),
+            ));
+            found.len() - 1
+        });
+        let (found, last) = &mut found[place];
+        if *last != program {
+            found.entries.clear();
+            *last = program;
+        }
+        found.plans = plans.unwrap_or(found.plans);
+        if let Some(entry) = entry {
+            found.entries.retain(|other| other.plan != entry.plan);
+            found.entries.push(entry);
+        }
+    }
+    found.into_iter().map(|(found, _)| found).collect()
+}
+
+/// Returns the commit of this checkout, with a word if it was changed; nothing in a source archive.
+fn commit() -> String {
+    let mut git = Command::new("git");
+    git.args(["describe", "--always", "--dirty", "--exclude=*"]);
+    let said = git.current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let commit = said.ok().filter(|said| said.status.success());
+    commit.map_or_else(String::new, |said| {
+        String::from_utf8_lossy(&said.stdout).trim().to_owned()
+    })
+}
 
 /// Returns what is known: of several lines about the same plan the last, and none about one that failed.
 fn read(text: &str, operator: &str) -> BTreeMap<String, Entry> {
@@ -105,7 +214,7 @@ fn read(text: &str, operator: &str) -> BTreeMap<String, Entry> {
     let entries = text.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok());
     let ours = entries.filter(|entry| entry.operator == operator);
     let mut known: BTreeMap<String, Entry> = ours.map(|entry| (entry.plan.clone(), entry)).collect();
-    known.retain(|_, entry| entry.verdict == SURVIVED || entry.verdict == UNREACHED);
+    known.retain(|_, entry| !entry.has_failed());
     known
 }
 
@@ -123,6 +232,7 @@ mod tests {
         journal.write("a", &Verdict::Survived, took).unwrap();
         journal.write("b", &Verdict::Failed(vec!["no".into()]), took).unwrap();
         journal.write("c", &Verdict::Unreached, took).unwrap();
+        journal.begin("d", 7).unwrap();
         // Interrupted.
         journal.file.write_all(br#"{"plan": "d""#).unwrap();
         drop(journal);

@@ -110,6 +110,12 @@ pub enum Program {
 }
 
 impl Program {
+    /// Returns the release that it is built from, without a `v`.
+    #[must_use]
+    pub const fn version(self) -> &'static str {
+        self.module().version
+    }
+
     /// Returns the name of the executable.
     #[must_use]
     pub const fn name(self) -> &'static str {
