@@ -138,8 +138,14 @@ fn write_page(results: &Path, page: &Path) -> Result<()> {
         cores: thread::available_parallelism()?.get(),
     };
     let shown = page::results(&journal::found(&read(results)?), &circumstances);
-    let text = page::insert(&read(page)?, &shown)
-        .with_context(|| format!("{} has no place for it between {BEGIN} and {END}", page.display()))?;
+    let text = page::insert(&read(page)?, &shown).with_context(|| {
+        format!(
+            "{} lacks the line {} or {}",
+            page.display(),
+            BEGIN.trim_end(),
+            END.trim_end()
+        )
+    })?;
     fs::write(page, text).with_context(|| format!("failed to write {}", page.display()))
 }
 
