@@ -9,6 +9,7 @@ pub mod call;
 mod disturbance;
 pub mod fault;
 pub mod history;
+pub mod installation;
 pub mod invariant;
 pub mod journal;
 pub mod kind;

@@ -1,4 +1,4 @@
-//! The campaign: every fault at every call of every scenario, and what the operator made of it.
+//! The campaign: every fault at every call of every scenario, and what the operator or the plugin made of it.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
+use faults::campaign::installation::{self, Grounds};
 use faults::campaign::journal::{self, Journal};
 use faults::campaign::page::{self, BEGIN, Circumstances, END};
 use faults::campaign::plan::{Plan, choose};
@@ -36,12 +37,15 @@ struct Cli {
     /// How many runs go on at a time.
     #[arg(long, value_name = "N", default_value_t = 4)]
     workers: usize,
-    /// Run also what is known to be survived by the same operator.
+    /// Run also what is known to be survived by the same program.
     #[arg(long)]
     again: bool,
     /// The operator [default: the one beside this program].
     #[arg(long, value_name = "FILE")]
     operator: Option<PathBuf>,
+    /// The plugin [default: the one beside this program].
+    #[arg(long, value_name = "FILE")]
+    plugin: Option<PathBuf>,
     /// Where to write what became of each plan, a line of JSON each.
     #[arg(long, value_name = "FILE", default_value = "target/faults/results.jsonl")]
     results: PathBuf,
@@ -56,6 +60,9 @@ const EXAMPLES: &str = "Examples:
 
   # What happens when the operator dies while it creates something
   make faults NAME='create deployments web: crash'
+
+  # What becomes of an installation that breaks off somewhere
+  make faults NAME='install:'
 
   # What became of them, written into the page about it
   make reliability
@@ -79,55 +86,131 @@ fn run(cli: &Cli) -> Result<bool> {
         write_page(&cli.results, page)?;
         return Ok(true);
     }
-    let operator = match &cli.operator {
-        Some(operator) => operator.clone(),
-        None => std::env::current_exe()?.with_file_name("appdeploy-operator"),
+    let beside = |given: &Option<PathBuf>, name: &str| match given {
+        Some(program) => Ok(program.clone()),
+        None => std::env::current_exe().map(|this| this.with_file_name(name)),
     };
-    let mut journal = Journal::open(&cli.results, &operator)?;
-    let stage = Stage::start(&operator).context("failed to start a cluster")?;
     let mut total = Tally::default();
-    for scenario in scenario::all() {
-        let name = scenario.name;
-        if cli.name.split_once(':').is_some_and(|(only, _)| only != name) {
-            continue;
+    // What is asked for is not known before a scenario was run, but its name is.
+    let is_wanted = |name: &str| cli.name.split_once(':').is_none_or(|(only, _)| only == name);
+
+    let scenarios: Vec<_> = scenario::all().into_iter().filter(|one| is_wanted(one.name)).collect();
+    if !scenarios.is_empty() {
+        let operator = beside(&cli.operator, "appdeploy-operator")?;
+        let mut journal = Journal::open(&cli.results, &operator)?;
+        let stage = Stage::start(&operator).context("failed to start a cluster")?;
+        for scenario in scenarios {
+            let name = scenario.name;
+            let tally = match Campaign::of(&stage, scenario) {
+                Ok(campaign) => pursue(
+                    cli,
+                    &mut journal,
+                    name,
+                    campaign.plans(),
+                    campaign.compared(),
+                    |plans, each| campaign.carry_out(&stage, plans, cli.workers, each),
+                )?,
+                Err(error) => give_up(name, &error)?,
+            };
+            total.add(tally);
         }
-        let campaign = match Campaign::of(&stage, scenario) {
-            Ok(campaign) => campaign,
-            Err(error) => {
-                say(&format!("{name}: {error:#}"))?;
-                total.failed += 1;
-                continue;
-            }
-        };
-        let plans = selected(&campaign, cli);
-        if cli.list {
-            for plan in &plans {
-                writeln!(io::stdout(), "{plan}")?;
-            }
-            continue;
-        }
-        journal.begin(name, campaign.plans().len())?;
-        let (compared, varying) = campaign.compared();
-        let known = |plan: &&Plan| !cli.again && journal.entry(&plan.to_string()).is_some();
-        let left: Vec<Plan> = plans.iter().filter(|plan| !known(plan)).cloned().collect();
-        say(&format!(
-            "{name}: {} of {} plans left; {compared} fields are compared, beside {varying} that differ by themselves",
-            left.len(),
-            plans.len()
-        ))?;
-        let tally = carry_out(&campaign, &stage, &left, cli.workers, &mut journal)?;
-        total.add(tally);
     }
+
+    let scenarios: Vec<_> = installation::all()
+        .into_iter()
+        .filter(|one| is_wanted(one.name))
+        .collect();
+    if !scenarios.is_empty() {
+        let plugin = beside(&cli.plugin, "kubectl-appdeploy")?;
+        let mut journal = Journal::open(&cli.results, &plugin)?;
+        let grounds = Grounds::of(&plugin);
+        for scenario in scenarios {
+            let name = scenario.name;
+            let tally = match installation::Campaign::of(&grounds, scenario) {
+                Ok(campaign) => pursue(
+                    cli,
+                    &mut journal,
+                    name,
+                    campaign.plans(),
+                    campaign.compared(),
+                    |plans, each| campaign.carry_out(&grounds, plans, cli.workers, each),
+                )?,
+                Err(error) => give_up(name, &error)?,
+            };
+            total.add(tally);
+        }
+    }
+
     if !cli.list {
         say(&format!(
             "{} survived, {} failed, {} did not come up; {} has the details",
             total.survived,
             total.failed,
             total.unreached,
-            journal.path().display()
+            cli.results.display()
         ))?;
     }
     Ok(total.failed == 0)
+}
+
+/// Says that a scenario can't be carried out, which is a failure.
+fn give_up(name: &str, error: &anyhow::Error) -> Result<Tally> {
+    say(&format!("{name}: {error:#}"))?;
+    Ok(Tally {
+        failed: 1,
+        ..Tally::default()
+    })
+}
+
+/// What is told of each plan that was carried out.
+type Each<'a> = &'a mut (dyn FnMut(&Plan, &Verdict, Duration) -> Result<()> + Send);
+
+/// Lists the plans of a scenario, or has those carried out that are left.
+fn pursue(
+    cli: &Cli,
+    journal: &mut Journal,
+    name: &str,
+    plans: &[Plan],
+    (compared, varying): (usize, usize),
+    carry_out: impl FnOnce(&[Plan], Each<'_>) -> Result<()>,
+) -> Result<Tally> {
+    let all = plans.len();
+    let plans = selected(plans, cli);
+    let mut tally = Tally::default();
+    if cli.list {
+        for plan in &plans {
+            writeln!(io::stdout(), "{plan}")?;
+        }
+        return Ok(tally);
+    }
+    journal.begin(name, all)?;
+    let known = |plan: &&Plan| !cli.again && journal.entry(&plan.to_string()).is_some();
+    let left: Vec<Plan> = plans.iter().filter(|plan| !known(plan)).cloned().collect();
+    say(&format!(
+        "{name}: {} of {} plans left; {compared} fields are compared, beside {varying} that differ by themselves",
+        left.len(),
+        plans.len()
+    ))?;
+    let started = Instant::now();
+    let mut done = 0_u32;
+    carry_out(&left, &mut |plan, verdict, took| {
+        done += 1;
+        journal.write(&plan.to_string(), verdict, took)?;
+        let left = left.len().saturating_sub(done as usize);
+        let remaining = started.elapsed() / done * u32::try_from(left).unwrap_or(u32::MAX);
+        let (seconds, remaining) = (took.as_secs_f64(), minutes(remaining));
+        let word = tally.count(verdict);
+        say(&format!(
+            "{word} in {seconds:.1} s: {plan}; {left} left, about {remaining}"
+        ))?;
+        if let Verdict::Failed(problems) = verdict {
+            for problem in problems {
+                say(&format!("  {}", problem.replace('\n', "\n    ")))?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(tally)
 }
 
 fn write_page(results: &Path, page: &Path) -> Result<()> {
@@ -149,11 +232,8 @@ fn write_page(results: &Path, page: &Path) -> Result<()> {
     fs::write(page, text).with_context(|| format!("failed to write {}", page.display()))
 }
 
-fn selected(campaign: &Campaign, cli: &Cli) -> Vec<Plan> {
-    let named = campaign
-        .plans()
-        .iter()
-        .filter(|plan| plan.to_string().contains(&cli.name));
+fn selected(plans: &[Plan], cli: &Cli) -> Vec<Plan> {
+    let named = plans.iter().filter(|plan| plan.to_string().contains(&cli.name));
     let named: Vec<Plan> = named.cloned().collect();
     match cli.choose {
         Some(count) => choose(&named, count, cli.seed),
@@ -174,49 +254,17 @@ impl Tally {
         self.failed += other.failed;
         self.unreached += other.unreached;
     }
-}
 
-fn carry_out(
-    campaign: &Campaign,
-    stage: &Stage,
-    plans: &[Plan],
-    workers: usize,
-    journal: &mut Journal,
-) -> Result<Tally> {
-    let started = Instant::now();
-    let mut tally = Tally::default();
-    let mut done = 0_u32;
-    campaign.carry_out(stage, plans, workers, |plan, verdict, took| {
-        done += 1;
-        journal.write(&plan.to_string(), verdict, took)?;
-        let left = plans.len().saturating_sub(done as usize);
-        let remaining = started.elapsed() / done * u32::try_from(left).unwrap_or(u32::MAX);
-        let word = match verdict {
-            Verdict::Survived => {
-                tally.survived += 1;
-                "survived"
-            }
-            Verdict::Failed(_) => {
-                tally.failed += 1;
-                "FAILED"
-            }
-            Verdict::Unreached => {
-                tally.unreached += 1;
-                "did not come up"
-            }
+    /// Counts one, and returns the word for it.
+    fn count(&mut self, verdict: &Verdict) -> &'static str {
+        let (count, word) = match verdict {
+            Verdict::Survived => (&mut self.survived, "survived"),
+            Verdict::Failed(_) => (&mut self.failed, "FAILED"),
+            Verdict::Unreached => (&mut self.unreached, "did not come up"),
         };
-        let (seconds, remaining) = (took.as_secs_f64(), minutes(remaining));
-        say(&format!(
-            "{word} in {seconds:.1} s: {plan}; {left} left, about {remaining}"
-        ))?;
-        if let Verdict::Failed(problems) = verdict {
-            for problem in problems {
-                say(&format!("  {}", problem.replace('\n', "\n    ")))?;
-            }
-        }
-        Ok(())
-    })?;
-    Ok(tally)
+        *count += 1;
+        word
+    }
 }
 
 fn minutes(time: Duration) -> String {

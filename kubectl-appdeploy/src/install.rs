@@ -88,7 +88,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     }
     let cluster = kube.connect().await?;
     let deadline = Deadline::after(args.timeout);
-    reach::open(&cluster, &mut objects).await;
+    reach::open(&cluster, &mut objects).await?;
     namespaces::exist(&cluster, &options.namespaces).await?;
     let before = survey(&cluster, &objects, deadline, ui).await?;
     downgrade::refuse_loss(&cluster, &objects, &before).await?;

@@ -38,7 +38,12 @@ pub const OBSERVED: [Kind; 7] = [
 ];
 
 impl Kind {
-    const fn new(group: &'static str, version: &'static str, name: &'static str, plural: &'static str) -> Self {
+    pub(super) const fn new(
+        group: &'static str,
+        version: &'static str,
+        name: &'static str,
+        plural: &'static str,
+    ) -> Self {
         Self {
             group,
             version,

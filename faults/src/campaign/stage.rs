@@ -126,7 +126,7 @@ impl Stage {
     }
 }
 
-async fn connect(kubeconfig: &Path) -> Result<Client> {
+pub(super) async fn connect(kubeconfig: &Path) -> Result<Client> {
     let file = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)

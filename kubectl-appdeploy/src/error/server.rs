@@ -123,6 +123,7 @@ fn answer(status: &Status, asked: Asked<'_>) -> Error {
             })
             .next("the same command with --force-conflicts takes these fields over"),
         ("Conflict", _) => error.next("somebody else changed it at the same time: run the command again"),
+        ("Expired" | "Gone", _) => error.next("what was asked for is too old by now: run the command again"),
         ("Timeout" | "ServerTimeout" | "TooManyRequests" | "ServiceUnavailable" | "InternalError", _) => {
             error.next("the API server is in trouble or overloaded: run the command again in a moment")
         }
@@ -273,6 +274,16 @@ mod tests {
         error: this cluster knows no pod sets
           why:  AppDeploy is not installed in it, or in a version that had none
           next: kubectl appdeploy install
+        ");
+    }
+
+    #[test]
+    fn what_the_server_has_forgotten_is_asked_for_again() {
+        insta::assert_snapshot!(text(json!({
+            "message": "too old resource version: 1 (7)", "reason": "Expired", "code": 410,
+        })), @r"
+        Error from server (Expired): too old resource version: 1 (7)
+          next: what was asked for is too old by now: run the command again
         ");
     }
 

@@ -6,15 +6,19 @@ use kube::api::{DynamicObject, ListParams};
 use serde_json::{Value, json};
 
 use crate::connection::Cluster;
+use crate::error::Result;
 use crate::manifests::Kind;
 
 /// Adds the ports at which this cluster's API server listens to the policy that allows the usual ones: microk8s, for
-/// one, has another. Whoever may not see them gets the usual ones.
-pub async fn open(cluster: &Cluster, objects: &mut [DynamicObject]) {
+/// one, has another. Whoever may not see them gets the usual ones. What fails otherwise fails the installation: it would shut
+/// the operator off from the API server, and say that all is well.
+pub async fn open(cluster: &Cluster, objects: &mut [DynamicObject]) -> Result<()> {
     let api: Api<EndpointSlice> = Api::namespaced(cluster.client.clone(), "default");
     let params = ListParams::default().labels("kubernetes.io/service-name=kubernetes");
-    let Ok(slices) = cluster.call(api.list(&params)).await else {
-        return;
+    let slices = match cluster.call(api.list(&params)).await {
+        Ok(slices) => slices,
+        Err(error) if error.is_forbidden() => return Ok(()),
+        Err(error) => return Err(error),
     };
     let ports = slices
         .items
@@ -26,6 +30,7 @@ pub async fn open(cluster: &Cluster, objects: &mut [DynamicObject]) {
             allow(&mut object.data, &ports);
         }
     }
+    Ok(())
 }
 
 /// Adds ports to the last rule for what goes out.

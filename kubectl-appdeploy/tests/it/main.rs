@@ -9,6 +9,7 @@
 mod access;
 mod adopting;
 mod apps;
+mod broken;
 mod changing;
 mod check;
 mod completion;

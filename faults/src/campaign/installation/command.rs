@@ -1,0 +1,131 @@
+//! One run of the plugin.
+
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use nix::sys::signal::Signal;
+use testcluster::ControlPlane;
+use testcluster::process::Process;
+
+/// How long a command may take, whatever goes wrong.
+const PATIENCE: Duration = Duration::from_secs(120);
+const GLANCE: Duration = Duration::from_millis(10);
+/// The exit codes that the plugin has for what may happen here: failed, failed for good, timed out.
+const CODES: [i32; 3] = [1, 3, 4];
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum End {
+    /// By itself, with a code.
+    Exited(i32),
+    /// It was killed because it was as far as it was to come.
+    Killed,
+    /// It was killed because it did not end.
+    Stuck,
+}
+
+/// What is left of a command.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) end: End,
+    /// All that it wrote.
+    pub(super) said: String,
+}
+
+/// Runs a command line until it ends, or until `is_far_enough`, which is a reason to kill it.
+pub(super) fn run(
+    plugin: &Path,
+    control_plane: &ControlPlane,
+    kubeconfig: &Path,
+    line: &str,
+    is_far_enough: impl Fn() -> bool,
+) -> Result<Done> {
+    let mut command = Command::new(plugin);
+    command
+        .args(line.split_whitespace())
+        .env("KUBECONFIG", kubeconfig)
+        .env("RUST_BACKTRACE", "1")
+        .env_remove("FORCE_COLOR");
+    let log = control_plane.fresh_path("plugin", "log");
+    let mut process = Process::spawn(&command, &log).context("failed to start the plugin")?;
+    let started = Instant::now();
+    let end = loop {
+        if let Some(status) = process.exited()? {
+            break End::Exited(status.code().unwrap_or(-1));
+        }
+        let end = if is_far_enough() {
+            End::Killed
+        } else if started.elapsed() > PATIENCE {
+            End::Stuck
+        } else {
+            thread::sleep(GLANCE);
+            continue;
+        };
+        // It may just have ended by itself.
+        let _ = process.signal(Signal::SIGKILL);
+        while process.exited()?.is_none() {
+            thread::sleep(GLANCE);
+        }
+        break end;
+    };
+    let said = process.log_tail(usize::MAX);
+    let _ = std::fs::remove_file(&log);
+    Ok(Done { end, said })
+}
+
+impl Done {
+    /// Returns what is wrong with how it ended and what it said, if something went wrong on the way.
+    pub(super) fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let says = |text: &str| self.said.contains(text);
+        if says("panicked") || says("stack backtrace") {
+            problems.push("the plugin has panicked".to_owned());
+        }
+        match self.end {
+            End::Exited(0) | End::Killed => {}
+            End::Stuck => problems.push(format!("the plugin did not end within {PATIENCE:?}")),
+            End::Exited(code) => {
+                if !CODES.contains(&code) {
+                    problems.push(format!("the plugin ended with the code {code}"));
+                }
+                let is_error = |line: &str| line.starts_with("error: ") || line.starts_with("Error from server");
+                if !self.said.lines().any(is_error) || !says("\n  next: ") {
+                    problems.push("the plugin did not say what went wrong and what to do next".to_owned());
+                }
+            }
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(end: End, said: &str) -> Vec<String> {
+        let said = said.to_owned();
+        Done { end, said }.problems()
+    }
+
+    #[test]
+    fn a_failure_says_what_went_wrong_and_what_to_do() {
+        let told = "warning: old\nerror: no answer\n  next: try again";
+        assert_eq!(problems(End::Exited(0), ""), [""; 0]);
+        assert_eq!(problems(End::Killed, "namespace/a created"), [""; 0]);
+        assert_eq!(problems(End::Exited(1), told), [""; 0]);
+        assert_eq!(problems(End::Exited(4), told), [""; 0]);
+        assert_eq!(problems(End::Exited(101), told), ["the plugin ended with the code 101"]);
+        for said in ["", "error: no answer", "next: try again"] {
+            assert_eq!(
+                problems(End::Exited(1), said),
+                ["the plugin did not say what went wrong and what to do next"]
+            );
+        }
+        let panicked = "thread 'main' panicked at src/main.rs:1:1:\nno";
+        assert_eq!(problems(End::Killed, panicked), ["the plugin has panicked"]);
+        assert_eq!(problems(End::Stuck, "").len(), 1);
+    }
+}

@@ -1,0 +1,102 @@
+//! A cluster that runs use one after the other, with objects in it that are somebody else's.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use kube::Client;
+use serde_json::{Value, json};
+use testcluster::ControlPlane;
+use tokio::runtime::Runtime;
+
+use super::janitor;
+use super::snapshot::Snapshot;
+use crate::campaign::stage::connect;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A control plane without controllers.
+pub(super) struct Ground {
+    // Dropped in this order: whoever asks before whoever answers.
+    runtime: Runtime,
+    client: Client,
+    pub(super) control_plane: ControlPlane,
+    pub(super) plugin: PathBuf,
+    /// What is there, and is nobody's business.
+    pub(super) base: Snapshot,
+}
+
+impl fmt::Debug for Ground {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Ground")
+            .field("control_plane", &self.control_plane.folder())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Ground {
+    pub(super) fn start(plugin: &Path) -> Result<Self> {
+        ensure!(plugin.is_file(), "there is no plugin at {}", plugin.display());
+        let control_plane = ControlPlane::start()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()?;
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = runtime.block_on(connect(&control_plane.kubeconfig()))?;
+        let started = Instant::now();
+        while let Err(error) = control_plane.kubectl(&["-n", "default", "get", "service", "kubernetes"]) {
+            ensure!(started.elapsed() < PATIENCE, error);
+            thread::sleep(Duration::from_millis(50));
+        }
+        let foreign = json!({"apiVersion": "v1", "kind": "List", "items": foreign()});
+        control_plane.apply(&foreign.to_string())?;
+        let base = runtime.block_on(Snapshot::take(&client))?;
+        janitor::start(runtime.handle(), &client);
+        Ok(Self {
+            runtime,
+            client,
+            control_plane,
+            plugin: plugin.to_owned(),
+            base,
+        })
+    }
+
+    pub(super) fn snapshot(&self) -> Result<Snapshot> {
+        Ok(self.runtime.block_on(Snapshot::take(&self.client))?)
+    }
+}
+
+/// What looks like ours and is not.
+fn foreign() -> Vec<Value> {
+    let inventory = json!({
+        crd::label::PART_OF: "other", crd::label::INVENTORY: crd::label::INVENTORY_VALUE,
+        crd::label::NAME: "appdeploy-operator",
+    });
+    let child = json!({crd::label::MANAGED_BY: crd::label::MANAGED_BY_VALUE, crd::label::APP: "web"});
+    vec![
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": "appdeploy-foreign", "labels": inventory}, "rules": [],
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "appdeploy-operator", "namespace": "default", "labels": inventory},
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "bystander", "namespace": "default", "labels": child},
+            "spec": {"ports": [{"port": 80}]},
+        }),
+        // Where the API server is, as far as an installation is told.
+        json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {
+                "name": "api-server", "namespace": "default", "labels": {"kubernetes.io/service-name": "kubernetes"},
+            },
+            "endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"name": "https", "port": 16443}],
+        }),
+    ]
+}

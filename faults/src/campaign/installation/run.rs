@@ -1,0 +1,191 @@
+//! One run of a command, undisturbed or with one fault.
+
+use anyhow::{Result, bail};
+
+use super::command::{self, Done, End};
+use super::ground::Ground;
+use super::snapshot::{Snapshot, history};
+use super::{Measure, Scenario, UNINSTALL};
+use crate::Proxy;
+use crate::campaign::call::{Call, calls};
+use crate::campaign::fault::Fault;
+use crate::campaign::oracle::Outcome;
+use crate::campaign::plan::Plan;
+use crate::campaign::run::Verdict;
+use crate::proxy::{Record, Rule, Verb};
+
+/// What keeps a command from waiting for an answer that does not come.
+const BOUNDS: &str = "--request-timeout=5s --timeout=20s";
+/// The HTTP status of an answer to what has created something.
+const CREATED: u16 = 201;
+
+/// What an undisturbed run showed.
+#[derive(Debug)]
+pub(super) struct Undisturbed {
+    pub(super) outcome: Outcome,
+    pub(super) calls: Vec<(Call, usize)>,
+    pub(super) created: usize,
+}
+
+/// Runs a command with no fault.
+pub(super) fn undisturbed(ground: &Ground, scenario: &Scenario) -> Result<Undisturbed> {
+    let run = Run::start(ground, scenario)?;
+    let done = run.command(scenario.command, || false)?;
+    if done.end != End::Exited(0) {
+        bail!("{} fails without any fault: {}", scenario.name, done.said);
+    }
+    let moment = ground.snapshot()?;
+    let records = run.proxy.records();
+    let found = Undisturbed {
+        outcome: run.outcome(&[&moment]),
+        calls: calls(&records),
+        created: created(&records),
+    };
+    let problems = leave(ground)?;
+    if !problems.is_empty() {
+        bail!(
+            "{} leaves something without any fault: {}",
+            scenario.name,
+            problems.join("; ")
+        );
+    }
+    Ok(found)
+}
+
+/// Runs a command with the fault of a plan, and then once more without. Returns what became of it, and whether the cluster
+/// is as it was.
+pub(super) fn disturbed(
+    ground: &Ground,
+    scenario: &Scenario,
+    plan: &Plan,
+    measure: &Measure,
+) -> Result<(Verdict, bool)> {
+    let run = Run::start(ground, scenario)?;
+    let Plan { call, fault, .. } = plan;
+    let Some(action) = fault.action() else {
+        bail!("{plan} is about no call");
+    };
+    let rule = run.proxy.add(Rule::new(call.requests(), action).nth(call.nth));
+    let is_to_die = matches!(fault, Fault::Crash(_));
+    let first = run.command(&format!("{} {BOUNDS}", scenario.command), || {
+        is_to_die && run.proxy.hits(rule) > 0
+    })?;
+    let reached = run.proxy.hits(rule) > 0;
+    run.proxy.clear();
+    let between = ground.snapshot()?;
+    let mut problems = first.problems();
+    if first.end == End::Exited(0) {
+        let differences = measure.expected.differences(&run.outcome(&[&between]));
+        problems.extend(
+            differences
+                .iter()
+                .map(|difference| format!("it said that it was done: {difference}")),
+        );
+    }
+    let again = run.command(scenario.command, || false)?;
+    if again.end != End::Exited(0) {
+        problems.push("the same command did not do it afterwards".to_owned());
+    }
+    let last = ground.snapshot()?;
+    let differences = measure.expected.differences(&run.outcome(&[&between, &last]));
+    problems.extend(differences.iter().map(ToString::to_string));
+    problems.extend(ground.base.touched(&last));
+    let created = created(&run.proxy.records());
+    if created != measure.created {
+        problems.push(format!(
+            "{created} objects were created, and {} undisturbed",
+            measure.created
+        ));
+    }
+    let left = leave(ground)?;
+    let is_clean = left.is_empty();
+    problems.extend(left);
+    let verdict = match (problems.is_empty(), reached) {
+        (false, _) => {
+            problems.push(format!("the plugin said first:\n{}", first.said));
+            problems.push(format!("and then:\n{}", again.said));
+            Verdict::Failed(problems)
+        }
+        (true, true) => Verdict::Survived,
+        (true, false) => Verdict::Unreached,
+    };
+    Ok((verdict, is_clean))
+}
+
+/// Uninstalls, and returns what is left of it, or is not as it was before.
+fn leave(ground: &Ground) -> Result<Vec<String>> {
+    let Ground {
+        plugin, control_plane, ..
+    } = ground;
+    let done = command::run(plugin, control_plane, &control_plane.kubeconfig(), UNINSTALL, || false)?;
+    let mut problems = Vec::new();
+    if done.end != End::Exited(0) {
+        problems.push(format!("it can't be uninstalled afterwards: {}", done.said));
+    }
+    let now = ground.snapshot()?;
+    let left = now.without(&ground.base).titles();
+    problems.extend(
+        left.iter()
+            .map(|title| format!("{title} is left when it is uninstalled")),
+    );
+    problems.extend(ground.base.touched(&now));
+    Ok(problems)
+}
+
+/// How many objects were created, by what the API server has answered.
+fn created(records: &[Record]) -> usize {
+    let is_created = |record: &&Record| {
+        let request = &record.request;
+        let is_kept = !request.resource.ends_with("reviews");
+        is_kept && matches!(request.verb, Verb::Create | Verb::Patch) && record.status == Some(CREATED)
+    };
+    records.iter().filter(is_created).count()
+}
+
+/// A run that goes on.
+struct Run<'a> {
+    ground: &'a Ground,
+    proxy: Proxy,
+    before: Snapshot,
+}
+
+impl<'a> Run<'a> {
+    /// Makes what is there before the command.
+    fn start(ground: &'a Ground, scenario: &Scenario) -> Result<Self> {
+        let Ground {
+            plugin, control_plane, ..
+        } = ground;
+        if let Some(before) = scenario.before {
+            let done = command::run(plugin, control_plane, &control_plane.kubeconfig(), before, || false)?;
+            if done.end != End::Exited(0) {
+                bail!("{before} fails: {}", done.said);
+            }
+        }
+        for object in &scenario.objects {
+            control_plane.apply(&object.to_string())?;
+        }
+        Ok(Self {
+            proxy: Proxy::before(control_plane, "person", &["system:masters"])?,
+            before: ground.snapshot()?,
+            ground,
+        })
+    }
+
+    fn command(&self, line: &str, is_far_enough: impl Fn() -> bool) -> Result<Done> {
+        let Ground {
+            plugin, control_plane, ..
+        } = self.ground;
+        command::run(plugin, control_plane, self.proxy.kubeconfig(), line, is_far_enough)
+    }
+
+    /// Reads how it has ended from what was there at these moments, the last of them now.
+    fn outcome(&self, moments: &[&Snapshot]) -> Outcome {
+        let base = &self.ground.base;
+        let moments: Vec<Snapshot> = [&self.before]
+            .into_iter()
+            .chain(moments.iter().copied())
+            .map(|moment| moment.without(base))
+            .collect();
+        Outcome::of(&history(&moments.iter().collect::<Vec<_>>()), crd::OPERATOR_NAMESPACE)
+    }
+}

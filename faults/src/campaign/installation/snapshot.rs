@@ -1,0 +1,176 @@
+//! What is in a cluster at one moment, and what several such moments say of the time between them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::try_join_all;
+use kube::Client;
+use kube::api::{Api, DynamicObject, ListParams};
+
+use crate::campaign::history::{Seen, text};
+use crate::campaign::kind::{APP, DEPLOYMENT, INGRESS, Kind, POD, PODSET, SERVICE};
+
+/// Namespaces.
+pub(super) const NAMESPACE: Kind = Kind::new("", "v1", "Namespace", "namespaces");
+const RBAC: &str = "rbac.authorization.k8s.io";
+/// What an installation has in a namespace, or could have.
+pub(super) const NAMESPACED: [Kind; 12] = [
+    DEPLOYMENT,
+    SERVICE,
+    INGRESS,
+    POD,
+    Kind::new("", "v1", "ServiceAccount", "serviceaccounts"),
+    Kind::new("", "v1", "ConfigMap", "configmaps"),
+    Kind::new("", "v1", "Secret", "secrets"),
+    Kind::new(RBAC, "v1", "Role", "roles"),
+    Kind::new(RBAC, "v1", "RoleBinding", "rolebindings"),
+    Kind::new("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
+    Kind::new("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+    Kind::new("coordination.k8s.io", "v1", "Lease", "leases"),
+];
+const ADMISSION: &str = "admissionregistration.k8s.io";
+/// What it has beside that.
+pub(super) const OF_CLUSTERS: [Kind; 6] = [
+    NAMESPACE,
+    Kind::new(RBAC, "v1", "ClusterRole", "clusterroles"),
+    Kind::new(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings"),
+    Kind::new(
+        "apiextensions.k8s.io",
+        "v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+    ),
+    Kind::new(
+        ADMISSION,
+        "v1",
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+    ),
+    Kind::new(
+        ADMISSION,
+        "v1",
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+    ),
+];
+
+/// Every object of a cluster, except those that its own parts write.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Snapshot(Vec<Seen>);
+
+impl Snapshot {
+    pub(super) async fn take(client: &Client) -> kube::Result<Self> {
+        let lists = NAMESPACED
+            .into_iter()
+            .chain(OF_CLUSTERS)
+            .chain([APP, PODSET])
+            .map(|kind| async move {
+                let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind.resource());
+                let objects = match api.list(&ListParams::default()).await {
+                    Ok(list) => list.items,
+                    // There is no such kind now.
+                    Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+                    Err(error) => return Err(error),
+                };
+                let seen = objects.into_iter().map(|object| {
+                    Ok(Seen {
+                        resource: kind.plural,
+                        object: serde_json::to_value(object).map_err(kube::Error::SerdeError)?,
+                        gone: false,
+                    })
+                });
+                seen.collect::<kube::Result<Vec<Seen>>>()
+            });
+        let mut seen: Vec<Seen> = try_join_all(lists).await?.into_iter().flatten().collect();
+        seen.retain(|seen| !is_of_the_cluster(seen));
+        Ok(Self(seen))
+    }
+
+    /// Returns the same without what was there before all.
+    pub(super) fn without(&self, base: &Self) -> Self {
+        let known = base.uids();
+        let others = self.0.iter().filter(|seen| !known.contains(seen.uid()));
+        Self(others.cloned().collect())
+    }
+
+    /// Returns the objects that are no longer as they were here, in words: those of somebody else.
+    pub(super) fn touched(&self, now: &Self) -> Vec<String> {
+        let found: BTreeMap<&str, &Seen> = now.0.iter().map(|seen| (seen.uid(), seen)).collect();
+        let said = self.0.iter().filter_map(|seen| {
+            let done = match found.get(seen.uid()) {
+                None => "deleted",
+                Some(other) if other.object != seen.object => "changed",
+                Some(_) => return None,
+            };
+            Some(format!("{} was {done}, and is not ours", seen.title()))
+        });
+        said.collect()
+    }
+
+    /// Returns what is there, in words.
+    pub(super) fn titles(&self) -> Vec<String> {
+        self.0.iter().map(Seen::title).collect()
+    }
+
+    fn uids(&self) -> BTreeSet<&str> {
+        self.0.iter().map(Seen::uid).collect()
+    }
+}
+
+/// Returns what somebody has seen who looked at these moments, one after the other.
+pub(super) fn history(moments: &[&Snapshot]) -> Vec<Seen> {
+    let mut history = Vec::new();
+    let mut before: &[Seen] = &[];
+    for moment in moments {
+        let there = moment.uids();
+        let gone = before.iter().filter(|seen| !there.contains(seen.uid()));
+        history.extend(gone.map(|seen| Seen {
+            gone: true,
+            ..seen.clone()
+        }));
+        history.extend(moment.0.iter().cloned());
+        before = &moment.0;
+    }
+    history
+}
+
+fn is_of_the_cluster(seen: &Seen) -> bool {
+    let namespace = text(&seen.object, "/metadata/namespace");
+    seen.name().starts_with("system:")
+        || namespace.starts_with("kube-")
+        || (seen.resource == NAMESPACE.plural && seen.name().starts_with("kube-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::campaign::history::lives;
+
+    fn snapshot(objects: &[(&str, &str)]) -> Snapshot {
+        let seen = objects.iter().map(|(name, uid)| Seen {
+            resource: "services",
+            object: json!({"metadata": {"name": name, "uid": uid}}),
+            gone: false,
+        });
+        Snapshot(seen.collect())
+    }
+
+    #[test]
+    fn what_is_gone_between_two_moments_was_deleted() {
+        let (first, second) = (snapshot(&[("a", "1"), ("b", "2")]), snapshot(&[("a", "3"), ("b", "2")]));
+        let lives = lives(&history(&[&first, &second]));
+        let of = |title: &str| (lives[title].created, lives[title].deleted);
+        assert_eq!(of("services/a"), (2, 1), "another one of the same name");
+        assert_eq!(of("services/b"), (1, 0));
+    }
+
+    #[test]
+    fn who_touches_what_is_somebody_elses_is_told_of() {
+        let (base, mut now) = (snapshot(&[("a", "1"), ("b", "2")]), snapshot(&[("a", "1"), ("c", "3")]));
+        assert_eq!(base.touched(&now), ["services/b was deleted, and is not ours"]);
+        now.0[0].object["metadata"]["labels"] = json!({});
+        assert_eq!(base.touched(&now)[0], "services/a was changed, and is not ours");
+        assert_eq!(now.without(&base).titles(), ["services/c"]);
+    }
+}
