@@ -160,7 +160,7 @@ manifests: ## Generate the CRDs in config/crd from the types in crd/
 	cargo run --quiet --package crd --example manifests config/crd
 
 picture: tools ## Record the session of the README on the real node, into docs/session.svg
-	E2E_IMAGE=$(IMG) APPDEPLOY_PICTURE=$(CURDIR)/docs/session.svg cargo test --quiet --package tests --test e2e -- picture
+	E2E_IMAGE=$(IMG) APPDEPLOY_PICTURE=$(CURDIR)/docs/session.svg cargo test --quiet --workspace --test e2e -- picture
 
 reference: ## Generate docs/reference from the plugin's command line
 	APPDEPLOY_WRITE_REFERENCE=1 cargo test --quiet --package kubectl-appdeploy --bins reference
