@@ -55,6 +55,12 @@ impl Shell {
         if let Some(file) = &self.kubeconfig {
             bash.env("KUBECONFIG", file);
         }
+        // What cargo tells a test of its own package would make a build in this shell begin anew: ring's build script asks for
+        // the folder, and what depends on it is half of the workspace.
+        let told = std::env::vars_os().map(|(name, _)| name);
+        for name in told.filter(|name| name.to_str().is_some_and(is_of_a_package)) {
+            bash.env_remove(name);
+        }
         bash
     }
 
@@ -96,4 +102,11 @@ impl Shell {
         }
         Ok(())
     }
+}
+
+/// Whether cargo sets this variable for the package that it runs.
+fn is_of_a_package(variable: &str) -> bool {
+    ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_BIN_EXE_"]
+        .iter()
+        .any(|prefix| variable.starts_with(prefix))
 }
