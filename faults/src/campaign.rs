@@ -18,6 +18,8 @@ mod operator;
 pub mod oracle;
 pub mod page;
 pub mod plan;
+mod post;
+pub mod reign;
 pub mod run;
 pub mod scenario;
 pub mod stage;

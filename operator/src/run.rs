@@ -21,6 +21,7 @@ use crate::primary::Primary;
 use crate::reconcile::dependents::Dependents;
 use crate::reconcile::teller::Teller;
 use crate::reconcile::{app, podset};
+use crate::seeded;
 use crate::server::{self, Facts};
 use crate::settings::{IngressAddress, Settings};
 use crate::telemetry::LogLevel;
@@ -85,13 +86,14 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
     let mut standing = elector
         .clone()
         .map(|elector| tokio::spawn(async move { elector.run().await }));
+    let (fence, restraint) = seeded::restraint(fence, leadership.clone());
     let shell = Shell {
         caller: Caller::new(client, metrics.clone(), fence),
         world,
         queues,
         metrics,
         settings,
-        leadership: leadership.clone(),
+        leadership: restraint,
     };
     let mut apps = shell.reconcile_apps();
     let mut podsets = shell.reconcile_podsets();

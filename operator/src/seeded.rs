@@ -7,6 +7,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::lease::{Fence, Leadership};
+
 /// What somebody might get wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
@@ -42,11 +44,13 @@ pub enum Bug {
     HostKept,
     /// A pod that has lost its label is not let go.
     NotLetGo,
+    /// An operator that stands by writes, too.
+    WritesUnled,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::LostOnRelist,
         Self::TakesForeign,
         Self::GeneratedNames,
@@ -63,6 +67,7 @@ impl Bug {
         Self::DriftIgnored,
         Self::HostKept,
         Self::NotLetGo,
+        Self::WritesUnled,
     ];
 }
 
@@ -104,6 +109,16 @@ pub fn created(object: &Value) -> Cow<'_, Value> {
 #[must_use]
 pub fn namespace(of_app: &str) -> &str {
     if is(Bug::WrongNamespace) { "default" } else { of_app }
+}
+
+/// Returns what keeps an operator from writing that does not lead.
+#[must_use]
+pub fn restraint(fence: Fence, leadership: Leadership) -> (Fence, Leadership) {
+    if is(Bug::WritesUnled) {
+        (Fence::open(), Leadership::alone())
+    } else {
+        (fence, leadership)
+    }
 }
 
 /// Does to the operator what an answer with this code does to one that was not thought through.

@@ -76,3 +76,35 @@ fn nothing_is_made_for_who_is_gone_while_the_watch_does_not_say_so() {
         survives(&stage, &campaign, &named);
     }
 }
+
+/// C1, with what the campaign sees: what the one believes that stands by may be old when it has to lead, and no one writes who
+/// does not lead.
+#[test]
+fn who_stands_by_takes_over_with_what_is_so() {
+    let stage = stage();
+    for (scenario, plans) in [
+        (
+            "led-app",
+            [
+                "led-app: watch appdeploys: stale",
+                "led-app: create services web: crash unanswered",
+            ],
+        ),
+        (
+            "led-set",
+            [
+                "led-set: watch podsets: stale",
+                "led-set: delete pods set-1: crash before",
+            ],
+        ),
+    ] {
+        let campaign = campaign(&stage, scenario);
+        let named = campaign
+            .plans()
+            .iter()
+            .filter(|one| plans.contains(&one.to_string().as_str()));
+        let named: Vec<Plan> = named.cloned().collect();
+        assert_eq!(named.len(), plans.len(), "{:#?}", campaign.plans());
+        survives(&stage, &campaign, &named);
+    }
+}

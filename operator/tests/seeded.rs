@@ -93,6 +93,11 @@ const SEEDS: [(Bug, &str, &str); Bug::ALL.len()] = [
         "set-release: patch pods set-0: reset",
         "it did not settle",
     ),
+    (
+        Bug::WritesUnled,
+        "led-app: create services web: 500",
+        "and did not hold the Lease",
+    ),
 ];
 const WORKERS: usize = 3;
 

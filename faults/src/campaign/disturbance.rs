@@ -1,5 +1,6 @@
 //! The fault of a plan, made to happen in a run.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use serde_json::json;
 use super::call::Call;
 use super::fault::Fault;
 use super::plan::Plan;
+use super::post::Post;
 use super::run::Run;
 use crate::Proxy;
 use crate::proxy::{Action, Answer, Rule, RuleId, Verb};
@@ -25,6 +27,8 @@ pub(super) struct Disturbance<'a> {
     rule: Option<RuleId>,
     /// How often a watch was kept from telling something.
     veiled: AtomicUsize,
+    /// What keeps the watch of the operator that stands by from telling something.
+    blindfold: OnceLock<RuleId>,
 }
 
 impl<'a> Disturbance<'a> {
@@ -33,6 +37,7 @@ impl<'a> Disturbance<'a> {
             plan,
             rule: None,
             veiled: AtomicUsize::new(0),
+            blindfold: OnceLock::new(),
         }
     }
 
@@ -50,53 +55,58 @@ impl<'a> Disturbance<'a> {
         };
         loop {
             let last = over.load(Ordering::Relaxed);
-            if run.proxy.wait_for_hits(GLANCE, rule, 1).is_ok() {
+            if run.post.proxy.wait_for_hits(GLANCE, rule, 1).is_ok() {
                 break;
             }
             if last {
                 return Ok(false);
             }
         }
-        run.kill()?;
+        run.post.kill()?;
         if self.plan.fault == Fault::Late {
-            run.start_again()?;
-            run.until_ready();
-            run.proxy.remove(rule);
+            run.post.start_again()?;
+            run.until_ready()?;
+            run.post.proxy.remove(rule);
         } else {
             // What the dead one has sent is lost, and what the new one sends is not.
-            run.proxy.remove(rule);
-            run.start_again()?;
+            run.post.proxy.remove(rule);
+            run.post.start_again()?;
         }
         Ok(true)
     }
 
     /// Has a deed done behind the operator's back, if the fault is that a watch does not tell.
-    pub(super) fn veil(&self, run: &Run<'_>, deed: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    pub(super) fn veil(&self, run: &Run<'_>, is_last: bool, deed: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let watch = self.plan.call.requests();
         match self.plan.fault {
             Fault::Frozen => {
-                let frozen = run.proxy.add(Rule::new(watch, Action::FreezeWatches));
+                let frozen = run.post.proxy.add(Rule::new(watch, Action::FreezeWatches));
                 deed()?;
                 run.until_quiet();
-                self.veiled.fetch_add(run.proxy.hits(frozen), Ordering::Relaxed);
-                run.proxy.remove(frozen);
+                self.veiled.fetch_add(run.post.proxy.hits(frozen), Ordering::Relaxed);
+                run.post.proxy.remove(frozen);
             }
             Fault::Gap => {
-                let deaf = run.proxy.add(Rule::new(watch.clone(), Action::Disconnect));
+                let deaf = run.post.proxy.add(Rule::new(watch.clone(), Action::Disconnect));
                 // One that is just being opened can't be cut yet.
                 let started = Instant::now();
-                while run.proxy.hits(deaf) == 0 && started.elapsed() < PATIENCE {
-                    let cut = run.proxy.cut_watches(&watch);
+                while run.post.proxy.hits(deaf) == 0 && started.elapsed() < PATIENCE {
+                    let cut = run.post.proxy.cut_watches(&watch);
                     self.veiled.fetch_add(cut, Ordering::Relaxed);
-                    let _ = run.proxy.wait_for_hits(GLANCE, deaf, 1);
+                    let _ = run.post.proxy.wait_for_hits(GLANCE, deaf, 1);
                 }
                 deed()?;
                 run.until_quiet();
                 // Every one: the first may be one that finds the other rule still there.
-                let lost = run.proxy.add(Rule::new(watch, Action::Answer(forgotten())));
-                run.proxy.remove(deaf);
-                run.proxy.wait_for_hits(PATIENCE, lost, 1)?;
-                run.proxy.remove(lost);
+                let lost = run.post.proxy.add(Rule::new(watch, Action::Answer(forgotten())));
+                run.post.proxy.remove(deaf);
+                run.post.proxy.wait_for_hits(PATIENCE, lost, 1)?;
+                run.post.proxy.remove(lost);
+            }
+            Fault::Stale if is_last && let Some(reserve) = run.reserve() => {
+                let frozen = reserve.proxy.add(Rule::new(watch, Action::FreezeWatches));
+                self.blindfold.get_or_init(|| frozen);
+                deed()?;
             }
             _ => deed()?,
         }
@@ -108,21 +118,39 @@ impl<'a> Disturbance<'a> {
         if self.plan.fault != Fault::Stale {
             return Ok(());
         }
-        run.kill()?;
+        if let Some(reserve) = run.reserve() {
+            return self.succeed(run, reserve);
+        }
+        run.post.kill()?;
         let lists = Call {
             verb: Verb::List,
             ..self.plan.call.clone()
         };
         let old = Rule::new(lists.requests(), Action::ServeList(1));
-        let old = run.proxy.add(old);
+        let old = run.post.proxy.add(old);
         let frozen = Rule::new(self.plan.call.requests(), Action::FreezeWatches);
-        let frozen = run.proxy.add(frozen);
-        run.start_again()?;
-        run.until_ready();
+        let frozen = run.post.proxy.add(frozen);
+        run.post.start_again()?;
+        run.until_ready()?;
         run.until_quiet();
-        self.veiled.fetch_add(run.proxy.hits(old), Ordering::Relaxed);
-        run.proxy.remove(old);
-        run.proxy.remove(frozen);
+        self.veiled.fetch_add(run.post.proxy.hits(old), Ordering::Relaxed);
+        run.post.proxy.remove(old);
+        run.post.proxy.remove(frozen);
+        Ok(())
+    }
+
+    /// Has the operator that leads die, and the one that stands by lead with what it knew before the last step.
+    fn succeed(&self, run: &Run<'_>, reserve: &Post<'_>) -> Result<()> {
+        run.until_quiet();
+        run.post.kill()?;
+        if run.until_succeeded() {
+            run.until_quiet();
+            let hits = self.blindfold.get().map(|frozen| reserve.proxy.hits(*frozen));
+            self.veiled.fetch_add(hits.unwrap_or_default(), Ordering::Relaxed);
+        }
+        reserve.proxy.clear();
+        run.post.start_again()?;
+        run.until_ready()?;
         Ok(())
     }
 

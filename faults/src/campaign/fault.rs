@@ -32,7 +32,8 @@ pub enum Fault {
     /// A watch breaks before a step, and can't be opened again until after it. Then its place is forgotten, so that
     /// what happened meanwhile is nowhere to be read but in a new list.
     Gap,
-    /// After all steps the operator starts again, and is given a list as it was at the start of the run.
+    /// After all steps the operator starts again, and is given a list as it was at the start of the run. Where another one
+    /// stands by, that one does not hear of the last step, and then has to lead.
     Stale,
 }
 

@@ -26,6 +26,9 @@ pub const INGRESS: Kind = Kind::new("networking.k8s.io", "v1", "Ingress", "ingre
 /// Pods.
 pub const POD: Kind = Kind::new("", "v1", "Pod", "pods");
 
+/// Leases: who holds one leads.
+pub const LEASE: Kind = Kind::new("coordination.k8s.io", "v1", "Lease", "leases");
+
 /// What is compared: what people write, what the operator makes of it, and what Kubernetes makes of that.
 pub const OBSERVED: [Kind; 7] = [
     APP,

@@ -11,12 +11,20 @@ use kube::runtime::watcher::{self, Event, watcher};
 use tokio::runtime::Handle;
 
 use super::history::{Seen, text};
-use super::kind::{Kind, OBSERVED};
+use super::kind::{Kind, LEASE, OBSERVED};
+use super::reign::{self, Reign};
+
+/// What was seen of a namespace.
+#[derive(Debug, Default)]
+struct Page {
+    seen: Vec<Seen>,
+    reigns: Vec<Reign>,
+}
 
 /// What was seen of each namespace.
 #[derive(Debug, Default)]
 struct Book {
-    seen: Mutex<BTreeMap<String, Vec<Seen>>>,
+    pages: Mutex<BTreeMap<String, Page>>,
     written: Condvar,
 }
 
@@ -32,7 +40,7 @@ impl Observer {
     #[must_use]
     pub fn start(runtime: &Handle, client: &Client) -> Self {
         let book = Arc::new(Book::default());
-        let watches = OBSERVED.iter().map(|kind| {
+        let watches = OBSERVED.iter().chain([&LEASE]).map(|kind| {
             let api = Api::all_with(client.clone(), &kind.resource());
             runtime.spawn(watch(api, *kind, Arc::clone(&book)))
         });
@@ -45,7 +53,15 @@ impl Observer {
     /// Returns what was seen of a namespace.
     #[must_use]
     pub fn history(&self, namespace: &str) -> Vec<Seen> {
-        self.book.lock().get(namespace).cloned().unwrap_or_default()
+        let book = self.book.lock();
+        book.get(namespace).map(|page| page.seen.clone()).unwrap_or_default()
+    }
+
+    /// Returns which operators have led in a namespace, one after the other.
+    #[must_use]
+    pub fn reigns(&self, namespace: &str) -> Vec<Reign> {
+        let book = self.book.lock();
+        book.get(namespace).map(|page| page.reigns.clone()).unwrap_or_default()
     }
 
     /// Returns what was seen of the children in all other namespaces.
@@ -54,7 +70,7 @@ impl Observer {
         let book = self.book.lock();
         let others = book.iter().filter(|(other, _)| *other != namespace);
         let children = others
-            .flat_map(|(_, seen)| seen)
+            .flat_map(|(_, page)| &page.seen)
             .filter(|seen| !seen.controllers().is_empty());
         children.cloned().collect()
     }
@@ -66,7 +82,17 @@ impl Observer {
 
     /// Waits until what was seen of a namespace is as wanted; returns whether it came to that.
     pub fn wait_for(&self, namespace: &str, patience: Duration, wanted: impl Fn(&[Seen]) -> bool) -> bool {
-        let unwanted = |seen: &mut BTreeMap<String, Vec<Seen>>| !wanted(seen.get(namespace).map_or(&[], Vec::as_slice));
+        self.wait(namespace, patience, |page| wanted(&page.seen))
+    }
+
+    /// Waits until the operators that have led in a namespace are as wanted; returns whether it came to that.
+    pub fn wait_for_reigns(&self, namespace: &str, patience: Duration, wanted: impl Fn(&[Reign]) -> bool) -> bool {
+        self.wait(namespace, patience, |page| wanted(&page.reigns))
+    }
+
+    fn wait(&self, namespace: &str, patience: Duration, wanted: impl Fn(&Page) -> bool) -> bool {
+        let blank = Page::default();
+        let unwanted = |pages: &mut BTreeMap<String, Page>| !wanted(pages.get(namespace).unwrap_or(&blank));
         let outcome = self
             .book
             .written
@@ -93,8 +119,8 @@ impl Drop for Observer {
 }
 
 impl Book {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Seen>>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Page>> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self, kind: Kind, object: DynamicObject, gone: bool) {
@@ -103,12 +129,18 @@ impl Book {
         };
         object["kind"] = kind.name.into();
         let namespace = text(&object, "/metadata/namespace").to_owned();
-        let seen = Seen {
-            resource: kind.plural,
-            object,
-            gone,
-        };
-        self.lock().entry(namespace).or_default().push(seen);
+        let mut pages = self.lock();
+        let page = pages.entry(namespace).or_default();
+        if kind == LEASE {
+            reign::take_in(&mut page.reigns, &object);
+        } else {
+            page.seen.push(Seen {
+                resource: kind.plural,
+                object,
+                gone,
+            });
+        }
+        drop(pages);
         self.written.notify_all();
     }
 }

@@ -16,6 +16,8 @@ use testcluster::process::Process;
 use crate::Proxy;
 
 const GLANCE: Duration = Duration::from_millis(20);
+/// How long one that stands by waits for a sign of life of the one that leads: the shortest that there is.
+const LEASE: &str = "3s";
 
 /// A running operator, which ends when this is dropped.
 #[derive(Debug)]
@@ -25,13 +27,15 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts an operator for one namespace, behind a proxy, perhaps with a bug on purpose.
+    /// Starts an operator for one namespace, behind a proxy, perhaps with a bug on purpose. One that has a name stands for
+    /// election.
     pub fn start(
         program: &Path,
         control_plane: &ControlPlane,
         proxy: &Proxy,
         namespace: &str,
         bug: Option<&str>,
+        name: Option<&str>,
     ) -> Result<Self> {
         let probes = free_address();
         let mut command = Command::new(program);
@@ -42,6 +46,12 @@ impl Operator {
             .args(["--debug-bind", &free_address().to_string()])
             .args(["--watch-namespace", namespace])
             .envs(bug.map(|bug| ("APPDEPLOY_SEEDED_BUG", bug)));
+        if let Some(name) = name {
+            command
+                .args(["--leader-elect", "--leader-elect-lease-duration", LEASE])
+                .args(["--namespace", namespace])
+                .env("HOSTNAME", name);
+        }
         let log = control_plane.fresh_path(&format!("operator-{namespace}"), "log");
         let process = Process::spawn(&command, &log).context("failed to start the operator")?;
         Ok(Self { process, probes })
@@ -82,6 +92,11 @@ impl Operator {
     /// Returns the last lines of its log.
     pub fn log_tail(&self, lines: usize) -> String {
         self.process.log_tail(lines)
+    }
+
+    /// Returns whether it has ended because it may lead no more: it is to be started again, and to stand by.
+    pub fn is_deposed(&mut self) -> bool {
+        !self.is_running() && self.log_tail(3).contains("another operator leads")
     }
 
     /// Returns the lines about panics.

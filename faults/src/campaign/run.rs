@@ -1,7 +1,7 @@
 //! One run of a scenario, undisturbed or with one fault.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,12 @@ use super::call::{Call, calls};
 use super::disturbance::Disturbance;
 use super::history::Seen;
 use super::invariant::{outside, violations};
-use super::operator::Operator;
 use super::oracle::{Expected, Outcome};
 use super::plan::Plan;
+use super::post::Post;
+use super::reign::{Reign, is_of};
 use super::scenario::{Deed, Scenario};
-use super::stage::{OPERATOR, Stage};
+use super::stage::Stage;
 use crate::Proxy;
 
 /// How long a step may take. Longer than the operator's longest wait for an answer that does not come, which is that
@@ -28,9 +29,11 @@ const IMPATIENCE: Duration = Duration::from_secs(30);
 const CONVERGENCE: Duration = Duration::from_secs(30);
 /// How long nothing has to happen until nothing does: longer than the second for which a status may be held back.
 const QUIET: Duration = Duration::from_millis(1200);
-const GLANCE: Duration = Duration::from_millis(100);
+/// What the two operators of an election are called.
+const FIRST: &str = "first";
+const SECOND: &str = "second";
 /// What tells which of two objects is older: the API server says to the second when it made them.
-const SECOND: Duration = Duration::from_secs(1);
+const ONE_SECOND: Duration = Duration::from_secs(1);
 
 /// What became of a run with a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +60,7 @@ pub struct Undisturbed {
 /// # Errors
 /// When it does not settle, or violates what must be true of every run.
 pub fn undisturbed(stage: &Stage, scenario: &Scenario) -> Result<Undisturbed> {
-    let run = Run::start(stage, None, |_| {})?;
+    let run = Run::start(stage, scenario, None, |_| {})?;
     let settled = run.play(scenario, None)?;
     run.until_quiet();
     let mut problems = run.problems();
@@ -72,7 +75,7 @@ pub fn undisturbed(stage: &Stage, scenario: &Scenario) -> Result<Undisturbed> {
     }
     let found = Undisturbed {
         outcome: run.outcome(),
-        calls: calls(&run.proxy.records()),
+        calls: calls(&run.post.proxy.records()),
     };
     run.end()?;
     Ok(found)
@@ -90,7 +93,7 @@ pub fn disturbed(
     bug: Option<&str>,
 ) -> Result<Verdict> {
     let mut disturbance = Disturbance::of(plan);
-    let run = Run::start(stage, bug, |proxy| disturbance.begin(proxy))?;
+    let run = Run::start(stage, scenario, bug, |proxy| disturbance.begin(proxy))?;
     let over = AtomicBool::new(false);
     let as_expected = |history: &[Seen]| {
         let outcome = Outcome::of(history, &run.namespace);
@@ -119,13 +122,13 @@ pub fn disturbed(
         Ok::<_, anyhow::Error>((played?, killed))
     })?;
     // It may have been killed a moment ago.
-    if killed && run.until_ready() {
+    if killed && run.until_ready()? {
         converge(settled);
     }
     let mut problems = run.problems();
     problems.extend((!settled).then(|| UNSETTLED.to_owned()));
     problems.extend(expected.differences(&run.outcome()).iter().map(ToString::to_string));
-    let reached = disturbance.was_met(&run.proxy);
+    let reached = disturbance.was_met(&run.post.proxy);
     if !problems.is_empty() {
         problems.push(format!("the operator said last:\n{}", run.log_tail()));
     }
@@ -144,91 +147,119 @@ pub(super) struct Run<'a> {
     stage: &'a Stage,
     bug: Option<&'a str>,
     namespace: String,
-    pub(super) proxy: Proxy,
-    operator: Mutex<Operator>,
-    panics: Mutex<Vec<String>>,
+    /// Where the operator is that is disturbed.
+    pub(super) post: Post<'a>,
+    /// Where another one stands by, from when the first one leads.
+    reserve: OnceLock<Post<'a>>,
+    is_led: bool,
 }
 
 impl<'a> Run<'a> {
-    fn start(stage: &'a Stage, bug: Option<&'a str>, script: impl FnOnce(&Proxy)) -> Result<Self> {
+    fn start(stage: &'a Stage, scenario: &Scenario, bug: Option<&'a str>, script: impl FnOnce(&Proxy)) -> Result<Self> {
         let namespace = stage.namespace()?;
-        let proxy = Proxy::before(&stage.control_plane, OPERATOR, &[])?;
-        script(&proxy);
-        let operator = Operator::start(&stage.program, &stage.control_plane, &proxy, &namespace, bug)?;
+        if scenario.is_led {
+            stage.hold_elections(&namespace)?;
+        }
+        let candidate = scenario.is_led.then_some(FIRST);
         Ok(Self {
             stage,
             bug,
+            post: Post::take_up(stage, &namespace, bug, candidate, script)?,
+            reserve: OnceLock::new(),
+            is_led: scenario.is_led,
             namespace,
-            proxy,
-            operator: operator.into(),
-            panics: Mutex::default(),
         })
     }
 
     /// Goes through the steps, and returns whether all settled.
     fn play(&self, scenario: &Scenario, disturbance: Option<&Disturbance<'_>>) -> Result<bool> {
-        if !self.until_ready() {
+        if !self.until_ready()? || self.is_led && !self.call_up()? {
             return Ok(false);
         }
         let mut created: Option<Instant> = None;
-        for step in &scenario.steps {
+        for (place, step) in scenario.steps.iter().enumerate() {
             let is_creation = matches!(step.deed, Deed::Create(..));
+            let is_last = place + 1 == scenario.steps.len();
             let mut left = Value::Null;
             let mut deed = || {
                 if let Some(created) = created.filter(|_| is_creation) {
-                    thread::sleep(SECOND.saturating_sub(created.elapsed()));
+                    thread::sleep(ONE_SECOND.saturating_sub(created.elapsed()));
                 }
                 left = self.stage.perform(&self.namespace, &step.deed)?;
                 created = Some(Instant::now()).filter(|_| is_creation).or(created);
                 Ok(())
             };
             match disturbance {
-                Some(disturbance) => disturbance.veil(self, &mut deed)?,
+                Some(disturbance) => disturbance.veil(self, is_last, &mut deed)?,
                 None => deed()?,
             }
             let settled = |history: &[Seen]| (step.settled)(history, &left);
-            let patience = if self.bug.is_some() { IMPATIENCE } else { PATIENCE };
-            if !self.stage.observer.wait_for(&self.namespace, patience, settled) {
+            if !self.wait_for(settled)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Waits until the operator has seen everything, be it the one that runs now or one that takes its place.
-    pub(super) fn until_ready(&self) -> bool {
-        let started = Instant::now();
-        while started.elapsed() < PATIENCE {
-            // Let go in between for who wants to kill it.
-            if self.operator().until_ready(GLANCE) {
-                return true;
-            }
+    fn wait_for(&self, wanted: impl Fn(&[Seen]) -> bool) -> Result<bool> {
+        let patience = if self.bug.is_some() { IMPATIENCE } else { PATIENCE };
+        let observer = &self.stage.observer;
+        if !self.is_led {
+            return Ok(observer.wait_for(&self.namespace, patience, wanted));
         }
-        false
+        let started = Instant::now();
+        while !observer.wait_for(&self.namespace, ONE_SECOND, &wanted) {
+            if started.elapsed() > patience {
+                return Ok(false);
+            }
+            self.posts().try_for_each(Post::keep_up)?;
+        }
+        Ok(true)
+    }
+
+    /// Waits until the first operator leads, and starts another one that stands by; says whether it came to that.
+    fn call_up(&self) -> Result<bool> {
+        let started = Instant::now();
+        while !self.leads_within(FIRST, ONE_SECOND) {
+            if started.elapsed() > PATIENCE {
+                return Ok(false);
+            }
+            self.post.keep_up()?;
+        }
+        let post = Post::take_up(self.stage, &self.namespace, self.bug, Some(SECOND), |_| {})?;
+        let is_ready = post.until_ready(PATIENCE)?;
+        // There is no other one who could have set it.
+        let _ = self.reserve.set(post);
+        Ok(is_ready)
+    }
+
+    fn leads_within(&self, name: &str, patience: Duration) -> bool {
+        let leads = |reigns: &[Reign]| reigns.last().is_some_and(|last| is_of(last, name));
+        self.stage.observer.wait_for_reigns(&self.namespace, patience, leads)
+    }
+
+    /// Returns where the one is that stands by, once there is one.
+    pub(super) fn reserve(&self) -> Option<&Post<'a>> {
+        self.reserve.get()
+    }
+
+    /// Waits until the one that stood by leads; returns whether it came to that.
+    pub(super) fn until_succeeded(&self) -> bool {
+        self.leads_within(SECOND, CONVERGENCE)
+    }
+
+    fn posts(&self) -> impl Iterator<Item = &Post<'a>> {
+        [&self.post].into_iter().chain(self.reserve())
+    }
+
+    /// Waits until the operator has seen everything, be it the one that runs now or one that takes its place.
+    pub(super) fn until_ready(&self) -> Result<bool> {
+        self.post.until_ready(PATIENCE)
     }
 
     /// Waits until nothing changes any more.
     pub(super) fn until_quiet(&self) {
         self.stage.observer.until_quiet(&self.namespace, QUIET, CONVERGENCE);
-    }
-
-    pub(super) fn kill(&self) -> Result<()> {
-        let mut operator = self.operator();
-        operator.kill()?;
-        self.panics
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(operator.panics());
-        Ok(())
-    }
-
-    /// Starts an operator in the place of one that was killed.
-    pub(super) fn start_again(&self) -> Result<()> {
-        let Stage {
-            program, control_plane, ..
-        } = self.stage;
-        *self.operator() = Operator::start(program, control_plane, &self.proxy, &self.namespace, self.bug)?;
-        Ok(())
     }
 
     fn outcome(&self) -> Outcome {
@@ -241,23 +272,18 @@ impl<'a> Run<'a> {
         let history = observer.history(&self.namespace);
         let mut problems = violations(&history);
         problems.extend(outside(&history, &observer.elsewhere(&self.namespace)));
-        problems.append(&mut self.panics.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut operator = self.operator();
-        problems.extend(operator.panics());
-        problems.extend((!operator.is_running()).then(|| "the operator ended by itself".to_owned()));
+        let reigns = observer.reigns(&self.namespace);
+        problems.extend(self.posts().flat_map(|post| post.problems(&reigns)));
         problems
     }
 
     fn log_tail(&self) -> String {
-        self.operator().log_tail(15)
+        let logs: Vec<String> = self.posts().map(Post::log_tail).collect();
+        logs.join("\nand the other one:\n")
     }
 
     fn end(self) -> Result<()> {
-        self.kill()?;
+        self.posts().try_for_each(Post::kill)?;
         self.stage.leave(&self.namespace)
-    }
-
-    fn operator(&self) -> MutexGuard<'_, Operator> {
-        self.operator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

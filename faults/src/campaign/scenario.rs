@@ -13,6 +13,23 @@ pub struct Scenario {
     pub name: &'static str,
     /// What happens, in this order.
     pub steps: Vec<Step>,
+    /// Whether another operator stands by. Of the two the one with the Lease writes, which at first is the one that is
+    /// disturbed.
+    pub is_led: bool,
+}
+
+impl Scenario {
+    fn new(name: &'static str, steps: Vec<Step>) -> Self {
+        Self {
+            name,
+            steps,
+            is_led: false,
+        }
+    }
+
+    fn led(self) -> Self {
+        Self { is_led: true, ..self }
+    }
 }
 
 /// One thing that a person does.
@@ -38,34 +55,29 @@ pub enum Deed {
 /// Returns all scenarios.
 #[must_use]
 pub fn all() -> Vec<Scenario> {
+    let image = json!({"image": "nginx:1.28"});
     vec![
-        Scenario {
-            name: "app-create",
-            steps: vec![app("web", json!({}))],
-        },
-        Scenario {
-            name: "app-image",
-            steps: vec![
-                app("web", json!({})),
-                change(APP, "web", json!({"image": "nginx:1.28"})),
-            ],
-        },
-        Scenario {
-            name: "app-change",
-            steps: vec![
+        Scenario::new("app-create", vec![app("web", json!({}))]),
+        Scenario::new(
+            "app-image",
+            vec![app("web", json!({})), change(APP, "web", image.clone())],
+        ),
+        Scenario::new(
+            "app-change",
+            vec![
                 app("web", json!({})),
                 change(APP, "web", json!({"port": 8080})),
                 change(APP, "web", json!({"replicas": 3})),
                 change(APP, "web", json!({"host": "shop.example.com"})),
             ],
-        },
-        Scenario {
-            name: "app-delete",
-            steps: vec![app("web", json!({})), delete(APP, "web", only_bystanders)],
-        },
-        Scenario {
-            name: "app-heal",
-            steps: vec![
+        ),
+        Scenario::new(
+            "app-delete",
+            vec![app("web", json!({})), delete(APP, "web", only_bystanders)],
+        ),
+        Scenario::new(
+            "app-heal",
+            vec![
                 app("web", json!({})),
                 delete(SERVICE, "web", is_back),
                 delete(INGRESS, "web", is_back),
@@ -78,10 +90,10 @@ pub fn all() -> Vec<Scenario> {
                     settled: is_rewritten,
                 },
             ],
-        },
-        Scenario {
-            name: "app-hosts",
-            steps: vec![
+        ),
+        Scenario::new(
+            "app-hosts",
+            vec![
                 app("web", json!({"host": "shop.example.com"})),
                 Step {
                     settled: is_refused_the_host,
@@ -89,27 +101,27 @@ pub fn all() -> Vec<Scenario> {
                 },
                 delete(APP, "web", the_other_is_ready),
             ],
-        },
+        ),
         // Somebody else has these names.
-        Scenario {
-            name: "app-taken",
-            steps: vec![Step {
+        Scenario::new(
+            "app-taken",
+            vec![Step {
                 settled: is_refused_the_names,
                 ..app(BYSTANDER, json!({}))
             }],
-        },
-        Scenario {
-            name: "set-scale",
-            steps: vec![
+        ),
+        Scenario::new(
+            "set-scale",
+            vec![
                 set(0),
                 change(PODSET, "set", json!({"replicas": 5})),
                 change(PODSET, "set", json!({"replicas": 2})),
                 change(PODSET, "set", json!({"replicas": 0})),
             ],
-        },
-        Scenario {
-            name: "set-template",
-            steps: vec![
+        ),
+        Scenario::new(
+            "set-template",
+            vec![
                 set(2),
                 change(
                     PODSET,
@@ -117,10 +129,10 @@ pub fn all() -> Vec<Scenario> {
                     json!({"template": {"env": [{"name": "COLOR", "value": "blue"}]}}),
                 ),
             ],
-        },
-        Scenario {
-            name: "set-release",
-            steps: vec![
+        ),
+        Scenario::new(
+            "set-release",
+            vec![
                 set(2),
                 Step {
                     deed: Deed::Patch(
@@ -131,11 +143,10 @@ pub fn all() -> Vec<Scenario> {
                     settled: is_released,
                 },
             ],
-        },
-        Scenario {
-            name: "set-delete",
-            steps: vec![set(2), delete(PODSET, "set", only_bystanders)],
-        },
+        ),
+        Scenario::new("set-delete", vec![set(2), delete(PODSET, "set", only_bystanders)]),
+        Scenario::new("led-app", vec![app("web", json!({})), change(APP, "web", image)]).led(),
+        Scenario::new("led-set", vec![set(2), change(PODSET, "set", json!({"replicas": 1}))]).led(),
     ]
 }
 

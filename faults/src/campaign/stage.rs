@@ -84,6 +84,19 @@ impl Stage {
         Ok(name)
     }
 
+    /// Gives operators the right to hold an election in a namespace, which otherwise they have in their own.
+    pub(super) fn hold_elections(&self, namespace: &str) -> Result<()> {
+        for file in ["leader_election_role", "leader_election_role_binding"] {
+            let manifest = manifest(&format!("rbac/{file}"))?;
+            // The first is that of the object; another one is that of the account.
+            let there = format!("namespace: {}", crd::OPERATOR_NAMESPACE);
+            self.control_plane
+                .apply(&manifest.replacen(&there, &format!("namespace: {namespace}"), 1))?;
+        }
+        let asked = ["auth", "can-i", "create", "leases", "-n", namespace, "--as", OPERATOR];
+        eventually(&self.control_plane, &asked)
+    }
+
     /// Removes a namespace, without waiting until it is gone.
     pub(super) fn leave(&self, namespace: &str) -> Result<()> {
         self.control_plane
@@ -134,7 +147,6 @@ pub(super) async fn connect(kubeconfig: &Path) -> Result<Client> {
 
 /// Gives a cluster what `install` would give it, the operator aside.
 fn install(control_plane: &ControlPlane) -> Result<()> {
-    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config");
     let files = [
         "crd/appdeploys",
         "crd/podsets",
@@ -144,9 +156,7 @@ fn install(control_plane: &ControlPlane) -> Result<()> {
         "rbac/operator_role_binding",
     ];
     for file in files {
-        let path = config.join(file).with_extension("yaml");
-        let manifest = std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
-        control_plane.apply(&manifest)?;
+        control_plane.apply(&manifest(file)?)?;
     }
     // Neither a right nor a new kind counts at once.
     for kind in [APP, PODSET] {
@@ -157,6 +167,13 @@ fn install(control_plane: &ControlPlane) -> Result<()> {
         control_plane,
         &["auth", "can-i", "list", "deployments.apps", "-A", "--as", OPERATOR],
     )
+}
+
+/// Reads one of the files that `install` is made of.
+fn manifest(file: &str) -> Result<String> {
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config");
+    let path = config.join(file).with_extension("yaml");
+    std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))
 }
 
 fn eventually(control_plane: &ControlPlane, asked: &[&str]) -> Result<()> {

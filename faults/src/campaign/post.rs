@@ -1,0 +1,132 @@
+//! The place of an operator: when one dies, the next one is put in its place.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::operator::Operator;
+use super::reign::{Reign, usurpations};
+use super::stage::{OPERATOR, Stage};
+use crate::Proxy;
+
+/// For how long an operator is held, before whoever wants to kill it may do so.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// An operator behind a proxy, and those that come after it.
+pub(super) struct Post<'a> {
+    stage: &'a Stage,
+    namespace: String,
+    bug: Option<&'a str>,
+    /// What it is called in an election, if it stands for one.
+    candidate: Option<&'static str>,
+    pub(super) proxy: Proxy,
+    operator: Mutex<Operator>,
+    starts: Mutex<Vec<Instant>>,
+    panics: Mutex<Vec<String>>,
+}
+
+impl<'a> Post<'a> {
+    /// Starts an operator, behind a proxy that was told what to do.
+    pub(super) fn take_up(
+        stage: &'a Stage,
+        namespace: &str,
+        bug: Option<&'a str>,
+        candidate: Option<&'static str>,
+        script: impl FnOnce(&Proxy),
+    ) -> Result<Self> {
+        let proxy = Proxy::before(&stage.control_plane, OPERATOR, &[])?;
+        script(&proxy);
+        let starts = vec![Instant::now()];
+        let Stage {
+            program, control_plane, ..
+        } = stage;
+        let operator = Operator::start(program, control_plane, &proxy, namespace, bug, candidate)?;
+        Ok(Self {
+            stage,
+            namespace: namespace.to_owned(),
+            bug,
+            candidate,
+            proxy,
+            operator: operator.into(),
+            starts: starts.into(),
+            panics: Mutex::default(),
+        })
+    }
+
+    /// Waits until the operator has seen everything, be it the one that runs now or one that takes its place.
+    pub(super) fn until_ready(&self, patience: Duration) -> Result<bool> {
+        let started = Instant::now();
+        while started.elapsed() < patience {
+            self.keep_up()?;
+            // Let go in between for who wants to kill it.
+            if self.operator().until_ready(GLANCE) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    pub(super) fn kill(&self) -> Result<()> {
+        let mut operator = self.operator();
+        operator.kill()?;
+        lock(&self.panics).extend(operator.panics());
+        Ok(())
+    }
+
+    /// Starts an operator in the place of one that was killed.
+    pub(super) fn start_again(&self) -> Result<()> {
+        self.put_in_place(&mut self.operator())
+    }
+
+    /// Starts one in the place of one that has ended because it may lead no more.
+    pub(super) fn keep_up(&self) -> Result<()> {
+        let mut operator = self.operator();
+        if self.candidate.is_some() && operator.is_deposed() {
+            lock(&self.panics).extend(operator.panics());
+            self.put_in_place(&mut operator)?;
+        }
+        Ok(())
+    }
+
+    fn put_in_place(&self, operator: &mut Operator) -> Result<()> {
+        let Stage {
+            program, control_plane, ..
+        } = self.stage;
+        lock(&self.starts).push(Instant::now());
+        *operator = Operator::start(
+            program,
+            control_plane,
+            &self.proxy,
+            &self.namespace,
+            self.bug,
+            self.candidate,
+        )?;
+        Ok(())
+    }
+
+    /// Returns what is wrong with the operators that were here, of which so many led.
+    pub(super) fn problems(&self, reigns: &[Reign]) -> Vec<String> {
+        let mut problems = std::mem::take(&mut *lock(&self.panics));
+        let mut operator = self.operator();
+        problems.extend(operator.panics());
+        let stays = operator.is_running() || self.candidate.is_some() && operator.is_deposed();
+        problems.extend((!stays).then(|| "the operator ended by itself".to_owned()));
+        if let Some(name) = self.candidate {
+            problems.extend(usurpations(name, &self.proxy.records(), &lock(&self.starts), reigns));
+        }
+        problems
+    }
+
+    pub(super) fn log_tail(&self) -> String {
+        self.operator().log_tail(15)
+    }
+
+    fn operator(&self) -> MutexGuard<'_, Operator> {
+        lock(&self.operator)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,164 @@
+//! Who has led, and who has written without leading.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::history::text;
+use crate::proxy::Record;
+
+/// The time from when an operator was seen to hold the Lease until another one was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reign {
+    /// What the operator calls itself in the election.
+    pub holder: String,
+    /// When it was seen, which is after it began.
+    pub seen: Instant,
+}
+
+/// Takes in a version of the Lease, of which most say that the same one still leads.
+pub(super) fn take_in(reigns: &mut Vec<Reign>, lease: &Value) {
+    let holder = text(lease, "/spec/holderIdentity");
+    // The Leases of Kubernetes' own programs are elsewhere, and nobody's business.
+    let is_ours = text(lease, "/metadata/labels/app.kubernetes.io~1part-of") == crd::label::PART_OF_VALUE;
+    let is_new = reigns.last().is_none_or(|last| last.holder != holder);
+    if is_ours && is_new {
+        reigns.push(Reign {
+            holder: holder.to_owned(),
+            seen: Instant::now(),
+        });
+    }
+}
+
+/// Returns whether this reign is that of an operator with a name: it adds something to it each time that it starts.
+#[must_use]
+pub fn is_of(reign: &Reign, name: &str) -> bool {
+    reign.holder.rsplit_once('_').is_some_and(|(host, _)| host == name)
+}
+
+/// Returns what an operator wrote that did not lead, or not any more.
+///
+/// `records` are its requests, and `starts` is when it was started, each time. To write, it must have written the Lease
+/// since it was started last; and between that and the write, no other one may have been seen to hold it. A write
+/// is judged by when it was sent: what a network does to it afterwards is not the operator's doing.
+#[must_use]
+pub fn usurpations(name: &str, records: &[Record], starts: &[Instant], reigns: &[Reign]) -> BTreeSet<String> {
+    let is_kept = |record: &&Record| record.request.verb.is_write() && !record.request.resource.ends_with("reviews");
+    let (leases, writes): (Vec<&Record>, Vec<&Record>) = records
+        .iter()
+        .filter(is_kept)
+        .partition(|record| record.request.resource == LEASES);
+    let renewals: Vec<Instant> = leases
+        .iter()
+        .filter(|record| record.status.is_some_and(|status| status < 300))
+        .map(|record| record.at)
+        .collect();
+    let says = |record: &Record, why: &str| {
+        let request = &record.request;
+        format!(
+            "{name} sent {} {} {}, and {why}",
+            request.verb, request.resource, request.name
+        )
+    };
+    let found = writes.into_iter().filter_map(|record| {
+        let began = starts.iter().rev().find(|start| **start <= record.at);
+        let renewed = renewals
+            .iter()
+            .rev()
+            .find(|at| **at <= record.at && began.is_some_and(|began| began <= *at));
+        let Some(renewed) = renewed else {
+            return Some(says(record, "did not hold the Lease"));
+        };
+        let other = reigns
+            .iter()
+            .find(|reign| !is_of(reign, name) && *renewed < reign.seen && reign.seen <= record.at);
+        other.map(|other| says(record, &format!("{} led", other.holder)))
+    });
+    found.collect()
+}
+
+const LEASES: &str = "leases";
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::Method;
+    use serde_json::json;
+
+    use super::*;
+    use crate::proxy::Request;
+
+    fn record(method: &Method, resource: &str, status: u16, at: Instant) -> Record {
+        let uri = format!("/apis/g/v1/namespaces/a/{resource}/web");
+        Record {
+            request: Request::read(method, &uri.parse().unwrap(), b""),
+            at,
+            done: None,
+            status: Some(status),
+            told: Some(status),
+            events: 0,
+        }
+    }
+
+    fn seconds(number: u64) -> Duration {
+        Duration::from_secs(number)
+    }
+
+    #[test]
+    fn who_leads_writes_and_nobody_else() {
+        let zero = Instant::now();
+        let renewal = |at, status| record(&Method::PUT, "leases", status, zero + seconds(at));
+        let write = |at| record(&Method::PATCH, "deployments", 200, zero + seconds(at));
+        let reign = |holder: &str, at| Reign {
+            holder: holder.to_owned(),
+            seen: zero + seconds(at),
+        };
+        let found = |records: &[Record], starts: &[u64], reigns: &[Reign]| {
+            let starts: Vec<Instant> = starts.iter().map(|at| zero + seconds(*at)).collect();
+            let found = usurpations("first", records, &starts, reigns);
+            found.into_iter().collect::<Vec<_>>().join("; ")
+        };
+        let reigns = [reign("first_1", 2), reign("second_2", 10)];
+        let not_held = "first sent patch deployments web, and did not hold the Lease";
+        assert_eq!(found(&[renewal(1, 200), write(3)], &[0], &reigns), "");
+        assert_eq!(found(&[write(3)], &[0], &reigns), not_held);
+        assert_eq!(
+            found(&[renewal(1, 409), write(3)], &[0], &reigns),
+            not_held,
+            "it was refused"
+        );
+        assert_eq!(
+            found(&[renewal(1, 200), write(5)], &[0, 4], &reigns),
+            not_held,
+            "that was another one of its name"
+        );
+        assert_eq!(
+            found(&[renewal(1, 200), write(11)], &[0], &reigns),
+            "first sent patch deployments web, and second_2 led"
+        );
+        let back = [reigns[0].clone(), reigns[1].clone(), reign("first_1", 15)];
+        assert_eq!(found(&[renewal(1, 200), renewal(14, 200), write(16)], &[0], &back), "");
+        let read = record(&Method::GET, "deployments", 200, zero + seconds(3));
+        assert_eq!(found(&[read], &[0], &reigns), "");
+    }
+
+    #[test]
+    fn a_lease_that_is_renewed_is_no_new_reign() {
+        let lease = |holder| {
+            json!({
+                "metadata": {"labels": {crd::label::PART_OF: crd::label::PART_OF_VALUE}},
+                "spec": {"holderIdentity": holder},
+            })
+        };
+        let mut reigns = Vec::new();
+        for holder in ["first_1", "first_1", "second_1", "second_1", "first_2"] {
+            take_in(&mut reigns, &lease(holder));
+        }
+        take_in(&mut reigns, &json!({"spec": {"holderIdentity": "a-node"}}));
+        let holders: Vec<&str> = reigns.iter().map(|reign| reign.holder.as_str()).collect();
+        assert_eq!(holders, ["first_1", "second_1", "first_2"]);
+        assert!(is_of(&reigns[0], "first") && !is_of(&reigns[0], "fir"));
+    }
+}
