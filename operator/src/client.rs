@@ -8,6 +8,8 @@ use http::{HeaderValue, header};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
+use crate::authority::Authority;
+
 /// The longest that any single request may take, watches aside.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -18,22 +20,23 @@ const SILENCE: Duration = Duration::from_secs(120);
 /// Who asks, for audit logs and for the API server's priorities.
 const USER_AGENT: &str = concat!("appdeploy-operator/", env!("CARGO_PKG_VERSION"));
 
-/// Connects with a kubeconfig, or as the pod's ServiceAccount, or as the environment says.
+/// Connects with a kubeconfig, or as the pod's ServiceAccount, or as the environment says. Returns beside the client what the
+/// API server's certificate is checked against, where that is in a file.
 ///
 /// # Errors
 /// Says which file or setting can't be used. The API server is not asked yet.
-pub async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
-    let mut config = match kubeconfig {
-        Some(path) => {
-            let file = Kubeconfig::read_from(path)
-                .with_context(|| format!("the kubeconfig {} can't be used", path.display()))?;
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
-                .await
-                .with_context(|| format!("the kubeconfig {} can't be used", path.display()))?
-        }
-        None => Config::infer().await.context(
+pub async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<(Client, Option<Authority>)> {
+    let (mut config, authority) = if let Some(path) = kubeconfig {
+        let unusable = || format!("the kubeconfig {} can't be used", path.display());
+        let file = Kubeconfig::read_from(path).with_context(unusable)?;
+        let authority = Authority::of(Some(&file));
+        let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+        (config.with_context(unusable)?, authority)
+    } else {
+        let config = Config::infer().await.context(
             "there is no cluster to connect to; set --kubeconfig or KUBECONFIG, or run in a pod with a ServiceAccount",
-        )?,
+        )?;
+        (config, Authority::of(Kubeconfig::read().ok().as_ref()))
     };
     config
         .headers
@@ -45,5 +48,6 @@ pub async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
     config.read_timeout = Some(SILENCE);
     // Else the time that a connection was idle would count.
     config.reset_reader_on_write = true;
-    Client::try_from(config).context("the settings of the cluster can't be used")
+    let client = Client::try_from(config).context("the settings of the cluster can't be used")?;
+    Ok((client, authority))
 }

@@ -1,5 +1,6 @@
 //! Puts the parts together and ends them in order.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
+use crate::authority::Authority;
 use crate::call::Caller;
 use crate::controller::{Controller, Queues};
 use crate::lease::election::Terms;
@@ -36,11 +38,16 @@ const GRACE: Duration = Duration::from_secs(20);
 /// How long webhooks are served after SIGTERM: the time in which API servers hear that this operator is going.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// Runs the operator until it is told to end.
+/// Runs the operator until it is told to end, or the API server's authority is replaced.
 ///
 /// # Errors
 /// Says what keeps it from starting: an address that is taken, settings that can't be used.
-pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow::Result<()> {
+pub async fn run(
+    settings: Settings,
+    client: Client,
+    authority: Option<Authority>,
+    level: LogLevel,
+) -> anyhow::Result<()> {
     let world = Arc::new(World::default());
     let metrics = Arc::new(Metrics::default());
     let queues = Queues::counted_by(&metrics);
@@ -56,10 +63,7 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
     let probes = server::listen("--bind", settings.bind).await?;
     // Not fenced: a follower serves webhooks, too.
     let asking = Caller::new(client.clone(), metrics.clone(), Fence::open());
-    let webhook = match Options::of(&settings) {
-        Some(options) => Some(Webhook::listen(options, client.clone(), asking.clone()).await?),
-        None => None,
-    };
+    let webhook = webhook(&settings, client.clone(), asking.clone()).await?;
     let facts = Facts {
         world: world.clone(),
         queues: queues.clone(),
@@ -100,9 +104,10 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
     let (farewell, said) = oneshot::channel();
     let mut admitting = shell.admit(asking, webhook, said);
 
-    let signal = tokio::select! {
-        _ = end.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
+    let reason = tokio::select! {
+        _ = end.recv() => "SIGTERM".to_owned(),
+        _ = interrupt.recv() => "SIGINT".to_owned(),
+        file = replaced(authority.as_ref()) => format!("{} has another authority, which counts from the next start on", file.display()),
         // None of these ends by itself. Without one of them the operator would look well and do nothing: better
         // to end, and be started anew.
         _ = &mut watches => bail!("the watches have ended; this is a bug, please report it"),
@@ -116,7 +121,7 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
         // What it believes may be old by now, and what it has begun is another one's to do.
         () = leadership.lost() => bail!("another operator leads, or may do so by now; ending, to start as a follower"),
     };
-    info!(signal, "ending: what has begun is finished, nothing new begins");
+    info!(reason, "ending: what has begun is finished, nothing new begins");
     watches.abort();
     shell.queues.close();
     let farewell_at = Instant::now() + FAREWELL;
@@ -148,11 +153,26 @@ pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow:
     Ok(())
 }
 
+/// Listens for reviews, if that is wanted.
+async fn webhook(settings: &Settings, client: Client, asking: Caller) -> anyhow::Result<Option<Webhook>> {
+    match Options::of(settings) {
+        Some(options) => Webhook::listen(options, client, asking).await.map(Some),
+        None => Ok(None),
+    }
+}
+
 /// Serves what only this machine may ask for. It is not worth an end if that can't be had.
 async fn serve_debug(settings: &Settings, level: LogLevel) {
     match server::listen("--debug-bind", settings.debug_bind).await {
         Ok(listener) => drop(tokio::spawn(server::serve_debug(listener, level))),
         Err(error) => warn!(%error, "the log level can't be changed while running"),
+    }
+}
+
+async fn replaced(authority: Option<&Authority>) -> &Path {
+    match authority {
+        Some(authority) => authority.replaced().await,
+        None => std::future::pending().await,
     }
 }
 

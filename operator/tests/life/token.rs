@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use testcluster::ControlPlane;
 use testcluster::kubeconfig::{Credential, Kubeconfig, TEST_CLUSTER};
+use testcluster::pki::Authority;
 
 use crate::cluster;
 use crate::harness::{DEPLOYMENT, Operator, PATIENCE, eventually, is_long, web};
@@ -77,4 +78,50 @@ fn a_token_that_is_replaced_is_read_anew() {
         thread::sleep(Duration::from_millis(100));
     }
     assert!(operator.is_running());
+}
+
+/// B17: a kubelet brings a file with another authority beside the old one, long before the API server is one of it. It is
+/// looked at once a minute or so, and counts from the next start on.
+#[test]
+fn an_authority_that_is_replaced_is_a_reason_to_start_again() {
+    if !is_long() {
+        return;
+    }
+    let cluster = cluster();
+    let control_plane = &cluster.control_plane;
+    let shop = cluster.namespace("authority");
+    let (file, ours) = (
+        control_plane.fresh_path("authority", "crt"),
+        control_plane.fresh_path("authority", "kubeconfig"),
+    );
+    let before = control_plane.ca().certificate();
+    std::fs::write(&file, before).unwrap();
+    let kubeconfig = std::fs::read_to_string(control_plane.kubeconfig()).unwrap();
+    let in_file = |line: &str| match line.find("certificate-authority-data:") {
+        Some(place) => format!("{}certificate-authority: {}", &line[..place], file.display()),
+        None => line.to_owned(),
+    };
+    let lines: Vec<String> = kubeconfig.lines().map(in_file).collect();
+    std::fs::write(&ours, lines.join("\n")).unwrap();
+    let flags = ["--watch-namespace", "authority"];
+    let operator = Operator::spawn(control_plane.folder(), &ours, &flags);
+    operator.until_ready();
+    shop.settled_app("before", web());
+
+    let after = Authority::new("the-next-one").unwrap();
+    std::fs::write(&file, format!("{before}{}", after.certificate())).unwrap();
+    let started = Instant::now();
+    while operator.is_running() {
+        assert!(started.elapsed() < 3 * PATIENCE, "{}", operator.log_tail(40));
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert!(operator.until_ended().success(), "{}", operator.log_tail(40));
+    assert!(
+        operator.log().contains("has another authority"),
+        "{}",
+        operator.log_tail(40)
+    );
+    let next = Operator::spawn(control_plane.folder(), &ours, &flags);
+    next.until_ready();
+    shop.settled_app("after", web());
 }
