@@ -6,6 +6,7 @@
 //! undisturbed run did, created and deleted each object as often, and violated [nothing](invariant) on the way.
 
 pub mod call;
+mod crew;
 mod disturbance;
 pub mod fault;
 pub mod history;
@@ -24,11 +25,9 @@ pub mod run;
 pub mod scenario;
 pub mod stage;
 
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 
 use oracle::Expected;
 use plan::Plan;
@@ -57,10 +56,7 @@ impl Campaign {
         // One after the other: two at the same time would have their times in common.
         let runs: Result<Vec<_>> = (0..UNDISTURBED).map(|_| run::undisturbed(stage, &scenario)).collect();
         let (outcomes, calls): (Vec<_>, Vec<_>) = runs?.into_iter().map(|run| (run.outcome, run.calls)).unzip();
-        let expected = Expected::of(&outcomes).map_err(|differences| {
-            let differences: Vec<String> = differences.iter().map(ToString::to_string).collect();
-            anyhow!("{} differs by itself: {}", scenario.name, differences.join("; "))
-        })?;
+        let expected = crew::agree(scenario.name, &outcomes)?;
         let calls = call::common(&calls);
         Ok(Self {
             plans: plan::derive(scenario.name, &calls),
@@ -102,25 +98,7 @@ impl Campaign {
         workers: usize,
         each: impl FnMut(&Plan, &Verdict, Duration) -> Result<()> + Send,
     ) -> Result<()> {
-        let left = Mutex::new(plans.iter());
-        let each = Mutex::new(each);
-        let work = || -> Result<()> {
-            loop {
-                let Some(plan) = left.lock().unwrap_or_else(PoisonError::into_inner).next() else {
-                    return Ok(());
-                };
-                let started = Instant::now();
-                let run = run::disturbed(stage, &self.scenario, plan, &self.expected, self.bug.as_deref());
-                // One run that can't be made is no reason to give up the others.
-                let verdict = run.unwrap_or_else(|error| Verdict::Failed(vec![format!("{error:#}")]));
-                let mut each = each.lock().unwrap_or_else(PoisonError::into_inner);
-                each(plan, &verdict, started.elapsed())?;
-            }
-        };
-        thread::scope(|scope| {
-            let workers: Vec<_> = (0..workers.max(1)).map(|_| scope.spawn(work)).collect();
-            let mut results = workers.into_iter().map(thread::ScopedJoinHandle::join);
-            results.try_for_each(|result| result.map_err(|_| anyhow!("a run has panicked"))?)
-        })
+        let run = |plan: &Plan| run::disturbed(stage, &self.scenario, plan, &self.expected, self.bug.as_deref());
+        crew::carry_out(plans, workers, run, each)
     }
 }

@@ -11,14 +11,14 @@ mod snapshot;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::UNDISTURBED;
 use super::call;
+use super::crew;
 use super::fault::Fault;
 use super::oracle::Expected;
 use super::plan::{self, Plan};
@@ -161,10 +161,7 @@ impl Campaign {
             calls.push(run.calls);
             created = run.created;
         }
-        let expected = Expected::of(&outcomes).map_err(|differences| {
-            let differences: Vec<String> = differences.iter().map(ToString::to_string).collect();
-            anyhow!("{} differs by itself: {}", scenario.name, differences.join("; "))
-        })?;
+        let expected = crew::agree(scenario.name, &outcomes)?;
         Ok(Self {
             plans: plans(scenario.name, &call::common(&calls)),
             scenario,
@@ -195,26 +192,8 @@ impl Campaign {
         workers: usize,
         each: impl FnMut(&Plan, &Verdict, Duration) -> Result<()> + Send,
     ) -> Result<()> {
-        let left = Mutex::new(plans.iter());
-        let each = Mutex::new(each);
-        let work = || -> Result<()> {
-            loop {
-                let Some(plan) = left.lock().unwrap_or_else(PoisonError::into_inner).next() else {
-                    return Ok(());
-                };
-                let started = Instant::now();
-                let run = grounds.on(|ground| run::disturbed(ground, &self.scenario, plan, &self.measure));
-                // One run that can't be made is no reason to give up the others.
-                let verdict = run.unwrap_or_else(|error| Verdict::Failed(vec![format!("{error:#}")]));
-                let mut each = each.lock().unwrap_or_else(PoisonError::into_inner);
-                each(plan, &verdict, started.elapsed())?;
-            }
-        };
-        thread::scope(|scope| {
-            let workers: Vec<_> = (0..workers.max(1)).map(|_| scope.spawn(work)).collect();
-            let mut results = workers.into_iter().map(thread::ScopedJoinHandle::join);
-            results.try_for_each(|result| result.map_err(|_| anyhow!("a run has panicked"))?)
-        })
+        let run = |plan: &Plan| grounds.on(|ground| run::disturbed(ground, &self.scenario, plan, &self.measure));
+        crew::carry_out(plans, workers, run, each)
     }
 }
 
