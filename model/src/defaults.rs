@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use crate::ChildKind;
 
+/// How long a pod may take to end, in seconds.
+pub(crate) const GRACE: i64 = 30;
+
 /// Returns the object with the defaults of the API server spelled out.
 #[must_use]
 pub fn filled(kind: ChildKind, object: &Value) -> Value {
@@ -46,7 +49,7 @@ pub(crate) fn pod_spec(spec: &mut Value) {
     fill(
         spec,
         &json!({"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler",
-            "terminationGracePeriodSeconds": 30, "enableServiceLinks": true}),
+            "terminationGracePeriodSeconds": GRACE, "enableServiceLinks": true}),
     );
     for container in list(spec, "containers") {
         let policy = pull_policy(container["image"].as_str().unwrap_or_default());

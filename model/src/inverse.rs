@@ -111,19 +111,22 @@ impl Left {
     /// Whether an application could miss it. What only says how it is rolled out or remembered is no loss.
     #[must_use]
     pub fn matters(&self) -> bool {
-        const MINOR: [&str; 7] = [
+        const MINOR: [&str; 6] = [
             "spec.revisionHistoryLimit",
             "spec.progressDeadlineSeconds",
             "spec.minReadySeconds",
             "spec.strategy.rollingUpdate",
-            "spec.template.spec.terminationGracePeriodSeconds",
             "spec.template.metadata.labels.",
             "spec.template.metadata.annotations.",
         ];
         let is_message = self.path.contains(".terminationMessage");
-        // Naming a port opens none.
-        let is_name = self.path.contains("].ports[") && self.value["hostPort"].is_null();
-        !is_message && !is_name && !MINOR.iter().any(|minor| self.path.starts_with(minor))
+        // Naming a port opens none; a port of the node is one.
+        let is_of_the_node = self.value["hostPort"].is_number() || self.path.ends_with("].hostPort");
+        let is_name = self.path.contains("].ports[") && !is_of_the_node;
+        // Who gets more time to end than usual may need it; who gets less needs none.
+        let is_short = self.path == "spec.template.spec.terminationGracePeriodSeconds"
+            && self.value.as_i64().is_some_and(|seconds| seconds < defaults::GRACE);
+        !is_message && !is_name && !is_short && !MINOR.iter().any(|minor| self.path.starts_with(minor))
     }
 }
 

@@ -80,7 +80,8 @@ fn is_nothing(value: &Value) -> bool {
 fn is_usual(path: &str, value: &Value) -> bool {
     let field = path.rsplit('.').next().unwrap_or_default();
     match value {
-        Value::Bool(false) => true,
+        // Pods share the users of the node unless they say that they do not.
+        Value::Bool(false) => field != "hostUsers",
         // Ours go without, and nobody relies on the addresses of every Service of the namespace.
         Value::Bool(true) => field == "enableServiceLinks",
         // The former name of serviceAccountName, which the API server writes beside it.

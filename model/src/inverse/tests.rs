@@ -324,3 +324,40 @@ fn what_a_service_or_an_ingress_can_not_be_is_left_over() {
         assert_eq!(left(service(json!({})), other), ["Ingress spec.rules true"]);
     }
 }
+
+#[test]
+fn a_port_of_the_node_users_of_its_own_and_time_to_end_are_missed() {
+    let lost = |pod: Value| -> Vec<String> {
+        let deployment = json!({"spec": {"template": {"spec": pod}}});
+        let live = Live {
+            deployment: Some(&deployment),
+            ..Live::default()
+        };
+        let left = of_app("shop", "a", live).left;
+        let lost = left.into_iter().filter(|(_, rest)| rest.matters());
+        lost.map(|(_, rest)| format!("{} {}", rest.path, rest.value)).collect()
+    };
+    let pod = |extra: Value, port: Value| {
+        let mut pod = json!({"containers": [{"name": "c", "image": "nginx", "ports": [{"containerPort": 80}]}]});
+        pod.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let ports = pod["containers"][0]["ports"].as_array_mut().unwrap();
+        ports[0]
+            .as_object_mut()
+            .unwrap()
+            .extend(port.as_object().unwrap().clone());
+        ports.push(json!({"containerPort": 9090, "name": "metrics"}));
+        pod
+    };
+    assert_eq!(lost(pod(json!({}), json!({"name": "web"}))), Vec::<String>::new());
+    assert_eq!(
+        lost(pod(json!({}), json!({"hostPort": 8080}))),
+        ["spec.template.spec.containers[c].ports[80].hostPort 8080"]
+    );
+    assert_eq!(
+        lost(pod(json!({"hostUsers": false, "hostNetwork": false}), json!({}))),
+        ["spec.template.spec.hostUsers false"]
+    );
+    let grace = |seconds: i32| lost(pod(json!({"terminationGracePeriodSeconds": seconds}), json!({})));
+    assert_eq!(grace(600), ["spec.template.spec.terminationGracePeriodSeconds 600"]);
+    assert_eq!(grace(5), Vec::<String>::new());
+}
