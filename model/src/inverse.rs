@@ -94,7 +94,8 @@ pub fn of_app(name: &str, namespace: &str, live: Live<'_>) -> App {
         let rest = route::of_service(service, template, spec.pod.port);
         left.extend(rest.into_iter().map(|rest| (ChildKind::Service, rest)));
     }
-    let rest = route::of_ingress(&mut spec, name, namespace, live.ingress);
+    let service = live.service.map(|service| (service, template));
+    let rest = route::of_ingress(&mut spec, name, namespace, live.ingress, service);
     left.extend(rest.into_iter().map(|rest| (ChildKind::Ingress, rest)));
     App { spec, left }
 }

@@ -361,3 +361,59 @@ fn a_port_of_the_node_users_of_its_own_and_time_to_end_are_missed() {
     assert_eq!(grace(600), ["spec.template.spec.terminationGracePeriodSeconds 600"]);
     assert_eq!(grace(5), Vec::<String>::new());
 }
+
+#[test]
+fn an_ingress_is_read_where_it_leads_to_the_application() {
+    let deployment = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx",
+        "ports": [{"containerPort": 8080, "name": "web"}, {"containerPort": 9000, "name": "admin"}]}]}}}});
+    let service = json!({"spec": {"selector": {"app": "shop"}, "clusterIP": "10.0.0.1",
+        "ports": [{"name": "web", "port": 80, "targetPort": "web"}, {"name": "admin", "port": 81, "targetPort": "admin"}]}});
+    let path = |path: &str, service: &str, port: Value| json!({"path": path, "pathType": "Prefix", "backend": {"service": {"name": service, "port": port}}});
+    let read = |paths: Value, tls: Value| {
+        let ingress = json!({"spec": {"tls": tls, "rules": [{"host": "shop.example.com", "http": {"paths": paths}}]}});
+        let live = Live {
+            deployment: Some(&deployment),
+            service: Some(&service),
+            ingress: Some(&ingress),
+        };
+        let App { spec, left } = of_app("shop", "a", live);
+        let left: Vec<String> = left
+            .into_iter()
+            .filter(|(kind, rest)| *kind == ChildKind::Ingress && rest.matters())
+            .map(|(_, rest)| format!("{} {}", rest.path, rest.value))
+            .collect();
+        (spec.path, left)
+    };
+    let by_name = path("/", "shop", json!({"name": "web"}));
+    assert_eq!(read(json!([by_name]), json!([])), (None, vec![]));
+    // Another path that stands before it is not the application's.
+    let api = path("/api", "api", json!({"number": 80}));
+    let (taken, left) = read(json!([api, by_name]), json!([]));
+    assert_eq!(taken, None);
+    assert!(
+        left.len() == 1 && left[0].contains("/api") && !left[0].contains("web"),
+        "{left:?}"
+    );
+    // It would lead to the application's port.
+    let (_, left) = read(json!([path("/", "shop", json!({"number": 81}))]), json!([]));
+    assert!(left.len() == 1 && left[0].starts_with("spec.rules "), "{left:?}");
+    // A host with two certificates.
+    let tls = |secret: &str| json!({"hosts": ["shop.example.com"], "secretName": secret});
+    let (_, left) = read(json!([by_name]), json!([tls("rsa"), tls("ecdsa")]));
+    assert!(
+        left.len() == 1 && left[0].contains("ecdsa") && !left[0].contains("rsa\""),
+        "{left:?}"
+    );
+}
+
+#[test]
+fn the_port_by_which_it_was_reached_leads_to_the_application_whatever_port_that_has() {
+    let template = json!({"spec": {"containers": [{"name": "app", "image": "nginx", "ports": [{"containerPort": 8080, "name": "http"}]}]}});
+    let offered = |target: Value| {
+        let service = json!({"spec": {"ports": [{"port": 80, "targetPort": target}, {"name": "admin", "port": 81, "targetPort": "admin"}]}});
+        let ports = beside(&service, &template, 8080);
+        ports.iter().map(|port| port["targetPort"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(offered(json!("web")), ["http", "admin"]);
+    assert_eq!(offered(json!(3000)), ["http", "admin"]);
+}
