@@ -417,3 +417,30 @@ fn the_port_by_which_it_was_reached_leads_to_the_application_whatever_port_that_
     assert_eq!(offered(json!("web")), ["http", "admin"]);
     assert_eq!(offered(json!(3000)), ["http", "admin"]);
 }
+
+#[test]
+fn what_starts_slowly_gets_the_time_that_it_had() {
+    let read = |probe: Value| {
+        let deployment = json!({"spec": {"template": {"spec": {"containers": [
+            {"name": "c", "image": "nginx", "ports": [{"containerPort": 80}], "readinessProbe": probe}]}}}});
+        let live = Live {
+            deployment: Some(&deployment),
+            ..Live::default()
+        };
+        of_app("shop", "a", live).spec.pod.health_check.unwrap()
+    };
+    let http = |extra: Value| {
+        let mut probe = json!({"httpGet": {"path": "/", "port": 80}});
+        probe
+            .as_object_mut()
+            .unwrap()
+            .extend(extra.as_object().unwrap().clone());
+        probe
+    };
+    assert_eq!(read(http(json!({}))).startup_seconds, None);
+    assert_eq!(
+        read(http(json!({"initialDelaySeconds": 120}))).startup_seconds,
+        Some(150)
+    );
+    assert_eq!(read(http(json!({"timeoutSeconds": 900}))).timeout_seconds, Some(300));
+}

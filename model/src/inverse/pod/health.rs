@@ -42,12 +42,15 @@ pub fn read(container: &Value, port: Option<i32>) -> Inverse<Option<HealthCheck>
         let probe = probes.iter().find(|probe| container[**probe].is_object());
         number(&container[*probe.unwrap_or(&readiness)][field])
     };
-    let unless = |usual: i32, most: i32| move |value: &i32| *value != usual && (1..=most).contains(value);
+    let within = |field: &str, usual: i32, most: i32| {
+        let value = of(field).map(|value| value.clamp(1, most));
+        value.filter(|value| *value != usual)
+    };
     let said = HealthCheck {
         path: main.path.clone(),
         port: Some(main.port).filter(|asked| Some(*asked) != port),
-        period_seconds: of("periodSeconds").filter(unless(10, 3600)),
-        timeout_seconds: of("timeoutSeconds").filter(unless(1, 300)),
+        period_seconds: within("periodSeconds", 10, 3600),
+        timeout_seconds: within("timeoutSeconds", 1, 300),
         startup_seconds: startup(container),
     };
     Inverse { said: Some(said), left }
@@ -64,7 +67,8 @@ fn startup(container: &Value) -> Option<i32> {
         (probe @ Value::Object(_), _) => lasts(probe),
         // Nobody is killed sooner than before.
         (_, probe @ Value::Object(_)) => lasts(probe).max(USUAL),
-        _ => USUAL,
+        // Nobody was killed at all. What is not asked for so long is not ready by then.
+        _ => lasts(&container["readinessProbe"]).max(USUAL),
     };
     Some(seconds.clamp(1, 3600)).filter(|seconds| *seconds != USUAL)
 }
