@@ -30,8 +30,9 @@ pub fn plain(kind: Kind, object: &impl Serialize) -> Result<Value> {
 
 /// Returns an object of a cluster as its author could have written it: name, namespace, labels, annotations and spec.
 pub fn written(kind: Kind, object: &DynamicObject) -> Result<Value> {
-    const NOTES: [&str; 2] = [
+    const NOTES: [&str; 3] = [
         "kubectl.kubernetes.io/last-applied-configuration",
+        crd::annotation::ADOPTED_AT,
         crd::annotation::RESTARTED_AT,
     ];
     let mut value = plain(kind, object)?;
@@ -70,7 +71,8 @@ mod tests {
         let object = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
             "metadata": {"name": "shop", "namespace": "a", "uid": "u", "generation": 3, "resourceVersion": "7",
                 "labels": {"team": "shop"}, "creationTimestamp": "2026-01-01T00:00:00Z",
-                "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}},
+                "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}",
+                    "appdeploy.dev/adopted-at": "2026-01-01T00:00:00Z"}},
             "spec": {"image": "nginx", "port": 80, "replicas": 1, "expose": "Ingress", "securityProfile": "baseline"},
             "status": {"url": "http://shop.a/"}});
         let written = written(Kind::AppDeploy, &serde_json::from_value(object).unwrap()).unwrap();

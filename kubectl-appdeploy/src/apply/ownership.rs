@@ -14,7 +14,8 @@ const APPLY: &str = "Apply";
 const ITSELF: &str = ".";
 
 /// Orders of the moment, which no file is expected to repeat: one that does not name them takes none of them back.
-const ORDERS: [&[&str]; 2] = [
+const ORDERS: [&[&str]; 3] = [
+    &["f:metadata", "f:annotations", "f:appdeploy.dev/adopted-at"],
     &["f:metadata", "f:annotations", "f:appdeploy.dev/restarted-at"],
     &["f:spec", "f:paused"],
 ];
