@@ -4,11 +4,13 @@ mod live;
 mod show;
 
 use crd::{AppDeploy, Kind};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{DynamicObject, PostParams};
 use model::merge::merged;
 use model::{Digest, defaults, desired, later, validate};
 use serde_json::Value;
 
+use crate::change;
 use crate::connection::{Cluster, KubeArgs, MANAGER};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::files::Files;
@@ -116,20 +118,31 @@ impl Wish {
     async fn of_file(cluster: &Cluster, object: DynamicObject) -> Result<Self> {
         let (namespace, name) = selection::place(&object);
         let api = cluster.objects(Some(&namespace));
-        let before = cluster.call(api.get_opt(&name)).await?;
+        let mut before = cluster.call(api.get_opt(&name)).await?;
         let params = PostParams {
             dry_run: true,
             field_manager: Some(MANAGER.to_owned()),
         };
-        let now = if let Some(before) = &before {
-            let metadata = before.metadata.clone();
-            let changed = DynamicObject { metadata, ..object };
-            app(&cluster.call(api.replace(&name, &params, &changed)).await?)
-        } else {
-            let mut now = app(&cluster.call(api.create(&params, &object)).await?);
-            // The identity that a dry run gives is nobody's.
-            now.metadata.uid = None;
-            now
+        let mut tries = 0;
+        let now = loop {
+            let Some(found) = &before else {
+                let mut now = app(&cluster.call(api.create(&params, &object)).await?);
+                // The identity that a dry run gives is nobody's.
+                now.metadata.uid = None;
+                break now;
+            };
+            match cluster
+                .attempt(api.replace(&name, &params, &over(&object, found)))
+                .await?
+            {
+                Ok(changed) => break app(&changed),
+                // The operator has written its status.
+                Err(kube::Error::Api(status)) if status.is_conflict() && tries < change::TRIES => {
+                    tries += 1;
+                    before = cluster.call(api.get_opt(&name)).await?;
+                }
+                Err(source) => return Err(cluster.explain(source)),
+            }
         };
         Ok(Self {
             namespace,
@@ -180,6 +193,32 @@ impl Wish {
         }
         Ok(pairs)
     }
+}
+
+/// Returns the object of a file in the place of the one that is there. What the file does not name and no file has named stays: the
+/// number that somebody has scaled it to, and a pause.
+fn over(object: &DynamicObject, before: &DynamicObject) -> DynamicObject {
+    let owns = |entry: &ManagedFieldsEntry, field: &str| {
+        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
+        fields.is_some_and(|fields| fields["f:spec"][format!("f:{field}")].is_object())
+    };
+    let record = || before.metadata.managed_fields.iter().flatten();
+    let is_scaled = record().any(|entry| entry.subresource.as_deref() == Some("scale") && owns(entry, "replicas"));
+    let is_of_a_file = |entry: &ManagedFieldsEntry| {
+        entry.operation.as_deref() == Some("Apply") || entry.manager.as_deref() == Some("kubectl-client-side-apply")
+    };
+    let is_ordered = !record().any(|entry| is_of_a_file(entry) && owns(entry, "paused"));
+    let mut changed = DynamicObject {
+        metadata: before.metadata.clone(),
+        ..object.clone()
+    };
+    for (field, stays) in [("replicas", is_scaled), ("paused", is_ordered)] {
+        let value = &before.data["spec"][field];
+        if stays && !value.is_null() && changed.data["spec"][field].is_null() {
+            changed.data["spec"][field] = value.clone();
+        }
+    }
+    changed
 }
 
 fn app(object: &DynamicObject) -> AppDeploy {

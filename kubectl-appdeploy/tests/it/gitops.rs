@@ -193,6 +193,24 @@ fn a_file_is_compared_before_it_is_applied() {
 }
 
 #[test]
+fn what_no_file_has_named_stays_as_somebody_has_ordered_it() {
+    let (cluster, plugin) = shop();
+    let written = plugin.run("export shop --manifest").ok();
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    std::fs::write(file.path(), written.replace("  replicas: 2\n", "")).unwrap();
+    let diff = || plugin.run(&format!("diff -f {}", file.path().display()));
+    assert_eq!(diff().code, 1, "the file takes back what was created with the app");
+    plugin.run("scale shop --replicas=5").ok();
+    plugin.run("pause shop").ok();
+    let patch = json!({"spec": {"replicas": 5, "paused": true}}).to_string();
+    cluster
+        .kubectl(&["patch", "deployment/shop", "--type=merge", "-p", &patch])
+        .unwrap();
+    let same = diff();
+    assert_eq!(same.code, 0, "{same:?}");
+}
+
+#[test]
 fn what_is_exported_works_where_nobody_knows_apps() {
     let (cluster, plugin) = shop();
     let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
