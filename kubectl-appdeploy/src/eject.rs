@@ -1,10 +1,13 @@
 //! `kubectl appdeploy eject`: the app goes, what belongs to it stays and serves on.
 
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use crd::{Kind, annotation, label};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy};
 use model::ChildKind;
 use serde_json::{Value, json};
 
@@ -15,7 +18,7 @@ use crate::output::{self, ChangeArgs, Done, DryRun};
 use crate::selection::{self, Selection};
 use crate::ui::Ui;
 use crate::wait::{self, Deadline};
-use crate::{consent, duration};
+use crate::{children, consent, duration};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,6 +53,8 @@ struct Leaving {
     app: Option<DynamicObject>,
     /// What stays: its kind, and its identity.
     stays: Vec<(ChildKind, String)>,
+    /// Who scales the app, and nothing when it is gone.
+    scalers: Vec<String>,
 }
 
 /// Runs the verb.
@@ -89,9 +94,14 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
 }
 
 async fn find(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<(Vec<Leaving>, Vec<Error>)> {
+    // Each once, as they are resolved.
+    let typed = args.which.names.iter().map(|text| selection::name(cluster.kind, text));
+    let mut known = BTreeSet::new();
+    let mut typed = typed.collect::<Result<Vec<_>>>()?;
+    typed.retain(|name| known.insert(*name));
     let found = match args.which.resolve(cluster, "eject {name}").await {
         // All that were named are missing: an interrupted command may have left something to do.
-        Err(error) if error.is_not_found() => args.which.names.iter().map(|_| Err(error.clone())).collect(),
+        Err(error) if error.is_not_found() => typed.iter().map(|_| Err(error.clone())).collect(),
         other => other?,
     };
     if found.is_empty() {
@@ -101,15 +111,21 @@ async fn find(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<(Vec<Leavin
     for (index, object) in found.into_iter().enumerate() {
         let (name, app) = match object {
             Ok(object) => (object.name_any(), Ok(object)),
+            Err(error) if error.is_not_found() => ((*typed.get(index).unwrap_or(&"")).to_owned(), Err(error)),
             Err(error) => {
-                let typed = args.which.names.get(index).map_or("", String::as_str);
-                (selection::name(cluster.kind, typed)?.to_owned(), Err(error))
+                failures.push(error);
+                continue;
             }
         };
         let live = Live::fetch(cluster, &cluster.namespace, &name).await?;
         match app {
             Ok(app) => leaving.push(Leaving {
-                stays: of(&live, |object| diff::is_of(object, app.metadata.uid.as_deref())),
+                // Of one that is being deleted, the garbage collector may have let something go already.
+                stays: of(&live, |object| {
+                    diff::is_of(object, app.metadata.uid.as_deref())
+                        || app.metadata.deletion_timestamp.is_some() && is_half_free(object)
+                }),
+                scalers: Vec::new(),
                 app: Some(app),
                 name,
             }),
@@ -118,12 +134,40 @@ async fn find(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<(Vec<Leavin
                 if stays.is_empty() {
                     failures.push(error);
                 } else {
-                    leaving.push(Leaving { name, app: None, stays });
+                    leaving.push(Leaving {
+                        name,
+                        app: None,
+                        stays,
+                        scalers: Vec::new(),
+                    });
                 }
             }
         }
     }
+    if leaving.iter().any(|one| one.app.is_some()) {
+        let all = ListParams::default();
+        // Who may not see them is not kept from going.
+        let scalers = children::list::<HorizontalPodAutoscaler>(cluster, &cluster.namespace, &all).await?;
+        for one in &mut leaving {
+            let of = scalers
+                .iter()
+                .flatten()
+                .filter(|scaler| scales(scaler, cluster.kind, &one.name));
+            one.scalers = of.map(kube::ResourceExt::name_any).collect();
+        }
+    }
     Ok((leaving, failures))
+}
+
+fn scales(scaler: &HorizontalPodAutoscaler, kind: Kind, name: &str) -> bool {
+    let target = scaler.spec.as_ref().map(|spec| &spec.scale_target_ref);
+    target.is_some_and(|target| {
+        let group = target
+            .api_version
+            .as_deref()
+            .and_then(|version| version.split_once('/'));
+        target.kind == kind.as_str() && target.name == name && group.is_some_and(|(group, _)| group == crd::GROUP)
+    })
 }
 
 fn of(live: &Live, is_meant: impl Fn(&Value) -> bool) -> Vec<(ChildKind, String)> {
@@ -160,7 +204,16 @@ impl Leaving {
             Some(_) => format!("AppDeploy {}; nobody repairs then what others change", self.name),
             None => "the labels that an interrupted eject has left".to_owned(),
         };
-        format!("goes:  {goes}\nstays: {stays}")
+        let mut plan = format!("goes:  {goes}\nstays: {stays}");
+        for scaler in &self.scalers {
+            let _ = write!(
+                plan,
+                "\nnote:  horizontalpodautoscaler/{scaler} scales AppDeploy {name}, and then nothing: let its scaleTargetRef be \
+                 Deployment {name}",
+                name = self.name
+            );
+        }
+        plan
     }
 }
 
@@ -263,7 +316,13 @@ mod tests {
         let plan = |app: Option<DynamicObject>, stays: &[(ChildKind, String)]| {
             let stays = stays.to_vec();
             let name = "shop".to_owned();
-            Leaving { name, app, stays }.plan()
+            Leaving {
+                name,
+                scalers: app.iter().map(|_| "shop".to_owned()).collect(),
+                app,
+                stays,
+            }
+            .plan()
         };
         let plans = [plan(app.clone(), &all), plan(app, &[]), plan(None, &all[..1])];
         insta::assert_snapshot!(plans.join("\n\n"));

@@ -258,8 +258,13 @@ fn an_app_that_is_ejected_leaves_everything_behind_as_it_was() {
         plugin.run("eject shop").fails(2),
         "goes:  AppDeploy shop; nobody repairs then what others change\nstays: deployment/shop, service/shop, ingress/shop and the pods, which serve on\nerror: shop would belong to nobody: nothing was changed\n  next: if that is wanted: kubectl appdeploy eject shop --yes\n"
     );
+    let scaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "busy"},
+        "spec": {"maxReplicas": 5, "scaleTargetRef": {"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": "shop"}}});
+    cluster.apply(&scaler.to_string()).unwrap();
     for mode in ["client", "server"] {
-        plugin.run(&format!("eject shop --dry-run={mode}")).ok();
+        let run = plugin.run(&format!("eject shop --dry-run={mode}"));
+        let note = "note:  horizontalpodautoscaler/busy scales AppDeploy shop, and then nothing: let its scaleTargetRef be Deployment shop\n";
+        assert!(run.code == 0 && run.err.ends_with(note), "{run:?}");
     }
     assert_eq!(KINDS.map(|(_, kind)| get(&cluster, &format!("{kind}/shop"))), before);
 
