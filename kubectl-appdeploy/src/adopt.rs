@@ -67,12 +67,24 @@ pub struct Args {
     change: ChangeArgs,
 }
 
+impl Args {
+    /// Returns the same command once more, with a further flag. Without a flag that was given it would do something else.
+    fn again(&self, cluster: &Cluster, more: &str) -> String {
+        let deployment = self.deployment.as_ref();
+        let deployment = deployment.map_or_else(String::new, |name| format!(" --deployment={name}"));
+        let force = if self.force { " --force" } else { "" };
+        let (command, flag) = (cluster.words().command, cluster.flag());
+        format!("{command} adopt {}{deployment}{force}{more}{flag}", self.name)
+    }
+}
+
 /// Runs the verb.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?.about(Kind::AppDeploy);
     let name = selection::name(Kind::AppDeploy, &args.name)?.to_owned();
     let found = Found::gather(&cluster, &name, args.deployment.as_deref()).await?;
-    let plan = plan::plan(&found)?;
+    let mut plan = plan::plan(&found)?;
+    plan.again = args.again(&cluster, "");
     let title = cluster.title(&name);
     if plan.is_done() {
         return args.change.tell(ui, &title, "unchanged", &plan.manifest);
@@ -82,18 +94,15 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         show(&args, &plan, ui)?;
     }
     if let Some(refusal) = plan.refusal(&title, args.force) {
-        return Err(refusal.next(format!(
-            "if that is wanted: {} adopt {name} --force{}",
-            cluster.words().command,
-            cluster.flag()
-        )));
-    }
-    if args.change.dry_run != DryRun::Client && plan.app.is_none() {
-        // What the server would refuse shall be known before anything is changed.
-        step::create(&cluster, &plan, DryRun::Server).await?;
+        return Err(refusal.next(format!("if that is wanted: {}", args.again(&cluster, " --force"))));
     }
     if args.change.dry_run != DryRun::Client {
+        // What the server would refuse shall be known before anything is changed.
+        if plan.app.is_none() {
+            step::create(&cluster, &plan, DryRun::Server).await?;
+        }
         course::check_rights(&cluster, &plan).await?;
+        course::rehearse(&cluster, &found, &plan).await?;
     }
     if args.change.dry_run.is_real() {
         ask(&args, &cluster, &plan)?;
@@ -133,10 +142,6 @@ fn ask(args: &Args, cluster: &Cluster, plan: &Plan) -> Result<()> {
         "{} would take these objects over: nothing was changed",
         cluster.title(name)
     ))
-    .next(format!(
-        "if that is wanted: {} adopt {name} --yes{}",
-        cluster.words().command,
-        cluster.flag()
-    ));
+    .next(format!("if that is wanted: {}", args.again(cluster, " --yes")));
     consent::ask(&format!("Adopt {name}?"), unasked, "nothing was changed")
 }

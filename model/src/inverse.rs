@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::{ChildKind, defaults};
 
+pub use pod::container;
 pub use route::{beside, target};
 
 /// What was read, and what could not be.

@@ -3,8 +3,9 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::desired::{CONTAINER, PORT};
 use crate::digest::merge_key;
-use crate::quantity;
+use crate::{later, quantity};
 
 /// Returns the live object with all that is wanted, and without what was wanted `before` and is not any more. What
 /// others have put there stays.
@@ -143,16 +144,85 @@ fn is_same(path: &str, live: &Value, wanted: &Value) -> bool {
 }
 
 /// Returns what a Service becomes that somebody else has made and an application takes over: ours, and beside it the
-/// ports that it offers on.
+/// ports that it offers on. What is spoken on a port of ours stays said.
 #[must_use]
 pub fn service_with(live: &Value, wanted: &Value, beside: &[Value]) -> Value {
     let mut ports = wanted["spec"]["ports"].as_array().cloned().unwrap_or_default();
+    let key = |port: &Value| {
+        let protocol = port["protocol"].as_str().unwrap_or("TCP");
+        (port["port"].as_i64(), protocol.to_owned())
+    };
+    for port in &mut ports {
+        let mut before = live["spec"]["ports"].as_array().into_iter().flatten();
+        let spoken = before
+            .find(|before| key(before) == key(port))
+            .map(|before| &before["appProtocol"]);
+        if let Some(spoken) = spoken.filter(|spoken| spoken.is_string()) {
+            port["appProtocol"] = spoken.clone();
+        }
+    }
     ports.extend(beside.iter().cloned());
     let mut whole = wanted.clone();
     whole["spec"]["ports"] = json!(ports);
     let mut merged = merged(live, None, &whole);
     merged["spec"]["ports"] = json!(ports);
+    // The API server takes these only from the type that they are for.
+    if merged["spec"]["type"] != live["spec"]["type"] {
+        let of_the_type = [
+            ("/spec", "loadBalancerSourceRanges"),
+            (
+                "/metadata/annotations",
+                "service.beta.kubernetes.io/load-balancer-source-ranges",
+            ),
+        ];
+        for (part, field) in of_the_type {
+            if let Some(Value::Object(fields)) = merged.pointer_mut(part) {
+                fields.remove(field);
+            }
+        }
+    }
     merged
+}
+
+/// Returns what a Deployment becomes that somebody else has made and an application takes over with its pods. `before` is what
+/// was read of it: what it means and is not wanted goes.
+///
+/// What there can be one of is ours: the container of the application, the name of its port, a probe. Else there would be two,
+/// which Kubernetes refuses or runs both.
+#[must_use]
+pub fn deployment_with(live: &Value, before: Option<&Value>, wanted: &Value) -> Value {
+    const CONTAINERS: &str = "/spec/template/spec/containers";
+    let before = before.map(later::without);
+    let due = later::due_in_place(wanted, live);
+    let mut live = live.clone();
+    let container = live
+        .pointer_mut(CONTAINERS)
+        .and_then(Value::as_array_mut)
+        .and_then(|containers| {
+            let ours = containers.iter().position(|container| container["name"] == CONTAINER);
+            containers.get_mut(ours.unwrap_or(0))
+        });
+    if let Some(container) = container {
+        container["name"] = json!(CONTAINER);
+        let wanted = &due["spec"]["template"]["spec"]["containers"][0];
+        let number = &wanted["ports"][0]["containerPort"];
+        for port in container["ports"].as_array_mut().into_iter().flatten() {
+            if let (true, Some(fields)) = (port["containerPort"] != *number, port.as_object_mut()) {
+                fields.retain(|field, value| field != "name" || *value != PORT);
+            }
+        }
+        if let Some(fields) = container.as_object_mut() {
+            fields.retain(|field, probe| !field.ends_with("Probe") || asks_alike(probe, &wanted[field]));
+        }
+    }
+    merged(&live, before.as_ref(), &due)
+}
+
+/// Whether two probes ask in the same way, so that one can be changed into the other.
+fn asks_alike(one: &Value, other: &Value) -> bool {
+    ["exec", "grpc", "httpGet", "tcpSocket"]
+        .iter()
+        .all(|way| one[way].is_null() == other[way].is_null())
 }
 
 #[cfg(test)]
@@ -173,6 +243,68 @@ mod tests {
         let wanted = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"replicas": 1, "template": {"spec": {
             "containers": [{"name": "app", "image": "nginx:2", "resources": {"limits": {"cpu": "0.5"}}, "env": [{"name": "C", "value": ""}]}]}}}});
         insta::assert_json_snapshot!(merged(&live, Some(&before), &wanted));
+    }
+
+    fn deployment(pod: Value) -> Value {
+        json!({"metadata": {"name": "shop"}, "spec": {"template": {"spec": pod}}})
+    }
+
+    fn rendered(spec: Value) -> Value {
+        let app = json!({"metadata": {"name": "shop", "namespace": "a", "uid": "u1"}, "spec": spec});
+        let app: crd::AppDeploy = serde_json::from_value(app).unwrap();
+        crate::desired(&crate::validate(&app).unwrap()).deployment
+    }
+
+    #[test]
+    fn a_deployment_that_is_taken_over_has_what_there_can_be_one_of_from_the_app() {
+        let live = deployment(json!({"nodeSelector": {"disk": "ssd"}, "containers": [
+            {"name": "web", "image": "shop:1", "ports": [{"containerPort": 80, "name": "http"}, {"containerPort": 9090}],
+             "env": [{"name": "GONE", "value": "1"}, {"name": "MODE", "value": "on"}],
+             "livenessProbe": {"exec": {"command": ["true"]}, "initialDelaySeconds": 90},
+             "readinessProbe": {"tcpSocket": {"port": 80}, "successThreshold": 1}},
+            {"name": "mesh", "image": "mesh"}]}));
+        let read = crate::inverse::Live {
+            deployment: Some(&live),
+            ..crate::inverse::Live::default()
+        };
+        let read = crate::inverse::of_app("shop", "a", read).spec;
+        let before = rendered(serde_json::to_value(read).unwrap());
+        let wanted = rendered(json!({"image": "shop:1", "port": 8080, "env": [{"name": "MODE", "value": "on"}]}));
+        let becomes = deployment_with(&live, Some(&before), &wanted);
+        let pod = &becomes["spec"]["template"]["spec"];
+        let names: Vec<&Value> = pod["containers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|c| &c["name"])
+            .collect();
+        assert_eq!(names, ["app", "mesh"]);
+        assert_eq!(pod["nodeSelector"], json!({"disk": "ssd"}));
+        let app = &pod["containers"][0];
+        assert_eq!(app["env"], json!([{"name": "MODE", "value": "on"}]));
+        assert_eq!(app.get("livenessProbe"), None);
+        assert_eq!(app["readinessProbe"]["successThreshold"], 1);
+        let ports: Vec<(&Value, &Value)> = app["ports"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|port| (&port["containerPort"], &port["name"]))
+            .collect();
+        assert_eq!(ports, [(&json!(9090), &Value::Null), (&json!(8080), &json!("http"))]);
+        // What is as wanted is not touched.
+        let same = deployment_with(&wanted, Some(&wanted), &wanted);
+        assert_eq!(same, wanted);
+    }
+
+    #[test]
+    fn a_service_that_is_taken_over_says_on_what_is_spoken_and_nothing_that_its_type_can_not_have() {
+        let live = json!({"metadata": {}, "spec": {"type": "LoadBalancer", "loadBalancerSourceRanges": ["10.0.0.0/8"],
+            "ports": [{"name": "grpc", "port": 80, "protocol": "TCP", "appProtocol": "kubernetes.io/h2c", "nodePort": 30080}]}});
+        let wanted = json!({"metadata": {}, "spec": {"type": "ClusterIP",
+            "ports": [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": "http"}]}});
+        let becomes = service_with(&live, &wanted, &[]);
+        assert_eq!(becomes["spec"]["ports"][0]["appProtocol"], "kubernetes.io/h2c");
+        assert_eq!(becomes["spec"].get("loadBalancerSourceRanges"), None);
     }
 
     /// Objects of one schema: each field has one type, as in Kubernetes.

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use crd::label;
+use model::desired::PORT;
 use model::inverse::{App, Left};
 use model::merge::service_with;
-use model::{ChildKind, Desired};
+use model::{ChildKind, Desired, inverse};
 use serde_json::Value;
 
-use super::endpoints::are_renamed;
+use super::endpoints::renamed;
 use super::found::Found;
 use super::plan::Pods;
 
@@ -24,21 +26,23 @@ pub struct Costs {
 pub fn of(found: &Found, read: &App, wanted: &Desired, beside: &[Value], pods: Pods) -> Costs {
     let nothing = Value::Null;
     let old = found.old().unwrap_or(&nothing);
-    let template = &old["spec"]["template"];
+    // Of a former Deployment, or of the app's own.
+    let template = &found.old().or_else(|| found.own()).unwrap_or(&nothing)["spec"]["template"];
     let uid = found.uid().unwrap_or_default();
     let mut costs = Costs::default();
-    if found.old().is_some() {
-        costs.of_fields(found, &read.left, pods);
-    }
+    costs.of_fields(found, &read.left, pods);
     costs.lost.extend(owners(found, uid));
     if let Some(service) = found.foreign(ChildKind::Service, uid) {
         costs.lost.extend(ways(found, service, template, wanted));
-        costs.of_ingresses(found, beside);
+        costs.lost.extend(nowhere(found, beside));
+        costs.of_ingresses(found, wanted.ingress.is_some(), beside);
         costs.of_names(found, service, wanted, beside);
     }
     if pods.are_replaced() {
         costs.of_a_pause(old, read);
         costs.of_labels(found, template, wanted);
+        costs.of_the_deployment(old);
+        costs.of_what_is_ours(template, wanted);
     }
     if pods != Pods::Own {
         let deployment = old["metadata"]["name"].as_str().unwrap_or_default();
@@ -59,6 +63,10 @@ impl Costs {
     /// What no spec can say.
     fn of_fields(&mut self, found: &Found, left: &[(ChildKind, Left)], pods: Pods) {
         for (kind, rest) in left {
+            // What the app's own Deployment says beside the app is of no concern here.
+            if *kind == ChildKind::Deployment && found.old().is_none() {
+                continue;
+            }
             let stays = !rest.differs && (*kind != ChildKind::Deployment || pods == Pods::Kept);
             let told = tell(found, *kind, rest);
             match (rest.matters(), stays) {
@@ -75,6 +83,14 @@ impl Costs {
     fn of_labels(&mut self, found: &Found, template: &Value, wanted: &Desired) {
         let (before, after) = (labels(template), labels(&wanted.deployment["spec"]["template"]));
         self.lost.extend(found.neighbours.lose(&found.name, &before, &after));
+        if found.other.is_none() && before.get(label::APP) == Some(&found.name) {
+            self.lost.push(format!(
+                "the pods have the label {}={} already, so the app's Deployment takes them for its own and ends them before \
+                 requests go to the new ones",
+                label::APP,
+                found.name
+            ));
+        }
         let gone: Vec<String> = before
             .iter()
             .filter(|(name, value)| *name != "pod-template-hash" && after.get(*name) != Some(*value))
@@ -82,6 +98,50 @@ impl Costs {
             .collect();
         if !gone.is_empty() {
             self.notes.push(format!("the pods lose the labels {}", gone.join(", ")));
+        }
+    }
+
+    /// What tools have been told of a Deployment, which another takes the place of.
+    fn of_the_deployment(&mut self, old: &Value) {
+        const KNOWN: [&str; 4] = [
+            "deployment.kubernetes.io/",
+            "kubectl.kubernetes.io/",
+            "meta.helm.sh/",
+            "argocd.argoproj.io/",
+        ];
+        if old["kind"] != ChildKind::Deployment.as_str() {
+            return;
+        }
+        let name = old["metadata"]["name"].as_str().unwrap_or_default();
+        let own = old["metadata"]["annotations"].as_object().into_iter().flatten();
+        let own = own.filter(|(key, _)| !KNOWN.iter().any(|known| key.starts_with(known)));
+        self.notes
+            .extend(own.map(|(key, value)| format!("deployment/{name} metadata.annotations.{key}: {value} goes")));
+    }
+
+    /// What the pods of an app have that those of before go without, and nobody has asked for.
+    fn of_what_is_ours(&mut self, template: &Value, wanted: &Desired) {
+        let is_true = |value: &Value| value.as_bool().unwrap_or(true);
+        let (before, after) = (&template["spec"], &wanted.deployment["spec"]["template"]["spec"]);
+        let own = inverse::container(template).unwrap_or(&Value::Null);
+        let (app, context) = (&after["containers"][0], &own["securityContext"]);
+        let mut confined = Vec::new();
+        if is_true(&before["automountServiceAccountToken"]) {
+            confined.push("no key to the API server");
+        }
+        if is_true(&context["allowPrivilegeEscalation"]) {
+            confined.push("no way to more privileges");
+        }
+        if context["seccompProfile"].is_null() && before["securityContext"]["seccompProfile"].is_null() {
+            confined.push("the runtime's seccomp profile");
+        }
+        if !confined.is_empty() {
+            self.notes.push(format!("the new pods have {}", confined.join(", ")));
+        }
+        if own["livenessProbe"].is_null() && app["livenessProbe"].is_object() {
+            let note =
+                "the new pods are started again when their health check fails for long, which those of before are not";
+            self.notes.push(note.to_owned());
         }
     }
 
@@ -106,7 +166,14 @@ impl Costs {
     /// Ports that get another name lead nowhere for a moment, unless there is a bridge.
     fn of_names(&mut self, found: &Found, service: &Value, wanted: &Desired, beside: &[Value]) {
         let Some(wanted) = &wanted.service else { return };
-        if !found.may_bridge && are_renamed(service, &service_with(service, wanted, beside)) {
+        let renamed = renamed(service, &service_with(service, wanted, beside));
+        for (before, after) in renamed.iter().filter(|(before, _)| !before.is_empty()) {
+            self.notes.push(format!(
+                "port {before} of service/{} is called {after} then, for whoever knows it by its name",
+                found.name
+            ));
+        }
+        if !found.may_bridge && !renamed.is_empty() {
             self.lost.push(format!(
                 "requests to service/{} fail for a moment when its ports get other names; whoever may create and delete \
                  EndpointSlices can avoid it, and you may not",
@@ -116,13 +183,13 @@ impl Costs {
     }
 
     /// What else leads to the Service.
-    fn of_ingresses(&mut self, found: &Found, beside: &[Value]) {
-        let names: Vec<String> = std::iter::once(model::desired::PORT)
+    fn of_ingresses(&mut self, found: &Found, has_one: bool, beside: &[Value]) {
+        let names: Vec<String> = std::iter::once(PORT)
             .chain(beside.iter().filter_map(|port| port["name"].as_str()))
             .map(str::to_owned)
             .collect();
         let name = &found.name;
-        for (ingress, breaks) in found.neighbours.lead_to(name, &names) {
+        for (ingress, breaks) in found.neighbours.lead_to(name, has_one, &names) {
             if breaks {
                 let told = format!("{ingress} leads to a port of service/{name} by a name that goes");
                 self.lost.push(told);
@@ -154,15 +221,19 @@ fn tell(found: &Found, kind: ChildKind, rest: &Left) -> String {
 /// Says which objects belong to somebody who would write them back or delete them.
 fn owners(found: &Found, uid: &str) -> Vec<String> {
     let foreign = ChildKind::ALL.map(|kind| (kind, found.foreign(kind, uid)));
+    let other = (ChildKind::Deployment, found.other.as_ref());
     let mut owners = Vec::new();
-    for (kind, object) in foreign {
-        let references = object.and_then(|object| object["metadata"]["ownerReferences"].as_array());
+    for (kind, object) in foreign.into_iter().chain([other]) {
+        let Some(metadata) = object.map(|object| &object["metadata"]) else {
+            continue;
+        };
+        let references = metadata["ownerReferences"].as_array();
         for owner in references.into_iter().flatten() {
             let word = |field: &str| owner[field].as_str().unwrap_or_default();
             owners.push(format!(
                 "{}/{} belongs to {} {}, which may change or delete it",
                 kind.as_str().to_lowercase(),
-                found.name,
+                metadata["name"].as_str().unwrap_or_default(),
                 word("kind"),
                 word("name")
             ));
@@ -201,20 +272,45 @@ fn ways(found: &Found, service: &Value, template: &Value, wanted: &Desired) -> V
     if wanted.service.is_none() {
         lost.push(format!("service/{name} leads nowhere, since the app has no port"));
     }
-    let selector = service["spec"]["selector"].as_object();
+    if !leads(service, template) {
+        lost.push(if found.old().is_some() {
+            format!("service/{name} leads to other pods than those of the Deployment")
+        } else {
+            format!(
+                "service/{name} leads to other pods than those of the app; a Deployment that keeps them is named with \
+                 --deployment"
+            )
+        });
+    }
+    lost
+}
+
+/// Whether a Service selects the pods of a template.
+pub fn leads(service: &Value, template: &Value) -> bool {
     let pod = labels(template);
-    let leads = selector.is_some_and(|selector| {
+    let selector = service["spec"]["selector"].as_object();
+    selector.is_some_and(|selector| {
         !selector.is_empty()
             && selector
                 .iter()
                 .all(|(key, value)| pod.get(key).map(String::as_str) == value.as_str())
-    });
-    if found.old().is_some() && !leads {
-        lost.push(format!(
-            "service/{name} leads to other pods than those of the Deployment"
-        ));
-    }
-    lost
+    })
+}
+
+/// Says which ports that are offered on lead to one that the app's pods don't have under that name.
+fn nowhere(found: &Found, beside: &[Value]) -> Vec<String> {
+    let named = beside
+        .iter()
+        .filter_map(|port| Some((port, port["targetPort"].as_str()?)));
+    let others = named.filter(|(_, target)| *target != PORT);
+    others
+        .map(|(port, target)| {
+            format!(
+                "port {} of service/{} leads to a port called {target}, which the pods of the app do not have",
+                port["port"], found.name
+            )
+        })
+        .collect()
 }
 
 fn labels(template: &Value) -> BTreeMap<String, String> {

@@ -7,6 +7,7 @@ use model::{ChildKind, Desired};
 
 use super::found::Found;
 use super::plan::{Plan, Pods, wanted};
+use super::step::Takeover;
 use super::{endpoints, old, step};
 use crate::checks::rights::{Right, refused};
 use crate::connection::Cluster;
@@ -33,6 +34,20 @@ pub async fn check_rights(cluster: &Cluster, plan: &Plan) -> Result<()> {
 fn rights(plan: &Plan, namespace: &str) -> BTreeSet<Right> {
     let right = |verb: &str, group: &str, resource: &str| Right::within(namespace, verb, group, resource);
     let mut rights = BTreeSet::from([right("patch", "appdeploy.dev", "appdeploys")]);
+    let mut follow = |group: &str, resource: &str| {
+        rights.extend(["list", "watch"].map(|verb| right(verb, group, resource)));
+    };
+    follow("appdeploy.dev", "appdeploys");
+    if plan.pods.are_replaced() || plan.waits {
+        follow("apps", "deployments");
+    }
+    if plan.pods.are_replaced() {
+        follow("apps", "replicasets");
+    }
+    if plan.pods.are_replaced() || plan.is_bridged {
+        follow("discovery.k8s.io", "endpointslices");
+        rights.insert(right("list", "", "pods"));
+    }
     if plan.app.is_none() {
         rights.insert(right("create", "appdeploy.dev", "appdeploys"));
     }
@@ -42,7 +57,7 @@ fn rights(plan: &Plan, namespace: &str) -> BTreeSet<Right> {
     if plan.service.is_some() {
         change("", "services");
     }
-    if plan.has_ingress {
+    if plan.ingress.is_some() {
         change("networking.k8s.io", "ingresses");
     }
     match plan.pods {
@@ -57,21 +72,59 @@ fn rights(plan: &Plan, namespace: &str) -> BTreeSet<Right> {
     rights
 }
 
+/// Lets the API server check each write that hands an object over, and forget it.
+pub async fn rehearse(cluster: &Cluster, found: &Found, plan: &Plan) -> Result<()> {
+    let uid = found.uid().unwrap_or_default();
+    for kind in ChildKind::ALL {
+        if let Some(over) = takeover(found, plan, &plan.wanted, uid, kind) {
+            step::take_over(cluster, over, DryRun::Server).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns what is to be done with an object of somebody else, if there is one.
+fn takeover<'a>(
+    found: &'a Found,
+    plan: &'a Plan,
+    wanted: &'a Desired,
+    uid: &str,
+    kind: ChildKind,
+) -> Option<Takeover<'a>> {
+    if kind == ChildKind::Deployment && plan.pods != Pods::Kept {
+        return None;
+    }
+    let (_, wanted) = wanted.objects().into_iter().find(|(of, _)| *of == kind)?;
+    Some(Takeover {
+        kind,
+        live: found.foreign(kind, uid)?,
+        wanted: wanted?,
+        before: plan.before.as_ref(),
+        beside: &plan.beside,
+    })
+}
+
 /// Does what is left to do.
 pub async fn run(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let app = match &plan.app {
         Some(app) => app.clone(),
         None => step::create(cluster, plan, DryRun::None).await?,
     };
-    step::until_seen(cluster, &plan.name, deadline, ui).await?;
+    step::until_seen(cluster, plan, deadline, ui).await?;
     let wanted = wanted(&app)?;
     let uid = app.metadata.uid.as_deref().unwrap_or_default();
     // The pods first: those of before serve until those of the app can.
     if plan.pods.are_replaced() {
         old::release(cluster, found, plan, deadline, ui).await?;
         step::until_available(cluster, plan, uid, deadline, ui).await?;
-    } else if let Some(live) = found.foreign(ChildKind::Deployment, uid) {
-        step::take_over(cluster, ChildKind::Deployment, live, &wanted.deployment, &[]).await?;
+    } else {
+        if let Some(over) = takeover(found, plan, &wanted, uid, ChildKind::Deployment) {
+            step::still_there(cluster, &plan.name, uid).await?;
+            step::take_over(cluster, over, DryRun::None).await?;
+        }
+        if plan.waits {
+            step::until_available(cluster, plan, uid, deadline, ui).await?;
+        }
     }
     // Then the way to them.
     lead(cluster, found, plan, &wanted, uid, deadline, ui).await?;
@@ -100,19 +153,21 @@ async fn lead(
 ) -> Result<()> {
     let (name, port) = (&plan.name, plan.port.unwrap_or_default());
     let mut leads = found.live.of(ChildKind::Service).cloned();
-    if let (Some(live), Some(wanted)) = (found.foreign(ChildKind::Service, uid), &wanted.service) {
-        let becomes = service_with(live, wanted, &plan.beside);
+    if let Some(over) = takeover(found, plan, wanted, uid, ChildKind::Service) {
+        let becomes = service_with(over.live, over.wanted, &plan.beside);
         if plan.is_bridged {
             ui.progress(&format!(
                 "{name}: letting the pods be found under the new names of the ports"
             ));
             endpoints::bridge(cluster, name, &becomes, port).await?;
         }
-        step::take_over(cluster, ChildKind::Service, live, wanted, &plan.beside).await?;
+        step::still_there(cluster, name, uid).await?;
+        step::take_over(cluster, over, DryRun::None).await?;
         leads = Some(becomes);
     }
-    if let (Some(live), Some(wanted)) = (found.foreign(ChildKind::Ingress, uid), &wanted.ingress) {
-        step::take_over(cluster, ChildKind::Ingress, live, wanted, &[]).await?;
+    if let Some(over) = takeover(found, plan, wanted, uid, ChildKind::Ingress) {
+        step::still_there(cluster, name, uid).await?;
+        step::take_over(cluster, over, DryRun::None).await?;
     }
     let has_old_ways = plan.pods.are_replaced() || plan.is_bridged || found.is_bridged;
     if let Some(service) = leads.filter(|_| has_old_ways && wanted.service.is_some()) {
@@ -123,7 +178,7 @@ async fn lead(
         let moved = deadline
             .bound(endpoints::until_moved(cluster, name, &service, port, some))
             .await;
-        moved.ok_or_else(|| old::late(cluster, plan, deadline, "requests still go to other pods"))??;
+        moved.ok_or_else(|| old::late(plan, deadline, "requests still go to other pods"))??;
     }
     if plan.is_bridged || found.is_bridged {
         endpoints::remove_bridges(cluster, name).await?;

@@ -35,16 +35,23 @@ const KEPT_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// How many requests are on their way at once.
 const AT_ONCE: usize = 8;
 
-/// Whether a port of a Service gets another name.
-pub fn are_renamed(live: &Value, becomes: &Value) -> bool {
+/// Returns the ports of a Service that get another name: the one of before, and that.
+pub fn renamed(live: &Value, becomes: &Value) -> Vec<(String, String)> {
     let names = |service: &Value| -> BTreeMap<(String, i64), String> {
         let ports = service["spec"]["ports"].as_array().into_iter().flatten();
         ports.map(|port| (key(port), text(&port["name"]))).collect()
     };
     let after = names(becomes);
-    names(live)
-        .iter()
-        .any(|(port, name)| after.get(port).is_some_and(|after| after != name))
+    let before = names(live).into_iter();
+    before
+        .filter_map(|(port, name)| Some((name, after.get(&port)?.clone())))
+        .filter(|(name, after)| name != after)
+        .collect()
+}
+
+/// Whether a port of a Service gets another name.
+pub fn are_renamed(live: &Value, becomes: &Value) -> bool {
+    !renamed(live, becomes).is_empty()
 }
 
 /// Returns the ports of a Service as a slice has them, those that pods with this port offer.

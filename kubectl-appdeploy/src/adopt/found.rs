@@ -77,7 +77,8 @@ impl Found {
             Workload::App(app) => app,
             Workload::PodSet(_) => AppDeploy::default(),
         });
-        let mut orphans: Vec<Value> = left.items.iter().map(value).collect();
+        let left = left.items.iter().filter(|set| is_left(set, name));
+        let mut orphans: Vec<Value> = left.map(value).collect();
         orphans.sort_by_key(|set| {
             let revision = set["metadata"]["annotations"]["deployment.kubernetes.io/revision"].as_str();
             std::cmp::Reverse(revision.and_then(|number| number.parse::<u64>().ok()))
@@ -104,6 +105,12 @@ impl Found {
         self.app.as_ref()?.metadata.uid.as_deref()
     }
 
+    /// Returns the Deployment that is the app's.
+    pub fn own(&self) -> Option<&Value> {
+        let live = self.live.of(ChildKind::Deployment);
+        live.filter(|live| self.app.is_some() && diff::is_of(live, self.uid()))
+    }
+
     /// Returns what keeps the pods of before: a Deployment, or what one has left.
     pub fn old(&self) -> Option<&Value> {
         let same = self.live.of(ChildKind::Deployment);
@@ -117,6 +124,14 @@ impl Found {
     pub fn foreign(&self, kind: ChildKind, uid: &str) -> Option<&Value> {
         self.live.of(kind).filter(|live| !diff::is_of(live, Some(uid)))
     }
+}
+
+/// Whether a ReplicaSet that a former Deployment of this name has left is nobody else's by now: one of another name that selects
+/// its pods takes it.
+pub fn is_left(set: &ReplicaSet, name: &str) -> bool {
+    let owners = set.metadata.owner_references.iter().flatten();
+    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+    controllers.all(|owner| owner.name == name)
 }
 
 fn missing(cluster: &Cluster, deployment: &str) -> Error {

@@ -142,18 +142,25 @@ impl Neighbours {
         lost
     }
 
-    /// Returns the Ingresses beside the one of the app that lead to its Service: each with whether it names a port that the
-    /// Service then has no more.
-    pub fn lead_to<'a>(&'a self, service: &'a str, ports: &'a [String]) -> impl Iterator<Item = (String, bool)> + 'a {
+    /// Returns the Ingresses beside the one that the app has, if it has one, that lead to its Service: each with whether it names
+    /// a port that the Service then has no more.
+    pub fn lead_to<'a>(
+        &'a self,
+        service: &'a str,
+        has_one: bool,
+        ports: &'a [String],
+    ) -> impl Iterator<Item = (String, bool)> + 'a {
         let others = self
             .ingresses
             .iter()
             .flatten()
-            .filter(move |other| other.name_any() != service);
+            .filter(move |other| !has_one || other.name_any() != service);
         others.filter_map(move |other| {
             let rules = other.spec.iter().flat_map(|spec| spec.rules.iter().flatten());
             let paths = rules.flat_map(|rule| rule.http.iter().flat_map(|http| &http.paths));
-            let backends = paths.filter_map(|path| path.backend.service.as_ref());
+            let backends = paths.map(|path| &path.backend);
+            let usual = other.spec.iter().flat_map(|spec| &spec.default_backend);
+            let backends = backends.chain(usual).filter_map(|backend| backend.service.as_ref());
             let named: Vec<_> = backends
                 .filter(|backend| backend.name == service)
                 .map(|backend| backend.port.as_ref().and_then(|port| port.name.clone()))

@@ -7,7 +7,7 @@ use kube::{Api, ResourceExt};
 use model::ChildKind;
 use serde_json::json;
 
-use super::found::Found;
+use super::found::{Found, is_left};
 use super::plan::Plan;
 use super::step;
 use crate::connection::{Cluster, MANAGER};
@@ -21,6 +21,10 @@ use crate::{children, diff};
 pub async fn release(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let live = found.live.of(ChildKind::Deployment);
     let Some(old) = live.filter(|live| found.other.is_none() && !diff::is_of(live, found.uid())) else {
+        // A command that was interrupted may not have come to say that the name is free.
+        if found.other.is_none() && found.own().is_none() {
+            step::call_the_operator(cluster, &plan.name).await?;
+        }
         return Ok(());
     };
     let uid = old["metadata"]["uid"].as_str().unwrap_or_default();
@@ -45,14 +49,14 @@ pub async fn release(cluster: &Cluster, found: &Found, plan: &Plan, deadline: De
     ));
     match wait::gone(cluster, deployments, &plan.name, Some(uid), deadline).await? {
         None => step::call_the_operator(cluster, &plan.name).await,
-        Some(_) => Err(late(cluster, plan, deadline, "the former Deployment is not gone")),
+        Some(_) => Err(late(plan, deadline, "the former Deployment is not gone")),
     }
 }
 
 /// Removes the old pods, to which no request is led any more.
 pub async fn remove(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     ui.progress(&format!("{}: waiting until the old pods are gone", plan.name));
-    let late = || late(cluster, plan, deadline, "the old pods are not gone");
+    let late = || late(plan, deadline, "the old pods are not gone");
     if let Some(other) = &found.other {
         let word = |field: &str| other["metadata"][field].as_str().unwrap_or_default();
         let deployments = diff::api(cluster, ChildKind::Deployment, &cluster.namespace);
@@ -63,15 +67,16 @@ pub async fn remove(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Dea
     }
     let sets = sets(cluster);
     let marked = ListParams::default().labels(&format!("{}={}", label::REPLACED_BY, plan.name));
-    let marked = cluster.call(sets.list(&marked)).await?;
-    for set in &marked.items {
+    let marked = cluster.call(sets.list(&marked)).await?.items;
+    let marked: Vec<ReplicaSet> = marked.into_iter().filter(|set| is_left(set, &plan.name)).collect();
+    for set in &marked {
         let params = delete(
             set.metadata.uid.as_deref().unwrap_or_default(),
             PropagationPolicy::Foreground,
         );
         cluster.call(sets.delete(&set.name_any(), &params)).await?;
     }
-    for set in &marked.items {
+    for set in &marked {
         let uid = set.metadata.uid.as_deref();
         if wait::gone(cluster, sets.clone(), &set.name_any(), uid, deadline)
             .await?
@@ -100,11 +105,6 @@ fn delete(uid: &str, policy: PropagationPolicy) -> DeleteParams {
 }
 
 /// Returns what to say when the time is over: the same command goes on.
-pub fn late(cluster: &Cluster, plan: &Plan, deadline: Deadline, what: &str) -> Error {
-    Error::new(ErrorKind::TimedOut, format!("{what} after {}", deadline.text())).next(format!(
-        "go on: {} adopt {}{}",
-        cluster.words().command,
-        plan.name,
-        cluster.flag()
-    ))
+pub fn late(plan: &Plan, deadline: Deadline, what: &str) -> Error {
+    Error::new(ErrorKind::TimedOut, format!("{what} after {}", deadline.text())).next(format!("go on: {}", plan.again))
 }

@@ -3,8 +3,8 @@
 use crd::{AppDeploy, AppDeploySpec, Kind, label};
 use kube::core::ObjectMeta;
 use model::inverse;
-use model::merge::{merged, service_with};
-use model::{ChildKind, Desired, defaults, desired, later, validate};
+use model::merge::{deployment_with, merged, service_with};
+use model::{ChildKind, Desired, defaults, desired, validate};
 use serde_json::Value;
 
 use super::costs::{self, Costs};
@@ -37,17 +37,25 @@ impl Pods {
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub name: String,
+    /// The command that goes on where this one ends.
+    pub again: String,
     /// The app, if there is one already.
     pub app: Option<AppDeploy>,
     /// The app as one would write it.
     pub manifest: Value,
     pub pods: Pods,
+    /// What the app wants. Where there is no app yet, nobody owns it.
+    pub wanted: Desired,
+    /// What was read of the Deployment, as the operator would have written it.
+    pub before: Option<Value>,
+    /// Pods that are not new have to be available too before requests go to them.
+    pub waits: bool,
     /// Each object as it is and as it becomes.
     pub pairs: Vec<Pair>,
     /// The Service as it becomes, where there is one to take over.
     pub service: Option<Value>,
-    /// Whether there is an Ingress to take over.
-    pub has_ingress: bool,
+    /// The Ingress as it becomes, where there is one to take over.
+    pub ingress: Option<Value>,
     /// The port of the app.
     pub port: Option<i32>,
     /// The ports that the Service offers on beside the one of the app.
@@ -64,12 +72,12 @@ pub struct Plan {
 /// Makes the plan.
 pub fn plan(found: &Found) -> Result<Plan> {
     let nothing = Value::Null;
-    let old = found.old().unwrap_or(&nothing);
-    let template = &old["spec"]["template"];
+    let keeper = found.old().or_else(|| found.own());
+    let template = &keeper.unwrap_or(&nothing)["spec"]["template"];
     let uid = found.uid().unwrap_or_default();
     let [_, service, ingress] = ChildKind::ALL.map(|kind| found.foreign(kind, uid));
     let live = inverse::Live {
-        deployment: found.old(),
+        deployment: keeper,
         service,
         ingress,
     };
@@ -92,8 +100,24 @@ pub fn plan(found: &Found) -> Result<Plan> {
     let Costs { lost, notes } = costs::of(found, &read, &wanted, &beside, pods);
     let becomes = service.zip(wanted.service.as_ref());
     let becomes = becomes.map(|(live, wanted)| service_with(live, wanted, &beside));
-    let pairs = pairs(found, &wanted, becomes.as_ref(), pods);
-    let is_own = pods == Pods::Own && service.is_none() && ingress.is_none();
+    let before = AppDeploy {
+        spec: read.spec,
+        ..named(found)
+    };
+    let before = validate(&before).ok().map(|before| desired(&before).deployment);
+    let pairs = pairs(found, &wanted, becomes.as_ref(), before.as_ref(), pods);
+    let waits = match (pods, found.foreign(ChildKind::Deployment, uid)) {
+        (Pods::Own, _) => becomes.is_some() && service.is_some_and(|service| !costs::leads(service, template)),
+        (Pods::Kept, Some(live)) => {
+            let becomes = deployment_with(live, before.as_ref(), &wanted.deployment);
+            let [is, becomes] = [live, &becomes].map(|object| defaults::filled(ChildKind::Deployment, object));
+            is["spec"]["template"] != becomes["spec"]["template"] && !app.spec.paused
+        }
+        (Pods::Kept | Pods::Replaced, _) => false,
+    };
+    let ingress = ingress.zip(wanted.ingress.as_ref());
+    let ingress = ingress.map(|(live, wanted)| merged(live, None, wanted));
+    let is_own = pods == Pods::Own && becomes.is_none() && ingress.is_none();
     let is_done = found.app.is_some() && is_own && !found.is_bridged;
     let port = app.spec.pod.port;
     let manifest = AppDeploy {
@@ -102,6 +126,9 @@ pub fn plan(found: &Found) -> Result<Plan> {
     };
     Ok(Plan {
         name: found.name.clone(),
+        again: String::new(),
+        before,
+        waits,
         app: found.app.clone(),
         manifest: plain::plain(Kind::AppDeploy, &manifest)?,
         pods,
@@ -111,7 +138,8 @@ pub fn plan(found: &Found) -> Result<Plan> {
                 .zip(becomes.as_ref())
                 .is_some_and(|(live, is)| are_renamed(live, is)),
         service: becomes,
-        has_ingress: ingress.is_some() && wanted.ingress.is_some(),
+        ingress,
+        wanted,
         port,
         beside,
         lost,
@@ -135,10 +163,16 @@ fn named(found: &Found) -> AppDeploy {
 /// Fails where no new pods could take the place of the old ones.
 fn feasible(found: &Found, app: &AppDeploy, pods: Pods) -> Result<()> {
     let name = &found.name;
+    let flag = format!("-n {}", found.namespace);
+    if app.metadata.deletion_timestamp.is_some() {
+        return Err(Error::failed(format!(
+            "AppDeploy {name} is being deleted, and what it took over would go with it: nothing was changed"
+        ))
+        .next(format!("see what holds it: kubectl appdeploy status {name} {flag}")));
+    }
     if !pods.are_replaced() {
         return Ok(());
     }
-    let flag = format!("-n {}", found.namespace);
     if app.spec.paused {
         return Err(Error::failed(format!(
             "AppDeploy {name} is paused, so there would be no new pods: nothing was changed"
@@ -185,7 +219,7 @@ fn pods(found: &Found) -> Pods {
 }
 
 /// Returns each object as it is and as it becomes.
-fn pairs(found: &Found, wanted: &Desired, service: Option<&Value>, pods: Pods) -> Vec<Pair> {
+fn pairs(found: &Found, wanted: &Desired, service: Option<&Value>, before: Option<&Value>, pods: Pods) -> Vec<Pair> {
     let uid = found.uid();
     let mut pairs = Vec::new();
     for (kind, object) in wanted.objects() {
@@ -201,8 +235,9 @@ fn pairs(found: &Found, wanted: &Desired, service: Option<&Value>, pods: Pods) -
         }
         let becomes = match (kind, live) {
             (ChildKind::Deployment, Some(_)) if pods.are_replaced() => defaults::filled(kind, object),
+            (ChildKind::Deployment, Some(live)) => deployment_with(live, before, object),
             (ChildKind::Service, Some(_)) => service.unwrap_or(object).clone(),
-            (_, Some(live)) => merged(live, None, &later::due_in_place(object, live)),
+            (ChildKind::Ingress, Some(live)) => merged(live, None, object),
             (_, None) => object.clone(),
         };
         pairs.push(Pair::of(kind, &found.namespace, &found.name, live, Some(&becomes)));

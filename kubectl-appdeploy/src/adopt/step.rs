@@ -4,12 +4,12 @@ use crd::{AppDeploy, annotation, label};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
-use model::merge::{merged, service_with};
+use model::merge::{deployment_with, merged, service_with};
 use model::reason::Reason;
-use model::{Child, ChildKind, later};
+use model::{Child, ChildKind};
 use serde_json::{Value, json};
 
-use super::plan::Plan;
+use super::plan::{Plan, Pods};
 use crate::connection::{Cluster, MANAGER};
 use crate::diff;
 use crate::error::{Error, Kind as ErrorKind, Result};
@@ -37,7 +37,8 @@ pub async fn create(cluster: &Cluster, plan: &Plan, dry_run: DryRun) -> Result<A
 }
 
 /// Waits until the operator has seen the app: without one, nobody would start new pods.
-pub async fn until_seen(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+pub async fn until_seen(cluster: &Cluster, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+    let name = &plan.name;
     if until(cluster, name, deadline, ui, Workload::is_observed).await? {
         return Ok(());
     }
@@ -49,10 +50,11 @@ pub async fn until_seen(cluster: &Cluster, name: &str, deadline: Deadline, ui: &
     let absence = operator::look(cluster)
         .await
         .absence(Some(&cluster.namespace), Timestamp::now());
-    Err(match absence {
+    let error = match absence {
         Some((why, next)) => error.why(why).next(next),
         None => error,
-    })
+    };
+    Err(error.next(format!("go on: {}", plan.again)))
 }
 
 /// Waits until the operator finds no name taken any more. What it said last may be older than that they are the app's.
@@ -98,6 +100,16 @@ pub async fn call_the_operator(cluster: &Cluster, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// Fails if the app is not there any more: what it takes over then would be deleted with it.
+pub async fn still_there(cluster: &Cluster, name: &str, uid: &str) -> Result<()> {
+    let api = cluster.objects(Some(&cluster.namespace));
+    let app = cluster.call(api.get_opt(name)).await?.map(|app| app.metadata);
+    if app.is_some_and(|app| app.uid.as_deref() == Some(uid) && app.deletion_timestamp.is_none()) {
+        return Ok(());
+    }
+    Err(wait::deleted(cluster, name).why("what it has not taken over yet stays as it is, and would have gone with it"))
+}
+
 /// Waits until the app's own pods are all available.
 pub async fn until_available(cluster: &Cluster, plan: &Plan, uid: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let name = &plan.name;
@@ -105,7 +117,7 @@ pub async fn until_available(cluster: &Cluster, plan: &Plan, uid: &str, deadline
     let mut changes = wait::changes(cluster, api, name);
     loop {
         let Some(next) = deadline.bound(changes.next()).await else {
-            return Err(late(cluster, name, deadline).await?);
+            return Err(late(cluster, plan, deadline).await?);
         };
         let live = next.transpose()?.flatten();
         let child = live.map(|live| Child::read(ChildKind::Deployment, &live.metadata, &live.data));
@@ -115,6 +127,8 @@ pub async fn until_available(cluster: &Cluster, plan: &Plan, uid: &str, deadline
             .and_then(Child::rollout)
         {
             Some(rollout) if rollout.is_complete() => return Ok(()),
+            // What is being rolled out beside them is nobody's way yet.
+            Some(rollout) if plan.pods == Pods::Own && rollout.available >= rollout.wanted => return Ok(()),
             Some(rollout) => ui.progress(&format!(
                 "{name}: {} of {} new pods are available; the old ones serve",
                 rollout.available, rollout.wanted
@@ -127,7 +141,8 @@ pub async fn until_available(cluster: &Cluster, plan: &Plan, uid: &str, deadline
 }
 
 /// Says why the new pods are late, as the app's status has it.
-async fn late(cluster: &Cluster, name: &str, deadline: Deadline) -> Result<Error> {
+async fn late(cluster: &Cluster, plan: &Plan, deadline: Deadline) -> Result<Error> {
+    let name = &plan.name;
     let api = cluster.objects(Some(&cluster.namespace));
     let app = cluster.call(api.get_opt(name)).await?;
     let error = Error::new(
@@ -147,38 +162,53 @@ async fn late(cluster: &Cluster, name: &str, deadline: Deadline) -> Result<Error
     let command = cluster.words().command;
     Ok(error
         .next(format!("{command} status {name}{}", cluster.flag()))
-        .next(format!("go on: {command} adopt {name}{}", cluster.flag())))
+        .next(format!("go on: {}", plan.again)))
+}
+
+/// An object of somebody else that becomes one of the app.
+#[derive(Clone, Copy, Debug)]
+pub struct Takeover<'a> {
+    pub kind: ChildKind,
+    /// As it is.
+    pub live: &'a Value,
+    /// What the app wants of it.
+    pub wanted: &'a Value,
+    /// What was read of a Deployment.
+    pub before: Option<&'a Value>,
+    /// The ports that a Service offers on.
+    pub beside: &'a [Value],
 }
 
 /// Makes an object of somebody else one of the app: its owner, its labels and what the app wants of it, in one write. Before
-/// that it only gets the label with the app's name, for the sake of [`taken_over`].
+/// that it only gets the label with the app's name, for the sake of [`Takeover::done`].
 ///
 /// The operator then finds one that it has not noted as its own wish, and applies its own: what belongs to it is written by it
 /// in the end, whenever this command is interrupted.
-pub async fn take_over(
-    cluster: &Cluster,
-    kind: ChildKind,
-    live: &Value,
-    wanted: &Value,
-    beside: &[Value],
-) -> Result<()> {
+pub async fn take_over(cluster: &Cluster, over: Takeover<'_>, dry_run: DryRun) -> Result<()> {
+    let Takeover { kind, live, wanted, .. } = over;
+    let dry_run = dry_run == DryRun::Server;
     let api = diff::api(cluster, kind, &cluster.namespace);
     let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
+    let title = format!("{}/{name}", kind.resource());
     let broken = |source: serde_json::Error| Error::failed(format!("cannot write {kind} {name}: {source}"));
-    let named = json!({"metadata": {"uid": live["metadata"]["uid"], "labels": {label::NAME: name}}});
+    let uid = &live["metadata"]["uid"];
+    let named = json!({"metadata": {"uid": uid, "labels": {label::NAME: name}}});
     let params = PatchParams {
         field_manager: Some(crd::FIELD_MANAGER.to_owned()),
+        dry_run,
         ..PatchParams::default()
     };
-    let live = cluster.call(api.patch(name, &params, &Patch::Merge(&named))).await?;
+    let live = cluster
+        .attempt(api.patch(name, &params, &Patch::Merge(&named)))
+        .await?
+        .map_err(|source| cluster.explain(source).about(&title))?;
     let mut live = serde_json::to_value(live).map_err(broken)?;
     let mut tries = 0;
     loop {
-        let object = taken_over(kind, &live, wanted, beside);
-        let object: DynamicObject = serde_json::from_value(object).map_err(broken)?;
+        let object: DynamicObject = serde_json::from_value(over.done(&live)).map_err(broken)?;
         let params = PostParams {
             field_manager: Some(crd::FIELD_MANAGER.to_owned()),
-            dry_run: false,
+            dry_run,
         };
         match cluster.attempt(api.replace(name, &params, &object)).await? {
             Ok(_) => return Ok(()),
@@ -187,35 +217,43 @@ pub async fn take_over(
                 tries += 1;
                 let again = cluster.call(api.get(name)).await?;
                 live = serde_json::to_value(again).map_err(broken)?;
+                if live["metadata"]["uid"] != *uid {
+                    return Err(Error::failed(format!(
+                        "{title} is another one by now, and stays as it is"
+                    )));
+                }
             }
-            Err(source) => return Err(cluster.explain(source).about(&format!("{}/{name}", kind.resource()))),
+            Err(source) => return Err(cluster.explain(source).about(&title)),
         }
     }
 }
 
-/// Returns what an object of somebody else is as one of the app.
-///
-/// Nobody else owns a field of it any more: one that the app stops wanting must go, and would stay for as long as somebody owns it
-/// who has long forgotten it. The operator is said to have applied one field, which this write does not change; else the API
-/// server would take its next apply for the first one, and make up somebody who owns all that is there.
-fn taken_over(kind: ChildKind, live: &Value, wanted: &Value, beside: &[Value]) -> Value {
-    let mut wanted = later::due_in_place(wanted, live);
-    if let Some(annotations) = wanted["metadata"]["annotations"].as_object_mut() {
-        annotations.remove(annotation::DESIRED_HASH);
+impl Takeover<'_> {
+    /// Returns what an object of somebody else is as one of the app.
+    ///
+    /// Nobody else owns a field of it any more: one that the app stops wanting must go, and would stay for as long as somebody owns
+    /// it who has long forgotten it. The operator is said to have applied one field, which this write does not change; else the
+    /// API server would take its next apply for the first one, and make up somebody who owns all that is there.
+    fn done(&self, live: &Value) -> Value {
+        let mut wanted = self.wanted.clone();
+        if let Some(annotations) = wanted["metadata"]["annotations"].as_object_mut() {
+            annotations.remove(annotation::DESIRED_HASH);
+        }
+        let mut object = match self.kind {
+            ChildKind::Deployment => deployment_with(live, self.before, &wanted),
+            ChildKind::Service => service_with(live, &wanted, self.beside),
+            ChildKind::Ingress => merged(live, None, &wanted),
+        };
+        object["metadata"]["ownerReferences"] = wanted["metadata"]["ownerReferences"].clone();
+        let mut managers = vec![json!({
+            "manager": crd::FIELD_MANAGER, "operation": "Apply", "apiVersion": live["apiVersion"], "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:metadata": {"f:labels": {format!("f:{}", label::NAME): {}}}},
+        })];
+        let known = live["metadata"]["managedFields"].as_array().into_iter().flatten();
+        managers.extend(known.filter(|entry| entry["subresource"] == "status").cloned());
+        object["metadata"]["managedFields"] = json!(managers);
+        object
     }
-    let mut object = match kind {
-        ChildKind::Service => service_with(live, &wanted, beside),
-        ChildKind::Deployment | ChildKind::Ingress => merged(live, None, &wanted),
-    };
-    object["metadata"]["ownerReferences"] = wanted["metadata"]["ownerReferences"].clone();
-    let mut managers = vec![json!({
-        "manager": crd::FIELD_MANAGER, "operation": "Apply", "apiVersion": live["apiVersion"], "fieldsType": "FieldsV1",
-        "fieldsV1": {"f:metadata": {"f:labels": {format!("f:{}", label::NAME): {}}}},
-    })];
-    let known = live["metadata"]["managedFields"].as_array().into_iter().flatten();
-    managers.extend(known.filter(|entry| entry["subresource"] == "status").cloned());
-    object["metadata"]["managedFields"] = json!(managers);
-    object
 }
 
 #[cfg(test)]
@@ -240,6 +278,13 @@ mod tests {
             "spec": {"selector": {"appdeploy.dev/app": "shop"}, "ports": [{"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP"}]},
         });
         let beside = [json!({"name": "port-8080", "port": 8080, "targetPort": "http", "protocol": "TCP"})];
-        insta::assert_json_snapshot!(taken_over(ChildKind::Service, &live, &wanted, &beside));
+        let over = Takeover {
+            kind: ChildKind::Service,
+            live: &live,
+            wanted: &wanted,
+            before: None,
+            beside: &beside,
+        };
+        insta::assert_json_snapshot!(over.done(&live));
     }
 }

@@ -178,8 +178,8 @@ fn what_others_have_made_becomes_an_app_also_if_it_is_interrupted() {
         let error = shop.adopt("").fails(2);
         assert!(error.contains("adopt shop --yes -n whole"), "{error}");
     });
-    // But for the dry run of the app's creation.
-    assert_eq!(unasked.writes().count(), 1);
+    // But for the dry runs of the app's creation, and of the two writes for each of the others.
+    assert_eq!(unasked.writes().count(), 5);
 
     // It ends when the old Deployment is gone. Its pods are kept all the same.
     let mut first = shop.plugin.start(&shop.line("--yes"));
@@ -343,6 +343,7 @@ fn what_is_missing_or_forbidden_or_paused_is_told_before_anything_is_changed() {
       why:  nothing of what was there before is changed
       why:  the operator is not running: its Deployment has no ready pod
       next: kubectl -n appdeploy-system describe pods
+      next: go on: kubectl appdeploy adopt shop -n parts
     ");
     assert_eq!(shop.names("deployments"), ["deployment.apps/shop"]);
     shop.kubectl("delete appdeploy shop");
@@ -366,8 +367,120 @@ fn what_is_missing_or_forbidden_or_paused_is_told_before_anything_is_changed() {
     error: appdeploy.appdeploy.dev/shop would be adopted only in part: nothing was changed
       why:  you may not delete deployments.apps -n parts
       why:  you may not delete replicasets.apps -n parts
+      why:  you may not list pods -n parts
+      why:  you may not list endpointslices.discovery.k8s.io -n parts
       why:  you may not patch replicasets.apps -n parts
+      why:  you may not watch replicasets.apps -n parts
+      why:  you may not watch endpointslices.discovery.k8s.io -n parts
       next: kubectl auth can-i delete deployments.apps -n parts
     ");
+    assert_eq!(shop.names("appdeploys"), Vec::<String>::new());
+}
+
+#[test]
+fn a_service_is_not_led_to_pods_of_the_app_that_are_not_there_yet() {
+    let cluster = cluster_with_pods();
+    let shop = Space::empty(&cluster, "early");
+    shop.kubectl("create deployment shop-v1 --image=nginx:1.28");
+    shop.kubectl("expose deployment shop-v1 --name=shop --port=80");
+    let asked = shop.adopt("--deployment=shop-v1").fails(2);
+    assert!(
+        asked.contains("kubectl appdeploy adopt shop --deployment=shop-v1 --yes -n early"),
+        "{asked}"
+    );
+
+    shop.plugin
+        .run("create shop --image=nginx:1.28 --port=80 --expose=service -n early")
+        .ok();
+    let children = shop.plugin.run("export shop --with-owner -o json -n early").ok();
+    let mut deployment = serde_json::from_str::<Value>(&children).unwrap()["items"][0].clone();
+    deployment["spec"]["template"]["spec"]["nodeSelector"] = json!({"place": "nowhere"});
+    cluster.apply(&deployment.to_string()).unwrap();
+    shop.operator_finds_names_taken();
+    // Without the name of the other Deployment nobody knows that its pods are those of before.
+    let refused = shop.adopt("--yes").fails(1);
+    assert!(
+        refused.contains("service/shop leads to other pods than those of the app"),
+        "{refused}"
+    );
+    let late = shop.adopt("--yes --force --timeout=3s").fails(4);
+    assert!(
+        late.contains("the new pods of appdeploy.appdeploy.dev/shop are not available")
+            && late.ends_with("next: go on: kubectl appdeploy adopt shop --force -n early\n"),
+        "{late}"
+    );
+    let service = shop.get("service/shop");
+    assert_eq!(
+        (&service["metadata"]["ownerReferences"], &service["spec"]["selector"]),
+        (&Value::Null, &json!({"app": "shop-v1"}))
+    );
+
+    shop.patch(
+        "deployment/shop",
+        &json!({"spec": {"template": {"spec": {"nodeSelector": null}}}}),
+    );
+    let adopting = shop.plugin.start(&shop.line("--yes --force"));
+    shop.operator_finds_all_its_own("service/shop");
+    let adopted = Run::of(adopting);
+    assert_eq!(adopted.code, 0, "{adopted:?}");
+    assert_eq!(
+        shop.get("service/shop")["spec"]["selector"],
+        json!({"appdeploy.dev/app": "shop"})
+    );
+}
+
+#[test]
+fn what_the_server_would_refuse_is_refused_before_anything_is_changed() {
+    let cluster = ControlPlane::start().unwrap();
+    let plugin = Plugin::admin(&cluster);
+    plugin.run("install --wait=false --webhooks=false").ok();
+    // What one type alone may have goes with it.
+    let shop = Space::with_shop(&cluster, "typed");
+    shop.patch(
+        "service/shop",
+        &json!({"spec": {"type": "LoadBalancer", "loadBalancerSourceRanges": ["10.0.0.0/8"], "externalTrafficPolicy": "Local"}}),
+    );
+    shop.adopt("--force --dry-run=server").ok();
+    assert_eq!(shop.get("service/shop")["spec"]["type"], "LoadBalancer");
+
+    // What an app has left, and is wanted otherwise: with another port, and without what it had.
+    let kept = Space::empty(&cluster, "kept");
+    kept.plugin
+        .run("create shop --image=nginx:1.28 --port=80 --health-path=/ --env=GONE=1 -n kept")
+        .ok();
+    let left = kept.plugin.run("export shop -n kept").ok();
+    cluster.apply(&left).unwrap();
+    kept.kubectl("delete appdeploy shop");
+    kept.plugin.run("create shop --image=nginx:1.28 --port=81 -n kept").ok();
+    let shown = kept.adopt("--dry-run=server").ok();
+    for gone in ["- name: GONE", "livenessProbe:"] {
+        let is_gone = |line: &str| line.strip_prefix('-').is_some_and(|line| line.trim() == gone);
+        assert!(shown.lines().any(is_gone), "{gone} is not in:\n{shown}");
+    }
+
+    // A policy of the cluster.
+    let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "frozen"}, "spec": {"failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [{"apiGroups": ["networking.k8s.io"], "apiVersions": ["v1"],
+                "operations": ["UPDATE"], "resources": ["ingresses"]}]},
+            "validations": [{"expression": "false", "message": "ways are frozen"}]}});
+    let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "frozen"}, "spec": {"policyName": "frozen", "validationActions": ["Deny"]}});
+    let shop = Space::with_shop(&cluster, "frozen");
+    cluster.apply(&policy.to_string()).unwrap();
+    cluster.apply(&binding.to_string()).unwrap();
+    // It takes a moment until the API server knows of it.
+    let refused = (0..60).find_map(|_| {
+        let run = shop.adopt("--dry-run=server");
+        if run.code == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(250));
+        }
+        (run.code != 0).then_some(run)
+    });
+    let refused = refused.unwrap().fails(1);
+    assert!(
+        refused.contains("ingresses/shop") && refused.contains("ways are frozen"),
+        "{refused}"
+    );
     assert_eq!(shop.names("appdeploys"), Vec::<String>::new());
 }

@@ -73,7 +73,8 @@ pub(super) fn port_of(port: &Value, container: &Value) -> Option<i32> {
 }
 
 /// Returns the container of a template that is the application.
-pub(super) fn container(template: &Value) -> Option<&Value> {
+#[must_use]
+pub fn container(template: &Value) -> Option<&Value> {
     main(&template["spec"])
 }
 

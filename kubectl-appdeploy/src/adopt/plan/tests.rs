@@ -199,6 +199,7 @@ fn a_pause_is_no_part_of_an_app_that_needs_new_pods() {
     pods:  are replaced, since a Deployment's selector can't be changed: new ones are started beside them, and they go when the new ones serve
     note:  deployment/shop is paused; the app is not, for it needs new pods
     note:  the pods lose the labels app=shop
+    note:  the new pods have no key to the API server, no way to more privileges, the runtime's seccomp profile
     note:  Helm's release shop may write these objects back: take them out of it
     ");
     let refusal = plan_of(1, theirs).refusal("shop", false).unwrap();
@@ -227,11 +228,113 @@ fn where_no_new_pods_could_come_nothing_is_planned() {
         other: Some(deployment()),
         ..found([Some(deployment()), None, None])
     };
-    let errors = [held, two].map(|found| plan(&found).unwrap_err().text(&Look::default()));
+    let mut going = app("u1");
+    going.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    let going = Found {
+        app: Some(going),
+        ..found([Some(owned(deployment(), "u1")), Some(service()), None])
+    };
+    let errors = [held, two, going].map(|found| plan(&found).unwrap_err().text(&Look::default()));
     insta::assert_snapshot!(errors.join("\n"), @r"
     error: AppDeploy shop is paused, so there would be no new pods: nothing was changed
       next: kubectl appdeploy resume shop -n a
     error: there is a Deployment shop too, whose name the app needs: nothing was changed
       next: if nobody needs it: kubectl delete deployment shop -n a
+    error: AppDeploy shop is being deleted, and what it took over would go with it: nothing was changed
+      next: see what holds it: kubectl appdeploy status shop -n a
     ");
+}
+
+#[test]
+fn a_service_that_leads_elsewhere_is_told_and_waits_for_the_pods_of_the_app() {
+    let own = |spec: AppDeploySpec, mut service: Value, selector: Value| {
+        let mut deployment = owned(deployment(), "u1");
+        deployment["spec"]["template"]["metadata"]["labels"] = json!({"appdeploy.dev/app": "shop"});
+        service["spec"]["selector"] = selector;
+        let app = AppDeploy { spec, ..app("u1") };
+        plan(&Found {
+            app: Some(app),
+            ..found([Some(deployment), Some(service), None])
+        })
+        .unwrap()
+    };
+    let mut outside = service();
+    outside["spec"]["type"] = json!("LoadBalancer");
+    outside["spec"]["ports"] = json!([{"name": "http", "port": 80, "targetPort": "web"},
+        {"name": "admin", "port": 81, "targetPort": "admin"}]);
+    let plan = own(app("u1").spec, outside, json!({"app": "shop-v1"}));
+    assert_eq!((plan.pods, plan.waits, plan.is_done()), (Pods::Own, true, false));
+    assert_eq!(plan.beside[0]["targetPort"], "http", "it leads to the app on");
+    insta::assert_snapshot!(plan.refusal("shop", false).unwrap().text(&Look::default()), @r#"
+    error: something would be lost with shop: nothing was changed
+      why:  service/shop spec.type: "LoadBalancer" has no place in an app
+      why:  service/shop leads to other pods than those of the app; a Deployment that keeps them is named with --deployment
+      why:  port 81 of service/shop leads to a port called admin, which the pods of the app do not have
+    "#);
+    // One that leads to them already, as that of an app that was ejected, or that an interrupted command has left.
+    let plan = own(app("u1").spec, service(), json!({"appdeploy.dev/app": "shop"}));
+    assert_eq!((plan.waits, plan.refusal("shop", false)), (false, None));
+    // One that the app does not want is somebody else's on.
+    let worker = AppDeploySpec {
+        pod: crd::PodFields {
+            port: None,
+            ..app("u1").spec.pod
+        },
+        host: None,
+        ..app("u1").spec
+    };
+    assert!(own(worker, service(), json!({"app": "shop-v1"})).is_done());
+}
+
+#[test]
+fn who_keeps_the_deployment_and_what_takes_its_pods_early_is_told() {
+    let other = Found {
+        other: Some(owned(deployment(), "u2")),
+        ..found([None, Some(service()), None])
+    };
+    let mut marked = deployment();
+    marked["metadata"]["annotations"]["reloader.example.com/auto"] = json!("true");
+    marked["spec"]["template"]["metadata"]["labels"]["appdeploy.dev/app"] = json!("shop");
+    let container = &mut marked["spec"]["template"]["spec"]["containers"][0];
+    container["readinessProbe"] = json!({"httpGet": {"path": "/ready", "port": "web"}});
+    let marked = plan(&found([Some(marked), Some(service()), None])).unwrap();
+    let refused = |plan: &Plan| plan.refusal("shop", false).unwrap().text(&Look::default());
+    let texts = [
+        refused(&plan(&other).unwrap()),
+        refused(&marked),
+        marked.summary(false, &Look::default()),
+    ];
+    insta::assert_snapshot!(texts.join("\n"), @r#"
+    error: something would be lost with shop: nothing was changed
+      why:  deployment/shop belongs to AppDeploy shop, which may change or delete it
+    error: something would be lost with shop: nothing was changed
+      why:  the pods have the label appdeploy.dev/app=shop already, so the app's Deployment takes them for its own and ends them before requests go to the new ones
+    pods:  are replaced, since a Deployment's selector can't be changed: new ones are started beside them, and they go when the new ones serve
+    note:  port http of service/shop is called port-80 then, for whoever knows it by its name
+    note:  the pods lose the labels app=shop
+    note:  deployment/shop metadata.annotations.reloader.example.com/auto: "true" goes
+    note:  the new pods have no key to the API server, no way to more privileges, the runtime's seccomp profile
+    note:  the new pods are started again when their health check fails for long, which those of before are not
+    note:  Helm's release shop may write these objects back: take them out of it
+    "#);
+}
+
+#[test]
+fn pods_that_are_kept_and_change_are_waited_for() {
+    let waits = |image: &str, name: &str| {
+        let mut live = model::desired(&validate(&app("u0")).unwrap()).deployment;
+        live["metadata"]["ownerReferences"] = Value::Null;
+        live["spec"]["template"]["spec"]["containers"][0]["name"] = json!(name);
+        let mut app = app("u1");
+        app.spec.pod.image = image.to_owned();
+        let found = Found {
+            app: Some(app),
+            ..found([Some(live), None, None])
+        };
+        let plan = plan(&found).unwrap();
+        (plan.pods, plan.waits)
+    };
+    assert_eq!(waits("shop:1.4", "app"), (Pods::Kept, false));
+    assert_eq!(waits("shop:1.5", "app"), (Pods::Kept, true));
+    assert_eq!(waits("shop:1.4", "web"), (Pods::Kept, true));
 }
