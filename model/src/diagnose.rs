@@ -144,12 +144,25 @@ pub fn diagnose(
 /// How far it is, in numbers that fit what is going on: old pods are ready all the time while new ones come.
 fn progress(rollout: &Rollout) -> String {
     let Rollout {
-        updated, ready, wanted, ..
+        updated,
+        ready,
+        wanted,
+        replicas,
+        available,
+        ..
     } = *rollout;
-    if rollout.observed && updated < wanted && ready >= wanted {
-        return format!("{updated} of {wanted} pods run the new spec");
+    let counts = format!("{} of {wanted} pods are ready", ready.min(wanted));
+    if !rollout.observed || ready < wanted || wanted == 0 {
+        return counts;
     }
-    format!("{} of {wanted} pods are ready", ready.min(wanted))
+    let new = format!("{updated} of {wanted} pods run the new spec");
+    match replicas - updated {
+        _ if updated < wanted => new,
+        1 => format!("{new}, and 1 old pod serves until they are ready"),
+        old @ 2.. => format!("{new}, and {old} old pods serve until they are ready"),
+        _ if available < wanted => format!("{counts}, {available} for long enough"),
+        _ => counts,
+    }
 }
 
 /// Returns the pod whose trouble is told. What somebody has to change comes before what may pass; among equals the first,
@@ -463,6 +476,31 @@ mod tests {
         };
         assert_eq!(reason(complete.clone(), vec![shaky(1)]).0, Reason::CrashLoop);
         assert_eq!(reason(complete, vec![shaky(0)]).0, Reason::Available);
+    }
+
+    #[test]
+    fn pods_that_are_ready_are_not_taken_for_new_ones() {
+        let said = |updated, replicas, ready, available| {
+            let rollout = Rollout {
+                replicas,
+                updated,
+                ready,
+                available,
+                ..rollout()
+            };
+            reason(rollout, vec![]).1
+        };
+        assert_eq!(said(1, 3, 2, 2), "1 of 2 pods run the new spec");
+        assert_eq!(
+            said(2, 3, 2, 2),
+            "2 of 2 pods run the new spec, and 1 old pod serves until they are ready"
+        );
+        assert_eq!(
+            said(2, 4, 3, 2),
+            "2 of 2 pods run the new spec, and 2 old pods serve until they are ready"
+        );
+        assert_eq!(said(2, 2, 2, 1), "2 of 2 pods are ready, 1 for long enough");
+        assert_eq!(said(2, 3, 1, 1), "1 of 2 pods are ready");
     }
 
     #[test]
