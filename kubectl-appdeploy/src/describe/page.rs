@@ -324,7 +324,11 @@ mod tests {
 
     #[test]
     fn a_description_of_a_pod_set_has_its_own_lines() {
-        insta::assert_snapshot!(described(&batch(), vec![], None), @r"
+        let mut batch = batch();
+        let Workload::PodSet(set) = &mut batch else { panic!() };
+        set.spec.replace_pods = ["batch-0", "batch-3"].map(String::from).to_vec();
+        set.status.as_mut().unwrap().pod_names = ["batch-1", "batch-3"].map(String::from).to_vec();
+        insta::assert_snapshot!(described(&batch, vec![], None), @r"
         Name:         batch
         Namespace:    default
         Age:          12h
@@ -332,6 +336,7 @@ mod tests {
         Image:        ghcr.io/acme/batch:1.99
         Min Ready:    10s
         Unavailable:  at most 25% during an update
+        Replacing:    batch-3
         Replicas:     8 wanted, 8 exist, 2 up to date, 6 ready, 0 available
         Ready:        no (ImageNotFound)
           why:        image ghcr.io/acme/batch:1.99 was not found

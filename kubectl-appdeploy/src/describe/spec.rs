@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crd::{AppDeploySpec, EnvVar, Expose, PodFields, PodSetSpec, Quantity, SecurityProfile};
+use crd::{AppDeploySpec, EnvVar, Expose, PodFields, PodSet, Quantity, SecurityProfile};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::page::Page;
@@ -14,7 +14,7 @@ pub fn write(page: &mut Page<'_>, workload: &Workload) {
     page.line("Image", &workload.pod().image);
     match workload {
         Workload::App(app) => route(page, &app.spec),
-        Workload::PodSet(set) => pace(page, &set.spec),
+        Workload::PodSet(set) => pace(page, set),
     }
     pod(page, workload.pod());
 }
@@ -39,7 +39,14 @@ fn route(page: &mut Page<'_>, spec: &AppDeploySpec) {
 }
 
 /// How the pods of a pod set come and go.
-fn pace(page: &mut Page<'_>, spec: &PodSetSpec) {
+fn pace(page: &mut Page<'_>, set: &PodSet) {
+    let spec = &set.spec;
+    // Who was replaced stays named in the spec.
+    let there = set.status.iter().flat_map(|status| &status.pod_names);
+    let going: Vec<String> = there
+        .filter(|name| spec.replace_pods.contains(*name))
+        .cloned()
+        .collect();
     let unavailable = spec.max_unavailable.as_ref().map(|most| match most {
         IntOrString::Int(number) => number.to_string(),
         IntOrString::String(share) => share.clone(),
@@ -54,10 +61,7 @@ fn pace(page: &mut Page<'_>, spec: &PodSetSpec) {
                 "Unavailable",
                 unavailable.map(|most| format!("at most {most} during an update")),
             ),
-            (
-                "Replacing",
-                (!spec.replace_pods.is_empty()).then(|| some(&spec.replace_pods)),
-            ),
+            ("Replacing", (!going.is_empty()).then(|| some(&going))),
         ],
     );
 }
