@@ -68,6 +68,9 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
         return Err(target::nobody(&cluster, &workload, &pods, args.pod.as_deref()));
     };
     let container = target::container(pod, args.container.as_deref())?;
+    if let Some(state) = target::rest(pod, &container) {
+        return Err(target::resting(&cluster, &workload, pod, &container, &state));
+    }
     let tty = args.tty && input::is_terminal();
     if args.tty && !tty {
         ui.warn("stdin is no terminal, so the command gets none");

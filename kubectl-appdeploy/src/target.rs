@@ -88,6 +88,34 @@ pub fn container(pod: &Pod, named: Option<&str>) -> Result<String> {
     }
 }
 
+/// Returns why a container does not run, in one word; nothing where it runs, or nothing is known of it.
+pub fn rest(pod: &Pod, container: &str) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let all = status
+        .container_statuses
+        .iter()
+        .chain(&status.init_container_statuses)
+        .flatten();
+    let state = all.into_iter().find(|one| one.name == container)?.state.as_ref()?;
+    let waits = state.waiting.as_ref().map(|waiting| waiting.reason.clone());
+    let ended = state.terminated.as_ref().map(|ended| ended.reason.clone());
+    let word = waits.or(ended)?;
+    Some(word.unwrap_or_else(|| "not started".to_owned()))
+}
+
+/// Says that a container does not run, and why.
+pub fn resting(cluster: &Cluster, workload: &Workload, pod: &Pod, container: &str, state: &str) -> Error {
+    let error = Error::failed(format!(
+        "container {container} of {} does not run: {state}",
+        pod.name_any()
+    ));
+    let why = workload.explanation().map(|(text, _)| text);
+    let (words, name, flag) = (cluster.words(), workload.name(), cluster.flag());
+    why.into_iter()
+        .fold(error, Error::why)
+        .next(format!("{} status {name}{flag}", words.command))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +151,28 @@ mod tests {
         assert_eq!(name(&pods, Some("nope")), None);
         assert_eq!(name(&pods[2..], None).as_deref(), Some("starting"));
         assert_eq!(name(&pods[3..], None), None);
+    }
+
+    #[test]
+    fn a_container_that_waits_or_has_ended_does_not_run() {
+        let with = |state: Value| {
+            let mut pod = pod("a", false, &json!({}));
+            let status =
+                json!({"name": "app", "image": "", "imageID": "", "ready": false, "restartCount": 3, "state": state});
+            let status = serde_json::from_value(status).unwrap();
+            pod.status.as_mut().unwrap().container_statuses = Some(vec![status]);
+            rest(&pod, "app")
+        };
+        assert_eq!(with(json!({"running": {}})), None);
+        assert_eq!(
+            with(json!({"waiting": {"reason": "CrashLoopBackOff"}})).as_deref(),
+            Some("CrashLoopBackOff")
+        );
+        assert_eq!(
+            with(json!({"terminated": {"exitCode": 3, "reason": "Error"}})).as_deref(),
+            Some("Error")
+        );
+        assert_eq!(rest(&pod("a", true, &json!({})), "app"), None);
     }
 
     #[test]
