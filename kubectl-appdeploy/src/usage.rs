@@ -2,7 +2,12 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crd::Kind;
+
 use crate::error::Error;
+use crate::{cli, words};
+
+const NAME: &str = "kubectl appdeploy";
 
 /// Returns the error for a command line that clap refuses; `None` where clap only shows what was asked for, such as a help.
 /// `command` is the line up to its last verb.
@@ -17,7 +22,13 @@ pub fn error(told: &clap::Error, command: &str) -> Option<Error> {
         _ => None,
     };
     let error = match told.get(ContextKind::InvalidSubcommand) {
-        Some(ContextValue::String(word)) => Error::usage(format!("unknown command \"{word}\" for \"{command}\"")),
+        Some(ContextValue::String(word)) => {
+            let error = Error::usage(format!("unknown command \"{word}\" for \"{command}\""));
+            if let Some(error) = of_another_kind(word, command, error.clone()) {
+                return Some(error);
+            }
+            error
+        }
         _ => Error::usage(sentence(told)),
     };
     if let Some(verb) = suggested(ContextKind::SuggestedSubcommand) {
@@ -34,12 +45,42 @@ pub fn error(told: &clap::Error, command: &str) -> Option<Error> {
     Some(error.next(format!("{command} --help")))
 }
 
+/// Returns the error for a verb that the other kind has: a word that is spelled alike is no help.
+fn of_another_kind(word: &str, command: &str, error: Error) -> Option<Error> {
+    let of = |kind: Kind| words::of(kind);
+    let (this, other) = Kind::ALL.into_iter().find_map(|kind| {
+        Some((of(kind), of(Kind::ALL.into_iter().find(|other| *other != kind)?)))
+            .filter(|(this, _)| this.command == command)
+    })?;
+    let path = other.command.trim_start_matches(NAME).split_whitespace();
+    let mut verbs = cli::command();
+    for part in path {
+        verbs = verbs.find_subcommand(part)?.clone();
+    }
+    let verb = verbs.find_subcommand(word).filter(|verb| !verb.is_hide_set())?;
+    let is_common = verb.get_name() == "podset";
+    (!is_common).then(|| {
+        error
+            .why(format!("{} have it, {} do not", other.many, this.many))
+            .next(format!("{} {word} --help", other.command))
+    })
+}
+
 /// Returns the first paragraph of what clap says, as one sentence.
 fn sentence(told: &clap::Error) -> String {
     let text = told.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
     let words = first.trim_start_matches("error: ").split_whitespace();
-    words.collect::<Vec<_>>().join(" ")
+    let sentence = words.collect::<Vec<_>>().join(" ");
+    // Rust's own words for a number that is none.
+    let sentence = sentence.replace("invalid digit found in string", "take a whole number");
+    match sentence.rsplit_once(" is not in ") {
+        Some((_, range)) => match (sentence.rsplit_once(": "), range.split_once("..=")) {
+            (Some((head, _)), Some((low, high))) => format!("{head}: take {low} to {high}"),
+            _ => sentence,
+        },
+        None => sentence,
+    }
 }
 
 #[cfg(test)]
@@ -97,8 +138,30 @@ mod tests {
           next: kubectl appdeploy status --help
         ");
         insta::assert_snapshot!(told("create shop --port=x"), @r"
-        error: invalid value 'x' for '--port <PORT>': invalid digit found in string
+        error: invalid value 'x' for '--port <PORT>': take a whole number
           next: kubectl appdeploy create --help
+        ");
+    }
+
+    #[test]
+    fn a_verb_of_the_other_kind_is_named_with_it() {
+        insta::assert_snapshot!(told("podset open w"), @r#"
+        error: unknown command "open" for "kubectl appdeploy podset"
+          why:  apps have it, pod sets do not
+          next: kubectl appdeploy open --help
+        "#);
+        insta::assert_snapshot!(told("replace w"), @r#"
+        error: unknown command "replace" for "kubectl appdeploy"
+          why:  pod sets have it, apps do not
+          next: kubectl appdeploy podset replace --help
+        "#);
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_told_what_it_may_be() {
+        insta::assert_snapshot!(told("scale shop --replicas=1001"), @r"
+        error: invalid value '1001' for '--replicas <N>': take 0 to 1000
+          next: kubectl appdeploy scale --help
         ");
     }
 
