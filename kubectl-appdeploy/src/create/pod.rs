@@ -7,6 +7,7 @@ use crd::{
 };
 
 use crate::error::{Error, Result};
+use crate::quantity;
 
 /// What a pod can be made of.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
@@ -21,10 +22,10 @@ pub struct PodArgs {
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = pair)]
     pub env: Vec<(String, String)>,
     /// What each pod reserves, like cpu=100m,memory=64Mi
-    #[arg(long, value_name = "AMOUNTS", value_delimiter = ',', value_parser = pair)]
+    #[arg(long, value_name = "AMOUNTS", value_delimiter = ',', value_parser = amount)]
     pub requests: Vec<(String, String)>,
     /// What each pod may use at most, like memory=128Mi
-    #[arg(long, value_name = "AMOUNTS", value_delimiter = ',', value_parser = pair)]
+    #[arg(long, value_name = "AMOUNTS", value_delimiter = ',', value_parser = amount)]
     pub limits: Vec<(String, String)>,
     /// HTTP path that answers with 200 when a pod works
     #[arg(long, value_name = "PATH")]
@@ -50,6 +51,15 @@ pub fn pair(text: &str) -> std::result::Result<(String, String), String> {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write it like NAME=VALUE".to_owned()),
     }
+}
+
+/// Reads a resource and how much of it.
+fn amount(text: &str) -> std::result::Result<(String, String), String> {
+    let (name, amount) = pair(text)?;
+    if quantity::milli(&amount).is_none() {
+        return Err(format!("{amount:?} is no amount: write it like 100m or 64Mi"));
+    }
+    Ok((name, amount))
 }
 
 fn pull_policy(text: &str) -> std::result::Result<ImagePullPolicy, String> {

@@ -8,7 +8,7 @@ use crate::change::{self, Door, Flags, Verb, pod_of, put};
 use crate::connection::KubeArgs;
 use crate::error::{Error, Result};
 use crate::ui::Ui;
-use crate::words;
+use crate::{quantity, words};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,8 +44,11 @@ type Amount = (String, Option<String>);
 fn amount(text: &str) -> std::result::Result<Amount, String> {
     let wrong = || "write it like cpu=100m, or cpu- to take it away".to_owned();
     let amount = match text.split_once('=') {
-        Some((name, amount)) if !amount.is_empty() => (name, Some(amount.to_owned())),
-        Some(_) => return Err(wrong()),
+        Some((_, "")) => return Err(wrong()),
+        Some((_, amount)) if quantity::milli(amount).is_none() => {
+            return Err(format!("{amount:?} is no amount: write it like 100m or 64Mi"));
+        }
+        Some((name, amount)) => (name, Some(amount.to_owned())),
         None => (text.strip_suffix('-').ok_or_else(wrong)?, None),
     };
     if amount.0.is_empty() {
@@ -108,7 +111,7 @@ mod tests {
         );
         edit(&mut pod, &amounts(&["cpu-"]), &amounts(&["memory-"]));
         assert_eq!(pod, json!({"image": "a"}));
-        for wrong in ["cpu", "=1", "cpu=", "-"] {
+        for wrong in ["cpu", "=1", "cpu=", "-", "memory=banana", "memory=1MB"] {
             assert!(amount(wrong).is_err(), "{wrong}");
         }
     }
