@@ -147,7 +147,9 @@ fn nowhere(cluster: &Cluster, workload: &Workload) -> Error {
     let (name, flag) = (workload.name(), cluster.flag());
     let error = Error::failed(format!("{name} answers nowhere"));
     if workload.pod().port.is_none() {
-        return error.why("it has no port: nobody sends it requests");
+        return error
+            .why("it has no port: nobody sends it requests")
+            .next(format!("kubectl appdeploy set port {name} PORT{flag}"));
     }
     let why = workload.explanation().map(|(text, _)| text);
     why.into_iter()

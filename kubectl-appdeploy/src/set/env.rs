@@ -107,7 +107,14 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
         ));
     }
     if !args.list && args.from.is_none() && changes.is_empty() {
-        return Err(Error::usage("no variable is named: write NAME=VALUE, or NAME- to remove one").next(example()));
+        // The last of several words is more likely a variable than an app.
+        let error = match args.words.as_slice() {
+            [_, .., last] => Error::usage(format!(
+                "{last} is no variable: write {last}=VALUE, or {last}- to remove it"
+            )),
+            _ => Error::usage("no variable is named: write NAME=VALUE, or NAME- to remove one"),
+        };
+        return Err(error.next(example()));
     }
     let cluster = kube.connect().await?.about(kind);
     if args.list {
@@ -218,6 +225,9 @@ where
     cluster.call(api.get(&from.name)).await.map_err(|error| {
         if error.is_forbidden() {
             error.next("name the keys, and nothing has to be read: --keys=NAME,NAME")
+        } else if error.is_not_found() {
+            let kind = if from.is_secret { "secrets" } else { "configmaps" };
+            error.next(format!("kubectl get {kind}{}", cluster.flag()))
         } else {
             error
         }

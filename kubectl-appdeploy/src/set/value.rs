@@ -215,8 +215,16 @@ impl What {
         let which = others.select(words)?;
         if which.is_empty() {
             let Words { one, .. } = words::of(kind);
+            let error = Error::usage(format!("{text} stands alone: name the {one} and the {}", self.word()));
+            let value = self.word().to_uppercase();
+            let command = format!("{} set {}", words::of(kind).command, self.word());
+            // An image has a tag or a registry, a host has dots, and a port is a number: no name has any of it.
             return Err(
-                Error::usage(format!("{text} stands alone: name the {one} and the {}", self.word())).next(example()),
+                error.next(if text.contains([':', '/', '.']) || text.parse::<u16>().is_ok() {
+                    format!("{command} NAME {text}")
+                } else {
+                    format!("{command} {text} {value}")
+                }),
             );
         }
         let value = match self {
@@ -266,6 +274,7 @@ mod tests {
             split(Host, Kind::AppDeploy, &["shop", "-"], false),
             split(Port, Kind::PodSet, &["workers", "8080"], false),
             split(Image, Kind::AppDeploy, &["shop"], false),
+            split(Image, Kind::AppDeploy, &["nginx:1.27"], false),
             split(Image, Kind::AppDeploy, &["shop", "app=nginx"], false),
             split(Image, Kind::AppDeploy, &["shop", "nginx"], true),
             split(Port, Kind::PodSet, &["workers", "http"], false),
@@ -277,7 +286,9 @@ mod tests {
         ["shop"] null
         ["workers"] 8080
         error: shop stands alone: name the app and the image
-          next: kubectl appdeploy set image shop nginx:1.27
+          next: kubectl appdeploy set image shop IMAGE
+        error: nginx:1.27 stands alone: name the app and the image
+          next: kubectl appdeploy set image NAME nginx:1.27
         error: app=nginx is no image: nothing was done
           why:  the names stand first, and the image last
           next: kubectl appdeploy set image shop nginx:1.27
