@@ -51,11 +51,19 @@ impl Manifest {
         drop_nothing(&mut value);
         let refuse = |what: &str| Error::usage(format!("{place}: {what}: nothing was done"));
         let kind = kind(&value).ok_or_else(|| {
-            let what = match (value["kind"].as_str(), value["apiVersion"].as_str()) {
-                (Some(kind), Some(version)) => format!("{kind} of {version} is neither an app nor a pod set"),
-                _ => "kind and apiVersion are missing".to_owned(),
+            let (Some(kind), Some(version)) = (value["kind"].as_str(), value["apiVersion"].as_str()) else {
+                return refuse("kind and apiVersion are missing")
+                    .why(format!(
+                        "an app begins with apiVersion: {}/{} and kind: {}",
+                        crd::GROUP,
+                        crd::VERSION,
+                        Kind::AppDeploy.as_str()
+                    ))
+                    .next(
+                        "kubectl appdeploy create shop --image=nginx --port=80 --dry-run=client -o yaml  (shows one)",
+                    );
             };
-            refuse(&what)
+            refuse(&format!("{kind} of {version} is neither an app nor a pod set"))
                 .why("kubectl itself takes objects of every kind, these too")
                 .next(command.clone())
         })?;
@@ -229,8 +237,9 @@ mod tests {
           why:  kubectl itself takes objects of every kind, these too
           next: kubectl apply -f shop.yaml
         error: shop.yaml: kind and apiVersion are missing: nothing was done
-          why:  kubectl itself takes objects of every kind, these too
-          next: kubectl apply -f shop.yaml
+          why:  an app begins with apiVersion: appdeploy.dev/v1alpha1 and kind: AppDeploy
+          next: kubectl appdeploy create shop --image=nginx --port=80 --dry-run=client -o yaml
+                (shows one)
         error: shop.yaml: metadata.name is missing: nothing was done
         error: shop.yaml: appdeploy.appdeploy.dev/shop is of namespace a, and b was asked for: nothing was done
           next: leave out -n, or the namespace in the file
