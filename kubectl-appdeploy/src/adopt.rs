@@ -40,10 +40,11 @@ Examples:
   # Write the app down instead
   {command} adopt {name} --dry-run=client -o yaml > {name}.yaml
 
-An AppDeploy {name} that is there already, and finds its names taken, is what they become; otherwise one is made
-from them. New pods are started beside the old ones where the Deployment's selector is another, which can't be
-changed; requests go to the new ones when they are available, and only then the old ones go. If it is
-interrupted, the same command goes on.";
+An AppDeploy {name} that is there already, and finds its names taken, is what
+they become; otherwise one is made from them. New pods are started beside the
+old ones where the Deployment's selector is another, which can't be changed;
+requests go to the new ones when they are available, and only then the old ones
+go. If it is interrupted, the same command goes on.";
 
 /// The flags of `adopt`.
 #[derive(Debug, clap::Args)]

@@ -41,7 +41,8 @@ First steps:
   kubectl appdeploy create hello --image=nginx --port=80
   kubectl appdeploy status
 
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 will not become ready by itself, 4 timed out.";
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 will not become ready by itself,
+4 timed out.";
 
 #[derive(Debug, Subcommand)]
 enum Verb {
@@ -342,9 +343,11 @@ mod tests {
                 name == "help" || examples.starts_with("Examples:\n"),
                 "{name} has no examples"
             );
-            let mut lines = examples.lines().filter(|line| line.starts_with("  "));
-            let long = lines.find(|line| line.chars().count() > 80);
-            assert_eq!(long, None, "{name}: a line that is broken can't be copied");
+            let long = examples.lines().find(|line| line.chars().count() > 80);
+            assert_eq!(
+                long, None,
+                "{name}: a command that is broken can't be copied, and a text reads badly"
+            );
         });
     }
 

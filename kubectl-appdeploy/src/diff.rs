@@ -32,10 +32,11 @@ Examples:
   # All apps of the namespace
   {command} diff --all
 
-What is compared are the app's Deployment, Service and Ingress; for the AppDeploy itself there is
-kubectl diff -f {name}.yaml. KUBECTL_EXTERNAL_DIFF names another program to compare with.
+What is compared are the app's Deployment, Service and Ingress; for the
+AppDeploy itself there is kubectl diff -f {name}.yaml. KUBECTL_EXTERNAL_DIFF
+names another program to compare with.
 
-Exit codes: 0 there is no difference, 1 there is one, more than 1 it is not known.";
+Exit codes: 0 no difference, 1 a difference, more than 1 it is not known.";
 
 /// The flags of `diff`.
 #[derive(Debug, clap::Args)]

@@ -28,7 +28,8 @@ Examples:
   # Take the app out of AppDeploy; its Deployment, Service and Ingress serve on
   {command} eject {name}
 
-It works with the operator running and without one. If it is interrupted, the same command goes on.";
+It works with the operator running and without one. If it is interrupted, the
+same command goes on.";
 
 /// The flags of `eject`.
 #[derive(Debug, clap::Args)]

@@ -29,8 +29,9 @@ Examples:
   # Exactly what the operator sends
   {command} export {name} --with-owner -o json
 
-Without --with-owner, the objects are what is left of {an} when its owner goes: no owner reference, no label
-that says who manages them, none of the operator's notes. Applied where no such {one} is, they work without
+Without --with-owner, the objects are what is left of {an} when its
+owner goes: no owner reference, no label that says who manages them, none of
+the operator's notes. Applied where no such {one} is, they work without
 AppDeploy.";
 
 /// How the objects are printed.

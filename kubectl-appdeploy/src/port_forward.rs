@@ -34,7 +34,8 @@ Examples:
   # On a free port, for other machines too
   {command} port-forward {name} :80 --address=0.0.0.0
 
-Each new connection leads to a pod that is ready then: it goes on through a rollout. Ctrl-C ends it.";
+Each new connection leads to a pod that is ready then: it goes on through a
+rollout. Ctrl-C ends it.";
 
 /// The flags of `port-forward`.
 #[derive(Debug, clap::Args)]

@@ -26,8 +26,9 @@ Examples:
   # Look at it before you send it
   kubectl appdeploy report --stdout | tar --list --gzip
 
-It holds no Secrets and no ConfigMaps. Values of environment variables and arguments, annotations of others, and
-what looks like a password or a token are replaced by <redacted>.";
+It holds no Secrets and no ConfigMaps. Values of environment variables and
+arguments, annotations of others, and what looks like a password or a token are
+replaced by <redacted>.";
 
 /// The flags of `report`.
 #[derive(Debug, clap::Args)]

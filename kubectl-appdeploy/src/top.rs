@@ -28,7 +28,8 @@ Examples:
   # What each pod of {an} uses
   {command} top {name}
 
-Usage is measured by metrics-server. REQ is what is kept for the pods, LIM what they may use at most.";
+Usage is measured by metrics-server. REQ is what is kept for the pods, LIM what
+they may use at most.";
 
 /// The flags of `top`.
 #[derive(Debug, clap::Args)]
