@@ -52,6 +52,10 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
             ui.say("Edit cancelled, no changes made.");
             Ok(())
         }
+        Err(error) if file.is_as_shown(&before)? => {
+            file.remove();
+            Err(error)
+        }
         // Nobody should have to type it twice.
         Err(error) => Err(error.why(format!("what was written is kept in {}", file.path().display()))),
     }
@@ -67,9 +71,10 @@ async fn until_written(
 ) -> Result<Option<Done>> {
     let mut shown = file::page(&yaml::write(before)?, None);
     let mut problem: Option<Error> = None;
+    let again = format!("{} edit {}{}", cluster.words().command, args.name, cluster.flag());
     loop {
         file.write(&shown)?;
-        editor::open(file.path())?;
+        editor::open(file.path(), &again)?;
         let text = file.read()?;
         if text == shown || file::is_empty(&text) {
             return match problem {

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 /// What is taken where nobody has chosen.
 const USUAL: &str = if cfg!(windows) { "notepad" } else { "vi" };
 
-/// Opens a file and returns when the editor ends.
-pub fn open(path: &Path) -> Result<()> {
+/// Opens a file and returns when the editor ends. `again` is the command that opens it anew.
+pub fn open(path: &Path, again: &str) -> Result<()> {
     let chosen = ["KUBE_EDITOR", "EDITOR"]
         .into_iter()
         .filter_map(|name| std::env::var(name).ok())
@@ -18,7 +18,7 @@ pub fn open(path: &Path) -> Result<()> {
     let failed = |why: String| {
         Error::failed(format!("the editor {editor} did not end well"))
             .why(why)
-            .next("choose another one: KUBE_EDITOR=nano")
+            .next(format!("KUBE_EDITOR=nano {again}  (or another one)"))
     };
     let status = command(&editor, path)
         .status()

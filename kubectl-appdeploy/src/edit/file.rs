@@ -4,7 +4,10 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::error::{Error, Result};
+use crate::yaml;
 
 /// What stands above the object.
 const HEAD: &str = "\
@@ -41,6 +44,11 @@ impl File {
     /// Returns what stands in it.
     pub fn read(&self) -> Result<String> {
         std::fs::read_to_string(&self.0).map_err(|source| failed("read", &source))
+    }
+
+    /// Whether nobody has written anything into it: it shows an object as it is.
+    pub fn is_as_shown(&self, object: &Value) -> Result<bool> {
+        Ok(self.read()? == page(&yaml::write(object)?, None))
     }
 
     /// Takes it away.

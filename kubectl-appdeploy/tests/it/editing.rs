@@ -118,6 +118,13 @@ fn an_edit_can_be_cancelled_and_nothing_of_a_failed_one_is_lost() {
         "{given_up}"
     );
     std::fs::remove_file(path).unwrap();
+    // Where nobody has written anything there is nothing to keep.
+    let refused = desk.edit("exit 3", "").fails(1);
+    assert!(
+        refused.contains("did not end well") && !refused.contains("is kept in"),
+        "{refused}"
+    );
+    assert_eq!(desk.kept(), Vec::<PathBuf>::new());
     let broken = desk.edit("sed -i s/nginx:1/nginx:2/ $1; exit 3", "").fails(1);
     assert!(broken.contains("did not end well"), "{broken}");
     assert!(std::fs::read_to_string(kept(&broken)).unwrap().contains("nginx:2"));
