@@ -95,7 +95,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         show(&args, &plan, ui)?;
     }
     if let Some(refusal) = plan.refusal(&title, args.force) {
-        return Err(refusal.next(format!("if that is wanted: {}", args.again(&cluster, " --force"))));
+        return Err(refusal.next(format!("{}  (if that is wanted)", args.again(&cluster, " --force"))));
     }
     if args.change.dry_run != DryRun::Client {
         // What the server would refuse shall be known before anything is changed.
@@ -143,6 +143,6 @@ fn ask(args: &Args, cluster: &Cluster, plan: &Plan) -> Result<()> {
         "{} would take these objects over: nothing was changed",
         cluster.title(name)
     ))
-    .next(format!("if that is wanted: {}", args.again(cluster, " --yes")));
+    .next(format!("{}  (if that is wanted)", args.again(cluster, " --yes")));
     consent::ask(&format!("Adopt {name}?"), unasked, "nothing was changed")
 }

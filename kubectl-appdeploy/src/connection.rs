@@ -287,7 +287,7 @@ impl Cluster {
                     "the API server at {} did not answer within {patience}",
                     self.url
                 ))
-                .next("try again with more patience: --request-timeout=1m")
+                .why("--request-timeout says how long to wait")
             })
         })
     }

@@ -71,7 +71,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         let names: Vec<&str> = leaving.iter().map(|one| one.name.as_str()).collect();
         let names = names.join(" ");
         let unasked = Error::usage(format!("{names} would belong to nobody: nothing was changed")).next(format!(
-            "if that is wanted: {} eject {names} --yes{}",
+            "{} eject {names} --yes{}  (if that is wanted)",
             cluster.words().command,
             cluster.flag()
         ));
@@ -299,7 +299,7 @@ fn held(cluster: &Cluster, one: &Leaving, deadline: Deadline) -> Error {
     )
     .why("Kubernetes' garbage collector lets go of what belongs to it: is the kube-controller-manager running?")
     .next(format!(
-        "go on: {} eject {}{}",
+        "{} eject {}{}  (goes on)",
         cluster.words().command,
         one.name,
         cluster.flag()

@@ -85,7 +85,8 @@ impl Error {
         self
     }
 
-    /// Adds a command, or what to do, below the sentence.
+    /// Adds a command that can be run as it stands, or what to do, below the sentence. A remark on a command follows it in
+    /// brackets, after two spaces.
     #[must_use]
     pub fn next(mut self, next: impl Into<String>) -> Self {
         self.next.push(next.into());
@@ -175,7 +176,7 @@ impl Error {
             let _ = write!(text, "\n{}", look.sentence("  ", "why: ", why));
         }
         for next in &self.next {
-            let _ = write!(text, "\n  {} {}", look.label("next:"), look.command(next));
+            let _ = write!(text, "\n{}", look.next("  ", next));
         }
         text
     }

@@ -77,7 +77,7 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
     if target::choose(&pods, args.pod.as_deref()).is_none() {
         return Err(target::nobody(&cluster, &workload, &pods, args.pod.as_deref()));
     }
-    let listener = listen(&args, ports).await?;
+    let listener = listen(&args, ports, &cluster).await?;
     let here = listener
         .local_addr()
         .map_err(|source| Error::failed(source.to_string()))?;
@@ -85,10 +85,15 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
     forward(&args, &cluster, &workload, &listener, ports.remote, ui).await
 }
 
-async fn listen(args: &Args, ports: Ports) -> Result<TcpListener> {
+async fn listen(args: &Args, ports: Ports, cluster: &Cluster) -> Result<TcpListener> {
     let address = SocketAddr::new(args.address, ports.local);
     TcpListener::bind(address).await.map_err(|source| {
-        let next = format!("another port of this machine: :{} takes a free one", ports.remote);
+        let (command, remote) = (cluster.words().command, ports.remote);
+        let next = format!(
+            "{command} port-forward {} :{remote}{}  (takes a port that is free)",
+            args.name,
+            cluster.flag()
+        );
         Error::failed(format!("cannot listen on {address}"))
             .why(source.to_string())
             .next(next)

@@ -2,6 +2,7 @@
 
 mod stage;
 
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write};
 
 use dialoguer::console::Term;
@@ -121,17 +122,32 @@ impl Look {
         paint(self.color, Style::Label, label)
     }
 
+    /// Returns what to run next behind its label, and a remark on it on a line of its own: the first can be copied and run.
+    pub fn next(&self, indent: &str, next: &str) -> String {
+        let (command, remark) = match next.split_once("  (") {
+            Some((command, remark)) => (command, Some(remark)),
+            None => (next, None),
+        };
+        let mut text = format!("{indent}{} {}", self.label("next:"), self.command(command));
+        if let Some(remark) = remark {
+            let _ = write!(text, "\n{indent}      ({}", clean(remark));
+        }
+        text
+    }
+
     /// Returns a suggested command, so that it reaches the same cluster.
     pub fn command(&self, command: &str) -> String {
         let command = clean(command);
-        let reaches = command.starts_with("kubectl ") && !command.starts_with("kubectl config");
-        if !reaches || self.flags.is_empty() {
-            return command;
+        if command.starts_with("kubectl config") {
+            // It reads the kubeconfig that was read, and knows no more of the flags.
+            let is_file = |flag: &&str| flag.starts_with("--kubeconfig=");
+            let file = self.flags.split(' ').find(is_file);
+            return file.map_or(command.clone(), |file| format!("{command} {file}"));
         }
-        match command.split_once("  (") {
-            Some((command, remark)) => format!("{command}{}  ({remark}", self.flags),
-            None => format!("{command}{}", self.flags),
-        }
+        // Before it may stand variables of its environment.
+        let program = command.split(' ').find(|word| !word.contains('='));
+        let reaches = program == Some("kubectl");
+        format!("{command}{}", if reaches { self.flags.as_str() } else { "" })
     }
 }
 
@@ -308,7 +324,7 @@ impl Ui {
 
     /// Says what to run next.
     pub fn next(&mut self, command: &str) {
-        let line = format!("{} {}", self.talk.label("next:"), self.talk.command(command));
+        let line = self.talk.next("", command);
         self.say(&line);
     }
 
@@ -400,6 +416,26 @@ mod tests {
             "kubectl config get-contexts"
         );
         assert_eq!(look.command("log in again"), "log in again");
+        let look = Look {
+            flags: " --kubeconfig=other --context=dev".to_owned(),
+            ..Look::default()
+        };
+        assert_eq!(
+            look.command("kubectl config get-contexts"),
+            "kubectl config get-contexts --kubeconfig=other"
+        );
+    }
+
+    #[test]
+    fn the_next_command_stands_alone_on_its_line() {
+        let look = Look {
+            flags: " --context=dev".to_owned(),
+            ..Look::default()
+        };
+        insta::assert_snapshot!(look.next("  ", "kubectl appdeploy eject shop --yes  (if that is wanted)"), @r"
+        next: kubectl appdeploy eject shop --yes --context=dev
+              (if that is wanted)
+        ");
     }
 
     #[test]

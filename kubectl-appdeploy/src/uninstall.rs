@@ -123,7 +123,7 @@ fn consent(args: &Args, plan: &Plan) -> Result<()> {
     ];
     let flags: String = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| *flag).collect();
     let unasked = Error::usage(format!("this deletes {lost}: nothing was removed"))
-        .next(format!("if that is wanted: kubectl appdeploy uninstall{flags} --yes"));
+        .next(format!("kubectl appdeploy uninstall{flags} --yes  (if that is wanted)"));
     consent::ask(&format!("Delete {lost}?"), unasked, "nothing was removed")
 }
 

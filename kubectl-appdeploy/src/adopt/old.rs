@@ -106,5 +106,6 @@ fn delete(uid: &str, policy: PropagationPolicy) -> DeleteParams {
 
 /// Returns what to say when the time is over: the same command goes on.
 pub fn late(plan: &Plan, deadline: Deadline, what: &str) -> Error {
-    Error::new(ErrorKind::TimedOut, format!("{what} after {}", deadline.text())).next(format!("go on: {}", plan.again))
+    Error::new(ErrorKind::TimedOut, format!("{what} after {}", deadline.text()))
+        .next(format!("{}  (goes on)", plan.again))
 }

@@ -168,7 +168,7 @@ fn feasible(found: &Found, app: &AppDeploy, pods: Pods) -> Result<()> {
         return Err(Error::failed(format!(
             "AppDeploy {name} is being deleted, and what it took over would go with it: nothing was changed"
         ))
-        .next(format!("see what holds it: kubectl appdeploy status {name} {flag}")));
+        .next(format!("kubectl appdeploy status {name} {flag}  (see what holds it)")));
     }
     if !pods.are_replaced() {
         return Ok(());
@@ -184,7 +184,7 @@ fn feasible(found: &Found, app: &AppDeploy, pods: Pods) -> Result<()> {
         return Err(Error::failed(format!(
             "there is a Deployment {name} too, whose name the app needs: nothing was changed"
         ))
-        .next(format!("if nobody needs it: kubectl delete deployment {name} {flag}")));
+        .next(format!("kubectl delete deployment {name} {flag}  (if nobody needs it)")));
     }
     Ok(())
 }

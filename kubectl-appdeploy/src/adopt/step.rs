@@ -54,7 +54,7 @@ pub async fn until_seen(cluster: &Cluster, plan: &Plan, deadline: Deadline, ui: 
         Some((why, next)) => error.why(why).next(next),
         None => error,
     };
-    Err(error.next(format!("go on: {}", plan.again)))
+    Err(error.next(format!("{}  (goes on)", plan.again)))
 }
 
 /// Waits until the operator finds no name taken any more. What it said last may be older than that they are the app's.
@@ -162,7 +162,7 @@ async fn late(cluster: &Cluster, plan: &Plan, deadline: Deadline) -> Result<Erro
     let command = cluster.words().command;
     Ok(error
         .next(format!("{command} status {name}{}", cluster.flag()))
-        .next(format!("go on: {}", plan.again)))
+        .next(format!("{}  (goes on)", plan.again)))
 }
 
 /// An object of somebody else that becomes one of the app.

@@ -74,7 +74,7 @@ fn entry(finding: &Finding, look: &Look) -> String {
         let _ = write!(text, "\n{}", look.sentence("  ", "why: ", why));
     }
     for next in &finding.next {
-        let _ = write!(text, "\n  {} {}", look.label("next:"), look.command(next));
+        let _ = write!(text, "\n{}", look.next("  ", next));
     }
     if finding.is_trouble() {
         let _ = write!(text, "\n  {} {}", look.label("see: "), finding.code.page());
@@ -146,7 +146,8 @@ mod tests {
         Operator
         error   AD0401 0 of 2 replicas of the operator are available
           why:  pod appdeploy-operator-1: image op:v1 was not found
-          next: kubectl appdeploy install --image=IMAGE --context=dev  (one that the nodes can pull)
+          next: kubectl appdeploy install --image=IMAGE --context=dev
+                (one that the nodes can pull)
           see:  https://github.com/appdeploy/appdeploy/blob/main/docs/checks.md#ad0401
         info    AD0403 the operator's image op:dev names no release to compare with
 

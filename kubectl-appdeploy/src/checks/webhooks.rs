@@ -37,7 +37,7 @@ pub fn findings(facts: &Facts, installed: &Installed) -> Vec<Finding> {
                 )
                 .why(format!("{title} is left of an earlier installation"))
                 .next("kubectl appdeploy install")
-                .next("or without an operator: kubectl appdeploy uninstall"),
+                .next("kubectl appdeploy uninstall  (without an operator)"),
             ]
         });
     }
@@ -110,7 +110,7 @@ fn answers(installed: &Installed) -> Option<Finding> {
         )
         .why(why)
         .next("let API servers reach the operator's pods at port 9443: often a firewall is in between")
-        .next("or do without: kubectl appdeploy install --webhooks=false"),
+        .next("kubectl appdeploy install --webhooks=false  (does without)"),
         // Somebody else who was asked said no: that is an answer, but not one of ours.
         Err(error) if !error.is_forbidden() => Finding::info(
             Code::Answers,

@@ -16,7 +16,7 @@ pub fn kubeconfig(error: &KubeconfigError, path: &str) -> Error {
         KubeconfigError::CurrentContextNotSet => {
             Error::failed(format!("no cluster is chosen: {path} has no current context"))
                 .next(CONTEXTS)
-                .next("kubectl config use-context NAME, or --context=NAME")
+                .next("kubectl config use-context NAME  (or add --context=NAME)")
         }
         KubeconfigError::LoadContext(name) => {
             Error::failed(format!("there is no context \"{name}\" in {path}")).next(CONTEXTS)
@@ -52,7 +52,7 @@ pub fn kubeconfig(error: &KubeconfigError, path: &str) -> Error {
 /// Returns the sentence for somebody who has no kubeconfig at all.
 fn no_cluster(path: &str) -> Error {
     Error::failed(format!("no cluster is configured: there is no kubeconfig at {path}"))
-        .next("point KUBECONFIG or --kubeconfig to the one of your cluster")
+        .next("export KUBECONFIG=FILE  (or add --kubeconfig=FILE)")
 }
 
 /// Returns the sentence for a request that got no answer.
@@ -63,7 +63,7 @@ pub fn unreachable(error: &(dyn StdError + 'static), url: &str, context: Option<
     if matches!(find::<kube::Error>(error), Some(kube::Error::Auth(_))) {
         return Error::failed("cannot log in to the cluster")
             .why(find::<AuthError>(error).map_or(said, login))
-            .next("log in again, or run what this shows under exec: kubectl config view --minify");
+            .next("kubectl config view --minify  (log in again, or run what it shows under exec)");
     }
     if let Some(kind) = io_kind(error) {
         match kind {
@@ -80,7 +80,7 @@ pub fn unreachable(error: &(dyn StdError + 'static), url: &str, context: Option<
     }
     if lower.contains("certificate") || lower.contains("unknownissuer") {
         return cannot(format!("its certificate is not to be trusted: {said}"))
-            .next("compare certificate-authority-data in: kubectl config view --minify --raw");
+            .next("kubectl config view --minify --raw  (compare certificate-authority-data)");
     }
     if lower.contains("dns") || lower.contains("lookup") || lower.contains("name or service not known") {
         return cannot(format!("its name is unknown: {said}")).next(which(context));
@@ -171,7 +171,8 @@ mod tests {
         let missing = KubeconfigError::ReadConfig(io::ErrorKind::NotFound.into(), "/home/jane/.kube/config".into());
         insta::assert_snapshot!(kubeconfig(&missing, "~/.kube/config").text(&Look::default()), @r"
         error: no cluster is configured: there is no kubeconfig at /home/jane/.kube/config
-          next: point KUBECONFIG or --kubeconfig to the one of your cluster
+          next: export KUBECONFIG=FILE
+                (or add --kubeconfig=FILE)
         ");
     }
 }

@@ -101,7 +101,7 @@ fn answer(status: &Status, asked: Asked<'_>) -> Error {
         ("AlreadyExists", Some(kind)) => error
             .why("nothing was changed")
             .next(format!("{} status {name}{flag}", words::of(kind).command))
-            .next(format!("kubectl edit {} {name}{flag}", kind.singular())),
+            .next(format!("{} edit {name}{flag}", words::of(kind).command)),
         ("Forbidden", _) if status.message.contains("is being terminated") => {
             error.next("wait until the namespace is gone, or take another with -n")
         }
@@ -213,7 +213,7 @@ fn unauthorized(context: Option<&str>) -> Error {
         .why(format!(
             "the token or certificate{who} is missing, wrong or has expired"
         ))
-        .next("log in again, or take another context: kubectl config get-contexts")
+        .next("kubectl config get-contexts  (log in again, or take another context)")
 }
 
 /// Builds the question that proves the missing right, from the server's own words.
@@ -312,7 +312,8 @@ mod tests {
             "reason": "Forbidden", "code": 403, "details": {"group": "appdeploy.dev", "kind": "appdeploys"},
         })), @r#"
         Error from server (Forbidden): appdeploys.appdeploy.dev is forbidden: User "jane" cannot list resource "appdeploys" in API group "appdeploy.dev" in the namespace "team-a"
-          next: kubectl auth can-i list appdeploys.appdeploy.dev -n team-a  (an administrator can grant it)
+          next: kubectl auth can-i list appdeploys.appdeploy.dev -n team-a
+                (an administrator can grant it)
         "#);
     }
 

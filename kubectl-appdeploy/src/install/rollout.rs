@@ -201,8 +201,8 @@ fn told(error: Error, trouble: &Trouble) -> Error {
     // The ServiceAccount passes it on to pods that are made after it.
     error
         .next(format!(
-            "or give the nodes a password: kubectl -n {namespace} create secret docker-registry regcred \
-             --docker-server=REGISTRY --docker-username=USER --docker-password=PASSWORD"
+            "kubectl -n {namespace} create secret docker-registry regcred \
+             --docker-server=REGISTRY --docker-username=USER --docker-password=PASSWORD  (or give the nodes a password)"
         ))
         .next(format!(
             "kubectl -n {namespace} patch serviceaccount {name} -p '{{\"imagePullSecrets\":[{{\"name\":\"regcred\"}}]}}'",
@@ -257,7 +257,8 @@ mod tests {
         insta::assert_snapshot!(error.text(&Look::default()), @r#"
         error: the operator cannot start
           why:  pod op-1: image op:v1 was not found
-          next: kubectl appdeploy install --image=IMAGE  (one that the nodes can pull)
+          next: kubectl appdeploy install --image=IMAGE
+                (one that the nodes can pull)
         "#);
         assert_eq!(error.kind(), Kind::Stalled);
     }
@@ -272,7 +273,8 @@ mod tests {
         insta::assert_snapshot!(seen.timed_out(Deadline::after(Duration::from_secs(180))).text(&Look::default()), @r"
         error: the operator is not running after 3m
           why:  pod op-1: the image can't be pulled: op:v1: i/o timeout
-          next: kubectl appdeploy install --image=IMAGE  (one that the nodes can pull)
+          next: kubectl appdeploy install --image=IMAGE
+                (one that the nodes can pull)
         ");
     }
 }

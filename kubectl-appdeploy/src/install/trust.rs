@@ -98,7 +98,7 @@ fn unanswered(why: &str) -> Error {
     )
     .why(why)
     .next("let the API server reach the operator's pods at port 9443: often a firewall is in between")
-    .next("or do without: kubectl appdeploy install --webhooks=false")
+    .next("kubectl appdeploy install --webhooks=false  (does without)")
 }
 
 fn timed_out(kind: &Kind, deadline: Deadline) -> Error {

@@ -50,7 +50,7 @@ pub fn notes(all: &[Workload], view: View, absence: Option<(String, String)>, lo
     }
     if let Some((why, next)) = absence {
         let why = look.sentence("", "why: ", &why);
-        parts.push(format!("{why}\n{} {}", look.label("next:"), look.command(&next)));
+        parts.push(format!("{why}\n{}", look.next("", &next)));
     }
     if parts.is_empty() {
         return String::new();
@@ -77,7 +77,7 @@ fn said(all: &[&Workload], view: View, absence: bool, look: &Look) -> Vec<String
         let (why, next) = one.explanation()?;
         let mut note = look.sentence("", &format!("{}:", name(one, view)), &why);
         if let Some(next) = next {
-            let _ = write!(note, "\n  {} {}", look.label("next:"), look.command(&next));
+            let _ = write!(note, "\n{}", look.next("  ", &next));
         }
         Some(note)
     });

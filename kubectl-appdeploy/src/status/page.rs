@@ -52,7 +52,7 @@ pub fn text(page: &Page<'_>, look: &Look) -> String {
     for (label, (sentence, next)) in story.why.into_iter().map(|why| ("why: ", why)).chain(notes) {
         let _ = write!(text, "\n\n{}", look.sentence("", label, &sentence));
         if let Some(next) = next {
-            let _ = write!(text, "\n{} {}", look.label("next:"), look.command(&next));
+            let _ = write!(text, "\n{}", look.next("", &next));
         }
     }
     let view = tree::View {

@@ -234,7 +234,7 @@ fn a_login_that_fails_says_what_its_program_said() {
         write(&folder.path().join("config"), &config)
     };
     let expired = login("echo 'Token has expired: run corp-login' >&2; exit 1");
-    let next = "  next: log in again, or run what this shows under exec: kubectl config view --minify\n";
+    let next = "  next: kubectl config view --minify\n        (log in again, or run what it shows under exec)\n";
     assert_eq!(
         expired.run("status").fails(1),
         format!(

@@ -256,7 +256,7 @@ fn an_app_that_is_ejected_leaves_everything_behind_as_it_was() {
     let before = KINDS.map(|(_, kind)| get(&cluster, &format!("{kind}/shop")));
     assert_eq!(
         plugin.run("eject shop").fails(2),
-        "goes:  AppDeploy shop; nobody repairs then what others change\nstays: deployment/shop, service/shop, ingress/shop and the pods, which serve on\nerror: shop would belong to nobody: nothing was changed\n  next: if that is wanted: kubectl appdeploy eject shop --yes\n"
+        "goes:  AppDeploy shop; nobody repairs then what others change\nstays: deployment/shop, service/shop, ingress/shop and the pods, which serve on\nerror: shop would belong to nobody: nothing was changed\n  next: kubectl appdeploy eject shop --yes\n        (if that is wanted)\n"
     );
     let scaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "busy"},
         "spec": {"maxReplicas": 5, "scaleTargetRef": {"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": "shop"}}});
@@ -328,7 +328,7 @@ fn without_a_garbage_collector_an_eject_says_what_it_waits_for() {
     let (cluster, plugin) = shop();
     let late = plugin.run("eject shop --yes --timeout=1s").fails(4);
     assert!(
-        late.contains("is the kube-controller-manager running?\n  next: go on: kubectl appdeploy eject shop"),
+        late.contains("is the kube-controller-manager running?\n  next: kubectl appdeploy eject shop"),
         "{late}"
     );
     for (_, kind) in KINDS {

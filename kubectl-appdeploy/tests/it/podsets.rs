@@ -47,7 +47,9 @@ fn a_pod_set_is_created_with_or_without_a_template_and_shown() {
     assert_eq!(json["spec"]["template"]["image"], "busybox");
     let again = plugin.run("podset create workers").fails(1);
     assert!(
-        again.ends_with("next: kubectl appdeploy podset status workers\n  next: kubectl edit podset workers\n"),
+        again.ends_with(
+            "next: kubectl appdeploy podset status workers\n  next: kubectl appdeploy podset edit workers\n"
+        ),
         "{again}"
     );
     // The server's own limits are told like those that are known here.

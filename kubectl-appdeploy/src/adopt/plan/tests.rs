@@ -239,9 +239,11 @@ fn where_no_new_pods_could_come_nothing_is_planned() {
     error: AppDeploy shop is paused, so there would be no new pods: nothing was changed
       next: kubectl appdeploy resume shop -n a
     error: there is a Deployment shop too, whose name the app needs: nothing was changed
-      next: if nobody needs it: kubectl delete deployment shop -n a
+      next: kubectl delete deployment shop -n a
+            (if nobody needs it)
     error: AppDeploy shop is being deleted, and what it took over would go with it: nothing was changed
-      next: see what holds it: kubectl appdeploy status shop -n a
+      next: kubectl appdeploy status shop -n a
+            (see what holds it)
     ");
 }
 
