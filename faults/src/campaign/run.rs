@@ -99,9 +99,11 @@ pub fn disturbed(
         let outcome = Outcome::of(history, &run.namespace);
         expected.differences(&outcome).is_empty()
     };
+    // A step may be settled while something is still waited for that the operator has not missed yet.
+    let patience = if plan.fault.is_slow() { PATIENCE } else { CONVERGENCE };
     let converge = |settled: bool| {
         if settled {
-            stage.observer.wait_for(&run.namespace, CONVERGENCE, as_expected);
+            stage.observer.wait_for(&run.namespace, patience, as_expected);
         }
         run.until_quiet();
     };
