@@ -26,7 +26,9 @@ TESTCLUSTER := $(BUILT)/testcluster
 # What a person puts on their PATH: links to what this checkout built, and to kubectl for the local cluster.
 BIN := $(CURDIR)/target/bin
 # What is built for the verbs. The tests want more, and their features for all of it.
-PARTS := --bins
+PARTS ?= --bins
+# Where a test is run next, what it is made of is built with it: else the next one builds half of it again.
+test-e2e picture: export PARTS := --all-targets
 SOURCES := Cargo.toml Cargo.lock Dockerfile $(foreach crate,crd model operator,$(crate)/Cargo.toml $(crate)/src)
 SOURCES_HASH = $(shell find $(SOURCES) -type f | LC_ALL=C sort | xargs cat | cksum | cut -d ' ' -f 1)
 
@@ -102,7 +104,7 @@ test: ## Unit tests, then tests on a private control plane, then the demo's stor
 	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(THREADS)) APPDEPLOY_RIGHTS=$(RIGHTS) \
 		cargo test --workspace --no-fail-fast --test '*'
 	@$(MAKE) check-rights
-	@$(MAKE) test-e2e PARTS=--all-targets
+	@$(MAKE) test-e2e
 
 # The last part of `make test` alone; NAME= picks tests by a part of their name.
 test-e2e: tools
