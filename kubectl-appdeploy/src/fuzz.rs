@@ -31,9 +31,13 @@ fn word<T>(result: Result<T>) -> String {
     result.map_or_else(|error| words(&error), |_| "taken".to_owned())
 }
 
-/// Whether somebody has called something by the secret: names are told.
+/// Whether somebody has called something by the secret: names are told, and so is a key that stands twice.
 fn names_the_secret(bytes: &[u8]) -> bool {
-    let Ok(config) = Kubeconfig::from_yaml(&String::from_utf8_lossy(bytes)) else {
+    let text = String::from_utf8_lossy(bytes);
+    if text.contains(&format!("{SECRET}:")) {
+        return true;
+    }
+    let Ok(config) = Kubeconfig::from_yaml(&text) else {
         return false;
     };
     let contexts = config.contexts.into_iter().filter_map(|named| named.context);

@@ -3,6 +3,8 @@
 //! It quotes what a YAML 1.1 reader such as kubectl would take for something else (`on`, `12:30`) and reads
 //! what kubectl reads (`0644` is octal, a key that stands twice is an error).
 
+use std::fmt::Display;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -25,20 +27,26 @@ pub fn write_all(values: &[Value]) -> Result<String> {
 /// Returns the documents in a text.
 pub fn read(text: &str) -> Result<Vec<Value>> {
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    serde_saphyr::from_multiple_with_options(text, options).map_err(|source| {
-        // What follows is the place once more, drawn.
-        let text = source.to_string();
-        let first = text.lines().next().unwrap_or_default();
-        Error::failed(format!(
-            "cannot read YAML: {}",
-            first.strip_prefix("error: ").unwrap_or(first)
-        ))
-    })
+    serde_saphyr::from_multiple_with_options(text, options)
+        .map_err(|source| Error::failed(format!("cannot read YAML: {}", why(&source))))
+}
+
+/// Returns in one line why a text is not the YAML that it should be: the library adds the place once more, drawn, and advice
+/// for programmers.
+pub fn why(error: &impl Display) -> String {
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    let first = first.strip_prefix("error: ").unwrap_or(first);
+    match first.split_once(", set ") {
+        Some((said, advice)) if advice.contains(" in Options") => said.to_owned(),
+        _ => first.to_owned(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::Look;
     use serde_json::json;
 
     #[test]
@@ -64,6 +72,14 @@ mod tests {
         - "#c"
         "##);
         assert_eq!(read(&text).unwrap(), vec![json!(words)]);
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_told_without_advice_for_programmers() {
+        let said = |text: &str| read(text).unwrap_err().text(&Look::default());
+        let twice = said("kind: AppDeploy\nkind: PodSet\n");
+        insta::assert_snapshot!(twice, @"error: cannot read YAML: line 2 column 1: duplicate mapping key: kind");
+        insta::assert_snapshot!(said("a: [b"), @"error: cannot read YAML: line 1 column 4: unclosed bracket '['");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use kube::client::AuthError;
 use kube::config::KubeconfigError;
 
 use super::Error;
+use crate::yaml;
 
 const CONTEXTS: &str = "kubectl config get-contexts";
 
@@ -33,15 +34,7 @@ pub fn kubeconfig(error: &KubeconfigError, path: &str) -> Error {
                 .next("kubectl config view")
         }
         KubeconfigError::Parse(source) => Error::failed(format!("{path} is no valid kubeconfig"))
-            .why(
-                source
-                    .to_string()
-                    .lines()
-                    .next()
-                    .unwrap_or_default()
-                    .trim_start_matches("error: ")
-                    .to_owned(),
-            )
+            .why(yaml::why(source))
             .next("kubectl config view"),
         other => {
             Error::failed(format!("cannot use the kubeconfig {path}: {}", chain(other))).next("kubectl config view")
