@@ -288,6 +288,7 @@ impl Cluster {
                     self.url
                 ))
                 .why("--request-timeout says how long to wait")
+                .next("kubectl get --raw=/readyz  (says whether the API server is well)")
             })
         })
     }
