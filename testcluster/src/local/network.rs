@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::layout::Layout;
+use super::registry;
 use super::tool::Tool;
 
 /// The node's address: the kubelet refuses loopback, and a machine's own address may change.
@@ -23,6 +24,8 @@ pub(crate) const API_PORT: u16 = 17443;
 /// A bridge without members serves as the device of the node's address: not every kernel has dummy devices.
 const LINK: &str = "appdeploy";
 const TABLE: &str = "appdeploy";
+/// How the names of the pods' links start: the ptp plugin chooses them.
+const POD_LINK: &str = "veth";
 /// kube-proxy's tables in its nftables mode.
 const PROXY_TABLES: [&str; 2] = ["ip kube-proxy", "ip6 kube-proxy"];
 
@@ -87,9 +90,11 @@ pub(crate) fn foreign_proxy() -> bool {
     })
 }
 
-/// The rules: pods reach the world under the machine's address, and the world reaches neither the API server nor a
-/// pod. The first two lines make the text replace what an earlier run left.
+/// Returns the rules: pods reach other networks under the machine's address. Other machines reach neither the API server
+/// nor a pod, although this one forwards packets; only pods and this machine open connections to pods. Only root reaches
+/// the registry, which takes pushes without a password. The first two lines make the text replace that of an earlier run.
 fn table() -> String {
+    let registry = registry::PORT;
     format!(
         "add table inet {TABLE}
 delete table inet {TABLE}
@@ -104,6 +109,15 @@ table inet {TABLE} {{
     tcp dport {API_PORT} ip saddr != {{ {POD_CIDR}, {NODE_IP} }} drop
     tcp dport {API_PORT} meta nfproto ipv6 drop
   }}
+  chain forward {{
+    type filter hook forward priority filter; policy accept;
+    ip daddr {POD_CIDR} ct state established,related accept
+    ip daddr {POD_CIDR} iifname != \"{POD_LINK}*\" drop
+  }}
+  chain output {{
+    type filter hook output priority filter; policy accept;
+    oifname \"lo\" tcp dport {registry} meta skuid != 0 reject with tcp reset
+  }}
 }}
 "
     )
@@ -114,7 +128,7 @@ fn pod_links(routes: &str) -> Vec<String> {
     let mut links: Vec<_> = routes
         .lines()
         .filter_map(|line| line.split_whitespace().skip_while(|word| *word != "dev").nth(1))
-        .filter(|link| link.starts_with("veth"))
+        .filter(|link| link.starts_with(POD_LINK))
         .map(String::from)
         .collect();
     links.sort();

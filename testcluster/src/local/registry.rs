@@ -6,6 +6,8 @@ use super::layout::Layout;
 
 /// Where it listens. Loopback: nobody else's business, and buildah and docker trust plain HTTP there.
 pub(crate) const ADDRESS: &str = "127.0.0.1:17500";
+/// The port of [`ADDRESS`].
+pub(crate) const PORT: u16 = 17500;
 
 /// Writes the configuration and returns its path.
 pub(crate) fn configure(layout: &Layout) -> Result<std::path::PathBuf> {
@@ -46,6 +48,11 @@ pub(crate) fn place(image: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_port_is_that_of_the_address() {
+        assert!(ADDRESS.ends_with(&format!(":{PORT}")));
+    }
 
     #[test]
     fn an_image_lies_where_containerd_looks_for_its_name() {
