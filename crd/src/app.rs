@@ -126,10 +126,13 @@ pub enum Expose {
 }
 
 /// The certificate of a host.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Tls {
     /// The Secret (type `kubernetes.io/tls`) of the same namespace with the certificate and its key.
     #[schemars(length(min = 1, max = 253))]
+    #[x_kube(
+        validation = ("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')", "the name of a Secret has lower-case letters, digits, '-' and '.', and starts and ends with a letter or digit; write it like shop-tls")
+    )]
     pub secret_name: String,
 }

@@ -115,11 +115,14 @@ pub struct EnvVarSource {
 }
 
 /// One key of a Secret or a ConfigMap.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyRef {
     /// The name of the Secret or ConfigMap, in the application's own namespace.
     #[schemars(length(min = 1, max = 253))]
+    #[x_kube(
+        validation = ("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')", "the name of a Secret or ConfigMap has lower-case letters, digits, '-' and '.', and starts and ends with a letter or digit; write it like shop-db")
+    )]
     pub name: String,
     /// The key in it.
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
@@ -130,11 +133,14 @@ pub struct KeyRef {
 }
 
 /// An object of the same namespace.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalObjectReference {
     /// The name of the object.
     #[schemars(length(min = 1, max = 253))]
+    #[x_kube(
+        validation = ("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')", "the name of a Secret has lower-case letters, digits, '-' and '.', and starts and ends with a letter or digit; write it like registry-password")
+    )]
     pub name: String,
 }
 

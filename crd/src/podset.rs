@@ -78,7 +78,13 @@ pub struct PodSetSpec {
     /// named one is deleted. A name counts as done when no such pod is left; while it stands here, no new pod
     /// gets it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 100), inner(length(min = 1, max = 253)))]
+    #[schemars(
+        length(max = 100),
+        inner(
+            length(min = 1, max = 253),
+            regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+        )
+    )]
     #[x_kube(merge_strategy = kube::core::ListMerge::Set)]
     pub replace_pods: Vec<String>,
 }
