@@ -179,7 +179,8 @@ impl Wish {
             }
             let before = before.as_ref().and_then(|before| {
                 let of_kind = before.objects().into_iter().find(|(of, _)| *of == kind);
-                of_kind.and_then(|(_, object)| object.map(later::without))
+                let (object, there) = (of_kind?.1?, there.map(Digest::of).unwrap_or_default());
+                Some(later::previous(object, &there))
             });
             let becomes = match (there, wanted) {
                 (Some(there), Some(wanted)) => {

@@ -88,6 +88,14 @@ fn labels(name: &str) -> BTreeMap<String, String> {
     ])
 }
 
+/// Returns the labels of pods. No other: a label whose value is the name of an app is one that anyone can choose, and a
+/// Service of another application may select pods by it.
+fn pod_labels(name: &str) -> BTreeMap<String, String> {
+    let mut labels = selector(name);
+    labels.insert(label::MANAGED_BY.to_owned(), label::MANAGED_BY_VALUE.to_owned());
+    labels
+}
+
 pub(crate) fn deployment(app: &Valid<'_>) -> Value {
     let mut meta = meta(app);
     // All annotations together may have 256 KiB. Without the record of it, a very long spec still runs.
@@ -220,7 +228,7 @@ fn finish(api_version: &str, kind: &str, object: &impl Serialize) -> Value {
     value["apiVersion"] = json!(api_version);
     value["kind"] = json!(kind);
     value["metadata"]["annotations"][annotation::DESIRED_HASH] =
-        json!(format!("{:016x}", Digest::of(&later::without(&value)).hash()));
+        json!(format!("{:016x}", Digest::of(&later::original(&value)).hash()));
     value
 }
 

@@ -1,54 +1,121 @@
-//! Later defaults: fields that a version of the operator began to write, and that older children do without.
+//! Fields of a child that differ between versions of the operator: fields that newer versions write (later defaults), and
+//! fields that only older versions write (former defaults).
 //!
-//! An upgrade must restart no pod. So that a child lacks such a field is no reason to write it: the field comes with the
-//! next change of the pods, which are replaced then anyway (docs/adr/0012).
+//! An upgrade must restart no pod. So that a child lacks a later default, or has a former one, is no reason to write it: it
+//! changes with the next change of the pods, which are replaced then anyway (docs/adr/0012).
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::Digest;
 
-/// A field whose value is the same for every child.
-struct Later {
-    /// Where it is in what is wanted, as JSON pointer (RFC 6901).
-    pointer: &'static str,
+/// A field in a child.
+struct Field {
+    /// The object that contains it, as JSON pointer (RFC 6901).
+    parent: &'static str,
+    /// Its name.
+    name: &'static str,
     /// The same place, as a digest has it.
     path: &'static str,
 }
 
-const LATER: [Later; 1] = [
+impl Field {
+    fn is_in(&self, object: &Value) -> bool {
+        object
+            .pointer(self.parent)
+            .and_then(|fields| fields.get(self.name))
+            .is_some()
+    }
+}
+
+/// Fields that newer versions write. Each has the same value in every child.
+const LATER: [Field; 1] = [
     // The kubelet puts the end of the log into the status of a container that fails.
-    Later {
-        pointer: "/spec/template/spec/containers/0/terminationMessagePolicy",
+    Field {
+        parent: "/spec/template/spec/containers/0",
+        name: "terminationMessagePolicy",
         path: "spec.template.spec.containers[app].terminationMessagePolicy",
     },
 ];
 
-/// Returns an object without its later defaults: what its hash is taken of, which has to outlive an upgrade.
-#[must_use]
-pub fn without(object: &Value) -> Value {
-    let mut object = object.clone();
-    for (parent, field) in LATER.iter().filter_map(|later| later.pointer.rsplit_once('/')) {
-        if let Some(Value::Object(fields)) = object.pointer_mut(parent) {
-            fields.remove(field);
+/// Fields that only older versions write. The value of each is the name of the child.
+const FORMER: [Field; 1] = [
+    // A Service of another application may select pods by this label, and anyone may name an app like it.
+    Field {
+        parent: "/spec/template/metadata/labels",
+        name: crd::label::NAME,
+        path: "spec.template.metadata.labels.app.kubernetes.io/name",
+    },
+];
+
+/// Removes the later defaults.
+fn remove_later(object: &mut Value) {
+    for field in &LATER {
+        if let Some(Value::Object(fields)) = object.pointer_mut(field.parent) {
+            fields.remove(field.name);
         }
+    }
+}
+
+/// Adds a former default, if the object is one that had it.
+fn add_former(object: &mut Value, field: &Field) {
+    let name = object["metadata"]["name"].clone();
+    if let Some(Value::Object(fields)) = object.pointer_mut(field.parent) {
+        fields.entry(field.name).or_insert(name);
+    }
+}
+
+/// Whether a live child has a former default of what is wanted.
+fn has_former(wanted: &Value, live: &Digest, field: &Field) -> bool {
+    let mut former = wanted.clone();
+    add_former(&mut former, field);
+    field.is_in(&former) && live.lacks_where(&former, |path| path == field.path).is_none()
+}
+
+/// Returns an object as the oldest version writes it: its hash is the same in all versions.
+#[must_use]
+pub fn original(object: &Value) -> Value {
+    let mut object = object.clone();
+    remove_later(&mut object);
+    for field in &FORMER {
+        add_former(&mut object, field);
     }
     object
 }
 
-/// Returns what is wanted of a live child now: all, if it has the later defaults or its pods change in any case; else all
-/// but these.
+/// Returns what was wanted of a live child before, with those former defaults that it has, and without later defaults,
+/// which are never dropped.
+#[must_use]
+pub fn previous(before: &Value, live: &Digest) -> Value {
+    let mut previous = before.clone();
+    remove_later(&mut previous);
+    for field in FORMER.iter().filter(|field| has_former(before, live, field)) {
+        add_former(&mut previous, field);
+    }
+    previous
+}
+
+/// Returns what is wanted of a live child now: what this version writes, if the child is of this version or its pods change
+/// in any case; else the same with the fields of the version that wrote it.
 #[must_use]
 pub fn due<'a>(wanted: &'a Value, live: &Digest) -> Cow<'a, Value> {
-    let is_later = |path: &str| LATER.iter().any(|later| later.path == path);
-    if live.lacks_where(wanted, is_later).is_none() {
+    let is_later = |path: &str| LATER.iter().any(|field| field.path == path);
+    let lacks_later = live.lacks_where(wanted, is_later).is_some();
+    let former: Vec<&Field> = FORMER.iter().filter(|field| has_former(wanted, live, field)).collect();
+    if !lacks_later && former.is_empty() {
         return Cow::Borrowed(wanted);
     }
-    let bare = without(wanted);
-    match live.lacks_where(&bare, is_of_pods) {
+    let mut as_live = wanted.clone();
+    if lacks_later {
+        remove_later(&mut as_live);
+    }
+    for field in former {
+        add_former(&mut as_live, field);
+    }
+    match live.lacks_where(&as_live, is_of_pods) {
         Some(_) => Cow::Borrowed(wanted),
-        None => Cow::Owned(bare),
+        None => Cow::Owned(as_live),
     }
 }
 
@@ -56,7 +123,8 @@ pub fn due<'a>(wanted: &'a Value, live: &Digest) -> Cow<'a, Value> {
 /// decides alone.
 #[must_use]
 pub fn due_in_place(wanted: &Value, live: &Value) -> Value {
-    let [spec, live] = [wanted, live].map(|object| serde_json::json!({"spec": object["spec"]}));
+    let [spec, live] =
+        [wanted, live].map(|object| json!({"metadata": {"name": wanted["metadata"]["name"]}, "spec": object["spec"]}));
     let mut wanted = wanted.clone();
     wanted["spec"] = due(&spec, &Digest::of(&live))["spec"].clone();
     wanted
@@ -87,31 +155,31 @@ mod tests {
     }
 
     #[test]
-    fn both_places_are_one_and_the_field_is_written() {
+    fn both_places_of_a_field_are_the_same() {
         let wanted = wanted("nginx", 1);
-        let without = Digest::of(&without(&wanted));
-        for Later { pointer, path } in LATER {
-            assert!(wanted.pointer(pointer).is_some(), "{pointer}");
-            assert!(without.lacks_where(&wanted, |other| other == path).is_some(), "{path}");
+        let original = original(&wanted);
+        for field in LATER {
+            assert!(field.is_in(&wanted) && !field.is_in(&original), "{}", field.path);
+            assert_eq!(Digest::of(&original).lacks(&wanted).as_deref(), Some(field.path));
         }
-        assert_eq!(
-            without.lacks_where(&wanted, |path| !LATER.iter().any(|later| later.path == path)),
-            None
-        );
+        for field in FORMER {
+            assert!(!field.is_in(&wanted) && field.is_in(&original), "{}", field.path);
+            assert_eq!(Digest::of(&wanted).lacks(&original).as_deref(), Some(field.path));
+        }
     }
 
     #[test]
-    fn what_was_let_go_of_comes_back_with_the_same_pods() {
+    fn fields_of_an_older_version_stay_with_the_same_pods() {
         let wanted = wanted("nginx", 1);
-        let mut old = without(&wanted);
+        let mut old = original(&wanted);
         old["metadata"]["annotations"] = json!({});
-        assert_eq!(due_in_place(&wanted, &old), without(&wanted));
+        assert_eq!(due_in_place(&wanted, &old), original(&wanted));
         old["spec"]["template"]["spec"]["containers"][0]["image"] = json!("nginx:1");
         assert_eq!(due_in_place(&wanted, &old), wanted);
     }
 
     #[test]
-    fn what_is_taken_out_of_a_spec_brings_them_too() {
+    fn removing_a_field_from_a_spec_changes_the_pods() {
         let live = Digest::of(
             &json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "tty": true}]}}},
             "metadata": {"annotations": {crd::annotation::REVISION_SPEC: "tty"}}}),
@@ -122,20 +190,23 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever an older operator has made: nothing is written after the upgrade, nor is a pod replaced because their
-        /// number changes; and once the pods change, nothing is missing.
+        /// Whatever an older operator has made: an upgrade writes nothing, and scaling replaces no pod; and once the pods
+        /// change, they are as this version writes them.
         #[test]
-        fn they_come_with_the_next_change_of_the_pods(
+        fn fields_change_with_the_next_change_of_the_pods(
             image in "[a-z]{1,3}", next in "[a-z]{1,3}", replicas in 0..4_i32, more in 0..4_i32, is_older in any::<bool>()
         ) {
             let before = wanted(&image, replicas);
-            let live = if is_older { without(&before) } else { before.clone() };
+            let live = if is_older { original(&before) } else { before.clone() };
             let live = Digest::of(&live);
             prop_assert_eq!(live.lacks(&due(&before, &live)), None);
             let after = wanted(&next, more);
             let due = due(&after, &live);
-            prop_assert_eq!(due.pointer(LATER[0].pointer).is_none(), is_older && image == next);
-            prop_assert_eq!(without(&due), without(&after));
+            let stays = is_older && image == next;
+            prop_assert_eq!(LATER.iter().any(|field| field.is_in(&due)), !stays);
+            prop_assert_eq!(FORMER.iter().any(|field| field.is_in(&due)), stays);
+            prop_assert_eq!(original(&due), original(&after));
+            prop_assert_eq!(FORMER[0].is_in(&previous(&before, &live)), is_older);
         }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::desired::{CONTAINER, PORT};
 use crate::digest::merge_key;
-use crate::{later, quantity};
+use crate::{Digest, later, quantity};
 
 /// Returns the live object with all that is wanted, and without what was wanted `before` and is not any more. What
 /// others have put there stays.
@@ -192,7 +192,7 @@ pub fn service_with(live: &Value, wanted: &Value, beside: &[Value]) -> Value {
 #[must_use]
 pub fn deployment_with(live: &Value, before: Option<&Value>, wanted: &Value) -> Value {
     const CONTAINERS: &str = "/spec/template/spec/containers";
-    let before = before.map(later::without);
+    let before = before.map(|before| later::previous(before, &Digest::of(live)));
     let due = later::due_in_place(wanted, live);
     let mut live = live.clone();
     let container = live

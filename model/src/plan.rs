@@ -214,8 +214,8 @@ fn may_drop_a_field(app: &Valid<'_>, kind: ChildKind, child: &Child, wanted: &Va
         ..app.clone()
     });
     // What this operator would have rendered is not what was written: an older one did, or there was a restart.
-    // A later default is never dropped: what has it keeps it.
-    child.desired_hash != hash(&before) || !paths(&later::without(&before)).is_subset(&paths(wanted))
+    let before_was = later::previous(&before, &child.digest);
+    child.desired_hash != hash(&before) || !paths(&before_was).is_subset(&paths(wanted))
 }
 
 #[cfg(test)]

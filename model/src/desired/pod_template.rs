@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::api::resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::{CONTAINER, PORT, labels};
+use super::{CONTAINER, PORT, pod_labels};
 use crate::Valid;
 
 /// How often a start-up probe asks, in seconds. Short, so that an application that starts fast is ready fast.
@@ -21,7 +21,7 @@ const STARTUP_PERIOD: i32 = 2;
 pub(super) fn render(app: &Valid<'_>) -> PodTemplateSpec {
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
-            labels: Some(labels(&app.name)),
+            labels: Some(pod_labels(&app.name)),
             annotations: app
                 .restarted_at
                 .as_ref()

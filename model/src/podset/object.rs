@@ -22,7 +22,6 @@ pub fn pod(set: &PodSet, wanted: &Wanted, creation: &Creation) -> Value {
     let labels = [
         (label::PODSET, &*wanted.name),
         (label::MANAGED_BY, label::MANAGED_BY_VALUE),
-        (label::NAME, &*wanted.name),
     ];
     let annotations: BTreeMap<_, _> = annotations
         .into_iter()
