@@ -2,10 +2,11 @@
 
 mod follow;
 mod line;
+mod read;
 
 use std::time::Duration;
 
-use futures::{AsyncBufReadExt as _, TryStreamExt as _};
+use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use kube::{Api, ResourceExt as _};
@@ -85,7 +86,7 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
     let api = cluster.objects(Some(&cluster.namespace));
     let object = workload::complete(kind, cluster.call(api.get(name)).await?);
     let workload = Workload::read(kind, &object);
-    let mut prefixes = Prefixes::new(args.prefix.unwrap_or(args.follow), ui.look().color);
+    let mut prefixes = Prefixes::new(args.prefix.unwrap_or(args.follow), ui.look().color, ui.is_terminal());
     if args.follow {
         // Who follows does not know how many there will be.
         return follow::run(&args, &cluster, &workload, &mut prefixes, ui).await;
@@ -129,8 +130,7 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
     match last {
         Some(why) if has_any => ui.say(&why),
         Some(why) => {
-            let words = cluster.words();
-            let next = format!("{} status {}{}", words.command, workload.name(), cluster.flag());
+            let next = cluster.words().verb("status", workload.name()).and(cluster.flag());
             return Err(Error::failed("there is no log to show").why(why).next(next));
         }
         None => {}
@@ -160,9 +160,9 @@ async fn print(
         }
         Err(source) => return Err(cluster.explain(source)),
     };
-    let mut lines = log.lines();
-    while let Some(line) = lines.try_next().await.map_err(|source| broken(label, &source))? {
-        ui.print(&prefixes.line(label, &line))?;
+    let mut pieces = read::pieces(log);
+    while let Some(piece) = pieces.try_next().await.map_err(|source| broken(label, &source))? {
+        ui.print_bytes(&prefixes.line(label, &piece))?;
     }
     Ok(None)
 }
@@ -186,12 +186,12 @@ fn without_pods(cluster: &Cluster, workload: &Workload) -> Error {
     if workload.wanted() == 0 {
         return error
             .why("it is scaled to zero")
-            .next(format!("{} scale {name} --replicas=1{flag}", words.command));
+            .next(words.verb("scale", name).and("--replicas=1").and(flag));
     }
     let why = workload.explanation().map(|(text, _)| text);
     why.into_iter()
         .fold(error, Error::why)
-        .next(format!("{} status {name}{flag}", words.command))
+        .next(words.verb("status", name).and(flag))
 }
 
 impl Args {

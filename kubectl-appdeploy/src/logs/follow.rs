@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::pin::pin;
 
 use futures::stream::{BoxStream, SelectAll};
-use futures::{AsyncBufReadExt as _, FutureExt as _, StreamExt as _, stream};
+use futures::{FutureExt as _, StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use kube::runtime::watcher::{self, Event};
@@ -12,6 +12,7 @@ use kube::{Api, ResourceExt as _};
 
 use super::Args;
 use super::line::Prefixes;
+use super::read::{Piece, pieces};
 use crate::children;
 use crate::connection::Cluster;
 use crate::error::Result;
@@ -23,7 +24,7 @@ use crate::workload::Workload;
 type Writer = (String, String, i32);
 
 /// A line, and who wrote it.
-type Line = (String, String);
+type Line = (String, Piece);
 
 /// Prints until somebody ends it.
 pub async fn run(
@@ -61,7 +62,7 @@ pub async fn run(
                 (None, _) => return Ok(()),
             },
             Some((label, line)) = lines.next(), if !lines.is_empty() => {
-                ui.print(&prefixes.line(&label, &line))?;
+                ui.print_bytes(&prefixes.line(&label, &line))?;
                 continue;
             }
         };
@@ -96,7 +97,7 @@ pub(super) fn writer(pod: &Pod, name: &str) -> Option<Writer> {
 fn open(api: Api<Pod>, name: String, label: String, params: LogParams) -> BoxStream<'static, Line> {
     async move {
         let log = api.log_stream(&name, &params).await;
-        let lines = log.map(|log| Box::pin(log).lines().filter_map(|line| std::future::ready(line.ok())));
+        let lines = log.map(|log| pieces(log).filter_map(|piece| std::future::ready(piece.ok())));
         match lines {
             Ok(lines) => lines.map(move |line| (label.clone(), line)).boxed(),
             Err(_) => stream::empty().boxed(),

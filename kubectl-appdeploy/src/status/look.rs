@@ -1,5 +1,6 @@
 //! The requests that only an app in trouble costs: is its operator there, and what did it say before it crashed?
 
+use futures::AsyncReadExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
@@ -9,11 +10,10 @@ use crate::children::Children;
 use crate::connection::Cluster;
 use crate::operator;
 use crate::route::Asked;
-use crate::ui::clean;
 use crate::workload::Workload;
 
-/// How much of a line is shown, in characters.
-const WORDS: usize = 200;
+/// The most bytes of a log that are read.
+const MOST: u64 = 1024 * 1024;
 
 /// What there is to ask, which is nothing for most.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,20 +118,15 @@ async fn last_words(cluster: &Cluster, crash: &Crash) -> Option<String> {
         ..LogParams::default()
     };
     let api: Api<Pod> = Api::namespaced(cluster.client.clone(), &crash.namespace);
-    // Whoever may not read logs, or comes when the node has thrown it away, is told the rest.
-    let log = cluster.call(api.logs(&crash.pod, &params)).await.ok()?;
-    last_line(&log)
-}
-
-/// Returns the last line that says anything.
-fn last_line(log: &str) -> Option<String> {
-    let mut lines = log.lines().map(|line| clean(line).trim().to_owned());
-    let line = lines.rfind(|line| !line.is_empty())?;
-    Some(if line.chars().count() > WORDS {
-        line.chars().take(WORDS - 1).chain(['…']).collect()
-    } else {
-        line
-    })
+    let read = async {
+        let log = api.log_stream(&crash.pod, &params).await?;
+        let mut bytes = Vec::new();
+        let read = Box::pin(log).take(MOST).read_to_end(&mut bytes).await;
+        read.map(|_| bytes).map_err(kube::Error::ReadEvents)
+    };
+    // Without the right to read logs, or after the node has removed this one, the rest of the page is shown.
+    let bytes = cluster.call(read).await.ok()?;
+    model::pod::last_words(&String::from_utf8_lossy(&bytes))
 }
 
 #[cfg(test)]
@@ -167,17 +162,5 @@ mod tests {
         let crash = found.unwrap();
         assert_eq!((&*crash.pod, &*crash.container, crash.restarts), ("blog-1", "app", 2));
         assert_eq!(crashed(&crashing, &[pod("blog-1", &[("app", 0)])]), None);
-    }
-
-    #[test]
-    fn the_last_words_are_the_last_line_that_says_anything() {
-        assert_eq!(
-            last_line("starting\nno such table: users\r\n\n  \n").as_deref(),
-            Some("no such table: users")
-        );
-        assert_eq!(last_line(" \n"), None);
-        let long = last_line(&"ä".repeat(300)).unwrap();
-        assert_eq!(long.chars().count(), 200);
-        assert!(long.ends_with('…'));
     }
 }
