@@ -15,6 +15,7 @@ mod step;
 use std::time::Duration;
 
 use crd::Kind;
+use model::{NextCommand, command};
 
 use crate::connection::{Cluster, KubeArgs};
 use crate::error::{Error, Result};
@@ -70,12 +71,16 @@ pub struct Args {
 
 impl Args {
     /// Returns the same command once more, with a further flag. Without a flag that was given it would do something else.
-    fn again(&self, cluster: &Cluster, more: &str) -> String {
+    fn again(&self, cluster: &Cluster, more: &'static str) -> NextCommand {
         let deployment = self.deployment.as_ref();
-        let deployment = deployment.map_or_else(String::new, |name| format!(" --deployment={name}"));
-        let force = if self.force { " --force" } else { "" };
-        let (command, flag) = (cluster.words().command, cluster.flag());
-        format!("{command} adopt {}{deployment}{force}{more}{flag}", self.name)
+        let deployment = deployment.map(|name| command!("--deployment={}", name));
+        cluster
+            .words()
+            .verb("adopt", &self.name)
+            .and(deployment.unwrap_or_default())
+            .and(if self.force { "--force" } else { "" })
+            .and(more)
+            .and(cluster.flag())
     }
 }
 
@@ -95,7 +100,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         show(&args, &plan, ui)?;
     }
     if let Some(refusal) = plan.refusal(&title, args.force) {
-        return Err(refusal.next(format!("{}  (if that is wanted)", args.again(&cluster, " --force"))));
+        return Err(refusal.next(args.again(&cluster, "--force").remark("if that is wanted")));
     }
     if args.change.dry_run != DryRun::Client {
         // What the server would refuse shall be known before anything is changed.
@@ -143,6 +148,6 @@ fn ask(args: &Args, cluster: &Cluster, plan: &Plan) -> Result<()> {
         "{} would take these objects over: nothing was changed",
         cluster.title(name)
     ))
-    .next(format!("{}  (if that is wanted)", args.again(cluster, " --yes")));
+    .next(args.again(cluster, "--yes").remark("if that is wanted"));
     consent::ask(&format!("Adopt {name}?"), unasked, "nothing was changed")
 }

@@ -60,7 +60,7 @@ pub enum Door {
 /// What a verb does.
 pub struct Verb<'a> {
     /// How to write it for one object, for who named none, like `scale {name} --replicas=3`.
-    pub example: &'a str,
+    pub example: &'static str,
     /// The word for an object that was changed, as in kubectl: `scaled`.
     pub done: &'static str,
     /// How a change reaches the object.
@@ -116,13 +116,12 @@ pub async fn follow(
     ui: &mut Ui,
 ) -> Vec<Error> {
     let mut failures = Vec::new();
-    let command = cluster.words().command;
     if flags.change.dry_run.is_real() {
         for one in done.iter().filter(|one| one.is_held) {
             let name = one.name();
             ui.warn(&format!(
-                "{name} is paused: nothing is rolled out until {command} resume {name}{}",
-                cluster.flag()
+                "{name} is paused: nothing is rolled out until {}",
+                cluster.words().verb("resume", name).and(cluster.flag())
             ));
         }
         if flags.wait {
@@ -131,7 +130,7 @@ pub async fn follow(
         } else if let ([one], None) = (done, flags.change.output)
             && one.word != UNCHANGED
         {
-            ui.next(&format!("{command} status {}{}", one.name(), cluster.flag()));
+            ui.next(cluster.words().verb("status", one.name()).and(cluster.flag()));
         }
     }
     failures

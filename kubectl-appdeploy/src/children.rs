@@ -10,6 +10,7 @@ use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
+use model::valid::is_object_name;
 
 use crate::certificate::Tls;
 use crate::connection::Cluster;
@@ -131,6 +132,9 @@ async fn tls(cluster: &Cluster, workload: &Workload) -> Result<Option<(String, T
     let Some(name) = tls_secret(workload) else {
         return Ok(None);
     };
+    if !is_object_name(name) {
+        return Ok(Some((name.to_owned(), Tls::Missing)));
+    }
     let api: Api<Secret> = Api::namespaced(cluster.client.clone(), workload.namespace());
     let read = section(
         cluster,

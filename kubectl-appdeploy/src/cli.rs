@@ -9,7 +9,7 @@ use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand
 use crate::connection::{KubeArgs, Warnings};
 use crate::create::{AppArgs, PodSetArgs, Spec};
 use crate::error::{Error, Kind, Result};
-use crate::ui::{Color, Ui};
+use crate::ui::{Color, Flags, Ui};
 use crate::words::{self, Words};
 use crate::{
     adopt, apply, checks, completion, create, delete, describe, diff, edit, eject, events, exec, export, history,
@@ -139,7 +139,7 @@ pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     if let Some(answer) = completion::answer(&arguments, command) {
         // A shell that is gone has no use for it.
-        let _ = Ui::new(Color::Never, "", Warnings::default()).print(&answer);
+        let _ = Ui::new(Color::Never, &Flags::default(), Warnings::default()).print(&answer);
         return ExitCode::SUCCESS;
     }
     let cli = match command()
@@ -196,7 +196,7 @@ fn refused(told: &clap::Error, arguments: &[OsString]) -> ExitCode {
         };
     };
     // Which colour was asked for is not known of a line that can't be read.
-    Ui::new(Color::Auto, "", Warnings::default()).error(&error);
+    Ui::new(Color::Auto, &Flags::default(), Warnings::default()).error(&error);
     error.exit_code()
 }
 

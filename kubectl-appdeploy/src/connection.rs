@@ -17,6 +17,7 @@ use kube::config::{
     Context, ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedCluster, NamedContext,
 };
 use kube::{Client, Config};
+use model::{NextCommand, command};
 use tower::util::MapResponseLayer;
 
 use crate::error::{self, Error, Result};
@@ -251,12 +252,12 @@ impl Cluster {
         workload::title(self.kind, name)
     }
 
-    /// Returns ` -n NAMESPACE` for the next command where this one had it.
-    pub fn flag(&self) -> String {
+    /// Returns `-n NAMESPACE` for the next command where this one had it.
+    pub fn flag(&self) -> NextCommand {
         if self.namespaced {
-            format!(" -n {}", self.namespace)
+            command!("-n {}", self.namespace)
         } else {
-            String::new()
+            NextCommand::default()
         }
     }
 

@@ -113,7 +113,7 @@ impl<S: Spec> Args<S> {
             (None, true) => "a name",
             (Some(_), false) => "an image: --image=NAME",
         };
-        let example = words::of(S::KIND).fill("{command} create {name} --image=nginx --port=80");
+        let example = words::of(S::KIND).example("create {name} --image=nginx --port=80");
         Err(Error::usage(format!("create needs {what}")).next(example))
     }
 
@@ -150,8 +150,7 @@ async fn create<S: Spec>(args: &Args<S>, cluster: &Cluster, name: &str, object: 
     }
     if !args.wait {
         if args.change.output.is_none() {
-            let command = cluster.words().command;
-            ui.next(&format!("{command} status {name}{}", cluster.flag()));
+            ui.next(cluster.words().verb("status", name).and(cluster.flag()));
         }
         return Ok(());
     }

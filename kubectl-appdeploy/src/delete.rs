@@ -7,6 +7,7 @@ use crd::Kind;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, DynamicObject, Preconditions, PropagationPolicy};
 use kube::core::ObjectMeta;
+use model::command;
 
 use crate::children::{self, Children};
 use crate::connection::{Cluster, KubeArgs};
@@ -159,19 +160,22 @@ fn held(last: &Workload, children: &Children, deadline: Deadline) -> Error {
                 "the finalizer {} holds it: whoever set it has not finished",
                 guards.join(", ")
             ))
-            .next(format!(
-                "kubectl get {} {name} -n {namespace} -o yaml",
-                last.kind().singular()
+            .next(command!(
+                "kubectl get {} {} -n {} -o yaml",
+                last.kind().singular(),
+                name,
+                namespace
             ));
     }
     let blocking = blocking(children);
     if blocking.is_empty() {
         return error
             .why("Kubernetes' garbage collector has not removed it: is the kube-controller-manager running?")
-            .next(format!(
-                "{} status {name} -n {namespace}",
-                words::of(last.kind()).command
-            ));
+            .next(
+                words::of(last.kind())
+                    .verb("status", name)
+                    .and(command!("-n {}", namespace)),
+            );
     }
     let first = blocking.first().map_or_else(String::new, |(child, _)| child.clone());
     blocking
@@ -183,7 +187,7 @@ fn held(last: &Workload, children: &Children, deadline: Deadline) -> Error {
                 format!("{child} is still there, held by the finalizer {guards}")
             })
         })
-        .next(format!("kubectl describe {first} -n {namespace}"))
+        .next(command!("kubectl describe {} -n {}", first, namespace))
 }
 
 /// Returns the finalizers that somebody has to take away; that of the deletion itself is none of them.

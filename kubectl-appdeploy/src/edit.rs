@@ -71,7 +71,7 @@ async fn until_written(
 ) -> Result<Option<Done>> {
     let mut shown = file::page(&yaml::write(before)?, None);
     let mut problem: Option<Error> = None;
-    let again = format!("{} edit {}{}", cluster.words().command, args.name, cluster.flag());
+    let again = cluster.words().verb("edit", &args.name).and(cluster.flag());
     loop {
         file.write(&shown)?;
         editor::open(file.path(), &again)?;

@@ -9,6 +9,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy};
 use model::ChildKind;
+use model::{NextCommand, command};
 use serde_json::{Value, json};
 
 use crate::connection::{Cluster, KubeArgs, MANAGER};
@@ -70,11 +71,17 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     if is_asked && !args.yes {
         let names: Vec<&str> = leaving.iter().map(|one| one.name.as_str()).collect();
         let names = names.join(" ");
-        let unasked = Error::usage(format!("{names} would belong to nobody: nothing was changed")).next(format!(
-            "{} eject {names} --yes{}  (if that is wanted)",
-            cluster.words().command,
-            cluster.flag()
-        ));
+        let unasked = Error::usage(format!("{names} would belong to nobody: nothing was changed")).next(
+            leaving
+                .iter()
+                .fold(
+                    NextCommand::from(cluster.words().command).and("eject"),
+                    |command, one| command.and(command!("{}", one.name)),
+                )
+                .and("--yes")
+                .and(cluster.flag())
+                .remark("if that is wanted"),
+        );
         consent::ask(&format!("Eject {names}?"), unasked, "nothing was changed")?;
     }
     let deadline = Deadline::after(args.timeout);
@@ -298,12 +305,13 @@ fn held(cluster: &Cluster, one: &Leaving, deadline: Deadline) -> Error {
         ),
     )
     .why("Kubernetes' garbage collector lets go of what belongs to it: is the kube-controller-manager running?")
-    .next(format!(
-        "{} eject {}{}  (goes on)",
-        cluster.words().command,
-        one.name,
-        cluster.flag()
-    ))
+    .next(
+        cluster
+            .words()
+            .verb("eject", &one.name)
+            .and(cluster.flag())
+            .remark("goes on"),
+    )
 }
 
 #[cfg(test)]

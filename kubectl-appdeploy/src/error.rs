@@ -3,6 +3,7 @@
 mod connect;
 mod server;
 
+use model::NextCommand;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -41,7 +42,7 @@ pub struct Error {
     kind: Kind,
     message: String,
     why: Vec<String>,
-    next: Vec<String>,
+    next: Vec<NextCommand>,
 }
 
 /// What every fallible function of the plugin returns.
@@ -88,7 +89,7 @@ impl Error {
     /// Adds a command that can be run as it stands, or what to do, below the sentence. A remark on a command follows it in
     /// brackets, after two spaces.
     #[must_use]
-    pub fn next(mut self, next: impl Into<String>) -> Self {
+    pub fn next(mut self, next: impl Into<NextCommand>) -> Self {
         self.next.push(next.into());
         self
     }
@@ -137,7 +138,7 @@ impl Error {
     }
 
     /// Returns the commands, or what to do.
-    pub fn nexts(&self) -> &[String] {
+    pub fn nexts(&self) -> &[NextCommand] {
         &self.next
     }
 

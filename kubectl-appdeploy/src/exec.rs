@@ -162,12 +162,7 @@ fn tell_size(sender: Option<&mut Sender<TerminalSize>>) {
 /// Ends as the command did.
 fn conclude(status: Option<&Status>, cluster: &Cluster, workload: &Workload) -> Result<()> {
     let Some(status) = status else {
-        let next = format!(
-            "{} status {}{}",
-            cluster.words().command,
-            workload.name(),
-            cluster.flag()
-        );
+        let next = cluster.words().verb("status", workload.name()).and(cluster.flag());
         return Err(Error::failed("the connection to the pod ended before the command did").next(next));
     };
     match outcome(status) {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use crd::Kind;
 use kube::api::DynamicObject;
+use model::NextCommand;
 
 use crate::apply::{self, Manifest};
 use crate::error::{Error, Result};
@@ -36,7 +37,7 @@ impl Files {
                 let other = words::of(manifest.kind);
                 return Err(
                     Error::usage(format!("{place}: {} is {}, not {}", manifest.name, other.an, words.an))
-                        .next(format!("{} --help", other.command)),
+                        .next(NextCommand::from(other.command).and("--help")),
                 );
             }
             let object = serde_json::from_value(manifest.object);

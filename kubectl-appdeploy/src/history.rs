@@ -69,7 +69,7 @@ pub async fn find(cluster: &Cluster, name: &str) -> Result<Workload> {
         return Err(Error::usage(
             "a pod set keeps no history: its pods are changed in place or replaced, and nobody keeps what was before",
         )
-        .next(format!("{} status {name}{}", words.command, cluster.flag())));
+        .next(words.verb("status", name).and(cluster.flag())));
     }
     let api = cluster.objects(Some(&cluster.namespace));
     let object = workload::complete(cluster.kind, cluster.call(api.get(name)).await?);

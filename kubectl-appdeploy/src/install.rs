@@ -14,6 +14,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, Patch, PatchParams};
+use model::command;
 
 use crate::connection::{Cluster, KubeArgs, MANAGER};
 use crate::error::{Error, Kind as ErrorKind, Result};
@@ -209,7 +210,7 @@ async fn survey(
                     format!("{title} is still being deleted after {}", deadline.text()),
                 )
                 .why("somebody deleted it before, and something holds it")
-                .next(format!("kubectl get {title} -o yaml")));
+                .next(command!("kubectl get {} -o yaml", title)));
             }
             before = None;
         }
@@ -220,7 +221,10 @@ async fn survey(
 
 fn foreign(kind: &Kind, object: &DynamicObject) -> Error {
     let title = kind.title(&object.name_any());
-    let scope = object.namespace().map(|name| format!(" -n {name}")).unwrap_or_default();
+    let scope = object
+        .namespace()
+        .map(|name| command!("-n {}", name))
+        .unwrap_or_default();
     Error::failed(format!(
         "{title} exists and is not part of AppDeploy: nothing was changed"
     ))
@@ -229,12 +233,12 @@ fn foreign(kind: &Kind, object: &DynamicObject) -> Error {
         crd::label::PART_OF,
         crd::label::PART_OF_VALUE
     ))
-    .next(format!("kubectl get {title}{scope} -o yaml"))
-    .next(format!(
-        "if AppDeploy may have it: kubectl label {title}{scope} {}={}",
-        crd::label::PART_OF,
-        crd::label::PART_OF_VALUE
-    ))
+    .next(command!("kubectl get {}", title).and(scope.clone()).and("-o yaml"))
+    .next(
+        command!("if AppDeploy may have it: kubectl label {}", title)
+            .and(scope)
+            .and(command!("{}={}", crd::label::PART_OF, crd::label::PART_OF_VALUE)),
+    )
 }
 
 async fn apply(args: &Args, cluster: &Cluster, kind: &Kind, object: &DynamicObject) -> Result<DynamicObject> {

@@ -86,7 +86,7 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
     let api = cluster.objects(Some(&cluster.namespace));
     let object = workload::complete(kind, cluster.call(api.get(name)).await?);
     let workload = Workload::read(kind, &object);
-    let mut prefixes = Prefixes::new(args.prefix.unwrap_or(args.follow), ui.look().color, ui.is_terminal());
+    let mut prefixes = Prefixes::new(args.prefix.unwrap_or(args.follow), ui.look().color, Ui::is_terminal());
     if args.follow {
         // Who follows does not know how many there will be.
         return follow::run(&args, &cluster, &workload, &mut prefixes, ui).await;

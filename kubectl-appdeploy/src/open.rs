@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::process::Stdio;
 
 use http::Uri;
+use model::{NextCommand, command};
 
 use crate::connection::{Cluster, KubeArgs};
 use crate::error::{Error, Result};
@@ -50,9 +51,9 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         Some(route) if !route.is_inside => resolve(route).await,
         _ => Vec::new(),
     };
-    if let Some((why, next)) = detour(route.as_ref(), url, &found, &workload, &cluster.flag()) {
+    if let Some((why, next)) = detour(route.as_ref(), url, &found, &workload, cluster.flag()) {
         ui.say(&why);
-        ui.next(&next);
+        ui.next(next);
         return Ok(());
     }
     if route.is_some() && args.browser.unwrap_or_else(|| ui.screen() && has_desktop()) {
@@ -110,8 +111,8 @@ fn detour(
     url: &str,
     found: &[IpAddr],
     workload: &Workload,
-    flag: &str,
-) -> Option<(String, String)> {
+    flag: NextCommand,
+) -> Option<(String, NextCommand)> {
     let Route {
         host,
         port,
@@ -120,11 +121,14 @@ fn detour(
     } = route?;
     if *is_inside {
         let why = "it is reached from inside the cluster only".to_owned();
-        return Some((why, format!("kubectl appdeploy port-forward {}{flag}", workload.name())));
+        return Some((
+            why,
+            command!("kubectl appdeploy port-forward {}", workload.name()).and(flag),
+        ));
     }
     let Some(address) = address else {
         let why = "the ingress controller has not published an address yet".to_owned();
-        return Some((why, format!("kubectl appdeploy status {}{flag}", workload.name())));
+        return Some((why, command!("kubectl appdeploy status {}", workload.name()).and(flag)));
     };
     let ip = address.parse::<IpAddr>().ok();
     let why = match (found, ip) {
@@ -136,11 +140,11 @@ fn detour(
         _ => return None,
     };
     let lead = if ip.is_some() {
-        format!("--resolve {host}:{port}:{address}")
+        command!("curl --resolve {}:{}:{}", host, port, address)
     } else {
-        format!("--connect-to {host}:{port}:{address}:{port}")
+        command!("curl --connect-to {}:{}:{}:{}", host, port, address, port)
     };
-    Some((why, format!("curl {lead} {url}")))
+    Some((why, lead.and(command!("{}", url))))
 }
 
 fn nowhere(cluster: &Cluster, workload: &Workload) -> Error {
@@ -149,12 +153,12 @@ fn nowhere(cluster: &Cluster, workload: &Workload) -> Error {
     if workload.pod().port.is_none() {
         return error
             .why("it has no port: nobody sends it requests")
-            .next(format!("kubectl appdeploy set port {name} PORT{flag}"));
+            .next(command!("kubectl appdeploy set port {} PORT", name).and(flag));
     }
     let why = workload.explanation().map(|(text, _)| text);
     why.into_iter()
         .fold(error, Error::why)
-        .next(format!("kubectl appdeploy status {name}{flag}"))
+        .next(command!("kubectl appdeploy status {}", name).and(flag))
 }
 
 /// Whether a browser has somewhere to appear.
@@ -200,7 +204,14 @@ mod tests {
             is_inside: inside,
         };
         let found: Vec<IpAddr> = found.iter().map(|ip| ip.parse().unwrap()).collect();
-        detour(Some(&route), "https://shop.example.com/", &found, &healthy(), " -n a")
+        let found = detour(
+            Some(&route),
+            "https://shop.example.com/",
+            &found,
+            &healthy(),
+            "-n a".into(),
+        );
+        found.map(|(why, next)| (why, next.to_string()))
     }
 
     #[test]

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
+use model::{NextCommand, command};
 
 use crate::age::span;
 use crate::connection::Cluster;
@@ -38,7 +39,7 @@ pub async fn look(cluster: &Cluster) -> Operator {
 
 impl Operator {
     /// Returns why an app that nobody takes care of is in that state, and what to do about it.
-    pub fn absence(&self, namespace: Option<&str>, now: Timestamp) -> Option<(String, String)> {
+    pub fn absence(&self, namespace: Option<&str>, now: Timestamp) -> Option<(String, NextCommand)> {
         if let Self::Unknown(_) = self {
             return None;
         }
@@ -46,18 +47,18 @@ impl Operator {
             namespace?;
             Some((
                 "the operator runs, but has not seen it".to_owned(),
-                "kubectl appdeploy check".to_owned(),
+                "kubectl appdeploy check".into(),
             ))
         })
     }
 
     /// Returns why no operator works for a namespace, or for any, and what to do about it; nothing of one that does.
-    pub fn fault(&self, namespace: Option<&str>, now: Timestamp) -> Option<(String, String)> {
+    pub fn fault(&self, namespace: Option<&str>, now: Timestamp) -> Option<(String, NextCommand)> {
         let (deployment, lease) = match self {
             Self::Absent => {
                 return Some((
                     "no operator is installed in this cluster".to_owned(),
-                    "kubectl appdeploy install".to_owned(),
+                    "kubectl appdeploy install".into(),
                 ));
             }
             Self::Unknown(_) => return None,
@@ -73,15 +74,16 @@ impl Operator {
             return Some(if wanted == 0 {
                 (
                     "the operator is switched off: its Deployment is scaled to 0".to_owned(),
-                    format!(
-                        "kubectl -n {} scale deployment {NAME} --replicas=1",
-                        crd::OPERATOR_NAMESPACE
+                    command!(
+                        "kubectl -n {} scale deployment {} --replicas=1",
+                        crd::OPERATOR_NAMESPACE,
+                        NAME
                     ),
                 )
             } else {
                 (
                     "the operator is not running: its Deployment has no ready pod".to_owned(),
-                    format!("kubectl -n {} describe pods", crd::OPERATOR_NAMESPACE),
+                    command!("kubectl -n {} describe pods", crd::OPERATOR_NAMESPACE),
                 )
             });
         }
@@ -89,7 +91,7 @@ impl Operator {
         if let Some(ago) = lease.and_then(|lease| expired(lease, now)) {
             return Some((
                 format!("no operator works: the Lease of the last one expired {} ago", span(ago)),
-                format!("kubectl -n {} logs deployment/{NAME}", crd::OPERATOR_NAMESPACE),
+                command!("kubectl -n {} logs deployment/{}", crd::OPERATOR_NAMESPACE, NAME),
             ));
         }
         let watched = watched(deployment);
@@ -99,9 +101,10 @@ impl Operator {
         }
         Some((
             format!("the operator watches only {}, not {namespace}", watched.join(", ")),
-            format!(
-                "kubectl appdeploy install --watch-namespace={},{namespace}",
-                watched.join(",")
+            command!(
+                "kubectl appdeploy install --watch-namespace={},{}",
+                watched.join(","),
+                namespace
             ),
         ))
     }
@@ -254,7 +257,7 @@ mod tests {
         let operator = installed(&json!(["--watch-namespace=a"]), 1, None);
         let (why, next) = operator.absence(Some("b"), noon()).unwrap();
         assert_eq!(why, "the operator watches only a, not b");
-        assert_eq!(next, "kubectl appdeploy install --watch-namespace=a,b");
+        assert_eq!(next.as_str(), "kubectl appdeploy install --watch-namespace=a,b");
         assert_eq!(operator.fault(Some("a"), noon()), None);
         let (why, _) = installed(&json!([]), 0, None).absence(None, noon()).unwrap();
         assert_eq!(why, "the operator is not running: its Deployment has no ready pod");

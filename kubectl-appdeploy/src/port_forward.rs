@@ -10,6 +10,7 @@ use futures::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt as _};
+use model::command;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -69,7 +70,7 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
             let words = cluster.words();
             return Err(Error::usage(format!("{name} has no port of its own"))
                 .why("name the port of its pods that is meant")
-                .next(format!("{} port-forward {name} 8080{}", words.command, cluster.flag())));
+                .next(words.verb("port-forward", name).and("8080").and(cluster.flag())));
         }
     };
     // A mistake is told before anything listens.
@@ -88,12 +89,12 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
 async fn listen(args: &Args, ports: Ports, cluster: &Cluster) -> Result<TcpListener> {
     let address = SocketAddr::new(args.address, ports.local);
     TcpListener::bind(address).await.map_err(|source| {
-        let (command, remote) = (cluster.words().command, ports.remote);
-        let next = format!(
-            "{command} port-forward {} :{remote}{}  (takes a port that is free)",
-            args.name,
-            cluster.flag()
-        );
+        let next = cluster
+            .words()
+            .verb("port-forward", &args.name)
+            .and(command!(":{}", ports.remote))
+            .and(cluster.flag())
+            .remark("takes a port that is free");
         Error::failed(format!("cannot listen on {address}"))
             .why(source.to_string())
             .next(next)

@@ -8,6 +8,7 @@ use crd::{Kind, PodSet};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
+use model::command;
 use serde_json::json;
 
 use crate::connection::{Cluster, KubeArgs, MANAGER};
@@ -92,8 +93,8 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         return progress::wait(&cluster, &told.object, &named, told.pods, deadline, ui).await;
     }
     if args.change.output.is_none() {
-        let command = cluster.words().command;
-        ui.next(&format!("{command} status {name} -w{}", cluster.flag()));
+        let status = cluster.words().verb("status", name);
+        ui.next(status.and("-w").and(cluster.flag()));
     }
     Ok(())
 }
@@ -113,7 +114,7 @@ async fn tell(args: &Args, cluster: &Cluster, name: &str, named: &[String]) -> R
     };
     let pods = children::fetch(cluster, &workload).await?.pods.map_err(|why| {
         Error::failed(format!("the pods of {} cannot be seen: {why}", cluster.title(name)))
-            .next(format!("kubectl auth can-i list pods -n {}", cluster.namespace))
+            .next(command!("kubectl auth can-i list pods -n {}", cluster.namespace))
     })?;
     let missing: Vec<&String> = named
         .iter()
@@ -191,7 +192,7 @@ fn refusal(cluster: &Cluster, name: &str, pods: &[Pod], missing: &[&String], oth
     } else {
         format!("its pods are {}", some(&own))
     });
-    error.next(format!("{} status {name}{}", cluster.words().command, cluster.flag()))
+    error.next(cluster.words().verb("status", name).and(cluster.flag()))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 use model::reason::Reason;
-use model::validate;
+use model::{NextCommand, command, validate};
 
 use crate::age::span;
 use crate::certificate::{Certificate, Tls};
@@ -49,7 +49,7 @@ pub struct Fault {
     /// A sentence.
     pub why: String,
     /// The command to run next.
-    pub next: String,
+    pub next: NextCommand,
 }
 
 /// What is to be said of an app or a pod set, and where its way is broken.
@@ -64,13 +64,13 @@ pub struct Story {
 }
 
 /// A sentence, and a command where there is one.
-pub type Told = (String, Option<String>);
+pub type Told = (String, Option<NextCommand>);
 
 /// What is known beside the status and the children.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     /// Why no operator takes care of it, and what to do about that.
-    pub absence: Option<(String, String)>,
+    pub absence: Option<(String, NextCommand)>,
     /// The last line that a container wrote before it crashed.
     pub last_words: Option<String>,
 }
@@ -196,8 +196,12 @@ fn is_none<T>(section: &Section<T>) -> bool {
 fn of_certificate(app: &AppDeploy, children: &Children, now: Timestamp) -> Option<Fault> {
     let (name, tls) = children.tls.as_ref()?;
     let namespace = app.namespace().unwrap_or_default();
-    let make = format!("kubectl create secret tls {name} -n {namespace} --cert=tls.crt --key=tls.key");
-    let look = format!("kubectl describe secret {name} -n {namespace}");
+    let make = command!(
+        "kubectl create secret tls {} -n {} --cert=tls.crt --key=tls.key",
+        name,
+        namespace
+    );
+    let look = command!("kubectl describe secret {} -n {}", name, namespace);
     let fault = |is_broken, why, next| {
         Some(Fault {
             hop: Hop::Secret,
@@ -223,8 +227,8 @@ fn of_certificate(app: &AppDeploy, children: &Children, now: Timestamp) -> Optio
         Tls::Certificate(certificate) => certificate,
     };
     let renew = certificate.issued_by.as_ref().map_or_else(
-        || format!("{make} --dry-run=client -o yaml | kubectl apply -f -"),
-        |issuer| format!("kubectl describe certificate {issuer} -n {namespace}"),
+        || make.clone().and("--dry-run=client -o yaml | kubectl apply -f -"),
+        |issuer| command!("kubectl describe certificate {} -n {}", issuer, namespace),
     );
     let host = validate(app)
         .ok()
@@ -293,7 +297,7 @@ fn of_service(workload: &Workload, children: &Children) -> Option<Fault> {
             hop: Hop::Service,
             is_broken: true,
             why: format!("the Service sends requests to the port {port}, which no container of the pods has"),
-            next: format!("kubectl get service {name} -n {namespace} -o yaml"),
+            next: command!("kubectl get service {} -n {} -o yaml", name, namespace),
         });
     }
     let (ready, _) = endpoints(children.slices.as_ref().ok()?);
@@ -320,9 +324,11 @@ fn of_service(workload: &Workload, children: &Children) -> Option<Fault> {
     let (reason, next) = if pods.iter().any(is_selected) {
         (
             "nobody has entered them yet, which kube-controller-manager does".to_owned(),
-            format!(
-                "kubectl get endpointslices -n {namespace} -l {}={name}",
-                crate::children::SLICE_OF
+            command!(
+                "kubectl get endpointslices -n {} -l {}={}",
+                namespace,
+                crate::children::SLICE_OF,
+                name
             ),
         )
     } else {
@@ -333,7 +339,7 @@ fn of_service(workload: &Workload, children: &Children) -> Option<Fault> {
             .collect();
         (
             format!("it selects {}, which they do not have", selector.join(",")),
-            format!("kubectl get service {name} -n {namespace} -o yaml"),
+            command!("kubectl get service {} -n {} -o yaml", name, namespace),
         )
     };
     Some(Fault {
@@ -377,4 +383,46 @@ pub fn endpoints(slices: &[EndpointSlice]) -> (usize, usize) {
         *all.entry(key).or_default() |= is_ready;
     }
     (all.values().filter(|ready| **ready).count(), all.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn words(workload: &Workload, tls: Tls, secret: &str) -> Vec<String> {
+        let mut children = Children::of_pods(Ok(vec![]));
+        children.tls = Some((secret.to_owned(), tls));
+        let next = fault(workload, &children, Timestamp::UNIX_EPOCH).unwrap().next;
+        assert!(!next.as_str().contains(char::is_control), "{next:?}");
+        let text = next.as_str();
+        shlex::split(text.strip_suffix(" | kubectl apply -f -").unwrap_or(text)).unwrap()
+    }
+
+    proptest! {
+        /// The author of an app chooses the name of its Secret, and whoever writes that Secret its annotations.
+        #[test]
+        fn names_in_secrets_and_annotations_are_one_word_of_a_command(secret in "[^-].{0,9}", issuer in "[^-].{0,9}") {
+            let app = json!({"metadata": {"name": "shop", "namespace": "blue"}, "spec": {"image": "x", "port": 80,
+                "host": "shop.example.com", "tls": {"secretName": secret}}});
+            let workload = Workload::App(serde_json::from_value(app).unwrap());
+            let shown = |text: &str| model::printable::printable(text).into_owned();
+            let create = |name: &str| {
+                let flags = ["-n", "blue", "--cert=tls.crt", "--key=tls.key"];
+                let words = ["kubectl", "create", "secret", "tls", name].into_iter().chain(flags);
+                words.map(str::to_owned).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(words(&workload, Tls::Missing, &secret), create(&shown(&secret)));
+            let expired = Certificate {
+                hosts: vec!["shop.example.com".to_owned()],
+                from: Timestamp::UNIX_EPOCH,
+                until: Timestamp::UNIX_EPOCH,
+                issued_by: Some(issuer.clone()),
+            };
+            let intended = ["kubectl", "describe", "certificate", &shown(&issuer), "-n", "blue"].map(str::to_owned);
+            prop_assert_eq!(words(&workload, Tls::Certificate(expired), &secret), intended);
+        }
+    }
 }

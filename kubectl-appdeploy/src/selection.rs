@@ -6,6 +6,7 @@ use clap::Args;
 use crd::Kind;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
+use model::NextCommand;
 
 use crate::connection::Cluster;
 use crate::error::{Error, Kind as Ending, Result};
@@ -35,12 +36,12 @@ impl Selection {
 
     /// Returns those that are meant, each with its own error: one that is missing does not stop the others.
     /// The example is of the kind's command, like `scale {name} --replicas=3`.
-    pub async fn resolve(&self, cluster: &Cluster, example: &str) -> Result<Vec<Result<DynamicObject>>> {
+    pub async fn resolve(&self, cluster: &Cluster, example: &'static str) -> Result<Vec<Result<DynamicObject>>> {
         let words = cluster.words();
         if self.is_empty() {
             return Err(Error::usage(format!("no {} is named", words.one))
                 .why(words.fill("name one or more {many}, select them with -l, or take --all"))
-                .next(words.fill(&format!("{{command}} {example}"))));
+                .next(words.example(example)));
         }
         let complete = |object| workload::complete(cluster.kind, object);
         if self.names.is_empty() {
@@ -67,6 +68,16 @@ impl Selection {
 /// Returns the name that a person typed: alone, or behind its kind as `-o name` prints it and kubectl takes it.
 /// A name behind another kind is not taken for one of this.
 pub fn name(kind: Kind, text: &str) -> Result<&str> {
+    // A server says of other names that they do not exist; these would change the path of the request.
+    let is_of_a_path = |text: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+        text.chars().all(is_plain) && !matches!(text, "" | "." | "..")
+    };
+    let name = text.rsplit('/').next().unwrap_or(text);
+    if !is_of_a_path(name) {
+        return Err(Error::usage(format!("invalid name {name:?}: nothing was done"))
+            .why("a name has lower-case letters, digits and '-'"));
+    }
     let Some((prefix, name)) = text.split_once('/') else {
         return Ok(text);
     };
@@ -82,7 +93,7 @@ pub fn name(kind: Kind, text: &str) -> Result<&str> {
             let other = words::of(*other);
             error
                 .why(format!("it is {}", other.an))
-                .next(format!("{} --help", other.command))
+                .next(NextCommand::from(other.command).and("--help"))
         }
         None => error.why(format!(
             "a name stands alone or behind its kind, like {}/{}",
@@ -122,6 +133,25 @@ pub fn conclude(mut failures: Vec<Error>, ui: &mut Ui) -> Result<()> {
 mod tests {
     use super::*;
     use crate::ui::Look;
+
+    #[test]
+    fn names_that_would_change_the_path_of_a_request_are_refused() {
+        for text in [
+            "a b",
+            "a?b",
+            "a%2fb",
+            "..",
+            "",
+            "ad/",
+            "ad/..",
+            "a\u{1b}[2J",
+            "a#b",
+            "ä",
+        ] {
+            let error = name(Kind::AppDeploy, text).unwrap_err();
+            assert!(error.sentence().starts_with("invalid name"), "{text:?}: {error}");
+        }
+    }
 
     #[test]
     fn a_name_may_stand_behind_its_own_kind_only() {

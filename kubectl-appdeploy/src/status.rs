@@ -13,6 +13,7 @@ use crd::Kind;
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use look::Question;
+use model::NextCommand;
 
 use crate::connection::{Cluster, KubeArgs};
 use crate::error::{Error, Result};
@@ -159,12 +160,12 @@ fn nothing(args: &Args, cluster: &Cluster, ui: &mut Ui) {
     let words = cluster.words();
     ui.say(&format!("No {}{selected} found{place}.", words.many));
     if args.selector.is_none() && !args.no_headers {
-        let elsewhere = if args.all_namespaces {
-            ""
+        let create = NextCommand::from(words.command).and("create").and(cluster.flag());
+        ui.next(if args.all_namespaces {
+            create
         } else {
-            "  (-A looks into all namespaces)"
-        };
-        ui.next(&format!("{} create{}{elsewhere}", words.command, cluster.flag()));
+            create.remark("-A looks into all namespaces")
+        });
     }
 }
 

@@ -38,7 +38,7 @@ pub fn choose<'a>(pods: &'a [Pod], named: Option<&str>) -> Option<&'a Pod> {
 pub fn nobody(cluster: &Cluster, workload: &Workload, pods: &[Pod], named: Option<&str>) -> Error {
     let words = cluster.words();
     let (name, flag) = (workload.name(), cluster.flag());
-    let status = format!("{} status {name}{flag}", words.command);
+    let status = words.verb("status", name).and(flag.clone());
     if let Some(pod) = named {
         let error = Error::failed(format!("{pod} is no pod of {name}"));
         let all: Vec<String> = pods.iter().map(kube::ResourceExt::name_any).collect();
@@ -51,7 +51,7 @@ pub fn nobody(cluster: &Cluster, workload: &Workload, pods: &[Pod], named: Optio
     if workload.wanted() == 0 {
         return Error::failed(format!("{name} has no pods"))
             .why("it is scaled to zero")
-            .next(format!("{} scale {name} --replicas=1{flag}", words.command));
+            .next(words.verb("scale", name).and("--replicas=1").and(flag));
     }
     let error = Error::failed(format!("no pod of {name} runs"));
     let why = workload.explanation().map(|(text, _)| text);
@@ -113,7 +113,7 @@ pub fn resting(cluster: &Cluster, workload: &Workload, pod: &Pod, container: &st
     let (words, name, flag) = (cluster.words(), workload.name(), cluster.flag());
     why.into_iter()
         .fold(error, Error::why)
-        .next(format!("{} status {name}{flag}", words.command))
+        .next(words.verb("status", name).and(flag.clone()))
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write};
 
 use dialoguer::console::Term;
+use model::NextCommand;
+use model::printable::{REPLACEMENT, is_invisible};
 
 use crate::connection::Warnings;
 use crate::error::{Error, Kind, Result};
@@ -57,9 +59,15 @@ pub fn paint(color: bool, style: Style, text: &str) -> String {
     }
 }
 
-/// Returns the text without what could steer a terminal: what stands in a cluster was written by anybody.
+/// Returns the text without what could steer a terminal or make one text look like another: what stands in a cluster was
+/// written by anybody.
 pub fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    let shown = |c: char| match c {
+        c if c.is_control() => ' ',
+        c if is_invisible(c) => REPLACEMENT,
+        c => c,
+    };
+    text.chars().map(shown).collect()
 }
 
 /// Breaks a text between words, so that no line has more characters than there is room for, but for a longer word.
@@ -79,6 +87,15 @@ pub fn wrap(text: &str, room: Option<usize>) -> Vec<String> {
     lines
 }
 
+/// The flags that chose the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// All of them.
+    pub all: NextCommand,
+    /// The one that names the kubeconfig.
+    pub file: NextCommand,
+}
+
 /// How a page looks.
 #[derive(Clone, Debug, Default)]
 pub struct Look {
@@ -87,7 +104,7 @@ pub struct Look {
     /// The columns there are; `None` where nothing limits a line.
     pub width: Option<usize>,
     /// The flags that chose the cluster, repeated in every command that is suggested.
-    pub flags: String,
+    pub flags: Flags,
 }
 
 impl Look {
@@ -123,31 +140,30 @@ impl Look {
     }
 
     /// Returns what to run next behind its label, and a remark on it on a line of its own: the first can be copied and run.
-    pub fn next(&self, indent: &str, next: &str) -> String {
-        let (command, remark) = match next.split_once("  (") {
-            Some((command, remark)) => (command, Some(remark)),
-            None => (next, None),
-        };
-        let mut text = format!("{indent}{} {}", self.label("next:"), self.command(command));
-        if let Some(remark) = remark {
-            let _ = write!(text, "\n{indent}      ({}", clean(remark));
+    pub fn next(&self, indent: &str, next: &NextCommand) -> String {
+        let mut text = format!("{indent}{} {}", self.label("next:"), self.command(next));
+        if let Some(remark) = next.remarked() {
+            let _ = write!(text, "\n{indent}      ({remark})");
         }
         text
     }
 
     /// Returns a suggested command, so that it reaches the same cluster.
-    pub fn command(&self, command: &str) -> String {
-        let command = clean(command);
-        if command.starts_with("kubectl config") {
-            // It reads the kubeconfig that was read, and knows no more of the flags.
-            let is_file = |flag: &&str| flag.starts_with("--kubeconfig=");
-            let file = self.flags.split(' ').find(is_file);
-            return file.map_or(command.clone(), |file| format!("{command} {file}"));
-        }
-        // Before it may stand variables of its environment.
+    pub fn command(&self, next: &NextCommand) -> String {
+        let command = next.as_str();
+        // Before the program may stand variables of its environment.
         let program = command.split(' ').find(|word| !word.contains('='));
-        let reaches = program == Some("kubectl");
-        format!("{command}{}", if reaches { self.flags.as_str() } else { "" })
+        let flags = match program {
+            // It reads the kubeconfig that was read, and knows no more of the flags.
+            Some("kubectl") if command.starts_with("kubectl config") => &self.flags.file,
+            Some("kubectl") => &self.flags.all,
+            _ => return command.to_owned(),
+        };
+        NextCommand::default()
+            .and(next.clone())
+            .and(flags.clone())
+            .as_str()
+            .to_owned()
     }
 }
 
@@ -204,7 +220,7 @@ impl Ui {
     ///
     /// `flags` are those that chose the cluster: what is suggested must reach the same one. `warnings` are what that cluster
     /// will warn of: each is told before the next thing that is said.
-    pub fn new(color: Color, flags: &str, warnings: Warnings) -> Self {
+    pub fn new(color: Color, flags: &Flags, warnings: Warnings) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let on = |terminal: bool| match color {
@@ -221,12 +237,12 @@ impl Ui {
             talk_screen: talk_screen && !dumb,
             page: Look {
                 color: on(screen),
-                flags: flags.to_owned(),
+                flags: flags.clone(),
                 width: None,
             },
             talk: Look {
                 color: on(talk_screen),
-                flags: flags.to_owned(),
+                flags: flags.clone(),
                 width: None,
             },
             progress: None,
@@ -241,6 +257,11 @@ impl Ui {
             width: self.width(),
             ..self.page.clone()
         }
+    }
+
+    /// Whether stdout is a terminal.
+    pub fn is_terminal() -> bool {
+        io::stdout().is_terminal()
     }
 
     /// Whether stdout is a terminal on which a page can be redrawn.
@@ -286,6 +307,13 @@ impl Ui {
         self.steer(&format!("{text}{newline}"))
     }
 
+    /// Writes bytes of what was asked for, as they are.
+    pub fn print_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.pass_on();
+        self.clear_progress();
+        self.pass(bytes)
+    }
+
     /// Passes on what another program wrote to stdout.
     pub fn pass(&mut self, bytes: &[u8]) -> Result<()> {
         self.out
@@ -323,8 +351,8 @@ impl Ui {
     }
 
     /// Says what to run next.
-    pub fn next(&mut self, command: &str) {
-        let line = self.talk.next("", command);
+    pub fn next(&mut self, command: impl Into<NextCommand>) {
+        let line = self.talk.next("", &command.into());
         self.say(&line);
     }
 
@@ -401,27 +429,42 @@ mod tests {
         }
     }
 
+    fn flags() -> Flags {
+        Flags {
+            all: NextCommand::from("--context=dev"),
+            ..Flags::default()
+        }
+    }
+
+    #[test]
+    fn hidden_characters_are_shown_as_such() {
+        assert_eq!(clean("a\u{1b}[2J\u{202e}b\u{200b}c\nd"), "a [2J\u{fffd}b\u{fffd}c d");
+    }
+
     #[test]
     fn a_flag_that_chose_the_cluster_is_repeated() {
         let look = Look {
-            flags: " --context=dev".to_owned(),
+            flags: flags(),
             ..Look::default()
         };
         assert_eq!(
-            look.command("kubectl appdeploy status shop"),
+            look.command(&"kubectl appdeploy status shop".into()),
             "kubectl appdeploy status shop --context=dev"
         );
         assert_eq!(
-            look.command("kubectl config get-contexts"),
+            look.command(&"kubectl config get-contexts".into()),
             "kubectl config get-contexts"
         );
-        assert_eq!(look.command("log in again"), "log in again");
+        assert_eq!(look.command(&"log in again".into()), "log in again");
         let look = Look {
-            flags: " --kubeconfig=other --context=dev".to_owned(),
+            flags: Flags {
+                all: NextCommand::from("--kubeconfig=other --context=dev"),
+                file: NextCommand::from("--kubeconfig=other"),
+            },
             ..Look::default()
         };
         assert_eq!(
-            look.command("kubectl config get-contexts"),
+            look.command(&"kubectl config get-contexts".into()),
             "kubectl config get-contexts --kubeconfig=other"
         );
     }
@@ -429,10 +472,10 @@ mod tests {
     #[test]
     fn the_next_command_stands_alone_on_its_line() {
         let look = Look {
-            flags: " --context=dev".to_owned(),
+            flags: flags(),
             ..Look::default()
         };
-        insta::assert_snapshot!(look.next("  ", "kubectl appdeploy eject shop --yes  (if that is wanted)"), @r"
+        insta::assert_snapshot!(look.next("  ", &"kubectl appdeploy eject shop --yes  (if that is wanted)".into()), @r"
         next: kubectl appdeploy eject shop --yes --context=dev
               (if that is wanted)
         ");

@@ -38,14 +38,8 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     let cluster = kube.connect().await?.about(kind);
     let app = history::find(&cluster, &args.name).await?;
     let revisions = history::fetch(&cluster, &app).await?;
-    let target = target(&app.title(), &revisions, args.to_revision).map_err(|error| {
-        error.next(format!(
-            "{} history {}{}",
-            cluster.words().command,
-            app.name(),
-            cluster.flag()
-        ))
-    })?;
+    let target = target(&app.title(), &revisions, args.to_revision)
+        .map_err(|error| error.next(cluster.words().verb("history", app.name()).and(cluster.flag())))?;
     let which = Selection {
         names: vec![app.name().to_owned()],
         ..Selection::default()

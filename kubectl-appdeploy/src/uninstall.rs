@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, PropagationPolicy};
+use model::NextCommand;
 
 use crate::connection::{Cluster, KubeArgs};
 use crate::consent;
@@ -117,13 +118,17 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
 fn consent(args: &Args, plan: &Plan) -> Result<()> {
     let lost = format!("{} {}", plan::count(&plan.workloads), plan.fate());
     let flags = [
-        (args.delete_apps, " --delete-apps"),
-        (args.orphan_children, " --orphan-children"),
-        (args.delete_crds, " --delete-crds"),
+        (args.delete_apps, "--delete-apps"),
+        (args.orphan_children, "--orphan-children"),
+        (args.delete_crds, "--delete-crds"),
     ];
-    let flags: String = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| *flag).collect();
-    let unasked = Error::usage(format!("this deletes {lost}: nothing was removed"))
-        .next(format!("kubectl appdeploy uninstall{flags} --yes  (if that is wanted)"));
+    let flags = flags.into_iter().filter_map(|(on, flag)| on.then_some(flag));
+    let unasked = Error::usage(format!("this deletes {lost}: nothing was removed")).next(
+        flags
+            .fold("kubectl appdeploy uninstall".into(), NextCommand::and)
+            .and("--yes")
+            .remark("if that is wanted"),
+    );
     consent::ask(&format!("Delete {lost}?"), unasked, "nothing was removed")
 }
 

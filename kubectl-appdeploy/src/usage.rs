@@ -3,6 +3,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crd::Kind;
+use model::{NextCommand, command};
 
 use crate::error::Error;
 use crate::{cli, words};
@@ -32,7 +33,7 @@ pub fn error(told: &clap::Error, command: &str) -> Option<Error> {
         _ => Error::usage(sentence(told)),
     };
     if let Some(verb) = suggested(ContextKind::SuggestedSubcommand) {
-        return Some(error.next(format!("{command} {verb}")));
+        return Some(error.next(line(command).and(command!("{}", verb))));
     }
     let error = match suggested(ContextKind::SuggestedArg) {
         Some(flag) => error.why(format!("there is {flag}")),
@@ -42,7 +43,13 @@ pub fn error(told: &clap::Error, command: &str) -> Option<Error> {
         Some(value) => error.why(format!("there is {value}")),
         None => error,
     };
-    Some(error.next(format!("{command} --help")))
+    Some(error.next(line(command).and("--help")))
+}
+
+/// Returns the words of a command line.
+fn line(command: &str) -> NextCommand {
+    let words = command.split(' ').map(|word| command!("{}", word));
+    words.fold(NextCommand::default(), NextCommand::and)
 }
 
 /// Returns the error for a verb that the other kind has: a word that is spelled alike is no help.
@@ -62,7 +69,7 @@ fn of_another_kind(word: &str, command: &str, error: Error) -> Option<Error> {
     (!is_common).then(|| {
         error
             .why(format!("{} have it, {} do not", other.many, this.many))
-            .next(format!("{} {word} --help", other.command))
+            .next(NextCommand::from(other.command).and(command!("{}", word)).and("--help"))
     })
 }
 

@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use futures::join;
+use model::command;
 use serde_json::{Value, json};
 
 use crate::connection::KubeArgs;
@@ -73,7 +74,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
                 ui.warn(&warning);
                 let tag = operator::image(deployment).map_or("", operator::tag);
                 if is_newer(tag) {
-                    ui.next(&format!("take a plugin of {tag}"));
+                    ui.next(command!("take a plugin of {}", tag));
                 } else {
                     ui.next("kubectl appdeploy install");
                 }

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use kube::Api;
 use kube::runtime::watcher;
 use kube::runtime::{WatchStreamExt as _, watcher::watch_object};
+use model::NextCommand;
 use model::reason::Reason;
 use tokio::time::Instant;
 
@@ -118,7 +119,7 @@ pub async fn ready(
                     ui.clear_progress();
                     return Ok(workload);
                 }
-                Verdict::Stalled => return Err(stalled(&workload, &cluster.flag())),
+                Verdict::Stalled => return Err(stalled(&workload, cluster.flag())),
                 Verdict::Waiting(busy) => ui.progress(&format!("{name}: {busy}")),
             }
             last = Some(workload);
@@ -138,13 +139,13 @@ pub fn deleted(cluster: &Cluster, name: &str) -> Error {
 }
 
 /// Returns what to say of one that waiting does not help.
-pub fn stalled(workload: &Workload, flag: &str) -> Error {
+pub fn stalled(workload: &Workload, flag: NextCommand) -> Error {
     let error = Error::new(
         Kind::Stalled,
         format!("{} will not become ready by itself", workload.title()),
     );
-    let command = words::of(workload.kind()).command;
-    explained(error, workload, format!("{command} describe {}{flag}", workload.name()))
+    let describe = words::of(workload.kind()).verb("describe", workload.name());
+    explained(error, workload, describe.and(flag))
 }
 
 /// Returns what to say when the time is over. `state` is how it still is and what may yet happen; `busy` is why, where that is known
@@ -165,9 +166,9 @@ pub async fn timed_out(
             deadline.text()
         ),
     );
-    let status = format!("{} status {name}", cluster.words().command);
+    let status = cluster.words().verb("status", name);
     let Some(workload) = last else {
-        return error.next(format!("{status}{}", cluster.flag()));
+        return error.next(status.and(cluster.flag()));
     };
     if !workload.is_accounted_for()
         && let Some((why, next)) = operator::look(cluster)
@@ -176,7 +177,7 @@ pub async fn timed_out(
     {
         return error.why(why).next(next);
     }
-    let otherwise = format!("{status} -w{}", cluster.flag());
+    let otherwise = status.and("-w").and(cluster.flag());
     match busy.filter(|_| workload.state().cause.is_none()) {
         Some(busy) => error.why(busy).next(otherwise),
         None => explained(error, workload, otherwise),
@@ -184,7 +185,7 @@ pub async fn timed_out(
 }
 
 /// Adds why one is not ready, and what to run next if nothing better is known.
-fn explained(error: Error, workload: &Workload, otherwise: String) -> Error {
+fn explained(error: Error, workload: &Workload, otherwise: NextCommand) -> Error {
     match workload.explanation() {
         Some((why, next)) => error.why(why).next(next.unwrap_or(otherwise)),
         None => error.next(otherwise),
@@ -348,7 +349,7 @@ mod tests {
             &json!({"observedGeneration": 2, "conditions": conditions(&[("Ready", "False"), ("Stalled", "True")]),
             "cause": {"reason": "ImageNotFound", "message": "image nginx:1.99 does not exist", "next": "kubectl edit appdeploy shop"}}),
         );
-        let error = stalled(&app, "");
+        let error = stalled(&app, NextCommand::default());
         assert_eq!(error.kind(), Kind::Stalled);
         insta::assert_snapshot!(error.text(&Look::default()), @r"
         error: appdeploy.appdeploy.dev/shop will not become ready by itself

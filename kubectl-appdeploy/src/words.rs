@@ -1,6 +1,7 @@
 //! What a person calls each kind, so that a text is written once for both.
 
 use crd::Kind;
+use model::{NextCommand, command};
 
 /// The words for one kind.
 #[derive(Debug)]
@@ -65,9 +66,22 @@ pub const fn of(kind: Kind) -> &'static Words {
 }
 
 impl Words {
+    /// Returns the command of a verb for one of them.
+    pub fn verb(&self, verb: &'static str, name: &str) -> NextCommand {
+        NextCommand::from(self.command).and(verb).and(command!("{}", name))
+    }
+
     /// Returns a number of them.
     pub fn count(&self, count: usize) -> String {
         format!("{count} {}", if count == 1 { self.one } else { self.many })
+    }
+
+    /// Returns a command of this kind from words that can be `{name}`.
+    pub fn example(&self, words: &'static str) -> NextCommand {
+        let words = words
+            .split(' ')
+            .map(|word| if word == "{name}" { self.name } else { word });
+        words.fold(self.command.into(), NextCommand::and)
     }
 
     /// Puts the words into a text that names them in braces, like `{many}`.

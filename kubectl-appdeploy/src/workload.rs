@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::{ObjectMeta, TypeMeta};
 use kube::{Api, Client};
+use model::NextCommand;
 use serde::de::DeserializeOwned;
 
 use crate::ui::Style;
@@ -244,7 +245,7 @@ impl Workload {
     }
 
     /// Returns one sentence on one that is not as its author wants it, and the command to run next.
-    pub fn explanation(&self) -> Option<(String, Option<String>)> {
+    pub fn explanation(&self) -> Option<(String, Option<NextCommand>)> {
         if self.is_deleted() {
             // Those of the garbage collector are how a deletion works, not what holds it up.
             let own = |guard: &&String| !["foregroundDeletion", "orphan"].contains(&guard.as_str());
@@ -266,7 +267,8 @@ impl Workload {
             return Some((text.to_owned(), None));
         }
         if let Some(cause) = self.state().cause {
-            return Some((cause.message.clone(), cause.next.clone()));
+            let next = cause.next.as_deref().and_then(NextCommand::read);
+            return Some((cause.message.clone(), next));
         }
         if self.is_true(condition::READY) {
             return None;

@@ -13,9 +13,10 @@ pub use self::pod::diagnose_pod;
 pub(crate) use self::refusal::detail;
 use crate::observed::{IngressClasses, Observed, Rollout};
 use crate::pod::{PodState, Trouble};
+use crate::printable::printable;
 pub use crate::reason::Reason;
 use crate::valid::{Route, Valid};
-use crate::{Child, ChildKind, Failure, Sight};
+use crate::{Child, ChildKind, Failure, NextCommand, Sight, command};
 
 /// What to say of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub struct Diagnosis {
     /// One sentence without full stop.
     pub message: String,
     /// The command to run next, where there is one.
-    pub next: Option<String>,
+    pub next: Option<NextCommand>,
 }
 
 /// Who is asked about.
@@ -63,12 +64,10 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the command of the plugin with a verb for it.
-    pub(crate) fn command(&self, verb: &str) -> String {
-        let plugin = match self.kind {
-            crd::Kind::AppDeploy => "kubectl appdeploy",
-            crd::Kind::PodSet => "kubectl appdeploy podset",
-        };
-        format!("{plugin} {verb} {} -n {}", self.name, self.namespace)
+    pub(crate) fn command(&self, verb: &'static str) -> NextCommand {
+        plugin(self.kind)
+            .and(verb)
+            .and(command!("{} -n {}", self.name, self.namespace))
     }
 }
 
@@ -117,9 +116,10 @@ pub fn diagnose(
         let next = if valid.paused {
             subject.command("resume")
         } else {
-            format!(
+            command!(
                 "kubectl rollout resume deployment {} -n {}",
-                subject.name, subject.namespace
+                subject.name,
+                subject.namespace
             )
         };
         return said(
@@ -199,16 +199,25 @@ fn current(pods: &[PodState]) -> impl Iterator<Item = &PodState> {
         })
 }
 
-pub(crate) fn said(reason: Reason, message: &str, next: Option<String>) -> Diagnosis {
+/// Returns a diagnosis. The message can quote others: what a terminal would not show is replaced.
+pub(crate) fn said(reason: Reason, message: &str, next: Option<NextCommand>) -> Diagnosis {
     Diagnosis {
         reason,
-        message: message.to_owned(),
+        message: printable(message).into_owned(),
         next,
     }
 }
 
-fn edit(subject: Subject<'_>) -> String {
-    format!(
+/// Returns the start of a command of the plugin.
+fn plugin(kind: crd::Kind) -> NextCommand {
+    NextCommand::from(match kind {
+        crd::Kind::AppDeploy => "kubectl appdeploy",
+        crd::Kind::PodSet => "kubectl appdeploy podset",
+    })
+}
+
+fn edit(subject: Subject<'_>) -> NextCommand {
+    command!(
         "kubectl edit {} {} -n {}",
         subject.kind.singular(),
         subject.name,
@@ -217,32 +226,30 @@ fn edit(subject: Subject<'_>) -> String {
 }
 
 /// Returns the command that changes one field.
-fn set(subject: Subject<'_>, field: &str, value: &str) -> String {
-    let command = match subject.kind {
-        crd::Kind::AppDeploy => "kubectl appdeploy",
-        crd::Kind::PodSet => "kubectl appdeploy podset",
-    };
-    format!(
-        "{command} set {field} {} {value} -n {}",
-        subject.name, subject.namespace
-    )
+fn set(subject: Subject<'_>, field: &'static str, value: impl Into<NextCommand>) -> NextCommand {
+    plugin(subject.kind)
+        .and("set")
+        .and(field)
+        .and(command!("{}", subject.name))
+        .and(value)
+        .and(command!("-n {}", subject.namespace))
 }
 
 /// Selects the pods in a command.
-fn pods(subject: Subject<'_>) -> String {
-    format!(
+fn pods(subject: Subject<'_>) -> NextCommand {
+    command!(
         "-n {} -l {}",
         subject.namespace,
         subject.kind.pod_selector(subject.name)
     )
 }
 
-fn describe_pods(subject: Subject<'_>) -> String {
-    format!("kubectl describe pods {}", pods(subject))
+fn describe_pods(subject: Subject<'_>) -> NextCommand {
+    NextCommand::from("kubectl describe pods").and(pods(subject))
 }
 
-fn logs(subject: Subject<'_>) -> String {
-    format!("kubectl logs {}", pods(subject))
+fn logs(subject: Subject<'_>) -> NextCommand {
+    NextCommand::from("kubectl logs").and(pods(subject))
 }
 
 pub(crate) fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
@@ -260,7 +267,7 @@ pub(crate) fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
             let kind = kind.to_lowercase();
             (
                 Reason::NameConflict,
-                Some(format!("kubectl get {kind} {name} -n {namespace} -o yaml")),
+                Some(command!("kubectl get {} {} -n {} -o yaml", kind, name, namespace)),
             )
         }
         Failure::Rejected {
@@ -268,28 +275,28 @@ pub(crate) fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
         } => return refusal::diagnose(subject, message),
         Failure::Rejected { message, .. } if refusal::is_quota(message) => (
             Reason::QuotaExceeded,
-            Some(format!("kubectl describe quota -n {namespace}")),
+            Some(command!("kubectl describe quota -n {}", namespace)),
         ),
         Failure::Rejected { .. } => (Reason::Rejected, Some(edit(subject))),
         Failure::HostConflict { .. } => (Reason::HostConflict, Some(set(subject, "host", "HOST"))),
-        Failure::Forbidden(_) => (Reason::Forbidden, Some("kubectl appdeploy install".to_owned())),
+        Failure::Forbidden(_) => (Reason::Forbidden, Some("kubectl appdeploy install".into())),
         Failure::Blind { .. } => (Reason::WatchFailed, Some(operator_log())),
         Failure::Leftover { .. } => (Reason::Progressing, None),
         Failure::NamespaceTerminating => (
             Reason::NamespaceTerminating,
-            Some(format!("kubectl get namespace {namespace}")),
+            Some(command!("kubectl get namespace {}", namespace)),
         ),
         Failure::Unavailable { .. } if failure.is_of_a_webhook() => (
             Reason::ApiUnavailable,
-            Some("kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations".to_owned()),
+            Some("kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations".into()),
         ),
         Failure::Unavailable { .. } => (Reason::ApiUnavailable, Some(operator_log())),
     };
     said(reason, &failure.to_string(), next)
 }
 
-fn operator_log() -> String {
-    format!(
+fn operator_log() -> NextCommand {
+    command!(
         "kubectl logs -n {} -l app.kubernetes.io/name=appdeploy-operator --prefix --tail=50",
         crd::OPERATOR_NAMESPACE
     )
@@ -309,7 +316,7 @@ fn of_route(subject: Subject<'_>, valid: &Valid<'_>, observed: &Observed, rollou
             return said(
                 Reason::NoIngressClass,
                 &message,
-                Some("kubectl get ingressclass".to_owned()),
+                Some("kubectl get ingressclass".into()),
             );
         }
         if subject.needs_address && awaits_address(route, observed) {
@@ -320,13 +327,14 @@ fn of_route(subject: Subject<'_>, valid: &Valid<'_>, observed: &Observed, rollou
                     Reason::NoIngressClass,
                     "the Ingress is older than the default IngressClass of the cluster, and has none, so nothing serves it; \
                      once it is deleted it is made anew, with the class",
-                    Some(format!(
+                    Some(command!(
                         "kubectl delete ingress {} -n {}",
-                        subject.name, subject.namespace
+                        subject.name,
+                        subject.namespace
                     )),
                 );
             }
-            let next = format!("kubectl describe ingress {} -n {}", subject.name, subject.namespace);
+            let next = command!("kubectl describe ingress {} -n {}", subject.name, subject.namespace);
             return said(
                 Reason::AddressPending,
                 "the ingress controller has not published an address yet",
@@ -514,7 +522,7 @@ mod tests {
         let told = "the rollout is paused: 1 of 2 pods run the new spec";
         assert_eq!(reason(paused.clone(), vec![]), (Reason::Paused, told.into()));
         // Who has paused it has to resume it.
-        let next = |spec| found(spec, paused.clone(), vec![]).next.unwrap();
+        let next = |spec| found(spec, paused.clone(), vec![]).next.unwrap().to_string();
         assert_eq!(
             [
                 next(json!({"image": "nginx"})),

@@ -10,6 +10,7 @@ use kube::core::Resource as _;
 
 use crate::desired::CONTAINER;
 use crate::diagnose::Reason;
+pub use last_words::last_words;
 pub use probe::{Answer, Check, Failed};
 
 /// A pod of whose health check the answer is wanted. No pod says it of itself; the kubelet tells it in an Event.

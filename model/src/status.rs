@@ -66,7 +66,7 @@ pub fn status(
         cause: (!found.reason.is_ready() && !found.reason.is_progress()).then(|| Cause {
             reason: found.reason.as_str().to_owned(),
             message: found.message.clone(),
-            next: found.next.clone(),
+            next: found.next.as_ref().map(ToString::to_string),
         }),
         conditions: conditions(app, &found, exposed(valid, observed, &found), now),
     }

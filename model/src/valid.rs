@@ -168,6 +168,17 @@ fn is_label(label: &str) -> bool {
     (1..=63).contains(&label.len()) && label.chars().all(inner) && !label.starts_with('-') && !label.ends_with('-')
 }
 
+/// Whether objects such as Secrets can have this name: a DNS subdomain (RFC 1123). Any other one can't be part of the URL
+/// of an object.
+#[must_use]
+pub fn is_object_name(name: &str) -> bool {
+    let is_edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_part = |part: &str| {
+        part.starts_with(is_edge) && part.ends_with(is_edge) && part.chars().all(|c| is_edge(c) || c == '-')
+    };
+    name.len() <= 253 && name.split('.').all(is_part)
+}
+
 /// A DNS name without wildcard, and not an IPv4 address, which an Ingress refuses as a host.
 fn is_host(host: &str) -> bool {
     let numeric = host.chars().all(|c| c.is_ascii_digit() || c == '.');
@@ -193,6 +204,30 @@ mod tests {
             "metadata": {"name": name, "namespace": "shop", "uid": "u1"}, "spec": spec,
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn names_of_objects_are_dns_subdomains() {
+        for name in ["a", "0", "shop-tls", "a.b-c.d", &"a".repeat(253)] {
+            assert!(is_object_name(name), "{name}");
+        }
+        for name in [
+            "",
+            "-n",
+            "a-",
+            ".a",
+            "a..b",
+            "A",
+            "a b",
+            "a/b",
+            "../a",
+            "a?b",
+            "a\u{1b}",
+            "ä",
+            &"a".repeat(254),
+        ] {
+            assert!(!is_object_name(name), "{name:?}");
+        }
     }
 
     #[test]

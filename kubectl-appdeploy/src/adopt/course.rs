@@ -27,7 +27,7 @@ pub async fn check_rights(cluster: &Cluster, plan: &Plan) -> Result<()> {
     let error = refused
         .iter()
         .fold(error, |error, right| error.why(format!("you may not {right}")));
-    Err(error.next(format!("kubectl auth can-i {first}")))
+    Err(error.next(first.can_i()))
 }
 
 /// Returns the rights that a plan takes.

@@ -6,6 +6,7 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::Api;
 use kube::api::ListParams;
 use model::ChildKind;
+use model::NextCommand;
 use serde_json::Value;
 
 use super::endpoints;
@@ -139,7 +140,7 @@ fn missing(cluster: &Cluster, deployment: &str) -> Error {
         "there is no Deployment {deployment} in namespace {}",
         cluster.namespace
     ))
-    .next(format!("kubectl get deployments{}", cluster.flag()))
+    .next(NextCommand::from("kubectl get deployments").and(cluster.flag()))
 }
 
 fn value(object: &impl serde::Serialize) -> Value {

@@ -107,5 +107,5 @@ fn delete(uid: &str, policy: PropagationPolicy) -> DeleteParams {
 /// Returns what to say when the time is over: the same command goes on.
 pub fn late(plan: &Plan, deadline: Deadline, what: &str) -> Error {
     Error::new(ErrorKind::TimedOut, format!("{what} after {}", deadline.text()))
-        .next(format!("{}  (goes on)", plan.again))
+        .next(plan.again.clone().remark("goes on"))
 }

@@ -5,6 +5,7 @@ use kube::core::ObjectMeta;
 use model::inverse;
 use model::merge::{deployment_with, merged, service_with};
 use model::{ChildKind, Desired, defaults, desired, validate};
+use model::{NextCommand, command};
 use serde_json::Value;
 
 use super::costs::{self, Costs};
@@ -38,7 +39,7 @@ impl Pods {
 pub struct Plan {
     pub name: String,
     /// The command that goes on where this one ends.
-    pub again: String,
+    pub again: NextCommand,
     /// The app, if there is one already.
     pub app: Option<AppDeploy>,
     /// The app as one would write it.
@@ -126,7 +127,7 @@ pub fn plan(found: &Found) -> Result<Plan> {
     };
     Ok(Plan {
         name: found.name.clone(),
-        again: String::new(),
+        again: NextCommand::default(),
         before,
         waits,
         app: found.app.clone(),
@@ -163,12 +164,16 @@ fn named(found: &Found) -> AppDeploy {
 /// Fails where no new pods could take the place of the old ones.
 fn feasible(found: &Found, app: &AppDeploy, pods: Pods) -> Result<()> {
     let name = &found.name;
-    let flag = format!("-n {}", found.namespace);
+    let namespace = &found.namespace;
     if app.metadata.deletion_timestamp.is_some() {
         return Err(Error::failed(format!(
             "AppDeploy {name} is being deleted, and what it took over would go with it: nothing was changed"
         ))
-        .next(format!("kubectl appdeploy status {name} {flag}  (see what holds it)")));
+        .next(command!(
+            "kubectl appdeploy status {} -n {}  (see what holds it)",
+            name,
+            namespace
+        )));
     }
     if !pods.are_replaced() {
         return Ok(());
@@ -177,14 +182,18 @@ fn feasible(found: &Found, app: &AppDeploy, pods: Pods) -> Result<()> {
         return Err(Error::failed(format!(
             "AppDeploy {name} is paused, so there would be no new pods: nothing was changed"
         ))
-        .next(format!("kubectl appdeploy resume {name} {flag}")));
+        .next(command!("kubectl appdeploy resume {} -n {}", name, namespace)));
     }
     let uid = found.uid().unwrap_or_default();
     if found.other.is_some() && found.foreign(ChildKind::Deployment, uid).is_some() {
         return Err(Error::failed(format!(
             "there is a Deployment {name} too, whose name the app needs: nothing was changed"
         ))
-        .next(format!("kubectl delete deployment {name} {flag}  (if nobody needs it)")));
+        .next(command!(
+            "kubectl delete deployment {} -n {}  (if nobody needs it)",
+            name,
+            namespace
+        )));
     }
     Ok(())
 }

@@ -54,7 +54,7 @@ pub async fn until_seen(cluster: &Cluster, plan: &Plan, deadline: Deadline, ui: 
         Some((why, next)) => error.why(why).next(next),
         None => error,
     };
-    Err(error.next(format!("{}  (goes on)", plan.again)))
+    Err(error.next(plan.again.clone().remark("goes on")))
 }
 
 /// Waits until the operator finds no name taken any more. What it said last may be older than that they are the app's.
@@ -159,10 +159,9 @@ async fn late(cluster: &Cluster, plan: &Plan, deadline: Deadline) -> Result<Erro
         Some((why, _)) => error.why(why),
         None => error,
     };
-    let command = cluster.words().command;
     Ok(error
-        .next(format!("{command} status {name}{}", cluster.flag()))
-        .next(format!("{}  (goes on)", plan.again)))
+        .next(cluster.words().verb("status", name).and(cluster.flag()))
+        .next(plan.again.clone().remark("goes on")))
 }
 
 /// An object of somebody else that becomes one of the app.

@@ -1,6 +1,7 @@
 //! One document as it stands in a file, checked.
 
 use crd::Kind;
+use model::command;
 use serde_json::Value;
 
 use super::source::Document;
@@ -77,7 +78,7 @@ impl Manifest {
             return Err(problems
                 .into_iter()
                 .fold(error, Error::why)
-                .next(format!("kubectl explain {}.spec", kind.singular())));
+                .next(command!("kubectl explain {}.spec", kind.singular())));
         }
         let own = value["metadata"]["namespace"].as_str();
         let namespace = match (own, asked) {
@@ -146,7 +147,7 @@ mod tests {
     fn read(value: Value, asked: Option<&str>) -> Result<Manifest> {
         let document = Document {
             place: "shop.yaml".to_owned(),
-            command: "kubectl apply -f shop.yaml".to_owned(),
+            command: "kubectl apply -f shop.yaml".into(),
             value,
         };
         Manifest::of(document, asked, "default")

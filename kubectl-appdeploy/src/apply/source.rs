@@ -3,6 +3,7 @@
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use model::{NextCommand, command};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
@@ -20,7 +21,7 @@ pub struct Document {
     /// The file, and of several in it, the number.
     pub place: String,
     /// How kubectl itself would apply the file.
-    pub command: String,
+    pub command: NextCommand,
     /// What it says.
     pub value: Value,
 }
@@ -92,9 +93,8 @@ fn of_text(place: &str, text: &str) -> Result<Vec<Document>> {
     }
     let count = all.len();
     let command = match place {
-        STDIN => "kubectl apply -f -".to_owned(),
-        file if file.contains(char::is_whitespace) => format!("kubectl apply -f '{file}'"),
-        file => format!("kubectl apply -f {file}"),
+        STDIN => "kubectl apply -f -".into(),
+        file => command!("kubectl apply -f {}", file),
     };
     let place = |index: usize| match count {
         1 => place.to_owned(),
@@ -139,7 +139,7 @@ mod tests {
             ("my x.json", "kubectl apply -f 'my x.json'"),
             (STDIN, "kubectl apply -f -"),
         ] {
-            assert_eq!(of_text(place, "kind: A").unwrap()[0].command, command);
+            assert_eq!(of_text(place, "kind: A").unwrap()[0].command.as_str(), command);
         }
     }
 

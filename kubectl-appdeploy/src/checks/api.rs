@@ -2,6 +2,7 @@
 
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
+use model::command;
 
 use super::code::Code;
 use super::facts::Facts;
@@ -59,7 +60,7 @@ fn served(there: &[Pair<'_>]) -> Finding {
         } else {
             continue;
         };
-        return finding.next(format!("kubectl get crd {name} -o yaml"));
+        return finding.next(command!("kubectl get crd {} -o yaml", name));
     }
     Finding::ok(Code::Defined, "the kinds are defined and served")
 }

@@ -1,5 +1,6 @@
 //! Whether the apps and pod sets of a cluster are looked after. That one of them does not work is no fault of the installation.
 
+use model::{NextCommand, command};
 use std::collections::BTreeSet;
 
 use super::code::Code;
@@ -39,7 +40,7 @@ fn watched(facts: &Facts, all: &[Workload]) -> Finding {
         let names: Vec<String> = overlooked.iter().map(|one| title(one)).collect();
         return Finding::error(Code::Watched, format!("nobody looks after {}", some(&names)))
             .why(why)
-            .next(format!(
+            .next(command!(
                 "kubectl -n {} logs deployment/{}",
                 crd::OPERATOR_NAMESPACE,
                 operator::NAME
@@ -57,7 +58,7 @@ fn watched(facts: &Facts, all: &[Workload]) -> Finding {
             ),
         )
         .why(format!("the operator watches only {}", some(&watched)))
-        .next(format!(
+        .next(command!(
             "kubectl appdeploy install --watch-namespace={},{}",
             watched.join(","),
             namespaces.join(",")
@@ -90,7 +91,7 @@ fn stalled(all: &[Workload]) -> Finding {
     let kinds: BTreeSet<crd::Kind> = stalled.iter().map(|one| one.kind()).collect();
     kinds
         .into_iter()
-        .map(|kind| format!("{} status -A", words::of(kind).command))
+        .map(|kind| NextCommand::from(words::of(kind).command).and("status -A"))
         .fold(finding, Finding::next)
 }
 

@@ -1,6 +1,7 @@
 //! Whether AppDeploy can be installed.
 
 use kube::ResourceExt as _;
+use model::{NextCommand, command};
 
 use super::code::Code;
 use super::facts::{Before, Facts, Part};
@@ -44,9 +45,7 @@ fn lacks(code: Code, lacking: &[Right], well: &str, ill: &str) -> Finding {
     let titles: Vec<String> = lacking.iter().map(ToString::to_string).collect();
     Finding::error(code, ill)
         .why(format!("not allowed: {}", some(&titles)))
-        .next(format!(
-            "kubectl auth can-i {first}  (let an administrator of the cluster install it)"
-        ))
+        .next(first.can_i().remark("let an administrator of the cluster install it"))
 }
 
 /// Whether the names are not taken by others, and nothing is on its way out.
@@ -94,15 +93,11 @@ fn free(facts: &Facts) -> Finding {
     .why(some(&left))
 }
 
-fn show(part: &Part) -> String {
-    let scope = part
-        .wanted
-        .namespace()
-        .map_or_else(String::new, |namespace| format!(" -n {namespace}"));
-    format!(
-        "kubectl get {}{scope} -o yaml",
-        part.kind.title(&part.wanted.name_any())
-    )
+fn show(part: &Part) -> NextCommand {
+    let scope = part.wanted.namespace().map(|namespace| command!("-n {}", namespace));
+    command!("kubectl get {}", part.kind.title(&part.wanted.name_any()))
+        .and(scope.unwrap_or_default())
+        .and("-o yaml")
 }
 
 /// Whether the API server takes what would be written.

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
+use model::command;
 
 use super::code::Code;
 use super::facts::Facts;
@@ -97,15 +98,16 @@ fn classes(facts: &Facts) -> Finding {
             "no IngressClass is the default: an app that names none is not reached from outside",
         )
         .why(format!("there is {}", some(all)))
-        .next(format!("kubectl annotate ingressclass {} {IS_DEFAULT}=true", all[0])),
+        .next(command!("kubectl annotate ingressclass {} {}=true", all[0], IS_DEFAULT)),
         (_, several) => Finding::warning(
             Code::IngressClass,
             "several IngressClasses are the default: API servers take the newest",
         )
         .why(some(several))
-        .next(format!(
-            "kubectl annotate ingressclass {} {IS_DEFAULT}-",
-            several.last().map_or("", String::as_str)
+        .next(command!(
+            "kubectl annotate ingressclass {} {}-",
+            several.last().map_or("", String::as_str),
+            IS_DEFAULT
         )),
     }
 }

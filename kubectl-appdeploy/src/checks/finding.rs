@@ -1,5 +1,6 @@
 //! What a check has found.
 
+use model::NextCommand;
 use serde_json::{Value, json};
 
 use super::code::Code;
@@ -42,7 +43,7 @@ pub struct Finding {
     /// The particulars, if there are any.
     pub why: Vec<String>,
     /// The commands that mend it, or what to do.
-    pub next: Vec<String>,
+    pub next: Vec<NextCommand>,
 }
 
 impl Finding {
@@ -100,7 +101,7 @@ impl Finding {
 
     /// Adds a command that mends it.
     #[must_use]
-    pub fn next(mut self, next: impl Into<String>) -> Self {
+    pub fn next(mut self, next: impl Into<NextCommand>) -> Self {
         self.next.push(next.into());
         self
     }
@@ -112,9 +113,10 @@ impl Finding {
 
     /// Returns it for scripts.
     pub fn value(&self) -> Value {
+        let next: Vec<String> = self.next.iter().map(ToString::to_string).collect();
         json!({
             "code": self.code.as_str(), "group": self.code.group().title(), "severity": self.severity.as_str(),
-            "message": self.message, "why": self.why, "next": self.next, "see": self.code.page(),
+            "message": self.message, "why": self.why, "next": next, "see": self.code.page(),
         })
     }
 }

@@ -131,7 +131,10 @@ mod tests {
     fn a_page_has_a_line_for_each_check_and_says_what_to_do() {
         let look = Look {
             width: Some(80),
-            flags: " --context=dev".to_owned(),
+            flags: crate::ui::Flags {
+                all: "--context=dev".into(),
+                ..Default::default()
+            },
             ..Look::default()
         };
         let page = text(&sample(), &look);

@@ -10,6 +10,7 @@ use k8s_openapi::api::authorization::v1::{
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::api::{DynamicObject, PostParams};
 use kube::{Api, ResourceExt as _};
+use model::{NextCommand, command};
 use serde_json::Value;
 
 use crate::connection::Cluster;
@@ -51,6 +52,20 @@ impl fmt::Display for Right {
 }
 
 impl Right {
+    /// Returns the command that shows whether one has it.
+    pub fn can_i(&self) -> NextCommand {
+        let words = self.to_string();
+        words
+            .split(' ')
+            .fold("kubectl auth can-i".into(), |command: NextCommand, word| {
+                match word.split_once('=') {
+                    Some(("--subresource", value)) => command.and(command!("--subresource={}", value)),
+                    _ if word == "-n" => command.and("-n"),
+                    _ => command.and(command!("{}", word)),
+                }
+            })
+    }
+
     /// Returns the right to do something to all objects of a kind in a namespace.
     pub fn within(namespace: &str, verb: &str, group: &str, resource: &str) -> Self {
         Self {

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::{RoleRef, Subject};
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
+use model::command;
 
 use super::code::Code;
 use super::facts::{Facts, Installed, Part};
@@ -78,7 +79,7 @@ fn running(deployment: &Deployment, pods: &Result<Vec<Pod>>, now: Timestamp) -> 
     let explained = if pods.is_ok() {
         seen.explain(Error::failed(""))
     } else {
-        Error::failed("").next(format!("kubectl -n {} get pods", crd::OPERATOR_NAMESPACE))
+        Error::failed("").next(command!("kubectl -n {} get pods", crd::OPERATOR_NAMESPACE))
     };
     Finding {
         why: explained.whys().to_vec(),
@@ -128,7 +129,7 @@ fn leader(deployment: &Deployment, installed: &Installed, now: Timestamp) -> Fin
 fn nobody(why: &str) -> Finding {
     Finding::error(Code::Leader, "no operator leads: nothing is done for apps")
         .why(why)
-        .next(format!(
+        .next(command!(
             "kubectl -n {} logs deployment/{} --tail=20",
             crd::OPERATOR_NAMESPACE,
             operator::NAME
@@ -149,7 +150,7 @@ fn release(deployment: &Deployment) -> Finding {
     let tag = operator::tag(image);
     match version::skew(tag) {
         Some(warning) if version::is_newer(tag) => {
-            Finding::warning(Code::Release, warning).next(format!("take a plugin of {tag}"))
+            Finding::warning(Code::Release, warning).next(command!("take a plugin of {}", tag))
         }
         Some(warning) => Finding::warning(Code::Release, warning).next("kubectl appdeploy install"),
         None if tag == version::PLUGIN => {

@@ -1,5 +1,7 @@
 //! What API servers ask the operator, and whether they get an answer.
 
+use model::command;
+
 use super::authority;
 use super::code::Code;
 use super::facts::{Facts, Installed};
@@ -61,7 +63,7 @@ pub fn findings(facts: &Facts, installed: &Installed) -> Vec<Finding> {
             Code::Configured,
             format!("{title} names no certificate to trust, so API servers refuse every app"),
         )
-        .next(format!(
+        .next(command!(
             "kubectl -n {} logs deployment/{} --tail=20",
             crd::OPERATOR_NAMESPACE,
             operator::NAME
@@ -74,7 +76,7 @@ pub fn findings(facts: &Facts, installed: &Installed) -> Vec<Finding> {
     let left = end.map(|end| end.as_second() - facts.now.as_second());
     let logs = || {
         let home = crd::OPERATOR_NAMESPACE;
-        format!("kubectl -n {home} logs deployment/{}", operator::NAME)
+        command!("kubectl -n {} logs deployment/{}", home, operator::NAME)
     };
     let certificates = match left {
         None => Finding::warning(Code::Certificates, "the certificates that are trusted can't be read").next(logs()),

@@ -11,6 +11,7 @@ use k8s_openapi::api::networking::v1::Ingress;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Resource};
+use model::valid::is_object_name;
 use serde::de::DeserializeOwned;
 
 use super::{Children, Section, is_pod_of, owned, run, slices, tls_secret};
@@ -92,6 +93,7 @@ impl Live {
         }
         let tls = match tls_secret(workload) {
             None => None,
+            Some(name) if !is_object_name(name) => Some((name.to_owned(), Tls::Missing)),
             Some(name) => Some((
                 name.to_owned(),
                 match self.secrets.section()? {
@@ -132,7 +134,8 @@ pub fn watch(cluster: &Cluster, workload: &Workload) -> SelectAll<BoxStream<'sta
 
 /// Watches the Secret that an app names now, if it names one.
 pub fn watch_secret(cluster: &Cluster, workload: &Workload) -> Option<BoxStream<'static, News>> {
-    let config = Config::default().fields(&format!("metadata.name={}", tls_secret(workload)?));
+    let name = tls_secret(workload).filter(|name| is_object_name(name))?;
+    let config = Config::default().fields(&format!("metadata.name={name}"));
     Some(follow(cluster, workload, config, |live| &mut live.secrets))
 }
 

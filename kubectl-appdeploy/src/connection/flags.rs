@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use model::{NextCommand, command};
 
 use super::Warnings;
 use crate::error::{Error, Result};
+use crate::ui::Flags;
 use crate::{duration, ui};
 
 /// kubectl's flags for where and as whom, with kubectl's names and meaning.
@@ -80,22 +82,23 @@ pub struct KubeArgs {
 
 impl KubeArgs {
     /// Returns the flags that chose the cluster, for commands that are to reach the same one.
-    pub fn repeat(&self) -> String {
-        let file = self.kubeconfig.as_ref().map(|file| file.display().to_string());
+    pub fn repeat(&self) -> Flags {
+        let file = self.kubeconfig.as_ref().map(|file| file.display());
+        let file = file.map_or_else(NextCommand::default, |file| command!("--kubeconfig={}", file));
         let given = [
-            ("kubeconfig", &file),
-            ("context", &self.context),
-            ("cluster", &self.cluster),
-            ("user", &self.user),
-            ("server", &self.server),
-            ("as", &self.act_as),
-            ("as-uid", &self.as_uid),
+            self.context.as_ref().map(|value| command!("--context={}", value)),
+            self.cluster.as_ref().map(|value| command!("--cluster={}", value)),
+            self.user.as_ref().map(|value| command!("--user={}", value)),
+            self.server.as_ref().map(|value| command!("--server={}", value)),
+            self.act_as.as_ref().map(|value| command!("--as={}", value)),
+            self.as_uid.as_ref().map(|value| command!("--as-uid={}", value)),
         ];
-        let given = given
-            .iter()
-            .filter_map(|(flag, value)| value.as_ref().map(|value| format!(" --{flag}={value}")));
-        let groups = self.as_group.iter().map(|group| format!(" --as-group={group}"));
-        given.chain(groups).collect()
+        let groups = self.as_group.iter().map(|group| command!("--as-group={}", group));
+        let all = given.into_iter().flatten().chain(groups);
+        Flags {
+            all: all.fold(file.clone(), NextCommand::and),
+            file,
+        }
     }
 
     /// Refuses a namespace where there is only one that makes sense.

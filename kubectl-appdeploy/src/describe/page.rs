@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crd::PodSetStatus;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
+use model::NextCommand;
 
 use super::spec;
 use crate::age::age;
@@ -42,7 +43,7 @@ impl Page<'_> {
     }
 
     /// Writes a command in one piece, so that it can be copied.
-    fn command(&mut self, label: &str, command: &str) {
+    fn command(&mut self, label: &str, command: &NextCommand) {
         let padded = format!("{:LABEL$}", format!("{label}:"));
         let _ = writeln!(self.text, "{}{}", self.look.label(&padded), self.look.command(command));
     }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+use model::command;
 use model::{ChildKind, export};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
@@ -125,7 +126,7 @@ fn external(command: &str, pairs: &[Pair], ui: &mut Ui) -> Result<()> {
         Some(0 | 1) => Ok(()),
         _ => Err(Error::failed(format!("{command} did not compare: {}", ran.status))
             .why(String::from_utf8_lossy(&ran.stderr).trim().to_owned())
-            .next(format!("name another program in {EXTERNAL}, or unset it"))),
+            .next(command!("name another program in {}, or unset it", EXTERNAL))),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The editor of a person's choice.
 
+use model::NextCommand;
 use std::path::Path;
 use std::process::Command;
 
@@ -9,7 +10,7 @@ use crate::error::{Error, Result};
 const USUAL: &str = if cfg!(windows) { "notepad" } else { "vi" };
 
 /// Opens a file and returns when the editor ends. `again` is the command that opens it anew.
-pub fn open(path: &Path, again: &str) -> Result<()> {
+pub fn open(path: &Path, again: &NextCommand) -> Result<()> {
     let chosen = ["KUBE_EDITOR", "EDITOR"]
         .into_iter()
         .filter_map(|name| std::env::var(name).ok())
@@ -18,7 +19,11 @@ pub fn open(path: &Path, again: &str) -> Result<()> {
     let failed = |why: String| {
         Error::failed(format!("the editor {editor} did not end well"))
             .why(why)
-            .next(format!("KUBE_EDITOR=nano {again}  (or another one)"))
+            .next(
+                NextCommand::from("KUBE_EDITOR=nano")
+                    .and(again.clone())
+                    .remark("or another one"),
+            )
     };
     let status = command(&editor, path)
         .status()

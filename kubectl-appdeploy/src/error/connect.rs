@@ -100,11 +100,11 @@ fn login(error: &AuthError) -> String {
 }
 
 /// Returns the command that shows which cluster was meant.
-fn which(context: Option<&str>) -> String {
+fn which(context: Option<&str>) -> &'static str {
     context.map_or_else(
-        || "kubectl config view --minify".to_owned(),
+        || "kubectl config view --minify",
         // The flags that chose the context are repeated in whatever is suggested.
-        |_| "kubectl cluster-info".to_owned(),
+        |_| "kubectl cluster-info",
     )
 }
 

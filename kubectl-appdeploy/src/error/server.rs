@@ -2,6 +2,7 @@
 
 use kube::core::Status;
 use kube::core::response::StatusDetails;
+use model::{NextCommand, command};
 
 use super::{Error, Kind, unreachable};
 use crate::words;
@@ -20,8 +21,8 @@ pub struct Asked<'a> {
     pub kind: crd::Kind,
     /// The namespace in use.
     pub namespace: &'a str,
-    /// ` -n NAMESPACE` where the next command needs it, too.
-    pub flag: &'a str,
+    /// `-n NAMESPACE` where the next command needs it, too.
+    pub flag: &'a NextCommand,
 }
 
 /// Returns the sentence for an error of the client.
@@ -31,6 +32,10 @@ pub fn server(error: kube::Error, asked: Asked<'_>) -> Error {
         kube::Error::SerdeError(source) => Error::failed("the API server's answer cannot be read")
             .why(source.to_string())
             .next("kubectl appdeploy version  (is the plugin older than what is installed?)"),
+        // Nothing was sent: some name can't be part of a URL.
+        kube::Error::BuildRequest(source) => {
+            Error::usage("invalid name: it contains characters that no name of an object has").why(source.to_string())
+        }
         other => unreachable(&other, asked.url, asked.context),
     }
 }
@@ -91,17 +96,17 @@ fn answer(status: &Status, asked: Asked<'_>) -> Error {
         format!("Error from server ({reason}): {}", first_sentence(status)),
     );
     match (reason, ours) {
-        ("NotFound", _) if about == "namespaces" => error.next(format!("kubectl create namespace {name}")),
+        ("NotFound", _) if about == "namespaces" => error.next(command!("kubectl create namespace {}", name)),
         ("NotFound", Some(kind)) if !name.is_empty() => {
             let words = words::of(kind);
             error
                 .why(format!("namespace {namespace} has no {} of that name", words.one))
-                .next(format!("{} status -A", words.command))
+                .next(NextCommand::from(words.command).and("status -A"))
         }
         ("AlreadyExists", Some(kind)) => error
             .why("nothing was changed")
-            .next(format!("{} status {name}{flag}", words::of(kind).command))
-            .next(format!("{} edit {name}{flag}", words::of(kind).command)),
+            .next(words::of(kind).verb("status", name).and(flag.clone()))
+            .next(words::of(kind).verb("edit", name).and(flag.clone())),
         ("Forbidden", _) if status.message.contains("is being terminated") => {
             error.next("wait until the namespace is gone, or take another with -n")
         }
@@ -113,8 +118,8 @@ fn answer(status: &Status, asked: Asked<'_>) -> Error {
                 error.why(format!("{}: {}", cause.field, rule(&cause.message)))
             })
             .next(ours.map_or_else(
-                || "correct the fields above".to_owned(),
-                |kind| format!("kubectl explain {}.spec", kind.singular()),
+                || "correct the fields above".into(),
+                |kind| command!("kubectl explain {}.spec", kind.singular()),
             )),
         ("Conflict", _) if !causes.is_empty() => causes
             .iter()
@@ -155,7 +160,7 @@ fn webhook(status: &Status) -> Option<Error> {
     Some(if is_ours(name) {
         Error::failed("the operator did not answer the API server: nothing was changed")
             .why(why)
-            .next(format!("kubectl -n {} get pods", crd::OPERATOR_NAMESPACE))
+            .next(command!("kubectl -n {} get pods", crd::OPERATOR_NAMESPACE))
     } else {
         Error::failed(format!(
             "admission webhook {name} did not answer the API server: nothing was changed"
@@ -217,27 +222,28 @@ fn unauthorized(context: Option<&str>) -> Error {
 }
 
 /// Builds the question that proves the missing right, from the server's own words.
-fn forbidden(message: &str) -> String {
+fn forbidden(message: &str) -> NextCommand {
     let part = |before: &str| -> Option<&str> {
         let (_, rest) = message.split_once(before)?;
         rest.split(['"', ' ']).next().filter(|s| !s.is_empty())
     };
     let (Some(verb), Some(resource)) = (part(" cannot "), part(" resource \"")) else {
-        return "ask an administrator of the cluster".to_owned();
+        return "ask an administrator of the cluster".into();
     };
-    let resource = match part("API group \"") {
-        Some(group) => match resource.split_once('/') {
-            Some((resource, sub)) => format!("{resource}.{group} --subresource={sub}"),
-            None => format!("{resource}.{group}"),
-        },
-        None => resource.to_owned(),
+    let resource = match (part("API group \""), resource.split_once('/')) {
+        (Some(group), Some((resource, sub))) => command!("{}.{} --subresource={}", resource, group, sub),
+        (Some(group), None) => command!("{}.{}", resource, group),
+        (None, _) => command!("{}", resource),
     };
     let scope = match part("in the namespace \"") {
-        Some(namespace) => format!(" -n {namespace}"),
-        None if message.contains("at the cluster scope") => " -A".to_owned(),
-        None => String::new(),
+        Some(namespace) => command!("-n {}", namespace),
+        None if message.contains("at the cluster scope") => "-A".into(),
+        None => NextCommand::default(),
     };
-    format!("kubectl auth can-i {verb} {resource}{scope}  (an administrator can grant it)")
+    command!("kubectl auth can-i {}", verb)
+        .and(resource)
+        .and(scope)
+        .remark("an administrator can grant it")
 }
 
 #[cfg(test)]
@@ -253,9 +259,28 @@ mod tests {
             context: Some("dev"),
             kind: crd::Kind::AppDeploy,
             namespace: "default",
-            flag: "",
+            flag: &NextCommand::default(),
         };
         answer(&status, asked).text(&Look::default())
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_part_of_a_url_is_not_a_failed_connection() {
+        let source = http::Request::get("/api/v1/namespaces/a/secrets/a b")
+            .body(())
+            .unwrap_err();
+        let error = kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(source));
+        let asked = Asked {
+            url: "https://127.0.0.1:6443",
+            context: None,
+            kind: crd::Kind::AppDeploy,
+            namespace: "default",
+            flag: &NextCommand::default(),
+        };
+        insta::assert_snapshot!(server(error, asked).text(&Look::default()), @r"
+        error: invalid name: it contains characters that no name of an object has
+          why:  failed to build request: invalid uri character
+        ");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use futures::StreamExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::ListParams;
+use model::command;
 
 use crate::connection::Cluster;
 use crate::error::{Error, Kind as ErrorKind, Result, is_missing_api};
@@ -35,7 +36,7 @@ pub async fn served(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut 
         {
             return Err(Error::failed(format!("the cluster does not accept {name}"))
                 .why(refused.message.clone().unwrap_or_default())
-                .next(format!("kubectl get crd {name} -o yaml")));
+                .next(command!("kubectl get crd {} -o yaml", name)));
         }
         if conditions
             .clone()
@@ -69,5 +70,5 @@ fn not_served(name: &str, deadline: Deadline) -> Error {
         ErrorKind::TimedOut,
         format!("the AppDeploy API does not answer for {name} after {}", deadline.text()),
     )
-    .next(format!("kubectl get crd {name} -o yaml"))
+    .next(command!("kubectl get crd {} -o yaml", name))
 }

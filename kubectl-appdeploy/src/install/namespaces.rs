@@ -1,6 +1,7 @@
 //! The namespaces that an operator is to look after, which have to be there before it is granted anything in them.
 
 use kube::ResourceExt as _;
+use model::command;
 
 use crate::connection::Cluster;
 use crate::error::{Error, Result};
@@ -35,6 +36,6 @@ pub async fn exist(cluster: &Cluster, namespaces: &[String]) -> Result<()> {
     };
     let error = Error::failed(format!("{subject}: nothing was changed"));
     Err(missing.iter().fold(error, |error, name| {
-        error.next(format!("kubectl create namespace {name}"))
+        error.next(command!("kubectl create namespace {}", name))
     }))
 }

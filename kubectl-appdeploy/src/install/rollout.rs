@@ -7,6 +7,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, ResourceExt as _};
+use model::command;
 
 use crate::connection::Cluster;
 use crate::error::{Error, Kind, Result};
@@ -166,19 +167,23 @@ impl Seen {
         if let Some(refused) = self.refused() {
             return error
                 .why(refused)
-                .next(format!("kubectl -n {namespace} describe replicasets"));
+                .next(command!("kubectl -n {} describe replicasets", namespace));
         }
         match self.pods.last() {
             // Why it is not ready stands in its log, and kubelet does not show it.
             Some(pod) if pod::word(pod) == "Running" => error
                 .why(format!("pod {} runs and is not ready", pod.name_any()))
-                .next(format!("kubectl -n {namespace} logs {} --tail=20", pod.name_any())),
+                .next(command!("kubectl -n {} logs {} --tail=20", namespace, pod.name_any())),
             Some(pod) => error
                 .why(format!("pod {} is {}", pod.name_any(), pod::word(pod)))
-                .next(format!("kubectl -n {namespace} describe pod {}", pod.name_any())),
+                .next(command!("kubectl -n {} describe pod {}", namespace, pod.name_any())),
             None => error
                 .why("there is no pod of it: is the kube-controller-manager running?")
-                .next(format!("kubectl -n {namespace} describe deployment {}", operator::NAME)),
+                .next(command!(
+                    "kubectl -n {} describe deployment {}",
+                    namespace,
+                    operator::NAME
+                )),
         }
     }
 }
@@ -186,11 +191,11 @@ impl Seen {
 fn told(error: Error, trouble: &Trouble) -> Error {
     let namespace = crd::OPERATOR_NAMESPACE;
     let next = match trouble.reason {
-        Reason::CrashLoop | Reason::OutOfMemory => format!("kubectl -n {namespace} logs {} --previous", trouble.pod),
+        Reason::CrashLoop | Reason::OutOfMemory => command!("kubectl -n {} logs {} --previous", namespace, trouble.pod),
         Reason::ImageNotFound | Reason::InvalidImageName | Reason::ImagePullDenied | Reason::ImagePullFailed => {
-            "kubectl appdeploy install --image=IMAGE  (one that the nodes can pull)".to_owned()
+            "kubectl appdeploy install --image=IMAGE  (one that the nodes can pull)".into()
         }
-        _ => format!("kubectl -n {namespace} describe pod {}", trouble.pod),
+        _ => command!("kubectl -n {} describe pod {}", namespace, trouble.pod),
     };
     let error = error
         .why(format!("pod {}: {}", trouble.pod, trouble.message))
@@ -200,16 +205,20 @@ fn told(error: Error, trouble: &Trouble) -> Error {
     }
     // The ServiceAccount passes it on to pods that are made after it.
     error
-        .next(format!(
-            "kubectl -n {namespace} create secret docker-registry regcred \
-             --docker-server=REGISTRY --docker-username=USER --docker-password=PASSWORD  (or give the nodes a password)"
+        .next(command!(
+            "kubectl -n {} create secret docker-registry regcred \
+             --docker-server=REGISTRY --docker-username=USER --docker-password=PASSWORD  (or give the nodes a password)",
+            namespace
         ))
-        .next(format!(
-            "kubectl -n {namespace} patch serviceaccount {name} -p '{{\"imagePullSecrets\":[{{\"name\":\"regcred\"}}]}}'",
-            name = operator::NAME
+        .next(command!(
+            "kubectl -n {} patch serviceaccount {} -p {}",
+            namespace,
+            operator::NAME,
+            r#"{"imagePullSecrets":[{"name":"regcred"}]}"#
         ))
-        .next(format!(
-            "kubectl -n {namespace} rollout restart deployment {}",
+        .next(command!(
+            "kubectl -n {} rollout restart deployment {}",
+            namespace,
             operator::NAME
         ))
 }

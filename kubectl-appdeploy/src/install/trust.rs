@@ -8,6 +8,7 @@ use futures::StreamExt as _;
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, PostParams};
 use kube::runtime::watcher;
+use model::command;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -111,7 +112,7 @@ fn timed_out(kind: &Kind, deadline: Deadline) -> Error {
         ),
     )
     .why(format!("{} has no caBundle", kind.title("appdeploy")))
-    .next(format!("kubectl -n {namespace} logs deployment/{}", operator::NAME))
+    .next(command!("kubectl -n {} logs deployment/{}", namespace, operator::NAME))
 }
 
 #[cfg(test)]

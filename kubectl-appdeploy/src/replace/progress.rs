@@ -52,7 +52,7 @@ pub async fn wait(
                 ui.say(&format!("{name} is ready ({})", seen.set.ready()));
                 return Ok(());
             }
-            Verdict::Stalled => return Err(wait::stalled(&seen.set, &cluster.flag())),
+            Verdict::Stalled => return Err(wait::stalled(&seen.set, cluster.flag())),
             Verdict::Waiting(busy) => ui.progress(&format!("{name}: {busy}")),
         }
         match deadline.bound(news.next()).await.flatten().transpose()? {

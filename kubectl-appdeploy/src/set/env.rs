@@ -6,6 +6,7 @@ use crd::Kind;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use kube::core::NamespaceResourceScope;
+use model::command;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -100,7 +101,7 @@ enum Change {
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let (names, mut changes) = split(&args.words)?;
     let which = args.others.select(names)?;
-    let example = || words::of(kind).fill(&format!("{{command}} {EXAMPLE}"));
+    let example = || words::of(kind).example(EXAMPLE);
     if args.list && !changes.is_empty() {
         return Err(Error::usage(
             "--list shows variables and changes none: leave out one of them",
@@ -227,7 +228,7 @@ where
             error.next("name the keys, and nothing has to be read: --keys=NAME,NAME")
         } else if error.is_not_found() {
             let kind = if from.is_secret { "secrets" } else { "configmaps" };
-            error.next(format!("kubectl get {kind}{}", cluster.flag()))
+            error.next(command!("kubectl get {}", kind).and(cluster.flag()))
         } else {
             error
         }

@@ -61,8 +61,9 @@ fn amount(text: &str) -> std::result::Result<Amount, String> {
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     const EXAMPLE: &str = "set resources {name} --limits=memory=128Mi";
     if args.requests.is_empty() && args.limits.is_empty() {
-        return Err(Error::usage("no resource is named: give --requests or --limits")
-            .next(words::of(kind).fill(&format!("{{command}} {EXAMPLE}"))));
+        return Err(
+            Error::usage("no resource is named: give --requests or --limits").next(words::of(kind).example(EXAMPLE))
+        );
     }
     let which = args.others.select(args.names.clone())?;
     let cluster = kube.connect().await?.about(kind);

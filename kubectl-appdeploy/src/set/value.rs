@@ -1,6 +1,7 @@
 //! `set image`, `set host`, `set port`: the names, and last the value.
 
 use crd::Kind;
+use model::{NextCommand, command};
 use serde_json::{Value, json};
 
 use crate::change::{self, Door, Flags, Verb, pod_of, put};
@@ -207,7 +208,7 @@ impl What {
     /// Takes the words apart: who is meant, and the value, nothing for none.
     fn split(self, kind: Kind, mut words: Vec<String>, others: &Others) -> Result<(Selection, Option<Value>)> {
         let text = words.pop().unwrap_or_default();
-        let example = || words::of(kind).fill(&format!("{{command}} {}", self.example()));
+        let example = || words::of(kind).example(self.example());
         if self == Self::Host && kind == Kind::PodSet {
             return Err(Error::usage("a pod set has no host: nothing was done")
                 .why("its pods are reached through a Service of your own; an app has a Service and an Ingress"));
@@ -217,13 +218,13 @@ impl What {
             let Words { one, .. } = words::of(kind);
             let error = Error::usage(format!("{text} stands alone: name the {one} and the {}", self.word()));
             let value = self.word().to_uppercase();
-            let command = format!("{} set {}", words::of(kind).command, self.word());
+            let command = NextCommand::from(words::of(kind).command).and("set").and(self.word());
             // An image has a tag or a registry, a host has dots, and a port is a number: no name has any of it.
             return Err(
                 error.next(if text.contains([':', '/', '.']) || text.parse::<u16>().is_ok() {
-                    format!("{command} NAME {text}")
+                    command.and(command!("NAME {}", text))
                 } else {
-                    format!("{command} {text} {value}")
+                    command.and(command!("{} {}", text, value))
                 }),
             );
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
+use model::NextCommand;
 
 use super::table::{View, table};
 use crate::output::some;
@@ -11,7 +12,13 @@ use crate::ui::Look;
 use crate::workload::Workload;
 
 /// Returns the table with its explanations.
-pub fn text(all: &[Workload], view: View, absence: Option<(String, String)>, now: Timestamp, look: &Look) -> String {
+pub fn text(
+    all: &[Workload],
+    view: View,
+    absence: Option<(String, NextCommand)>,
+    now: Timestamp,
+    look: &Look,
+) -> String {
     let rows = rows(all, view, now, look, &mut Vec::new());
     if !view.headers {
         return rows;
@@ -37,7 +44,7 @@ pub fn rows(all: &[Workload], view: View, now: Timestamp, look: &Look, widths: &
 }
 
 /// Returns the explanations of all rows, below an empty line; nothing where everything is fine.
-pub fn notes(all: &[Workload], view: View, absence: Option<(String, String)>, look: &Look) -> String {
+pub fn notes(all: &[Workload], view: View, absence: Option<(String, NextCommand)>, look: &Look) -> String {
     let all = sorted(all);
     let mut parts = Vec::new();
     let said = said(&all, view, absence.is_some(), look);
@@ -275,7 +282,7 @@ pub mod tests {
     fn an_app_that_no_operator_sees_says_so_once() {
         let absence = Some((
             "no operator is installed in this cluster".to_owned(),
-            "kubectl appdeploy install".to_owned(),
+            "kubectl appdeploy install".into(),
         ));
         let apps = [
             app("a", &json!({"image": "nginx", "port": 80}), &json!({})),

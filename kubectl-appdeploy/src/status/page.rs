@@ -310,7 +310,7 @@ mod tests {
         let absent = Asked {
             absence: Some((
                 "the operator does not run".to_owned(),
-                "kubectl appdeploy install".to_owned(),
+                "kubectl appdeploy install".into(),
             )),
             ..Asked::default()
         };

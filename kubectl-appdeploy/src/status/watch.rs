@@ -118,7 +118,7 @@ fn ended(args: &Args, cluster: &Cluster, all: &[Workload]) -> Option<Result<()>>
     let end = args.until?.end(all, args.name.is_some())?;
     Some(match end {
         End::Reached => Ok(()),
-        End::Stalled(index) => Err(wait::stalled(&all[index], &cluster.flag())),
+        End::Stalled(index) => Err(wait::stalled(&all[index], cluster.flag())),
         End::Gone => Err(wait::deleted(cluster, args.name.as_deref().unwrap_or_default())),
     })
 }

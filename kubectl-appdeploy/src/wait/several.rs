@@ -175,7 +175,7 @@ impl<'a> Seen<'a> {
                 )))
             }
             Verdict::Stalled => {
-                *outcome = Some(Err(stalled(&workload, &cluster.flag())));
+                *outcome = Some(Err(stalled(&workload, cluster.flag())));
                 None
             }
             Verdict::Waiting(busy) if count == 1 => Some(Said::Busy(format!("{name}: {busy}"))),
@@ -217,7 +217,7 @@ async fn late(cluster: &Cluster, name: &str, last: Option<Workload>, deadline: D
     };
     match verdict(&last) {
         Verdict::Ready => Ok(()),
-        Verdict::Stalled => Err(stalled(&last, &cluster.flag())),
+        Verdict::Stalled => Err(stalled(&last, cluster.flag())),
         Verdict::Waiting(_) => {
             let state = ("is not ready", "become so");
             Err(timed_out(cluster, name, Some(&last), state, deadline, None).await)

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
+
 use super::{Diagnosis, Reason, Subject, describe_pods, edit, logs, pull, said, schedule, set};
 use crate::pod::{Answer, Trouble};
+use crate::{NextCommand, command};
 
 /// Says what keeps one pod from working.
 #[must_use]
@@ -27,19 +30,17 @@ pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
         Reason::Unschedulable => return schedule::unschedulable(subject, detail),
         Reason::MissingSecret => (
             format!("Secret {} does not exist", quoted(detail)),
-            Some(format!(
-                "kubectl create secret generic {} -n {namespace} {}",
-                quoted(detail),
-                literals(subject, trouble)
-            )),
+            Some(
+                command!("kubectl create secret generic {} -n {}", quoted(detail), namespace)
+                    .and(literals(subject, trouble)),
+            ),
         ),
         Reason::MissingConfigMap => (
             format!("ConfigMap {} does not exist", quoted(detail)),
-            Some(format!(
-                "kubectl create configmap {} -n {namespace} {}",
-                quoted(detail),
-                literals(subject, trouble)
-            )),
+            Some(
+                command!("kubectl create configmap {} -n {}", quoted(detail), namespace)
+                    .and(literals(subject, trouble)),
+            ),
         ),
         Reason::MissingKey => missing_key(namespace, detail),
         Reason::RunsAsRoot => (
@@ -58,7 +59,7 @@ pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
         Reason::OutOfMemory => (out_of_memory(detail), Some(after_a_limit(subject, detail))),
         Reason::Evicted => (
             format!("the node evicted a pod: {detail}"),
-            Some("kubectl describe nodes".to_owned()),
+            Some("kubectl describe nodes".into()),
         ),
         _ => (
             format!("a container does not start: {detail}"),
@@ -69,7 +70,7 @@ pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
 }
 
 /// The kubelet's own words: `couldn't find key password in Secret default/db`.
-fn missing_key(namespace: &str, detail: &str) -> (String, Option<String>) {
+fn missing_key(namespace: &str, detail: &str) -> (String, Option<NextCommand>) {
     let words: Vec<&str> = detail.split_whitespace().collect();
     let (Some(key), Some(kind), Some(object)) = (words.get(3), words.get(5), words.get(6)) else {
         return (detail.to_owned(), None);
@@ -80,17 +81,21 @@ fn missing_key(namespace: &str, detail: &str) -> (String, Option<String>) {
     } else {
         ("configmap", "data")
     };
-    let patch = format!(r#"{{"{data}":{{"{key}":"VALUE"}}}}"#);
+    let patch = json!({data: {*key: "VALUE"}});
     (
         format!("{kind} {object} has no key {key}"),
-        Some(format!(
-            "kubectl patch {resource} {object} -n {namespace} --type merge -p '{patch}'"
+        Some(command!(
+            "kubectl patch {} {} -n {} --type merge -p {}",
+            resource,
+            object,
+            namespace,
+            patch
         )),
     )
 }
 
 /// Returns the flags that give the missing object the keys that the spec refers to.
-fn literals(subject: Subject<'_>, trouble: &Trouble) -> String {
+fn literals(subject: Subject<'_>, trouble: &Trouble) -> NextCommand {
     let sources = subject
         .pod
         .iter()
@@ -108,11 +113,9 @@ fn literals(subject: Subject<'_>, trouble: &Trouble) -> String {
     if keys.is_empty() {
         keys.insert("KEY");
     }
-    let literals: Vec<String> = keys
-        .into_iter()
-        .map(|key| format!("--from-literal={key}=VALUE"))
-        .collect();
-    literals.join(" ")
+    keys.into_iter().fold(NextCommand::default(), |flags, key| {
+        flags.and(command!("--from-literal={}=VALUE", key))
+    })
 }
 
 fn out_of_memory(limit: &str) -> String {
@@ -123,9 +126,9 @@ fn out_of_memory(limit: &str) -> String {
 }
 
 /// Twice as much is what one tries next.
-fn after_a_limit(subject: Subject<'_>, limit: &str) -> String {
+fn after_a_limit(subject: Subject<'_>, limit: &str) -> NextCommand {
     match doubled(limit) {
-        Some(more) => set(subject, "resources", &format!("--limits=memory={more}")),
+        Some(more) => set(subject, "resources", command!("--limits=memory={}", more)),
         None => edit(subject),
     }
 }
@@ -140,7 +143,7 @@ fn doubled(amount: &str) -> Option<String> {
 
 /// What helps depends on the answer: where nothing listens the port is wrong, more often than not; whoever answers has
 /// written why.
-fn after_a_check(subject: Subject<'_>, trouble: &Trouble) -> String {
+fn after_a_check(subject: Subject<'_>, trouble: &Trouble) -> NextCommand {
     let Some(failed) = &trouble.failed else {
         return describe_pods(subject);
     };

@@ -1,6 +1,7 @@
 //! A registry that does not give out an image, said to a person.
 
 use super::{Diagnosis, Reason, Subject, describe_pods, said, set};
+use crate::{NextCommand, command};
 
 /// Says why a registry does not give out an image, and what to do about it.
 ///
@@ -43,15 +44,17 @@ pub(super) fn denied(subject: Subject<'_>, detail: &str) -> Diagnosis {
     };
     // Works whether the Secret is missing or wrong. Docker Hub goes by a name of its own, which kubectl knows.
     let server = if host == DOCKER_HUB {
-        String::new()
+        NextCommand::default()
     } else {
-        format!(" --docker-server={host}")
+        command!("--docker-server={}", host)
     };
-    let next = format!(
-        "kubectl create secret docker-registry {first} -n {}{server} --docker-username=USER --docker-password=PASSWORD \
-         --dry-run=client -o yaml | kubectl apply -f -",
+    let next = command!(
+        "kubectl create secret docker-registry {} -n {}",
+        first,
         subject.namespace
-    );
+    )
+    .and(server)
+    .and("--docker-username=USER --docker-password=PASSWORD --dry-run=client -o yaml | kubectl apply -f -");
     said(Reason::ImagePullDenied, &message, Some(next))
 }
 
@@ -105,7 +108,7 @@ mod tests {
             ..Subject::named(crd::Kind::AppDeploy, "shop", "blue")
         };
         let found = denied(subject, &format!("{image}: {error}"));
-        (found.message, found.next.unwrap())
+        (found.message, found.next.unwrap().to_string())
     }
 
     /// containerd's own words.

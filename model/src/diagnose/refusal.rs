@@ -1,6 +1,7 @@
 //! Why pods may not be created: the API server's words, said to a person.
 
 use super::{Diagnosis, Reason, Subject, edit, said, set};
+use crate::{NextCommand, command};
 
 /// Whether a quota is in the way.
 pub(super) fn is_quota(refusal: &str) -> bool {
@@ -23,7 +24,7 @@ pub(super) fn diagnose(subject: Subject<'_>, refusal: &str) -> Diagnosis {
         .or_else(|| webhook(subject, detail))
         .unwrap_or_else(|| {
             let next = match subject.kind {
-                crd::Kind::AppDeploy => format!(
+                crd::Kind::AppDeploy => command!(
                     "kubectl describe replicaset -n {} -l {}",
                     subject.namespace,
                     subject.kind.pod_selector(subject.name)
@@ -36,7 +37,7 @@ pub(super) fn diagnose(subject: Subject<'_>, refusal: &str) -> Diagnosis {
 }
 
 fn quota(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
-    let describe = |quota: &str| Some(format!("kubectl describe quota {quota} -n {}", subject.namespace));
+    let describe = |quota: &str| Some(command!("kubectl describe quota {} -n {}", quota, subject.namespace));
     if let Some((_, words)) = detail.split_once("exceeded quota: ") {
         let quota = words.split(", ").next().unwrap_or(words);
         let amounts = |word: &str| pairs(words, word);
@@ -90,7 +91,7 @@ fn limit_range(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
     }
     let words = detail.trim_matches(['[', ']']).replace(".  No ", ", but no ");
     let message = format!("a LimitRange of the namespace refuses the pods: {words}");
-    let next = within(detail).map(|value| set(subject, "resources", &value));
+    let next = within(detail).map(|flag| set(subject, "resources", flag));
     Some(said(
         Reason::OutsideLimitRange,
         &message,
@@ -99,14 +100,14 @@ fn limit_range(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
 }
 
 /// Returns the flag that obeys a single bound: `maximum memory usage per Container is 64Mi, but limit is 128Mi`.
-fn within(words: &str) -> Option<String> {
+fn within(words: &str) -> Option<NextCommand> {
     let (bound, is) = words.split_once(", but ")?;
     let (what, amount) = bound.split_once(" usage per Container is ")?;
     let resource = what
         .strip_prefix("maximum ")
         .or_else(|| what.strip_prefix("minimum "))?;
     let flag = if is.starts_with("limit ") { "limits" } else { "requests" };
-    (!is.contains(',')).then(|| format!("--{flag}={resource}={amount}"))
+    (!is.contains(',')).then(|| command!("--{}={}={}", flag, resource, amount))
 }
 
 /// `violates PodSecurity "restricted:latest": runAsNonRoot != true (pod or container "app" must set …), …`.
@@ -128,12 +129,14 @@ fn pod_security(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
     };
     let next = if is_restricted {
         // More can't be given up: something else puts into the pods what the standard forbids.
-        format!("kubectl get namespace {namespace} --show-labels")
+        command!("kubectl get namespace {} --show-labels", namespace)
     } else {
-        format!(
-            "kubectl patch {} {} -n {namespace} --type merge -p '{patch}'",
+        command!(
+            "kubectl patch {} {} -n {} --type merge -p {}",
             subject.kind.singular(),
-            subject.name
+            subject.name,
+            namespace,
+            patch
         )
     };
     Some(said(Reason::PodSecurity, &message, Some(next)))
@@ -165,7 +168,7 @@ fn webhook(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
         "no pods can be created while the webhook {name} does not answer: {}",
         one_line(why)
     );
-    let next = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations".to_owned();
+    let next = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations".into();
     Some(said(Reason::PodsRefused, &message, Some(next)))
 }
 
@@ -261,6 +264,9 @@ mod tests {
             subject,
             "is forbidden: violates PodSecurity \"baseline:v1.36\": hostPort (container \"mesh\")",
         );
-        assert_eq!(found.next.as_deref(), Some("kubectl get namespace blue --show-labels"));
+        assert_eq!(
+            found.next.as_ref().map(NextCommand::as_str),
+            Some("kubectl get namespace blue --show-labels")
+        );
     }
 }

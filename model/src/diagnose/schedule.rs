@@ -1,6 +1,7 @@
 //! Why no node takes a pod: the scheduler's words, said to a person.
 
 use super::{Diagnosis, Reason, Subject, describe_pods, said};
+use crate::{NextCommand, command};
 
 /// What keeps a pod from a node, in the order in which somebody should care: that some nodes may not be used is as it is
 /// meant in many clusters, that the others are full is not.
@@ -26,7 +27,7 @@ enum Obstacle {
 /// `0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu. preemption: …`.
 pub(super) fn unschedulable(subject: Subject<'_>, words: &str) -> Diagnosis {
     if words.starts_with("no nodes available") {
-        let next = Some("kubectl get nodes".to_owned());
+        let next = Some("kubectl get nodes".into());
         return said(Reason::Unschedulable, "no node can take the pods: there is none", next);
     }
     let (total, listed) = listed(words);
@@ -175,15 +176,15 @@ fn claim(what: &str) -> Option<&str> {
     what.strip_prefix("persistentvolumeclaim \"")?.split('"').next()
 }
 
-fn next(subject: Subject<'_>, obstacle: &Obstacle) -> String {
+fn next(subject: Subject<'_>, obstacle: &Obstacle) -> NextCommand {
     match obstacle {
-        Obstacle::Volume(_) => format!("kubectl get persistentvolumeclaims -n {}", subject.namespace),
+        Obstacle::Volume(_) => command!("kubectl get persistentvolumeclaims -n {}", subject.namespace),
         // How much is left of what stands there, node by node; the number to ask for can't be told without it.
-        Obstacle::Room(_) | Obstacle::Pods => "kubectl describe nodes".to_owned(),
-        Obstacle::Labels => "kubectl get nodes --show-labels".to_owned(),
-        Obstacle::Cordoned => "kubectl get nodes".to_owned(),
+        Obstacle::Room(_) | Obstacle::Pods => "kubectl describe nodes".into(),
+        Obstacle::Labels => "kubectl get nodes --show-labels".into(),
+        Obstacle::Cordoned => "kubectl get nodes".into(),
         Obstacle::Taint(_) => {
-            "kubectl get nodes -o custom-columns='NODE:.metadata.name,TAINTS:.spec.taints[*].key'".to_owned()
+            "kubectl get nodes -o custom-columns='NODE:.metadata.name,TAINTS:.spec.taints[*].key'".into()
         }
         Obstacle::Other(_) => describe_pods(subject),
     }

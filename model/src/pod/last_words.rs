@@ -1,10 +1,13 @@
 //! What an application said last, cut down to what fits into a sentence.
 
+use crate::printable::stripped;
+
 /// How many characters of it are told. A status is read in a terminal.
 const MOST: usize = 200;
 
 /// Returns the last line of a log that says something, without colours and whatever else a terminal would obey.
-pub(crate) fn last_words(log: &str) -> Option<String> {
+#[must_use]
+pub fn last_words(log: &str) -> Option<String> {
     log.split(['\n', '\r'])
         .rev()
         .map(plain)
@@ -20,42 +23,9 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// Takes out escape sequences (ECMA-48) and characters that are not seen, and leaves one space between words.
+/// Removes what a terminal would not show, and leaves one space between words.
 fn plain(line: &str) -> String {
-    let mut out = String::with_capacity(line.len());
-    let mut rest = line.chars();
-    while let Some(next) = rest.next() {
-        match next {
-            '\u{1b}' => skip_sequence(&mut rest),
-            next if next.is_whitespace() => out.push(' '),
-            next if next.is_control() || is_unseen(next) => {}
-            next => out.push(next),
-        }
-    }
-    out.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn skip_sequence(rest: &mut std::str::Chars<'_>) {
-    match rest.next() {
-        // A control sequence, as for a colour.
-        Some('[') => drop(rest.find(|c| ('@'..='~').contains(c))),
-        // A command, as for a title or a link.
-        Some(']') => {
-            let mut before = ' ';
-            for c in rest.by_ref() {
-                if c == '\u{7}' || (before, c) == ('\u{1b}', '\\') {
-                    break;
-                }
-                before = c;
-            }
-        }
-        _ => {}
-    }
-}
-
-/// What turns the direction of a text, or has no width: a line must not look like another one.
-const fn is_unseen(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    stripped(line).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ pub fn status(
         cause: (!found.reason.is_ready() && !found.reason.is_progress()).then(|| Cause {
             reason: found.reason.as_str().to_owned(),
             message: found.message.clone(),
-            next: found.next.clone(),
+            next: found.next.as_ref().map(ToString::to_string),
         }),
         conditions: conditions(set, &found, hindrances, now),
     }
@@ -247,7 +247,7 @@ fn of_hindrance(subject: Subject<'_>, hindrance: &Hindrance) -> Diagnosis {
         (Verb::Delete, Failure::Rejected { message, .. }) => said(
             Reason::PodsRefused,
             &format!("pods can't be deleted: {}", detail(message)),
-            Some("kubectl get validatingadmissionpolicies,validatingwebhookconfigurations".to_owned()),
+            Some("kubectl get validatingadmissionpolicies,validatingwebhookconfigurations".into()),
         ),
         (_, failure) => of_failure(subject, failure),
     }
