@@ -33,6 +33,9 @@ pub const OPERATOR_NAMESPACE: &str = "appdeploy-system";
 /// The Secret in which the operator keeps the certificate of its webhooks.
 pub const CERTIFICATE_SECRET: &str = "appdeploy-webhook-certificate";
 
+/// The most bytes of a spec, as the JSON that the API server sends.
+pub const MAX_SPEC_BYTES: usize = 256 * 1024;
+
 /// Well-known and own labels.
 pub mod label {
     /// Names the tool that manages an object; its value on every child is [`MANAGED_BY_VALUE`].

@@ -64,6 +64,7 @@ impl JsonSchema for Quantity {
         json_schema!({
             "x-kubernetes-int-or-string": true,
             "pattern": PATTERN,
+            "maxLength": 64,
         })
     }
 }

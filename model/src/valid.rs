@@ -67,6 +67,23 @@ impl IngressRoute {
 #[error("{}", .0.join("; "))]
 pub struct Invalid(pub Vec<String>);
 
+/// Checks the size of a spec, in bytes of JSON. A cache that held larger ones, of as many objects as people may create, would
+/// take more memory than the operator has.
+///
+/// # Errors
+/// Says how large it is and what to do about it.
+pub fn check_size(spec: usize) -> Result<(), Invalid> {
+    if spec <= crd::MAX_SPEC_BYTES {
+        return Ok(());
+    }
+    Err(Invalid(vec![format!(
+        "spec: {} KiB of JSON, and at most {} KiB are allowed; move large values into a ConfigMap and refer to them with \
+         valueFrom",
+        spec.div_ceil(1024),
+        crd::MAX_SPEC_BYTES / 1024
+    )]))
+}
+
 /// Checks an AppDeploy and spells out what it leaves to defaults.
 ///
 /// # Errors
@@ -237,6 +254,16 @@ mod tests {
         assert_eq!(valid.replicas, 1);
         let ingress = valid.route.unwrap().ingress.unwrap();
         assert_eq!((ingress.url().as_str(), ingress.class), ("http://web.shop/", None));
+    }
+
+    #[test]
+    fn a_spec_has_a_largest_size() {
+        assert_eq!(check_size(256 * 1024), Ok(()));
+        assert_eq!(
+            check_size(256 * 1024 + 1).unwrap_err().to_string(),
+            "spec: 257 KiB of JSON, and at most 256 KiB are allowed; move large values into a ConfigMap and refer to them \
+             with valueFrom"
+        );
     }
 
     #[test]

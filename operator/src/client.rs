@@ -7,8 +7,10 @@ use anyhow::Context as _;
 use http::{HeaderValue, header};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use tower::{BoxError, Layer as _, service_fn};
 
 use crate::authority::Authority;
+use crate::pages::PageLimit;
 
 /// The longest that any single request may take, watches aside.
 pub const DEADLINE: Duration = Duration::from_secs(10);
@@ -49,5 +51,15 @@ pub async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<(Client, Optio
     // Else the time that a connection was idle would count.
     config.reset_reader_on_write = true;
     let client = Client::try_from(config).context("the settings of the cluster can't be used")?;
-    Ok((client, authority))
+    Ok((with_page_limit(client), authority))
+}
+
+/// Returns a client whose lists are bounded by bytes.
+fn with_page_limit(client: Client) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let send = service_fn(move |request| {
+        let client = client.clone();
+        async move { client.send(request).await.map_err(BoxError::from) }
+    });
+    Client::new(PageLimit::default().layer(send), namespace)
 }

@@ -45,13 +45,18 @@ where
     let slots = Arc::new(Semaphore::new(usize::from(concurrency)));
     let work = Arc::new(work);
     let failures = Arc::new(Failures::default());
+    let pulse = queue.liveness().join(format!("the dispatcher of {kind}s"));
     loop {
+        pulse.beat();
         // The slot first, so that a key is taken when it can be worked on and not before: what arrives
         // meanwhile for the same key is then one piece of work.
         let Ok(slot) = slots.clone().acquire_owned().await else {
             break;
         };
-        let Some(key) = queue.next().await else { break };
+        let Some(key) = pulse.beating(queue.next()).await else {
+            break;
+        };
+        let running = queue.liveness().join(format!("a reconcile of {kind}s"));
         let (queue, work, failures, metrics) = (queue.clone(), work.clone(), failures.clone(), metrics.clone());
         let span = span(kind, &key);
         let work = async move {
@@ -80,10 +85,11 @@ where
                 queue.add_after(key.clone(), wait);
             }
             queue.done(&key);
-            drop(slot);
+            drop((slot, running));
         };
         tokio::spawn(work.instrument(span));
     }
+    drop(pulse);
     // All slots are free once all work has ended.
     let _ = slots.acquire_many(u32::from(concurrency)).await;
 }
@@ -289,6 +295,22 @@ mod tests {
         running.queue.close();
         running.task.await.unwrap();
         assert_eq!(done.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dispatcher_that_waits_for_work_or_for_a_slot_is_not_stuck() {
+        let idle = start(1, &[], |_| async { Verdict::Settled });
+        tokio::time::sleep(Duration::from_secs(1000)).await;
+        assert_eq!(idle.queue.liveness().stuck(), []);
+        let names = ["a", "b"].map(String::from);
+        let blocked = start(1, &names, |_| async {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            Verdict::Settled
+        });
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(blocked.queue.liveness().stuck(), []);
+        idle.task.abort();
+        blocked.task.abort();
     }
 
     #[tokio::test(start_paused = true)]

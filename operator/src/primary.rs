@@ -6,19 +6,23 @@ use std::sync::Arc;
 use crd::{AppDeploy, Cause, PodSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
-use kube::core::object::HasStatus;
-use kube::core::{DeserializeGuard, NamespaceResourceScope, ObjectMeta};
+use kube::core::object::{HasSpec, HasStatus};
+use kube::core::{NamespaceResourceScope, ObjectMeta};
+use model::Failure;
+use model::valid::check_size;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::cache::Item;
 use crate::key::Key;
+use crate::reduced::{Parts, Reduce, read};
 use crate::world::{Kind, World};
 
 /// A kind that people create and the operator looks after.
 pub trait Primary:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + HasStatus<Status: Clone + PartialEq + Serialize + Send + Sync>
+    + HasSpec<Spec: DeserializeOwned>
+    + HasStatus<Status: Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync>
     + Clone
     + Debug
     + Default
@@ -97,8 +101,35 @@ pub enum Root<K> {
         /// What can be read.
         meta: Arc<ObjectMeta>,
         /// Why the rest can't.
-        error: Arc<str>,
+        why: Unusable,
     },
+}
+
+/// Why the spec of a stored object is not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// It does not fit the schema.
+    Schema(Arc<str>),
+    /// It has more bytes than are kept of a spec.
+    TooLarge(usize),
+}
+
+impl Unusable {
+    fn schema(error: String) -> Self {
+        Self::Schema(error.into())
+    }
+
+    /// Returns what the status says about it.
+    #[must_use]
+    pub fn failure(&self) -> Failure {
+        match self {
+            Self::Schema(error) => Failure::Unreadable(error.to_string()),
+            Self::TooLarge(bytes) => match check_size(*bytes) {
+                Err(invalid) => invalid.into(),
+                Ok(()) => Failure::Unreadable("its spec was too large to be read".to_owned()),
+            },
+        }
+    }
 }
 
 impl<K: Primary> Root<K> {
@@ -123,31 +154,87 @@ pub fn differ_in_status_alone(one: &ObjectMeta, other: &ObjectMeta) -> bool {
         && one.deletion_timestamp == other.deletion_timestamp
 }
 
-/// Reduces an object of a primary kind to what is kept of it.
-#[must_use]
-pub fn root<K: Primary>(object: DeserializeGuard<K>) -> Item<Root<K>> {
-    let (meta, value) = match object.0 {
-        Ok(mut object) => {
-            object.meta_mut().managed_fields = None;
-            (object.meta().clone(), Root::Readable(Arc::new(object)))
-        }
-        Err(invalid) => {
-            let mut meta = invalid.metadata;
-            meta.managed_fields = None;
-            (
-                meta.clone(),
-                Root::Unreadable {
-                    meta: Arc::new(meta),
-                    error: invalid.error.into(),
-                },
-            )
-        }
-    };
-    let key = Key::of(&meta);
-    Item {
-        owners: [key.clone()].into(),
-        key,
-        version: meta.resource_version.unwrap_or_default(),
-        value,
+/// What the names of annotations begin with that the plugin writes and the operator reads.
+const OWN_PREFIX: &str = "appdeploy.dev/";
+
+/// The most bytes of labels, annotations, finalizers and owner references that are kept of an object, each.
+const MAX_META: usize = 16 * 1024;
+
+impl<K: Primary> Reduce for Root<K> {
+    type Value = Self;
+    const RESOURCE: &'static str = K::KIND.plural();
+
+    fn reduce(object: Parts<'_>) -> Option<Item<Self>> {
+        let Parts {
+            mut meta, spec, status, ..
+        } = object;
+        trim(&mut meta);
+        let key = Key::of(&meta);
+        let version = meta.resource_version.clone().unwrap_or_default();
+        let whole = || -> Result<K, Unusable> {
+            let spec = spec.ok_or_else(|| Unusable::schema("missing field `spec`".to_owned()))?;
+            if check_size(spec.get().len()).is_err() {
+                return Err(Unusable::TooLarge(spec.get().len()));
+            }
+            let mut object = K::default();
+            *object.spec_mut() = read(spec).map_err(Unusable::schema)?;
+            *object.status_mut() = status.map(read).transpose().map_err(Unusable::schema)?.flatten();
+            Ok(object)
+        };
+        let value = match whole() {
+            Ok(mut object) => {
+                *object.meta_mut() = meta;
+                Self::Readable(Arc::new(object))
+            }
+            Err(why) => Self::Unreadable {
+                meta: Arc::new(meta),
+                why,
+            },
+        };
+        Some(Item {
+            owners: [key.clone()].into(),
+            key,
+            version,
+            value,
+        })
+    }
+}
+
+/// Drops what nothing is decided by, which others may have made large: managed fields, annotations of others, and what is
+/// more than a bounded number of bytes.
+fn trim(meta: &mut ObjectMeta) {
+    meta.managed_fields = None;
+    if let Some(annotations) = &mut meta.annotations {
+        let mut room = Room::default();
+        annotations.retain(|key, value| key.starts_with(OWN_PREFIX) && room.has(key.len() + value.len()));
+    }
+    if let Some(labels) = &mut meta.labels {
+        let mut room = Room::default();
+        labels.retain(|key, value| room.has(key.len() + value.len()));
+    }
+    if let Some(finalizers) = &mut meta.finalizers {
+        let mut room = Room::default();
+        finalizers.retain(|finalizer| room.has(finalizer.len()));
+    }
+    if let Some(owners) = &mut meta.owner_references {
+        let mut room = Room::default();
+        owners
+            .retain(|owner| room.has(owner.api_version.len() + owner.kind.len() + owner.name.len() + owner.uid.len()));
+    }
+}
+
+/// The bytes that are left.
+struct Room(usize);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(MAX_META)
+    }
+}
+
+impl Room {
+    fn has(&mut self, bytes: usize) -> bool {
+        self.0 = self.0.saturating_sub(bytes);
+        self.0 > 0
     }
 }

@@ -14,6 +14,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::liveness::Liveness;
+
 pub use meter::{Meter, Work, times};
 
 /// How soon a key is taken.
@@ -35,6 +37,7 @@ pub struct Queue<K> {
     wake: Notify,
     end: Notify,
     meter: Meter,
+    liveness: Liveness,
 }
 
 #[derive(Debug)]
@@ -88,7 +91,14 @@ impl<K> Queue<K> {
             wake: Notify::new(),
             end: Notify::new(),
             meter,
+            liveness: Liveness::default(),
         }
+    }
+
+    /// Returns whether the loops that work on it go round.
+    #[must_use]
+    pub const fn liveness(&self) -> &Liveness {
+        &self.liveness
     }
 }
 

@@ -1,5 +1,6 @@
 //! Answers probes and scrapes, and, on loopback alone, changes the log.
 
+use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -11,8 +12,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
+use tracing::error;
 
 use crate::controller::Queues;
+use crate::http_server::{self, Limits, PlainText};
 use crate::lease::Fence;
 use crate::metrics::Metrics;
 use crate::telemetry::LogLevel;
@@ -45,27 +48,43 @@ pub async fn listen(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListen
 }
 
 /// Serves `/healthz`, `/readyz` and `/metrics`. Nothing here changes anything.
-///
-/// # Errors
-/// Only if the listener is broken.
-pub async fn serve(listener: TcpListener, facts: Facts) -> std::io::Result<()> {
+/// Never ends.
+pub async fn serve(listener: TcpListener, facts: Facts) {
     let routes = Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(facts);
-    axum::serve(listener, routes).await
+    http_server::serve(listener, PlainText, routes, Limits::probes(), pending()).await;
 }
 
-/// Serves `/log-level`.
-///
-/// # Errors
-/// Only if the listener is broken.
-pub async fn serve_debug(listener: TcpListener, level: LogLevel) -> std::io::Result<()> {
+/// Serves `/log-level`. Never ends.
+pub async fn serve_debug(listener: TcpListener, level: LogLevel) {
     let routes = Router::new()
         .route("/log-level", get(get_level).put(put_level))
         .with_state(level);
-    axum::serve(listener, routes).await
+    http_server::serve(listener, PlainText, routes, Limits::probes(), pending()).await;
+}
+
+/// Healthy unless a loop no longer goes round: a watch, the dispatcher of a kind, or a reconcile. A restart helps against
+/// that, and not against an API server that is slow or away, which is therefore not reported here.
+async fn healthz(State(facts): State<Facts>) -> Response {
+    let watches = facts.world.watches();
+    let watches = watches.iter().flat_map(|watched| watched.liveness.stuck());
+    let queues = crd::Kind::ALL
+        .into_iter()
+        .flat_map(|kind| facts.queues.of(kind).liveness().stuck());
+    let stuck: Vec<String> = watches
+        .chain(queues)
+        .map(|(name, seconds)| format!("{name} has been stuck for {seconds} s\n"))
+        .collect();
+    if stuck.is_empty() {
+        return "ok\n".into_response();
+    }
+    for line in &stuck {
+        error!("{}; this is a bug, please report it", line.trim_end());
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, stuck.concat()).into_response()
 }
 
 /// Ready once every kind that matters was listed, and API servers can ask the webhooks. What is missing is named. A namespace
@@ -126,5 +145,45 @@ async fn put_level(State(level): State<LogLevel>, filter: String) -> Response {
     match level.set(filter.trim()) {
         Ok(()) => format!("{}\n", level.get()).into_response(),
         Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http_body_util::BodyExt as _;
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn healthz_names_the_loop_that_is_stuck() {
+        let world = Arc::new(World::default());
+        let facts = Facts {
+            world: world.clone(),
+            queues: Queues::default(),
+            metrics: Arc::new(Metrics::default()),
+            fence: Fence::open(),
+            certificate: None,
+        };
+        let healthz = async || {
+            let (head, body) = healthz(State(facts.clone())).await.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            (head.status.as_u16(), String::from_utf8(body.to_vec()).unwrap())
+        };
+        assert_eq!(healthz().await, (200, "ok\n".to_owned()));
+        let watch = world.pods.liveness.join("the watch of pods".to_owned());
+        let dispatcher = facts
+            .queues
+            .apps
+            .liveness()
+            .join("the dispatcher of AppDeploys".to_owned());
+        advance(Duration::from_secs(130)).await;
+        dispatcher.beat();
+        let stuck = "the watch of pods has been stuck for 130 s\n";
+        assert_eq!(healthz().await, (503, stuck.to_owned()));
+        watch.beat();
+        assert_eq!(healthz().await.0, 200);
     }
 }

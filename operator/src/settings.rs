@@ -81,6 +81,11 @@ pub struct Settings {
     #[arg(long, env = "APPDEPLOY_WEBHOOK_CERT_DIR", value_name = "FOLDER")]
     pub webhook_cert_dir: Option<PathBuf>,
 
+    /// File with the authorities of API servers' client certificates, as PEM, read again when it changes. Clients of the
+    /// webhooks must then have a certificate of one of them. Default: any client is answered.
+    #[arg(long, env = "APPDEPLOY_WEBHOOK_CLIENT_CA", value_name = "FILE")]
+    pub webhook_client_ca: Option<PathBuf>,
+
     /// Whether an application counts as ready only when its Ingress has an address. `ignore` is for ingress
     /// controllers that publish none.
     #[arg(long, env = "APPDEPLOY_INGRESS_ADDRESS", value_enum, default_value_t = IngressAddress::Require)]

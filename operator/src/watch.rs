@@ -9,21 +9,20 @@ mod health;
 mod tries;
 
 use std::collections::HashSet;
-use std::fmt::Debug;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Resource};
-use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
-use crate::cache::{Item, Vanished};
-use crate::guard::guarded;
+use crate::cache::Vanished;
 use crate::key::Key;
+use crate::liveness::Pulse;
 use crate::queue::Urgency;
+use crate::reduced::{Outcome, Reduce, Reduced};
 use crate::seeded::{self, Bug};
 use crate::world::Kind;
 
@@ -38,11 +37,11 @@ const LIST_DEADLINE: Duration = Duration::from_secs(30);
 pub const PAGE: u32 = 100;
 
 /// What a watch is to do.
-pub struct Watch<'a, K, T> {
+pub struct Watch<'a, R: Reduce> {
     /// The plural name of the kind.
     pub resource: &'static str,
     /// What to ask.
-    pub api: Api<K>,
+    pub api: Api<Reduced<R>>,
     /// The namespace, or all.
     pub scope: Option<&'a str>,
     /// Selectors.
@@ -50,27 +49,22 @@ pub struct Watch<'a, K, T> {
     /// The time between two lists.
     pub resync: Duration,
     /// What to feed.
-    pub kind: &'a Kind<T>,
-    /// What to keep of an object.
-    pub reduce: fn(K) -> Option<Item<T>>,
+    pub kind: &'a Kind<R::Value>,
     /// Whom to tell which owners are concerned.
     pub wake: &'a (dyn Fn(Vec<Key>, Urgency) + Sync),
     /// Whom to tell what has vanished, before those whom it concerned are woken. It may still be there, and only
     /// have lost the label by which the watch selects: a server tells both alike. What was forgotten before
     /// ([`Cache::forget`](crate::cache::Cache::forget)) is not told.
-    pub on_vanish: Option<&'a (dyn Fn(Key, T) + Sync)>,
+    pub on_vanish: Option<&'a (dyn Fn(Key, R::Value) + Sync)>,
 }
 
-impl<K, T> Watch<'_, K, T>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-    T: Clone,
-{
+impl<R: Reduce> Watch<'_, R> {
     /// Runs the watch. Never ends; drop it to end it.
     pub async fn run(self) {
         let mut tries = Tries::new();
+        let pulse = self.kind.liveness.join(format!("the watch of {}", self.resource));
         loop {
-            match self.list_and_follow().await {
+            match self.list_and_follow(&pulse).await {
                 End::Due => tries.worked(),
                 End::Lost => tries.failed().await,
             }
@@ -78,13 +72,14 @@ where
     }
 
     /// Lists and follows until a new list is needed.
-    async fn list_and_follow(&self) -> End {
+    async fn list_and_follow(&self, pulse: &Pulse) -> End {
         let mut stream = pin!(watcher(self.api.clone(), self.config.clone()));
         let mut listed = HashSet::new();
         let mut newest = 0;
         let mut relist_at = None;
         let mut tries = Tries::new();
         loop {
+            pulse.beat();
             let event = match relist_at {
                 None => {
                     let Ok(event) = timeout(LIST_DEADLINE, stream.next()).await else {
@@ -97,7 +92,7 @@ where
                     event
                 }
                 Some(at) => tokio::select! {
-                    event = stream.next() => event,
+                    event = pulse.beating(stream.next()) => event,
                     () = sleep_until(at) => {
                         debug!(resource = self.resource, "listing again");
                         return End::Due;
@@ -155,18 +150,19 @@ where
 
     /// Takes in an object as it is, unless something newer is known of it, in a version above `outdated`. Returns its name, if
     /// it is one that is kept.
-    fn take_in(&self, object: K, outdated: u64, urgency: Urgency) -> Option<Key> {
+    fn take_in(&self, object: Reduced<R>, outdated: u64, urgency: Urgency) -> Option<Key> {
         let key = Key::of(object.meta());
-        let Some(reduced) = guarded(self.resource, &key, || (self.reduce)(object)) else {
+        let item = match object.outcome {
+            Outcome::Kept(item) => item,
+            Outcome::Ignored => return None,
             // It is there, whatever it is: what is known of it stays.
-            return Some(key);
+            Outcome::Failed => return Some(key),
         };
-        let item = reduced?;
         (self.wake)(self.kind.cache.upsert_listed(item, outdated), urgency);
         Some(key)
     }
 
-    fn let_go(&self, vanished: impl IntoIterator<Item = Vanished<T>>) {
+    fn let_go(&self, vanished: impl IntoIterator<Item = Vanished<R::Value>>) {
         let mut touched = Vec::new();
         for Vanished { key, owners, value } in vanished {
             touched.extend(owners);

@@ -4,27 +4,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview};
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::networking::v1::IngressClass;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::networking::v1::{Ingress, IngressClass};
 use kube::api::PostParams;
-use kube::core::{DeserializeGuard, DynamicObject};
 use kube::discovery::ApiResource;
 use kube::runtime::watcher;
-use kube::{Api, Client, Resource};
-use model::ChildKind;
+use kube::{Api, Client};
+use model::{Child, ChildKind};
 use tokio::time::sleep;
 use tracing::info;
 
 use crate::controller::Queues;
 use crate::guard::guarded;
 use crate::key::Key;
-use crate::primary::{Primary, root};
+use crate::primary::{Primary, Root};
 use crate::queue::Urgency;
+use crate::reduced::{Reduce, Reduced};
 use crate::settings::Settings;
 use crate::watch::{PAGE, Watch};
-use crate::world::set_pods::set_pod;
-use crate::world::{self, World};
+use crate::world::{AppPods, Classes, Deployments, Ingresses, PodSetPods, Services, World};
 
 /// Watches every kind, in every namespace that is ours to look after.
 pub async fn watch_all(settings: Settings, client: Client, world: Arc<World>, queues: Queues) {
@@ -67,29 +67,13 @@ impl Watches {
         let wake_claimants = |apps, urgency| self.wake_claimants(apps, urgency);
         let wake_sets = |sets, urgency| self.wake(crd::Kind::PodSet, sets, urgency);
         let wake_apps = |owners, urgency| self.wake(crd::Kind::AppDeploy, owners, urgency);
-        let children = ChildKind::ALL.map(|kind| Watch {
-            resource: kind.resource(),
-            api: child_api(&self.client, scope, kind),
-            scope,
-            config: config().labels(&ours),
-            resync: self.resync,
-            kind: self.world.children(kind),
-            reduce: match kind {
-                ChildKind::Deployment => |object| Some(world::child(ChildKind::Deployment, &object)),
-                ChildKind::Service => |object| Some(world::child(ChildKind::Service, &object)),
-                ChildKind::Ingress => |object| Some(world::child(ChildKind::Ingress, &object)),
-            },
-            wake: &wake_apps,
-            on_vanish: None,
-        });
-        let pods = Watch {
+        let pods = Watch::<AppPods> {
             resource: "pods",
-            api: api::<DeserializeGuard<Pod>>(&self.client, scope),
+            api: api(&self.client, scope, &ApiResource::erase::<Pod>(&())),
             scope,
             config: config().labels(crd::label::APP),
             resync: self.resync,
             kind: &self.world.pods,
-            reduce: world::pod,
             wake: &wake_apps,
             on_vanish: None,
         };
@@ -97,20 +81,41 @@ impl Watches {
             self.watch_primary::<crd::AppDeploy>(scope, &wake_claimants),
             self.watch_primary::<crd::PodSet>(scope, &wake_sets),
             self.watch_set_pods(scope),
-            join_all(children.map(Watch::run)),
+            self.watch_children::<Deployments>(scope, ChildKind::Deployment, &ours, &wake_apps),
+            self.watch_children::<Services>(scope, ChildKind::Service, &ours, &wake_apps),
+            self.watch_children::<Ingresses>(scope, ChildKind::Ingress, &ours, &wake_apps),
             pods.run()
         );
     }
 
+    async fn watch_children<R: Reduce<Value = Arc<Child>>>(
+        &self,
+        scope: Option<&str>,
+        kind: ChildKind,
+        labels: &str,
+        wake: &(dyn Fn(Vec<Key>, Urgency) + Sync),
+    ) {
+        let watch = Watch::<R> {
+            resource: kind.resource(),
+            api: api(&self.client, scope, &child_resource(kind)),
+            scope,
+            config: config().labels(labels),
+            resync: self.resync,
+            kind: self.world.children(kind),
+            wake,
+            on_vanish: None,
+        };
+        watch.run().await;
+    }
+
     async fn watch_primary<K: Primary>(&self, scope: Option<&str>, wake: &(dyn Fn(Vec<Key>, Urgency) + Sync)) {
-        let watch = Watch {
+        let watch = Watch::<Root<K>> {
             resource: K::KIND.plural(),
-            api: api::<DeserializeGuard<K>>(&self.client, scope),
+            api: api(&self.client, scope, &ApiResource::erase::<K>(&())),
             scope,
             config: config(),
             resync: self.resync,
             kind: K::known(&self.world),
-            reduce: |object| Some(root(object)),
             wake,
             on_vanish: None,
         };
@@ -119,14 +124,13 @@ impl Watches {
 
     /// Watches the pods of PodSets by label. One that loses the label vanishes from here, and is still there.
     async fn watch_set_pods(&self, scope: Option<&str>) {
-        let watch = Watch {
+        let watch = Watch::<PodSetPods> {
             resource: "podset-pods",
-            api: api::<DeserializeGuard<Pod>>(&self.client, scope),
+            api: api(&self.client, scope, &ApiResource::erase::<Pod>(&())),
             scope,
             config: config().labels(crd::label::PODSET),
             resync: self.resync,
             kind: &self.world.set_pods.kind,
-            reduce: |pod| Some(set_pod(&pod.0.ok()?)),
             wake: &|owners, urgency| self.wake(crd::Kind::PodSet, owners, urgency),
             on_vanish: Some(&|key, member| self.world.set_pods.lose(&key, &member)),
         };
@@ -161,14 +165,13 @@ impl Watches {
                 self.wake(crd::Kind::AppDeploy, self.world.apps.cache.keys(), Urgency::Sweep);
             }
         };
-        let watch = Watch {
+        let watch = Watch::<Classes> {
             resource: "ingressclasses",
-            api: Api::<IngressClass>::all(self.client.clone()),
+            api: api(&self.client, None, &ApiResource::erase::<IngressClass>(&())),
             scope: None,
             config: config(),
             resync: self.resync,
             kind: &self.world.ingress_classes,
-            reduce: |class| Some(world::ingress_class(&class)),
             wake: &wake,
             on_vanish: None,
         };
@@ -200,35 +203,17 @@ fn config() -> watcher::Config {
     watcher::Config::default().page_size(PAGE)
 }
 
-fn api<K>(client: &Client, scope: Option<&str>) -> Api<K>
-where
-    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
-{
+fn api<R: Reduce>(client: &Client, scope: Option<&str>, resource: &ApiResource) -> Api<Reduced<R>> {
     match scope {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
+        None => Api::all_with(client.clone(), resource),
     }
 }
 
-fn child_api(client: &Client, scope: Option<&str>, kind: ChildKind) -> Api<DynamicObject> {
-    let (group, version) = match kind {
-        ChildKind::Deployment => ("apps", "v1"),
-        ChildKind::Service => ("", "v1"),
-        ChildKind::Ingress => ("networking.k8s.io", "v1"),
-    };
-    let resource = ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: if group.is_empty() {
-            version.to_owned()
-        } else {
-            format!("{group}/{version}")
-        },
-        kind: kind.as_str().to_owned(),
-        plural: kind.resource().to_owned(),
-    };
-    match scope {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
+fn child_resource(kind: ChildKind) -> ApiResource {
+    match kind {
+        ChildKind::Deployment => ApiResource::erase::<Deployment>(&()),
+        ChildKind::Service => ApiResource::erase::<Service>(&()),
+        ChildKind::Ingress => ApiResource::erase::<Ingress>(&()),
     }
 }

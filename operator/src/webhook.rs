@@ -11,7 +11,9 @@ pub mod bundle;
 pub mod certificate;
 pub mod directory;
 pub mod keeper;
+pub mod log_limit;
 pub mod pace;
+pub mod review;
 pub mod served;
 pub mod server;
 
@@ -29,7 +31,9 @@ use crate::settings::Settings;
 use certificate::Terms;
 use keeper::Keeper;
 use served::Served;
-use server::Limits;
+use server::Tls;
+
+use crate::http_server::{self, Limits};
 
 /// Where webhooks are served, and by what right.
 #[derive(Clone, Debug)]
@@ -40,6 +44,8 @@ pub struct Options {
     pub namespace: String,
     /// Where certificates come from.
     pub certificates: Source,
+    /// The authorities that clients must have a certificate of, as PEM. Without it, no certificate is asked for.
+    pub client_ca: Option<PathBuf>,
     /// What clients may take.
     pub limits: Limits,
 }
@@ -56,6 +62,7 @@ impl Options {
             bind: settings.webhook_bind,
             namespace: settings.namespace.clone(),
             certificates: settings.webhook_cert_dir.clone().map_or_else(own, Source::Dir),
+            client_ca: settings.webhook_client_ca.clone(),
             limits: Limits::default(),
         })
     }
@@ -121,15 +128,18 @@ impl Webhook {
     /// connects is refused.
     ///
     /// # Errors
-    /// Only if TLS can't be set up.
+    /// When TLS or the file with the clients' authorities can't be used.
     pub async fn run(self, router: Router, end: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Options {
             namespace,
             certificates,
+            client_ca,
             limits,
             ..
         } = self.options;
         let served = self.served.clone();
+        let tls = Tls::new(self.served, client_ca)?;
+        let follow = tls.clone();
         let keep = async move {
             match certificates {
                 Source::Own { terms, resync } => {
@@ -140,8 +150,9 @@ impl Webhook {
             }
         };
         tokio::select! {
-            () = keep => anyhow::bail!("the certificates of webhooks are kept no more; this is a bug, please report it"),
-            ended = server::serve(self.listener, self.served, router, limits, end) => ended,
+            () = keep => anyhow::bail!("the certificates of webhooks are no longer maintained; this is a bug, please report it"),
+            () = follow.follow() => anyhow::bail!("the clients' authorities are no longer read; this is a bug, please report it"),
+            () = http_server::serve(self.listener, tls, router, limits, end) => Ok(()),
         }
     }
 }

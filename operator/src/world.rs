@@ -9,14 +9,15 @@ use std::sync::Arc;
 
 use crd::{AppDeploy, PodSet};
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::networking::v1::IngressClass;
-use kube::core::{DeserializeGuard, DynamicObject};
+use kube::core::{DynamicObject, ObjectMeta};
 use model::pod::PodState;
 use model::{Child, ChildKind, Failure, IngressClasses, Observed, Sight};
 
 use crate::cache::{Cache, Item};
 use crate::key::Key;
+use crate::liveness::Liveness;
 use crate::primary::Root;
+use crate::reduced::{Parts, Reduce, read};
 use crate::seeded::{self, Bug};
 use crate::watch::Health;
 use answers::Answers;
@@ -33,6 +34,8 @@ pub struct Kind<T> {
     pub cache: Cache<T>,
     /// How the watch is doing.
     pub health: Health,
+    /// Whether its loops go round.
+    pub liveness: Liveness,
 }
 
 impl<T: Clone> Default for Kind<T> {
@@ -40,6 +43,7 @@ impl<T: Clone> Default for Kind<T> {
         Self {
             cache: Cache::default(),
             health: Health::default(),
+            liveness: Liveness::default(),
         }
     }
 }
@@ -58,6 +62,7 @@ impl<T: Clone> Kind<T> {
             controller,
             need,
             health: &self.health,
+            liveness: &self.liveness,
             objects: self.cache.len(),
         }
     }
@@ -74,6 +79,8 @@ pub struct Watched<'a> {
     pub need: Need,
     /// How it is doing.
     pub health: &'a Health,
+    /// Whether its loops go round.
+    pub liveness: &'a Liveness,
     /// How many objects it has brought.
     pub objects: usize,
 }
@@ -141,7 +148,7 @@ impl World {
     }
 
     fn sight(&self, kind: ChildKind, app: &Key) -> Sight<Child> {
-        let Kind { cache, health } = self.children(kind);
+        let Kind { cache, health, .. } = self.children(kind);
         match (cache.get(app), health.unseen(&app.namespace)) {
             (Some(child), _) if child.controller.is_none() && seeded::is(Bug::TakesForeign) => Sight::Absent,
             (Some(child), _) => Sight::Seen((*child).clone()),
@@ -222,27 +229,133 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Item<Arc<Child>> {
     }
 }
 
-/// Reduces a pod to what is kept of it. Its application is named by its label.
+/// The most bytes of a child or a pod, its metadata aside. What is larger was made so by others.
+const MAX_OBJECT: usize = 512 * 1024;
+
+/// The children of one kind, as a watch brings them.
+#[derive(Debug)]
+pub struct Deployments;
+
+/// The children of one kind, as a watch brings them.
+#[derive(Debug)]
+pub struct Services;
+
+/// The children of one kind, as a watch brings them.
+#[derive(Debug)]
+pub struct Ingresses;
+
+impl Reduce for Deployments {
+    type Value = Arc<Child>;
+    const RESOURCE: &'static str = ChildKind::Deployment.resource();
+
+    fn reduce(object: Parts<'_>) -> Option<Item<Arc<Child>>> {
+        Some(reduced_child(ChildKind::Deployment, object))
+    }
+}
+
+impl Reduce for Services {
+    type Value = Arc<Child>;
+    const RESOURCE: &'static str = ChildKind::Service.resource();
+
+    fn reduce(object: Parts<'_>) -> Option<Item<Arc<Child>>> {
+        Some(reduced_child(ChildKind::Service, object))
+    }
+}
+
+impl Reduce for Ingresses {
+    type Value = Arc<Child>;
+    const RESOURCE: &'static str = ChildKind::Ingress.resource();
+
+    fn reduce(object: Parts<'_>) -> Option<Item<Arc<Child>>> {
+        Some(reduced_child(ChildKind::Ingress, object))
+    }
+}
+
+/// Reduces a child. One that is too large counts as having none of the fields that are wanted.
+fn reduced_child(kind: ChildKind, object: Parts<'_>) -> Item<Arc<Child>> {
+    let fits = object.bytes() <= MAX_OBJECT;
+    let mut data = serde_json::Map::new();
+    for (name, part) in [("spec", object.spec), ("status", object.status)] {
+        if let Some(part) = part.filter(|_| fits)
+            && let Ok(value) = read(part)
+        {
+            data.insert(name.to_owned(), value);
+        }
+    }
+    let object = DynamicObject {
+        types: None,
+        metadata: object.meta,
+        data: data.into(),
+    };
+    child(kind, &object)
+}
+
+/// Reads a pod; `None` if it is too large or does not fit its schema.
 #[must_use]
-pub fn pod(object: DeserializeGuard<Pod>) -> Option<Item<Arc<PodState>>> {
-    let pod = object.0.ok()?;
-    let key = Key::of(&pod.metadata);
-    let app = Key::new(&key.namespace, pod.metadata.labels.as_ref()?.get(crd::label::APP)?);
-    let value = Arc::new(PodState::read(&pod));
-    Some(Item {
-        key,
-        owners: [app].into(),
-        version: pod.metadata.resource_version.unwrap_or_default(),
-        value,
+pub fn whole_pod(object: Parts<'_>) -> Option<Pod> {
+    if object.bytes() > MAX_OBJECT {
+        return None;
+    }
+    Some(Pod {
+        spec: object.spec.map(read).transpose().ok()?,
+        status: object.status.map(read).transpose().ok()?,
+        metadata: object.meta,
     })
 }
 
+/// The pods of applications.
+#[derive(Debug)]
+pub struct AppPods;
+
+impl Reduce for AppPods {
+    type Value = Arc<PodState>;
+    const RESOURCE: &'static str = "pods";
+
+    /// Reduces a pod to what is kept of it. Its application is named by its label.
+    fn reduce(object: Parts<'_>) -> Option<Item<Arc<PodState>>> {
+        let pod = whole_pod(object)?;
+        let key = Key::of(&pod.metadata);
+        let app = Key::new(&key.namespace, pod.metadata.labels.as_ref()?.get(crd::label::APP)?);
+        let value = Arc::new(PodState::read(&pod));
+        Some(Item {
+            key,
+            owners: [app].into(),
+            version: pod.metadata.resource_version.unwrap_or_default(),
+            value,
+        })
+    }
+}
+
+/// The pods of PodSets.
+#[derive(Debug)]
+pub struct PodSetPods;
+
+impl Reduce for PodSetPods {
+    type Value = Arc<set_pods::Member>;
+    const RESOURCE: &'static str = "podset-pods";
+
+    fn reduce(object: Parts<'_>) -> Option<Item<Arc<set_pods::Member>>> {
+        Some(set_pods::set_pod(&whole_pod(object)?))
+    }
+}
+
+/// The cluster's IngressClasses.
+#[derive(Debug)]
+pub struct Classes;
+
+impl Reduce for Classes {
+    type Value = bool;
+    const RESOURCE: &'static str = "ingressclasses";
+
+    fn reduce(object: Parts<'_>) -> Option<Item<bool>> {
+        Some(ingress_class(&object.meta))
+    }
+}
+
 /// Reduces an IngressClass to whether it is the default.
-#[must_use]
-pub fn ingress_class(class: &IngressClass) -> Item<bool> {
-    let key = Key::of(&class.metadata);
-    let is_default = class
-        .metadata
+fn ingress_class(meta: &ObjectMeta) -> Item<bool> {
+    let key = Key::of(meta);
+    let is_default = meta
         .annotations
         .as_ref()
         .and_then(|all| all.get(DEFAULT_CLASS))
@@ -250,7 +363,7 @@ pub fn ingress_class(class: &IngressClass) -> Item<bool> {
     Item {
         owners: [key.clone()].into(),
         key,
-        version: class.metadata.resource_version.clone().unwrap_or_default(),
+        version: meta.resource_version.clone().unwrap_or_default(),
         value: is_default,
     }
 }

@@ -41,7 +41,7 @@ impl Reconciler {
         };
         let app = &*look.object;
         let valid = match &look.unreadable {
-            Some(error) => Err(Failure::Unreadable(error.to_string())),
+            Some(why) => Err(why.failure()),
             None => validate(app).map_err(Failure::from).and_then(|valid| self.admit(valid)),
         };
         let failures = match &valid {

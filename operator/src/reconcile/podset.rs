@@ -95,7 +95,7 @@ impl Reconciler {
         };
         let began = Began::now();
         let wanted = match &look.unreadable {
-            Some(error) => Err(Failure::Unreadable(error.to_string())),
+            Some(why) => Err(why.failure()),
             None => Wanted::of(&look.object).map_err(Failure::from),
         };
         let advance = match &wanted {

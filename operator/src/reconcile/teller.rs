@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::api::{GetParams, Patch};
-use kube::core::{DeserializeGuard, Request};
+use kube::core::Request;
 use model::Failure;
 use model::pod::Question;
 use serde::Serialize;
@@ -19,8 +19,9 @@ use crate::dispatch::Verdict;
 use crate::event;
 use crate::key::Key;
 use crate::metrics::Metrics;
-use crate::primary::{Primary, Root, differ_in_status_alone, root};
+use crate::primary::{Primary, Root, Unusable, differ_in_status_alone};
 use crate::queue::{Queue, Urgency};
+use crate::reduced::{Outcome, Reduced};
 use crate::seeded::{self, Bug};
 use crate::world::World;
 
@@ -41,7 +42,7 @@ pub struct Look<K> {
     /// The object. Of one that can't be read, its metadata and the status that we have written.
     pub object: Arc<K>,
     /// Why it can't be read.
-    pub unreadable: Option<Arc<str>>,
+    pub unreadable: Option<Unusable>,
 }
 
 /// What has become of an object since it was looked at.
@@ -90,11 +91,11 @@ impl<K: Primary> Teller<K> {
         self.memory.meet(&key, root.meta().uid.as_deref().unwrap_or_default());
         let (object, unreadable) = match root {
             Root::Readable(object) => (object, None),
-            Root::Unreadable { meta, error } => {
+            Root::Unreadable { meta, why } => {
                 let mut object = K::default();
                 *object.meta_mut() = (*meta).clone();
                 *object.status_mut() = self.memory.of_unreadable(&key);
-                (Arc::new(object), Some(error))
+                (Arc::new(object), Some(why))
             }
         };
         Some(Look {
@@ -156,8 +157,10 @@ impl<K: Primary> Teller<K> {
 
     /// Takes in what the API server answered about an object, and returns whether it is another than was looked at, beside
     /// its status. Nobody else will tell: to the watch it is no news any more.
-    fn take_in(&self, look: &Look<K>, live: DeserializeGuard<K>) -> bool {
-        let live = root(live);
+    fn take_in(&self, look: &Look<K>, live: Reduced<Root<K>>) -> bool {
+        let Outcome::Kept(live) = live.outcome else {
+            return false;
+        };
         let is_other = !differ_in_status_alone(look.object.meta(), live.value.meta());
         if !K::known(&self.world).cache.upsert(live).is_empty() {
             for other in K::note(&self.world, &look.key) {

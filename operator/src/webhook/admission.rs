@@ -11,22 +11,23 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use crd::{AppDeploy, PodSet};
-use futures::future::join_all;
+use futures::{FutureExt as _, StreamExt as _, stream};
 use k8s_openapi::api::authorization::v1::{LocalSubjectAccessReview, ResourceAttributes, SubjectAccessReviewSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::api::PostParams;
-use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, Operation};
-use kube::core::response::reason;
-use kube::core::{DynamicObject, Request};
+use kube::core::Request as ApiRequest;
+use kube::core::admission::{AdmissionResponse, Operation};
+use kube::core::response::{Status, reason};
 use model::admit::{Admitted, Reference, is_same, questions, usual_form, warnings};
 use model::host::{self, Claim};
 use model::podset::Wanted;
 use model::validate;
-use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 use tracing::{debug, info, warn};
 
+use super::log_limit::{LogLimit, truncated};
+use super::review::{Read, Request, Review, Reviewable};
 use crate::call::Caller;
 use crate::world::World;
 
@@ -36,6 +37,12 @@ const MOST_REFERENCES: usize = 64;
 /// The questions about authors' rights that are asked at a time, by all who ask: the port takes no names, and whoever reaches
 /// it shall not have the API server flooded.
 const QUESTIONS: usize = 32;
+
+/// The questions of one review that are sent at a time, so that a review with many does not keep others waiting.
+const QUESTIONS_PER_REVIEW: usize = 4;
+
+/// Bodies larger than this are parsed one at a time.
+const LARGE: usize = 64 * 1024;
 
 /// What an answer needs.
 #[derive(Clone)]
@@ -48,6 +55,10 @@ pub struct Admission {
     pub host_suffixes: Vec<String>,
     /// Lets so many questions through at a time.
     turns: Arc<Semaphore>,
+    /// Lets one large body at a time be parsed.
+    parsing: Arc<Semaphore>,
+    /// Bounds the lines that are logged about refusals.
+    log: Arc<LogLimit>,
 }
 
 impl Admission {
@@ -59,6 +70,8 @@ impl Admission {
             world,
             host_suffixes,
             turns: Arc::new(Semaphore::new(QUESTIONS)),
+            parsing: Arc::new(Semaphore::new(1)),
+            log: Arc::new(LogLimit::default()),
         }
     }
 }
@@ -94,82 +107,94 @@ pub fn router(admission: Admission) -> Router {
         .with_state(admission)
 }
 
-async fn mutate(body: Bytes) -> Response {
-    answer(&body, async |request| {
-        let response = AdmissionResponse::from(request);
-        let patch = request
-            .object
-            .as_ref()
-            .map(|object| usual_form(&serde_json::to_value(object).unwrap_or_default()));
-        let Some(patch) = patch.filter(|patch| patch.as_array().is_some_and(|steps| !steps.is_empty())) else {
-            return response;
-        };
-        // What can't be put into its usual form is stored as it is.
-        let patched = serde_json::from_value(patch)
-            .ok()
-            .and_then(|patch| response.clone().with_patch(patch).ok());
-        patched.unwrap_or(response)
-    })
-    .await
+async fn mutate(State(admission): State<Admission>, body: Bytes) -> Response {
+    let read = admission.parse(body, |review| (usual_form(&review.outline()), review.request));
+    let (patch, request) = match read.await {
+        Ok(read) => read,
+        Err(error) => return not_a_review(&error),
+    };
+    let response = allowed(request.uid);
+    if patch.as_array().is_none_or(Vec::is_empty) {
+        return written(response);
+    }
+    // What can't be put into its usual form is stored as it is.
+    let patched = serde_json::from_value(patch)
+        .ok()
+        .and_then(|patch| response.clone().with_patch(patch).ok());
+    written(patched.unwrap_or(response))
 }
 
 async fn check(State(admission): State<Admission>, body: Bytes) -> Response {
-    answer(&body, async |request| {
-        let mut response = AdmissionResponse::from(request);
-        let verdict = match request.kind.kind.as_str() {
-            "AppDeploy" => admission.review::<AppDeploy>(request).await,
-            "PodSet" => admission.review::<PodSet>(request).await,
-            _ => Ok(Vec::new()),
+    let read = admission.parse(body, |review| {
+        let judged = match review.request.kind.as_str() {
+            "AppDeploy" => admission.judge::<AppDeploy>(&review),
+            "PodSet" => admission.judge::<PodSet>(&review),
+            _ => Ok(Judged::default()),
         };
-        match verdict {
-            Ok(warnings) => {
-                response.warnings = (!warnings.is_empty()).then_some(warnings);
-                response
-            }
-            Err(refusal) => {
-                let (code, reason, why) = refusal.parts();
+        (judged, review.request)
+    });
+    let (judged, request) = match read.await {
+        Ok(read) => read,
+        Err(error) => return not_a_review(&error),
+    };
+    let verdict = match judged {
+        Ok(Judged { warnings, references }) => admission.ask(&request, &references).await.map(|()| warnings),
+        Err(refusal) => Err(refusal),
+    };
+    let mut response = allowed(request.uid);
+    match verdict {
+        Ok(warnings) => response.warnings = (!warnings.is_empty()).then_some(warnings),
+        Err(refusal) => {
+            let (code, reason, why) = refusal.parts();
+            if let Some(suppressed) = admission.log.take() {
                 info!(
-                    kind = request.kind.kind,
-                    namespace = request.namespace,
-                    name = request.name,
-                    why,
+                    kind = truncated(&request.kind),
+                    namespace = request.namespace.as_deref().map(truncated),
+                    name = truncated(&request.name),
+                    why = truncated(&why),
+                    suppressed,
                     "refused"
                 );
-                let mut response = response.deny(why);
-                response.result.code = code;
-                reason.clone_into(&mut response.result.reason);
-                response
             }
-        }
-    })
-    .await
-}
-
-/// Reads a review and writes the answer to it.
-async fn answer(
-    body: &[u8],
-    decide: impl AsyncFnOnce(&AdmissionRequest<DynamicObject>) -> AdmissionResponse,
-) -> Response {
-    let review: Result<AdmissionReview<DynamicObject>, _> = serde_json::from_slice(body);
-    let request = review.map_err(|error| error.to_string()).and_then(|review| {
-        TryInto::<AdmissionRequest<DynamicObject>>::try_into(review).map_err(|error| error.to_string())
-    });
-    match request {
-        Ok(request) => {
-            let review = decide(&request).await.into_review();
-            // A typed object always serialises: its keys are text.
-            let body = serde_json::to_vec(&review).unwrap_or_default();
-            ([(CONTENT_TYPE, "application/json")], body).into_response()
-        }
-        Err(error) => {
-            debug!(error, "not an AdmissionReview");
-            (StatusCode::BAD_REQUEST, "this is no AdmissionReview\n").into_response()
+            response = response.deny(why);
+            response.result.code = code;
+            reason.clone_into(&mut response.result.reason);
         }
     }
+    written(response)
+}
+
+/// Returns a response that allows the request with this identifier.
+fn allowed(uid: String) -> AdmissionResponse {
+    let mut response = AdmissionResponse::invalid("");
+    response.uid = uid;
+    response.allowed = true;
+    response.result = Status::default();
+    response
+}
+
+fn written(response: AdmissionResponse) -> Response {
+    // A typed object always serialises: its keys are text.
+    let body = serde_json::to_vec(&response.into_review()).unwrap_or_default();
+    ([(CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+fn not_a_review(error: &str) -> Response {
+    debug!(error = truncated(error), "not an AdmissionReview");
+    (StatusCode::BAD_REQUEST, "not an AdmissionReview\n").into_response()
+}
+
+/// What is decided about an object without sending a request.
+#[derive(Default)]
+struct Judged {
+    /// What its author should know.
+    warnings: Vec<String>,
+    /// What its author must be allowed to read.
+    references: Vec<Reference>,
 }
 
 /// A kind with rules of its own, beside those that both have.
-trait Reviewed: Admitted + Resource<DynamicType = ()> + DeserializeOwned {
+trait Reviewed: Admitted + Reviewable {
     /// Checks what the schema can't. What was stored before and stays is nobody's fault who changes something else.
     /// Returns what its author should know.
     fn check(&self, old: Option<&Self>, admission: &Admission) -> Result<Vec<String>, Refusal>;
@@ -209,30 +234,51 @@ impl Reviewed for PodSet {
 }
 
 impl Admission {
-    /// Returns warnings, or why the object is not to be stored.
-    async fn review<K: Reviewed>(&self, request: &AdmissionRequest<DynamicObject>) -> Result<Vec<String>, Refusal> {
-        let read = |object: &Option<DynamicObject>| -> Option<K> {
-            serde_json::from_value(serde_json::to_value(object.as_ref()?).ok()?).ok()
+    /// Parses a body and drops it, so that none is held while a question is answered. Large ones are parsed one at a time.
+    async fn parse<T>(&self, body: Bytes, read: impl FnOnce(Review<'_>) -> T) -> Result<T, String> {
+        let _turn = if body.len() > LARGE {
+            // It is never closed.
+            self.parsing.acquire().await.ok()
+        } else {
+            None
         };
-        let is_change = matches!(request.operation, Operation::Create | Operation::Update);
-        // What can't be read is refused by the schema, and what is about to go is nobody's business any more.
-        let Some(new) = read(&request.object).filter(|new| is_change && new.meta().deletion_timestamp.is_none()) else {
-            return Ok(Vec::new());
+        Review::parse(&body).map(read)
+    }
+
+    /// Decides what can be decided here, or returns why the object is not to be stored.
+    fn judge<K: Reviewed>(&self, review: &Review<'_>) -> Result<Judged, Refusal> {
+        let is_change = matches!(review.request.operation, Operation::Create | Operation::Update);
+        if !is_change {
+            return Ok(Judged::default());
+        }
+        let new: K = match review.object() {
+            Read::Object(new) => *new,
+            // The schema refuses what can't be read.
+            Read::Absent => return Ok(Judged::default()),
+            // It may have been stored by an older version: what is not in its spec can still be changed.
+            Read::TooLarge(_) if review.keeps_its_spec() => return Ok(Judged::default()),
+            Read::TooLarge(invalid) => return Err(Refusal::Invalid(invalid.to_string())),
         };
-        let old = read(&request.old_object);
+        // What is being deleted is no longer checked.
+        if new.meta().deletion_timestamp.is_some() {
+            return Ok(Judged::default());
+        }
+        let old: Option<K> = review.old_object().object();
         if old.as_ref().is_some_and(|old| is_same(old, &new)) {
-            return Ok(Vec::new());
+            return Ok(Judged::default());
         }
-        let mut told = new.check(old.as_ref(), self)?;
-        self.ask(request, &questions(&new, old.as_ref())).await?;
+        let mut judged = Judged {
+            warnings: new.check(old.as_ref(), self)?,
+            references: questions(&new, old.as_ref()),
+        };
         if old.is_none() {
-            told.extend(warnings(&new));
+            judged.warnings.extend(warnings(&new));
         }
-        Ok(told)
+        Ok(judged)
     }
 
     /// Asks whether the author may read what the spec refers to.
-    async fn ask(&self, request: &AdmissionRequest<DynamicObject>, references: &[Reference]) -> Result<(), Refusal> {
+    async fn ask(&self, request: &Request, references: &[Reference]) -> Result<(), Refusal> {
         if references.len() > MOST_REFERENCES {
             return Err(Refusal::Invalid(format!(
                 "the spec refers to more than {MOST_REFERENCES} Secrets and ConfigMaps"
@@ -240,19 +286,23 @@ impl Admission {
         }
         let author = request.user_info.username.as_deref().unwrap_or("the author");
         let namespace = request.namespace.as_deref().unwrap_or_default();
-        let answers = join_all(
-            references
-                .iter()
-                .map(|reference| self.may_get(request, namespace, reference)),
-        )
-        .await;
+        let questions = references
+            .iter()
+            .map(|reference| self.may_get(request, namespace, reference).boxed())
+            .collect::<Vec<_>>();
+        let answers: Vec<_> = stream::iter(questions).buffered(QUESTIONS_PER_REVIEW).collect().await;
         let mut refusals = Vec::new();
         for (reference, answer) in references.iter().zip(answers) {
             match answer {
                 Ok(true) => {}
                 Ok(false) => refusals.push(reference.refusal(author, namespace)),
                 Err(why) => {
-                    warn!(why, "an author's rights could not be asked for");
+                    if let Some(suppressed) = self.log.take() {
+                        warn!(
+                            why = truncated(&why),
+                            suppressed, "an author's rights could not be asked for"
+                        );
+                    }
                     return Err(Refusal::Unknown(format!(
                         "the rights of {author} could not be asked for, try again: {why}"
                     )));
@@ -265,12 +315,7 @@ impl Admission {
         Err(Refusal::Forbidden(refusals.join("; ")))
     }
 
-    async fn may_get(
-        &self,
-        request: &AdmissionRequest<DynamicObject>,
-        namespace: &str,
-        reference: &Reference,
-    ) -> Result<bool, String> {
+    async fn may_get(&self, request: &Request, namespace: &str, reference: &Reference) -> Result<bool, String> {
         let user = &request.user_info;
         let review = LocalSubjectAccessReview {
             metadata: ObjectMeta {
@@ -297,7 +342,7 @@ impl Admission {
         // Nobody closes it.
         let _turn = self.turns.acquire().await.map_err(|error| error.to_string())?;
         let url = LocalSubjectAccessReview::url_path(&(), Some(namespace));
-        let question = Request::new(url).create(&PostParams::default(), body);
+        let question = ApiRequest::new(url).create(&PostParams::default(), body);
         let answer = self
             .caller
             .send::<LocalSubjectAccessReview>("create", "localsubjectaccessreviews", question)

@@ -19,6 +19,7 @@ use super::pace::Pace;
 use crate::cache::Item;
 use crate::call::{CallError, Caller, by_us};
 use crate::key::Key;
+use crate::reduced::{Parts, Reduce, read};
 use crate::watch::Watch;
 use crate::world::Kind;
 
@@ -61,14 +62,13 @@ impl Configuration {
 
     /// Watches it, and tells of each change. Never ends.
     pub async fn watch(&self, client: Client, resync: Duration, changed: &Notify) {
-        let watch = Watch {
+        let watch = Watch::<Webhooks> {
             resource: self.resource,
-            api: Api::<DynamicObject>::all_with(client, &self.api_resource()),
+            api: Api::all_with(client, &self.api_resource()),
             scope: None,
             config: watcher::Config::default().fields(&format!("metadata.name={NAME}")),
             resync,
             kind: &self.known,
-            reduce: |object| Some(reduce(&object)),
             wake: &|_, _| changed.notify_one(),
             on_vanish: None,
         };
@@ -148,6 +148,15 @@ impl Configuration {
             kind: self.kind.to_owned(),
             plural: self.resource.to_owned(),
         }
+    }
+}
+
+impl Reduce for Webhooks {
+    type Value = Arc<Self>;
+    const RESOURCE: &'static str = "webhookconfigurations";
+
+    fn reduce(object: Parts<'_>) -> Option<Item<Arc<Self>>> {
+        Some(reduce(&read(object.whole).ok()?))
     }
 }
 

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
 use kube::core::{ObjectMeta, Request};
+use kube::discovery::ApiResource;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource as _};
 use tokio::sync::Notify;
@@ -28,6 +29,7 @@ use super::served::Served;
 use crate::cache::Item;
 use crate::call::{CallError, Caller};
 use crate::key::Key;
+use crate::reduced::{Parts, Reduce, read};
 use crate::watch::Watch;
 use crate::world::Kind;
 
@@ -97,14 +99,13 @@ impl Keeper {
     }
 
     async fn watch(&self) {
-        let watch = Watch {
+        let watch = Watch::<Secret> {
             resource: "secrets",
-            api: Api::<Secret>::namespaced(self.client.clone(), &self.namespace),
+            api: Api::namespaced_with(self.client.clone(), &self.namespace, &ApiResource::erase::<Secret>(&())),
             scope: Some(&self.namespace),
             config: watcher::Config::default().fields(&format!("metadata.name={SECRET}")),
             resync: self.resync,
             kind: &self.secret,
-            reduce: |secret| Some(reduce(secret)),
             wake: &|_, _| self.changed.notify_one(),
             on_vanish: None,
         };
@@ -266,6 +267,15 @@ fn tell(told: &mut String, error: &str) {
     } else {
         warn!(error, "webhooks have no new certificate");
         error.clone_into(told);
+    }
+}
+
+impl Reduce for Secret {
+    type Value = Arc<Self>;
+    const RESOURCE: &'static str = "secrets";
+
+    fn reduce(object: Parts<'_>) -> Option<Item<Arc<Self>>> {
+        Some(reduce(read(object.whole).ok()?))
     }
 }
 

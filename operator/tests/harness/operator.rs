@@ -128,6 +128,14 @@ impl Operator {
         self.process().exited().unwrap().is_none()
     }
 
+    /// Returns the most memory that was resident at a time, in MiB.
+    pub fn peak_mib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process().pid())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+        kib >> 10
+    }
+
     pub fn log(&self) -> String {
         self.log_tail(usize::MAX)
     }

@@ -10,7 +10,7 @@ use testcluster::ControlPlane;
 use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, QUIET, ready, text, web};
 use crate::holds;
 
-/// P2, G8. Objects that were stored under an older, looser schema. Remedies: `DeserializeGuard` on every watch,
+/// P2, G8. Objects that were stored under an older, looser schema. Remedies: `Reduced` on every watch,
 /// without which one of them would stop the whole kind; `validate` before anything is made of a spec.
 #[test]
 fn one_app_that_can_not_be_read_holds_up_no_other_and_is_told() {
@@ -41,7 +41,7 @@ fn one_app_that_can_not_be_read_holds_up_no_other_and_is_told() {
     let app = told_of("unreadable", "Unreadable");
     assert_eq!(holds(&app), ["Stalled"]);
     assert!(
-        text(&app, "/status/cause/message").contains("Expected a sequence"),
+        text(&app, "/status/cause/message").contains("expected a sequence"),
         "{}",
         app["status"]
     );

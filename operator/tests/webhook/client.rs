@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -15,6 +15,9 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A client certificate and its key.
+pub type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 /// One who connects to webhooks in this namespace as an API server does.
 #[derive(Clone)]
@@ -36,17 +39,35 @@ impl Caller {
         bundle: &str,
         versions: &[&'static rustls::SupportedProtocolVersion],
     ) -> Self {
+        Self::build(address, namespace, bundle, versions, None)
+    }
+
+    /// Creates a client that shows a certificate.
+    pub fn with_identity(address: SocketAddr, namespace: &str, bundle: &str, identity: Identity) -> Self {
+        Self::build(address, namespace, bundle, rustls::ALL_VERSIONS, Some(identity))
+    }
+
+    fn build(
+        address: SocketAddr,
+        namespace: &str,
+        bundle: &str,
+        versions: &[&'static rustls::SupportedProtocolVersion],
+        identity: Option<Identity>,
+    ) -> Self {
         let mut roots = RootCertStore::empty();
         for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
             roots.add(authority.unwrap()).unwrap();
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider);
-        let mut config = builder
+        let builder = builder
             .with_protocol_versions(versions)
             .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+            .with_root_certificates(roots);
+        let mut config = match identity {
+            None => builder.with_no_client_auth(),
+            Some((chain, key)) => builder.with_client_auth_cert(chain, key).unwrap(),
+        };
         // As API servers do.
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Self {

@@ -10,6 +10,7 @@
 mod abuse;
 mod certificates;
 mod client;
+mod clients;
 mod rotation;
 mod server;
 mod serving;

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::routing::post;
 use jiff::Timestamp;
+use operator::http_server::{PlainText, Transport, serve};
 use operator::webhook::certificate::life::Action;
 use operator::webhook::certificate::material::{Data, Material};
 use operator::webhook::certificate::{Terms, names};
 use operator::webhook::served::Served;
-use operator::webhook::server::{Limits, serve};
+use operator::webhook::server::{Limits, Tls};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -42,6 +43,16 @@ impl Server {
     pub async fn start(limits: Limits) -> Self {
         let served = Served::default();
         let bundle = certificate(&served);
+        let tls = Tls::new(served, None).unwrap();
+        Self::start_with(tls, bundle, limits).await
+    }
+
+    /// Starts a server without TLS.
+    pub async fn start_plain(limits: Limits) -> Self {
+        Self::start_with(PlainText, String::new(), limits).await
+    }
+
+    async fn start_with(transport: impl Transport, bundle: String, limits: Limits) -> Self {
         let routes = Router::new()
             .route("/", post(async |body: String| format!("{}\n", body.len())))
             .route("/panic", post(async || -> String { panic!("as asked") }))
@@ -59,7 +70,10 @@ impl Server {
         let ended = async {
             let _ = ended.await;
         };
-        let running = tokio::spawn(serve(listener, served, routes, limits, ended));
+        let running = tokio::spawn(async move {
+            serve(listener, transport, routes, limits, ended).await;
+            Ok(())
+        });
         Self {
             address,
             bundle,

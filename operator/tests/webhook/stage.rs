@@ -124,6 +124,7 @@ impl Stage {
                 terms,
                 resync: Duration::from_secs(3600),
             },
+            client_ca: None,
             limits: Limits::default(),
         };
         let caller = Caller::new(self.user.clone(), Arc::new(Metrics::default()), Fence::open());

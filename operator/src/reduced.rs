@@ -1,0 +1,314 @@
+//! Objects that are reduced to what is kept of them while they are parsed.
+//!
+//! A list or a watch would otherwise hold whole objects as trees, which take up to fifty times the bytes that they were sent
+//! in, and anyone who may create an object chooses those bytes. Here an object stays text until it is reduced, large ones one
+//! at a time, and parts above a limit are not parsed at all.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Mutex, PoisonError};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference, Time};
+use kube::core::{DynamicResourceScope, Resource};
+use kube::discovery::ApiResource;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::cache::Item;
+use crate::guard::guarded;
+use crate::key::Key;
+
+/// Objects larger than this are parsed one at a time.
+const LARGE: usize = 64 * 1024;
+
+static PARSING: Mutex<()> = Mutex::new(());
+
+/// A way to reduce the objects of a kind.
+pub trait Reduce: Send + Sync + 'static {
+    /// What is kept of an object.
+    type Value: Clone + Debug + Send + Sync + 'static;
+
+    /// The plural name of the kind.
+    const RESOURCE: &'static str;
+
+    /// Returns what is kept of an object; `None` if it is not one to keep.
+    fn reduce(object: Parts<'_>) -> Option<Item<Self::Value>>;
+}
+
+/// The parts of an object.
+#[derive(Debug)]
+pub struct Parts<'a> {
+    /// The metadata, without the fields that managers own.
+    pub meta: ObjectMeta,
+    /// The spec.
+    pub spec: Option<&'a RawValue>,
+    /// The status.
+    pub status: Option<&'a RawValue>,
+    /// The whole object.
+    pub whole: &'a RawValue,
+}
+
+impl Parts<'_> {
+    /// Returns the bytes of spec and status.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        [self.spec, self.status]
+            .into_iter()
+            .flatten()
+            .map(|part| part.get().len())
+            .sum()
+    }
+}
+
+/// An object of a list, a watch or an answer, reduced.
+pub struct Reduced<R: Reduce> {
+    /// The names and the version.
+    meta: ObjectMeta,
+    /// What is kept of the object.
+    pub outcome: Outcome<R::Value>,
+}
+
+/// What came of reducing an object.
+#[derive(Clone, Debug)]
+pub enum Outcome<T> {
+    /// This is kept.
+    Kept(Item<T>),
+    /// It is not one to keep.
+    Ignored,
+    /// Reducing it panicked, which was logged.
+    Failed,
+}
+
+impl<R: Reduce> Clone for Reduced<R> {
+    fn clone(&self) -> Self {
+        Self {
+            meta: self.meta.clone(),
+            outcome: self.outcome.clone(),
+        }
+    }
+}
+
+impl<R: Reduce> Debug for Reduced<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple(R::RESOURCE).field(&self.outcome).finish()
+    }
+}
+
+impl<'de, R: Reduce> Deserialize<'de> for Reduced<R> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let is_large = text.get().len() > LARGE;
+        // Nothing is guarded but the memory, so a panic leaves nothing broken.
+        let _turn = is_large.then(|| PARSING.lock().unwrap_or_else(PoisonError::into_inner));
+        let raw: RawObject<'_> = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+        let meta = raw.metadata.into_meta();
+        let names = ObjectMeta {
+            name: meta.name.clone(),
+            namespace: meta.namespace.clone(),
+            uid: meta.uid.clone(),
+            resource_version: meta.resource_version.clone(),
+            ..ObjectMeta::default()
+        };
+        let parts = Parts {
+            meta,
+            spec: raw.spec,
+            status: raw.status,
+            whole: &text,
+        };
+        let outcome = match guarded(R::RESOURCE, &Key::of(&names), || R::reduce(parts)) {
+            Some(Some(item)) => Outcome::Kept(item),
+            Some(None) => Outcome::Ignored,
+            None => Outcome::Failed,
+        };
+        Ok(Self { meta: names, outcome })
+    }
+}
+
+impl<R: Reduce> Resource for Reduced<R> {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(dt: &ApiResource) -> Cow<'_, str> {
+        dt.kind.as_str().into()
+    }
+
+    fn group(dt: &ApiResource) -> Cow<'_, str> {
+        dt.group.as_str().into()
+    }
+
+    fn version(dt: &ApiResource) -> Cow<'_, str> {
+        dt.version.as_str().into()
+    }
+
+    fn api_version(dt: &ApiResource) -> Cow<'_, str> {
+        dt.api_version.as_str().into()
+    }
+
+    fn plural(dt: &ApiResource) -> Cow<'_, str> {
+        dt.plural.as_str().into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.meta
+    }
+}
+
+/// Reads a part of an object. The error has no position in the text, which nobody sees.
+///
+/// # Errors
+/// Says what does not fit.
+pub fn read<T: DeserializeOwned>(part: &RawValue) -> Result<T, String> {
+    serde_json::from_str(part.get()).map_err(|error| {
+        let text = error.to_string();
+        let position = format!(" at line {} column {}", error.line(), error.column());
+        text.strip_suffix(&position).unwrap_or(&text).to_owned()
+    })
+}
+
+#[derive(Deserialize)]
+struct RawObject<'a> {
+    #[serde(default)]
+    metadata: RawMeta,
+    #[serde(borrow, default)]
+    spec: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    status: Option<&'a RawValue>,
+}
+
+/// The metadata of an object, without the fields that its managers own.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawMeta {
+    annotations: Option<BTreeMap<String, String>>,
+    creation_timestamp: Option<Time>,
+    deletion_grace_period_seconds: Option<i64>,
+    deletion_timestamp: Option<Time>,
+    finalizers: Option<Vec<String>>,
+    generate_name: Option<String>,
+    generation: Option<i64>,
+    labels: Option<BTreeMap<String, String>>,
+    managed_fields: Option<Vec<RawManager>>,
+    name: Option<String>,
+    namespace: Option<String>,
+    owner_references: Option<Vec<OwnerReference>>,
+    resource_version: Option<String>,
+    uid: Option<String>,
+}
+
+/// A field manager, without the fields that it owns.
+#[derive(Deserialize)]
+struct RawManager {
+    manager: Option<String>,
+    operation: Option<String>,
+    subresource: Option<String>,
+}
+
+impl RawMeta {
+    fn into_meta(self) -> ObjectMeta {
+        let managers = self.managed_fields.map(|managers| {
+            let without_fields = |manager: RawManager| ManagedFieldsEntry {
+                manager: manager.manager,
+                operation: manager.operation,
+                subresource: manager.subresource,
+                ..ManagedFieldsEntry::default()
+            };
+            managers.into_iter().map(without_fields).collect()
+        });
+        ObjectMeta {
+            annotations: self.annotations,
+            creation_timestamp: self.creation_timestamp,
+            deletion_grace_period_seconds: self.deletion_grace_period_seconds,
+            deletion_timestamp: self.deletion_timestamp,
+            finalizers: self.finalizers,
+            generate_name: self.generate_name,
+            generation: self.generation,
+            labels: self.labels,
+            managed_fields: managers,
+            name: self.name,
+            namespace: self.namespace,
+            owner_references: self.owner_references,
+            resource_version: self.resource_version,
+            uid: self.uid,
+            ..ObjectMeta::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crd::AppDeploy;
+    use kube::core::{ObjectList, WatchEvent};
+    use serde_json::json;
+
+    use super::*;
+    use crate::primary::Root;
+
+    type App = Reduced<Root<AppDeploy>>;
+
+    fn kept(object: &serde_json::Value) -> Item<Root<AppDeploy>> {
+        match serde_json::from_str::<App>(&object.to_string()).unwrap().outcome {
+            Outcome::Kept(item) => item,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn app(spec: serde_json::Value) -> serde_json::Value {
+        json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "spec": spec, "metadata": {"name": "web",
+            "namespace": "shop", "uid": "u", "resourceVersion": "7", "generation": 2,
+            "managedFields": [{"manager": "kubectl", "operation": "Apply", "fieldsV1": {"f:spec": {}}}],
+            "annotations": {"appdeploy.dev/restarted-at": "now", "kubectl.kubernetes.io/last-applied-configuration": "{}"}}})
+    }
+
+    #[test]
+    fn an_app_is_kept_with_its_spec_and_without_what_others_wrote_into_its_metadata() {
+        let item = kept(&app(json!({"image": "nginx"})));
+        let Root::Readable(read) = item.value else {
+            panic!("{:?}", item.value)
+        };
+        assert_eq!((item.version.as_str(), read.spec.pod.image.as_str()), ("7", "nginx"));
+        let annotations: Vec<_> = read.metadata.annotations.iter().flatten().collect();
+        assert_eq!(annotations.len(), 1);
+        assert_eq!(read.metadata.managed_fields, None);
+    }
+
+    #[test]
+    fn what_does_not_fit_the_schema_keeps_its_metadata_and_says_why() {
+        let item = kept(&app(json!({"image": "nginx", "replicas": "three"})));
+        let Root::Unreadable { meta, why } = item.value else {
+            panic!("{:?}", item.value)
+        };
+        assert_eq!((meta.name.as_deref(), meta.generation), (Some("web"), Some(2)));
+        let why = why.failure().to_string();
+        assert!(why.contains("invalid type") && !why.contains("column"), "{why}");
+    }
+
+    #[test]
+    fn an_oversized_spec_is_not_parsed() {
+        let item = kept(&app(json!({"image": "nginx", "args": vec![0; 200_000]})));
+        let Root::Unreadable { why, .. } = item.value else {
+            panic!("{:?}", item.value)
+        };
+        assert!(
+            why.failure().to_string().contains("at most 256 KiB"),
+            "{}",
+            why.failure()
+        );
+    }
+
+    #[test]
+    fn lists_and_watches_are_read() {
+        let app = app(json!({"image": "nginx"}));
+        let list = json!({"apiVersion": "v1", "items": [app, app], "kind": "List", "metadata": {}});
+        let list: ObjectList<App> = serde_json::from_str(&list.to_string()).unwrap();
+        assert_eq!(list.items.len(), 2);
+        let event = format!("{{\"type\": \"ADDED\", \"object\": {app}}}");
+        let event: WatchEvent<App> = serde_json::from_str(&event).unwrap();
+        assert!(matches!(event, WatchEvent::Added(_)));
+    }
+}
