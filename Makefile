@@ -83,7 +83,7 @@ kube-bin: build ## Build Kubernetes' programs if need be; the last line is their
 
 ##@ Develop
 
-.PHONY: build tools test test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny
+.PHONY: build tools test test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@test -x $(TESTCLUSTER) || echo 'Building the plugin, the operator and the commands around them, for some minutes' >&2
 	@cargo build --quiet --workspace $(PARTS)
@@ -146,6 +146,10 @@ bench-podset:
 bench-apps:
 	@cargo build --quiet --release --package operator --package bench
 	@$(RELEASED)/bench run $(if $(PEER),--peer '$(PEER)') $(ARGS)
+
+bench-memory: ## Measure the operator's peak memory under its limit, into docs/security.md
+	@cargo build --quiet --release --package operator --package bench
+	@$(RELEASED)/bench memory --page docs/security.md $(ARGS)
 
 bench-start:
 	cargo bench --quiet --package kubectl-appdeploy --bench start

@@ -83,6 +83,35 @@ impl Cluster {
         self.control_plane.fresh_path("operator", "log")
     }
 
+    /// Applies manifests as an administrator.
+    ///
+    /// # Errors
+    /// When the API server refuses one.
+    pub fn apply(&self, manifests: &str) -> Result<()> {
+        self.control_plane.apply(manifests)?;
+        Ok(())
+    }
+
+    /// Runs kubectl as an administrator, and returns what it printed.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        Ok(self.control_plane.kubectl(arguments)?)
+    }
+
+    /// Returns how many objects a list has, without listing them all.
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    pub fn count(&self, path: &str) -> Result<usize> {
+        let request = HttpRequest::get(format!("{path}?limit=1")).body(Vec::new())?;
+        let list: Value = self.runtime.block_on(self.people.request(request))?;
+        let shown = list["items"].as_array().map_or(0, Vec::len);
+        let rest = list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0);
+        Ok(shown + usize::try_from(rest)?)
+    }
+
     /// Marks a place in the audit log.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ pub mod floor;
 pub mod journal;
 pub mod loader;
 pub mod machine;
+pub mod memory;
 pub mod observer;
 pub mod page;
 pub mod plot;

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use bench::contender::{Contender, Entry};
 use bench::journal::{About, Journal};
 use bench::run::{Size, run};
-use bench::{machine, page, plot};
+use bench::{machine, memory, page, plot};
 use clap::{Parser, Subcommand};
 
 /// Measure what an operator costs: time, requests, memory.
@@ -27,12 +27,27 @@ struct Cli {
 enum Verb {
     /// Measure, and print the results as Markdown.
     Run(Run),
+    /// Measure the operator's peak memory under its limit, with many apps and under attack.
+    Memory(Memory),
     /// Write the results into a folder, as performance.json, performance.md and performance.svg.
     Page {
         /// The folder. It has a performance.md with a place for results.
         #[arg(default_value = "docs", value_name = "FOLDER")]
         docs: PathBuf,
     },
+}
+
+#[derive(Debug, clap::Args)]
+struct Memory {
+    /// How many apps the largest case has.
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    apps: usize,
+    /// This operator [default: the one beside this program].
+    #[arg(long, value_name = "FILE")]
+    operator: Option<PathBuf>,
+    /// The page that the figures are written into. Without it, they are only printed.
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -86,6 +101,7 @@ fn execute(cli: &Cli) -> Result<()> {
     let journal = Journal::new(&cli.results);
     match &cli.verb {
         Verb::Run(options) => measure(options, &journal, &cli.results),
+        Verb::Memory(options) => measure_memory(options),
         Verb::Page { docs } => write_page(&journal, docs),
     }
 }
@@ -130,6 +146,37 @@ fn measure(options: &Run, journal: &Journal, results: &Path) -> Result<()> {
     Ok(())
 }
 
+fn measure_memory(options: &Memory) -> Result<()> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let bench = memory::Bench {
+        operator: operator(options.operator.as_ref())?,
+        apps: options.apps,
+        note: &|what| {
+            // What can't be told is measured all the same.
+            let _ = say(what);
+        },
+    };
+    let figures = memory::results(&bench.run()?);
+    writeln!(io::stdout(), "{figures}")?;
+    if let Some(path) = &options.page {
+        let page = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+        let page = memory::insert(&page, &figures)
+            .with_context(|| format!("{} has no place for the figures", path.display()))?;
+        std::fs::write(path, page)?;
+    }
+    Ok(())
+}
+
+/// Returns the operator's program.
+fn operator(named: Option<&PathBuf>) -> Result<PathBuf> {
+    let operator = match named {
+        Some(operator) => operator.clone(),
+        None => std::env::current_exe()?.with_file_name("appdeploy-operator"),
+    };
+    ensure!(operator.is_file(), "there is no operator at {}", operator.display());
+    Ok(operator)
+}
+
 fn one(entry: &Entry, size: Size, journal: &Journal) -> Result<()> {
     let Size { apps, round, .. } = size;
     let name = entry.contender.title();
@@ -148,11 +195,7 @@ fn one(entry: &Entry, size: Size, journal: &Journal) -> Result<()> {
 fn entries(options: &Run, results: &Path) -> Result<Vec<Entry>> {
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/crd");
     let crds = vec![config.join("appdeploys.yaml"), config.join("podsets.yaml")];
-    let operator = match &options.operator {
-        Some(operator) => operator.clone(),
-        None => std::env::current_exe()?.with_file_name("appdeploy-operator"),
-    };
-    ensure!(operator.is_file(), "there is no operator at {}", operator.display());
+    let operator = operator(options.operator.as_ref())?;
     let entry = |contender, program, crds| Entry {
         contender,
         program,

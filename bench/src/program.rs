@@ -36,10 +36,19 @@ impl Program {
     /// # Errors
     /// When there is no such program.
     pub fn start(entry: &Entry, kubeconfig: &Path, log: &Path) -> Result<Self> {
+        Self::start_with(entry, kubeconfig, log, &[])
+    }
+
+    /// Starts a contender with further flags.
+    ///
+    /// # Errors
+    /// When there is no such program.
+    pub fn start_with(entry: &Entry, kubeconfig: &Path, log: &Path, flags: &[&str]) -> Result<Self> {
         let program = entry.program.as_ref().context("the floor has no program")?;
         let probes = free_address();
         let mut command = Command::new(program);
         command.args(entry.arguments(kubeconfig, probes, free_address()));
+        command.args(flags);
         Ok(Self {
             started: Instant::now(),
             process: Process::spawn(&command, log)?,
@@ -98,6 +107,18 @@ impl Program {
         Ok(())
     }
 
+    /// Returns its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Returns where it answers probes.
+    #[must_use]
+    pub const fn probes(&self) -> SocketAddr {
+        self.probes
+    }
+
     /// Returns the processor time that it has used.
     ///
     /// # Errors
@@ -130,7 +151,8 @@ impl Program {
     }
 
     /// Asks whether it is ready: all of HTTP that a probe needs.
-    fn is_ready(&self) -> bool {
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
         let ask = || -> io::Result<bool> {
             let mut stream = TcpStream::connect(self.probes)?;
             stream.set_read_timeout(Some(Duration::from_secs(5)))?;
