@@ -52,6 +52,12 @@ pub struct Fault {
     pub next: NextCommand,
 }
 
+impl Fault {
+    fn told(&self) -> Told {
+        (self.why.clone(), Some(self.next.clone()))
+    }
+}
+
 /// What is to be said of an app or a pod set, and where its way is broken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Story {
@@ -86,30 +92,47 @@ pub fn story(workload: &Workload, children: &Children, asked: &Asked, now: Times
         None => (why, next),
     });
     let is_settled = workload.is_observed() && workload.state().cause.is_none() && !workload.is_deleted();
-    let told = |fault: &Fault| (fault.why.clone(), Some(fault.next.clone()));
     let why = match (&asked.absence, &fault) {
         (Some((why, next)), fault) => {
-            notes.extend(fault.as_ref().map(told));
+            notes.extend(fault.as_ref().map(Fault::told));
             Some((why.clone(), Some(next.clone())))
         }
         // What is on its way may come; this does not.
-        (None, Some(fault)) if fault.is_broken && is_settled => Some(told(fault)),
+        (None, Some(fault)) if fault.is_broken && is_settled => Some(fault.told()),
         (None, Some(fault)) => {
-            notes.push(told(fault));
+            notes.push(fault.told());
             cause
         }
         (None, None) => cause,
     };
-    // Ready and yet not reachable from outside: told, although nothing is broken.
-    notes.extend(workload.hidden().map(|why| (why.to_owned(), None)));
+    notes.extend(closed(workload));
     Story { why, notes, broken }
+}
+
+/// Returns why nobody outside reaches one that is ready: said, although nothing is broken.
+fn closed(workload: &Workload) -> Option<Told> {
+    workload.hidden().map(|why| (why.to_owned(), None))
+}
+
+/// Returns what to warn of when one has become ready: Ready is about what the operator sees, and it may not read Secrets.
+/// These are the sentences that [`story`] has for the same state. Endpoints are left out: they follow a moment later.
+pub fn warnings(workload: &Workload, tls: Option<&(String, Tls)>, now: Timestamp) -> Vec<Told> {
+    let certificate = match workload {
+        Workload::App(app) => of_certificate(app, tls, now),
+        Workload::PodSet(_) => None,
+    };
+    let certificate = certificate.map(|fault| fault.told());
+    certificate.into_iter().chain(closed(workload)).collect()
 }
 
 /// Returns what is wrong on the way to an app although its operator may find nothing: what fails before what is about
 /// to, and of these the first from outside.
 pub fn fault(workload: &Workload, children: &Children, now: Timestamp) -> Option<Fault> {
     let Workload::App(app) = workload else { return None };
-    let faults = [of_certificate(app, children, now), of_service(workload, children)];
+    let faults = [
+        of_certificate(app, children.tls.as_ref(), now),
+        of_service(workload, children),
+    ];
     faults.into_iter().flatten().min_by_key(|fault| !fault.is_broken)
 }
 
@@ -150,6 +173,7 @@ fn of_reason(reason: &str) -> Option<Hop> {
         | Reason::RunsAsRoot
         | Reason::CrashLoop
         | Reason::OutOfMemory
+        | Reason::MemoryLimitTooSmall
         | Reason::ContainerFailed
         | Reason::Evicted
         | Reason::NotHealthy
@@ -161,6 +185,7 @@ fn of_reason(reason: &str) -> Option<Hop> {
         | Reason::InvalidSpec
         | Reason::Unreadable
         | Reason::NameConflict
+        | Reason::ChildDeleting
         | Reason::Rejected
         | Reason::Forbidden
         | Reason::WatchFailed
@@ -189,12 +214,23 @@ pub fn missing(workload: &Workload, children: &Children) -> Vec<Hop> {
         .collect()
 }
 
+/// Whether another object has the name that an app needs for this stop. The operator leaves it as it is.
+pub fn is_taken(workload: &Workload, hop: Hop) -> bool {
+    let cause = workload.state().cause.filter(|_| workload.is_observed());
+    cause.is_some_and(|cause| {
+        cause.reason == Reason::NameConflict.as_str()
+            && cause
+                .message
+                .starts_with(&format!("{hop:?} {} exists ", workload.name()))
+    })
+}
+
 fn is_none<T>(section: &Section<T>) -> bool {
     section.as_ref().is_ok_and(Vec::is_empty)
 }
 
-fn of_certificate(app: &AppDeploy, children: &Children, now: Timestamp) -> Option<Fault> {
-    let (name, tls) = children.tls.as_ref()?;
+fn of_certificate(app: &AppDeploy, tls: Option<&(String, Tls)>, now: Timestamp) -> Option<Fault> {
+    let (name, tls) = tls?;
     let namespace = app.namespace().unwrap_or_default();
     let make = command!(
         "kubectl create secret tls {} -n {} --cert=tls.crt --key=tls.key",

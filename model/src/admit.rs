@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use crd::{AppDeploy, PodFields, PodSet, PodSetSpec, label};
+use crd::{AppDeploy, Kind, PodFields, PodSet, PodSetSpec, label};
 use serde::Serialize;
 use serde_json::{Value, json};
+
+use crate::quantity;
 
 /// An object of the namespace that a spec reaches through the pods: whoever writes the spec could read it there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -162,11 +164,43 @@ pub fn warnings<K: Admitted>(object: &K) -> Vec<String> {
             "{at}.resources: without requests the scheduler reserves nothing, and the pods are the first to be evicted"
         ));
     }
+    warnings.extend(tiny_amounts(pod, at));
     if object.replicas() == 1 && pod.port.is_some() {
         warnings
             .push("spec.replicas: with one pod nothing answers while it is replaced or its node is drained".to_owned());
     }
     warnings
+}
+
+/// Returns the path of the fields about pods in a kind.
+#[must_use]
+pub const fn pod_path(kind: Kind) -> &'static str {
+    match kind {
+        Kind::AppDeploy => AppDeploy::POD,
+        Kind::PodSet => PodSet::POD,
+    }
+}
+
+/// Warns of amounts of memory in which no container starts, as when a unit was forgotten. `at` is the path of the fields.
+#[must_use]
+pub fn tiny_amounts(pod: &PodFields, at: &str) -> Vec<String> {
+    let Some(resources) = &pod.resources else {
+        return Vec::new();
+    };
+    let parts = [("requests", &resources.requests), ("limits", &resources.limits)];
+    let memory = parts
+        .into_iter()
+        .filter_map(|(part, amounts)| Some((part, &*amounts.get("memory")?.0)));
+    memory
+        .filter(|(_, amount)| quantity::is_tiny_memory(amount))
+        .map(|(part, amount)| {
+            format!(
+                "{at}.resources.{part}.memory: no container starts with {}; write a unit, like {}",
+                quantity::with_unit(amount),
+                quantity::meant_memory(amount)
+            )
+        })
+        .collect()
 }
 
 /// Whether an image names a version: a digest, or a tag other than `latest`.
@@ -273,6 +307,16 @@ mod tests {
         ] {
             assert_eq!(is_pinned(image), pinned, "{image}");
         }
+    }
+
+    #[test]
+    fn memory_without_its_unit_is_warned_of() {
+        let resources = json!({"requests": {"memory": "64Mi"}, "limits": {"memory": "128", "cpu": "1"}});
+        let small = app(json!({"image": "nginx:1", "replicas": 2, "resources": resources}));
+        assert_eq!(
+            warnings(&small),
+            ["spec.resources.limits.memory: no container starts with 128 bytes; write a unit, like 128Mi"]
+        );
     }
 
     #[test]

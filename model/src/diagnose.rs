@@ -1,5 +1,6 @@
 //! Why an application does not work, in one sentence, and the command to run next.
 
+mod deletion;
 mod pod;
 mod pull;
 mod refusal;
@@ -7,12 +8,13 @@ mod schedule;
 
 use std::collections::BTreeMap;
 
-use crd::PodFields;
+use crd::{Cause, PodFields};
 
+pub(crate) use self::deletion::of_deletion;
 pub use self::pod::diagnose_pod;
 pub(crate) use self::refusal::detail;
 use crate::observed::{IngressClasses, Observed, Rollout};
-use crate::pod::{PodState, Trouble};
+use crate::pod::{PodState, Question, Trouble};
 use crate::printable::printable;
 pub use crate::reason::Reason;
 use crate::valid::{Route, Valid};
@@ -27,6 +29,8 @@ pub struct Diagnosis {
     pub message: String,
     /// The command to run next, where there is one.
     pub next: Option<NextCommand>,
+    /// Whether nothing changes until somebody changes something.
+    pub stalled: bool,
 }
 
 /// Who is asked about.
@@ -103,6 +107,16 @@ pub fn diagnose(
             None => of_route(subject, valid, observed, rollout),
         };
     }
+    let found = of_rollout(subject, valid, observed, rollout);
+    // What is on its way will take the place of the pods that serve, and a pause is meant.
+    if found.reason.is_progress() || found.reason == Reason::Paused {
+        return found;
+    }
+    with_earlier(subject, found, &observed.pods, rollout)
+}
+
+/// Says how far a rollout is that is not complete, or what keeps it from that.
+fn of_rollout(subject: Subject<'_>, valid: &Valid<'_>, observed: &Observed, rollout: &Rollout) -> Diagnosis {
     let progress = progress(rollout);
     if !rollout.observed {
         // What the Deployment says is about the spec before this one, whose fault may just have been mended.
@@ -141,6 +155,27 @@ pub fn diagnose(
     said(Reason::Progressing, &progress, None)
 }
 
+/// Adds to the cause of a failed rollout how many pods of an earlier revision still serve, and how to go back to it.
+fn with_earlier(subject: Subject<'_>, found: Diagnosis, pods: &[PodState], rollout: &Rollout) -> Diagnosis {
+    let earlier = if rollout.updated == 0 {
+        rollout.ready
+    } else {
+        let youngest = youngest(pods);
+        let earlier = pods.iter().filter(|pod| pod.ready && !pod.deleting);
+        let count = earlier.filter(|pod| Some(&pod.template) != youngest).count();
+        i32::try_from(count).unwrap_or(i32::MAX)
+    };
+    let serve = match earlier {
+        ..=0 => return found,
+        1 => "1 pod of an earlier revision still serves".to_owned(),
+        many => format!("{many} pods of an earlier revision still serve"),
+    };
+    Diagnosis {
+        message: format!("{}; {serve}, undo with: {}", found.message, subject.command("undo")),
+        ..found
+    }
+}
+
 /// How far it is, in numbers that fit what is going on: old pods are ready all the time while new ones come.
 fn progress(rollout: &Rollout) -> String {
     let Rollout {
@@ -169,28 +204,23 @@ fn progress(rollout: &Rollout) -> String {
 /// for a steady message.
 fn spokesman(pods: &[PodState], now: i64) -> Option<(&PodState, Trouble)> {
     let troubles = current(pods).filter_map(|pod| Some((pod, pod.trouble_at(now)?)));
-    troubles.min_by_key(|(_, trouble)| (!trouble.reason.is_stalled(), trouble.reason.as_str()))
+    troubles.min_by_key(|(_, trouble)| (!trouble.is_stalled(), trouble.reason.as_str()))
 }
 
-/// Returns the pod of whose health check the answer would make a better sentence.
-pub(crate) fn unanswered(observed: &Observed, now: i64) -> Option<&PodState> {
-    let (pod, trouble) = spokesman(&observed.pods, now)?;
-    (trouble.reason == Reason::NotHealthy).then_some(pod)
+/// Returns the question whose answer would make a better sentence than `cause`: about the pod that is the cause, or, where
+/// none is, about the first that does not start.
+pub(crate) fn question(cause: Option<&Cause>, pods: &[PodState], now: i64) -> Option<Question> {
+    match (spokesman(pods, now), cause) {
+        (Some((pod, trouble)), Some(cause)) if cause.reason == trouble.reason.as_str() => pod.question_at(now),
+        (None, None) => current(pods).find_map(|pod| pod.question_at(now)),
+        _ => None,
+    }
 }
 
 /// Returns the pods that tell about the spec as it is: of the template whose first pod came last, and not those that have
 /// ended and were replaced. A pod of the template before may be younger, because its node was drained.
 fn current(pods: &[PodState]) -> impl Iterator<Item = &PodState> {
-    let living = |pod: &&PodState| !pod.deleting && !pod.finished;
-    let mut first: BTreeMap<&Option<String>, i64> = BTreeMap::new();
-    for pod in pods.iter().filter(living) {
-        let created = first.entry(&pod.template).or_insert(pod.created);
-        *created = pod.created.min(*created);
-    }
-    let youngest = first
-        .into_iter()
-        .max_by_key(|(_, created)| *created)
-        .map(|(template, _)| template);
+    let youngest = youngest(pods);
     pods.iter()
         .filter(move |pod| !pod.deleting)
         .filter(move |pod| match youngest {
@@ -199,12 +229,27 @@ fn current(pods: &[PodState]) -> impl Iterator<Item = &PodState> {
         })
 }
 
+/// Returns the template whose first living pod came last.
+fn youngest(pods: &[PodState]) -> Option<&Option<String>> {
+    let living = |pod: &&PodState| !pod.deleting && !pod.finished;
+    let mut first: BTreeMap<&Option<String>, i64> = BTreeMap::new();
+    for pod in pods.iter().filter(living) {
+        let created = first.entry(&pod.template).or_insert(pod.created);
+        *created = pod.created.min(*created);
+    }
+    first
+        .into_iter()
+        .max_by_key(|(_, created)| *created)
+        .map(|(template, _)| template)
+}
+
 /// Returns a diagnosis. The message can quote others: what a terminal would not show is replaced.
 pub(crate) fn said(reason: Reason, message: &str, next: Option<NextCommand>) -> Diagnosis {
     Diagnosis {
         reason,
         message: printable(message).into_owned(),
         next,
+        stalled: reason.is_stalled(),
     }
 }
 
@@ -263,13 +308,12 @@ pub(crate) fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
             };
             (reason, Some(edit(subject)))
         }
-        Failure::NameConflict { kind, name, .. } => {
-            let kind = kind.to_lowercase();
-            (
-                Reason::NameConflict,
-                Some(command!("kubectl get {} {} -n {} -o yaml", kind, name, namespace)),
-            )
-        }
+        // `adopt` shows first what it would take over, and from whom; a pod of others is not for it.
+        Failure::NameConflict { kind: "Pod", name, .. } => (
+            Reason::NameConflict,
+            Some(command!("kubectl get pod {} -n {} -o yaml", name, namespace)),
+        ),
+        Failure::NameConflict { .. } => (Reason::NameConflict, Some(subject.command("adopt"))),
         Failure::Rejected {
             kind: "Pod", message, ..
         } => return refusal::diagnose(subject, message),

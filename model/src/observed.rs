@@ -84,6 +84,8 @@ pub struct Child {
     pub foreign_owner: Option<String>,
     /// It is being deleted.
     pub deleting: bool,
+    /// What its deletion waits for.
+    pub finalizers: Vec<String>,
     /// The hash that was written with it.
     pub desired_hash: Option<String>,
     /// Who owns its fields.
@@ -199,6 +201,7 @@ impl Child {
             controller: controller(meta).map(|(_, uid)| uid.to_owned()),
             foreign_owner: foreign_owner(meta),
             deleting: meta.deletion_timestamp.is_some(),
+            finalizers: meta.finalizers.clone().unwrap_or_default(),
             desired_hash: annotation(crd::annotation::DESIRED_HASH),
             managers: managers(meta),
             digest: Digest::of_parts(&whole, data),

@@ -3,33 +3,73 @@
 mod end;
 mod last_words;
 mod probe;
+mod start;
 mod waiting;
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Event, Pod};
 use kube::core::Resource as _;
 
 use crate::desired::CONTAINER;
 use crate::diagnose::Reason;
 pub use last_words::last_words;
 pub use probe::{Answer, Check, Failed};
+pub use start::Unstarted;
 
-/// A pod of whose health check the answer is wanted. No pod says it of itself; the kubelet tells it in an Event.
+/// What the kubelet's Events about a pod are read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// Why its health check fails.
+    Check,
+    /// Why its containers are not started.
+    Start,
+}
+
+/// A question about a pod that its status does not answer: the answer is in the kubelet's Events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The identity of the pod.
+    /// The UID of the pod.
     pub uid: Box<str>,
+    /// What is asked.
+    pub topic: Topic,
 }
 
 impl Question {
-    /// Makes the one about a pod. Of one that is ready nothing is asked.
-    pub(crate) fn about(pod: &PodState) -> Option<Self> {
-        let uid = pod.uid.clone();
-        (!uid.is_empty()).then_some(Self { uid })
+    /// Returns the field selector of the Events that have the answer.
+    #[must_use]
+    pub fn selector(&self) -> String {
+        let of = match self.topic {
+            Topic::Check => "reason=Unhealthy",
+            Topic::Start => "type=Warning",
+        };
+        format!("involvedObject.uid={},{of}", self.uid)
+    }
+
+    /// Returns the answer in the newest of the Events that have one.
+    #[must_use]
+    pub fn read(&self, events: &[Event]) -> Option<Answer> {
+        let time = |event: &Event| {
+            let last = event.last_timestamp.as_ref().map(|time| time.0);
+            last.or_else(|| event.event_time.as_ref().map(|time| time.0))
+        };
+        let answers = events.iter().filter_map(|event| {
+            let message = event.message.as_deref()?;
+            let answer = match self.topic {
+                Topic::Check => Answer::read(message),
+                Topic::Start => start::read(event.reason.as_deref()?, message),
+            };
+            Some((time(event), answer?))
+        });
+        answers.max_by_key(|(time, _)| *time).map(|(_, answer)| answer)
     }
 }
 
-/// How long a container may run without passing its health check before that is a cause, in seconds.
-const HEALTH_PATIENCE: i64 = 15;
+/// How long a container may run without passing its health check, and a pod may wait for its sandbox, before that is a
+/// cause, in seconds. The kubelet reports the first failure within two seconds; a status has to say it within 15 s of that.
+const PATIENCE: i64 = 10;
+
+/// How many crashes in a row mean that a container will not run by itself. With the kubelet's backoff the fourth comes
+/// after about 35 s.
+const CRASHES: i32 = 4;
 
 /// A pod of an application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +86,8 @@ pub struct PodState {
     pub finished: bool,
     /// Its container runs, and its readiness is denied by its health check.
     pub unhealthy: Option<Unhealthy>,
+    /// The kubelet has accepted it and has not made its sandbox yet.
+    pub unstarted: Option<Unstarted>,
     /// Its container runs again after it had ended.
     pub shaky: Option<Shaky>,
     /// When it was created, in seconds since 1970.
@@ -54,7 +96,7 @@ pub struct PodState {
     pub template: Option<String>,
     /// What keeps it from working.
     pub trouble: Option<Trouble>,
-    /// What its health check got for an answer, which no pod says of itself: whoever reads it adds it.
+    /// What the kubelet's Events say of its health check or its start. It is not in the pod's status: whoever reads it adds it.
     pub answer: Option<Answer>,
 }
 
@@ -67,6 +109,8 @@ pub struct Trouble {
     pub detail: String,
     /// Of a pod that is not healthy, what it was asked.
     pub failed: Option<Failed>,
+    /// How often in a row its container has ended.
+    pub crashes: i32,
 }
 
 impl Trouble {
@@ -77,22 +121,30 @@ impl Trouble {
             reason,
             detail: detail.into(),
             failed: None,
+            crashes: 0,
         }
     }
 
     fn unhealthy(failed: Failed) -> Self {
         Self {
-            reason: Reason::NotHealthy,
-            detail: failed.to_string(),
-            failed: Some(failed),
+            failed: Some(failed.clone()),
+            ..Self::new(Reason::NotHealthy, failed.to_string())
         }
+    }
+
+    /// Whether waiting does not help: because of the reason, or because a container has crashed several times in a row.
+    #[must_use]
+    pub const fn is_stalled(&self) -> bool {
+        let ends = matches!(self.reason, Reason::CrashLoop | Reason::OutOfMemory);
+        self.reason.is_stalled() || ends && self.crashes >= CRASHES
     }
 }
 
 /// A container that runs and does not pass its health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unhealthy {
-    /// When it began to run, in seconds since 1970.
+    /// Since when it does not pass, in seconds since 1970: since it began to run, or, if the kubelet has restarted it for
+    /// its health check, since it began to run before.
     pub since: i64,
     /// What it is asked.
     pub check: Check,
@@ -132,29 +184,47 @@ impl PodState {
             let unhealthy = self
                 .unhealthy
                 .as_ref()
-                .filter(|unhealthy| now >= unhealthy.since + HEALTH_PATIENCE)?;
+                .filter(|unhealthy| now >= unhealthy.since + PATIENCE)?;
             Some(Trouble::unhealthy(Failed {
                 check: unhealthy.check.clone(),
                 answer: None,
             }))
         };
-        let mut trouble = self.trouble.as_ref().or(shaky).cloned().or_else(unhealthy)?;
+        let unstarted = || self.unstarted_at(now)?.trouble(self.answer.as_ref()?);
+        let mut trouble = self.trouble.as_ref().or(shaky).cloned();
+        trouble = trouble.or_else(unhealthy).or_else(unstarted);
+        let mut trouble = trouble?;
         if let Some(failed) = trouble.failed.take() {
-            let answer = self.answer.clone();
+            let answer = self.answer.clone().filter(Answer::is_of_a_check);
             trouble = Trouble::unhealthy(Failed { answer, ..failed });
         }
         Some(trouble)
+    }
+
+    fn unstarted_at(&self, now: i64) -> Option<&Unstarted> {
+        let unstarted = self.unstarted.as_ref();
+        unstarted.filter(|unstarted| now >= unstarted.since + PATIENCE)
+    }
+
+    /// Returns what the kubelet's Events have to be read for at this time. `None` for a pod whose status says it all.
+    #[must_use]
+    pub fn question_at(&self, now: i64) -> Option<Question> {
+        let topic = match self.trouble_at(now) {
+            Some(trouble) if trouble.reason == Reason::NotHealthy => Topic::Check,
+            _ => self.unstarted_at(now).map(|_| Topic::Start)?,
+        };
+        let uid = self.uid.clone();
+        (!uid.is_empty()).then_some(Question { uid, topic })
     }
 
     /// Returns when, by the clock alone, [`PodState::trouble_at`] will say something else.
     #[must_use]
     pub fn changes_at(&self, now: i64) -> Option<i64> {
         let shaky = self.shaky.as_ref().map(|shaky| shaky.until);
-        let unhealthy = self
-            .unhealthy
-            .as_ref()
-            .map(|unhealthy| unhealthy.since + HEALTH_PATIENCE);
-        shaky.into_iter().chain(unhealthy).filter(|at| *at > now).min()
+        let unhealthy = self.unhealthy.as_ref().map(|unhealthy| unhealthy.since + PATIENCE);
+        let unstarted = self.unstarted.as_ref().map(|unstarted| unstarted.since + PATIENCE);
+        let times = [shaky, unhealthy, unstarted].into_iter().flatten();
+        times.filter(|at| *at > now).min()
     }
 
     /// Reads a live pod.
@@ -205,7 +275,10 @@ impl PodState {
             unhealthy: own
                 .zip(container)
                 .filter(|_| !ready)
-                .and_then(|(status, spec)| unhealthy(status, spec)),
+                .and_then(|(status, spec)| unhealthy(status, spec, ended_by_us)),
+            unstarted: status
+                .filter(|_| !ready && !finished)
+                .and_then(|status| Unstarted::read(status, own, container)),
             shaky: own.and_then(|status| shaky(status, container, ended_by_us)),
             created: pod
                 .metadata
@@ -224,6 +297,7 @@ impl PodState {
                 unschedulable
                     .or_else(evicted)
                     .or_else(|| trouble(own?, container, ended_by_us))
+                    .or_else(|| beside(pod))
             },
             answer: None,
         }
@@ -233,7 +307,7 @@ impl PodState {
 fn trouble(status: &ContainerStatus, spec: Option<&Container>, ended_by_us: Option<&str>) -> Option<Trouble> {
     let state = status.state.as_ref();
     let image = spec.and_then(|spec| spec.image.as_deref()).unwrap_or(&status.image);
-    let waits = state.and_then(|state| waiting::trouble(state.waiting.as_ref()?, image));
+    let waits = state.and_then(|state| waiting::trouble(state.waiting.as_ref()?, image, spec));
     // A container that crashes is waiting, running and terminated in turn. While it waits, what it died of is in
     // its last state; while it runs, see `shaky`.
     if waits.is_some() || state.is_some_and(|state| state.running.is_some()) {
@@ -243,7 +317,31 @@ fn trouble(status: &ContainerStatus, spec: Option<&Container>, ended_by_us: Opti
         .and_then(|state| state.terminated.as_ref())
         .or_else(|| status.last_state.as_ref()?.terminated.as_ref())
         .filter(|died| !end::is_of(died, ended_by_us))?;
-    Some(end::trouble(died, spec))
+    let crashes = end::in_a_row(died, status.restart_count).saturating_add(1);
+    Some(Trouble {
+        crashes,
+        ..end::trouble(died, spec)
+    })
+}
+
+/// Returns the trouble of a container that is not ours: one that a webhook has put beside the application's, without which
+/// the pod does not become ready.
+fn beside(pod: &Pod) -> Option<Trouble> {
+    let status = pod.status.as_ref()?;
+    let inits = status.init_container_statuses.iter().flatten();
+    let others = status
+        .container_statuses
+        .iter()
+        .flatten()
+        .filter(|c| c.name != CONTAINER);
+    inits.chain(others).filter(|one| !one.ready).find_map(|one| {
+        let specs = pod.spec.iter();
+        let mut specs = specs.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
+        let Trouble { reason, detail, .. } = trouble(one, specs.find(|c| c.name == one.name), None)?;
+        let (name, reason) = (&one.name, reason.as_str());
+        let detail = format!("{name}, which is not the application's ({reason}: {detail})");
+        Some(Trouble::new(Reason::ContainerFailed, detail))
+    })
 }
 
 fn shaky(status: &ContainerStatus, spec: Option<&Container>, ended_by_us: Option<&str>) -> Option<Shaky> {
@@ -252,23 +350,28 @@ fn shaky(status: &ContainerStatus, spec: Option<&Container>, ended_by_us: Option
     if end::is_of(died, ended_by_us) {
         return None;
     }
-    // Of a container that has run for long enough the kubelet forgets what was before.
-    let restarts = if end::lived(died).is_some_and(|seconds| seconds >= STEADY) {
-        1
-    } else {
-        status.restart_count
-    };
+    let crashes = end::in_a_row(died, status.restart_count);
     Some(Shaky {
-        until: since + restart_backoff(restarts),
-        trouble: end::trouble(died, spec),
+        until: since + restart_backoff(crashes),
+        trouble: Trouble {
+            crashes,
+            ..end::trouble(died, spec)
+        },
     })
 }
 
-fn unhealthy(status: &ContainerStatus, spec: &Container) -> Option<Unhealthy> {
-    let probe = spec.readiness_probe.as_ref()?;
-    let since = running_since(status).filter(|_| status.started == Some(true))?;
+fn unhealthy(status: &ContainerStatus, spec: &Container, ended_by_us: Option<&str>) -> Option<Unhealthy> {
+    let since = running_since(status)?;
+    let probe = if status.started? {
+        spec.readiness_probe.as_ref()?
+    } else {
+        spec.startup_probe.as_ref()?
+    };
+    let killed = status.last_state.as_ref().and_then(|state| state.terminated.as_ref());
+    let killed = killed.filter(|died| !end::is_of(died, ended_by_us) && end::failed_probe(died, Some(spec)).is_some());
+    let before = killed.and_then(|died| died.started_at.as_ref());
     Some(Unhealthy {
-        since,
+        since: before.map_or(since, |time| time.0.as_second().min(since)),
         check: Check::of(probe),
     })
 }
@@ -405,8 +508,8 @@ mod tests {
                 "restartCount": 0, "started": true, "state": {"running": {"startedAt": "1970-01-01T00:01:40Z"}}}]}}))
         .unwrap();
         let pod = PodState::read(&pod);
-        assert_eq!((pod.trouble_at(114), pod.changes_at(114)), (None, Some(115)));
-        let told = |pod: &PodState| pod.trouble_at(115).map(|trouble| (trouble.reason, trouble.detail));
+        assert_eq!((pod.trouble_at(109), pod.changes_at(109)), (None, Some(110)));
+        let told = |pod: &PodState| pod.trouble_at(110).map(|trouble| (trouble.reason, trouble.detail));
         let detail = "nothing accepts connections on port 8081".to_owned();
         assert_eq!(told(&pod), Some((Reason::NotHealthy, detail)));
         let answered = PodState {
@@ -457,12 +560,14 @@ mod tests {
     }
 
     #[test]
-    fn the_trouble_of_a_sidecar_is_not_ours() {
+    fn the_trouble_of_a_sidecar_is_told_with_its_name() {
         let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "web-1"}, "status": {"phase": "Pending", "containerStatuses": [
             {"name": "agent", "image": "mesh", "imageID": "", "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "InvalidImageName"}}},
             {"name": "app", "image": "nginx", "imageID": "", "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}}]}}))
         .unwrap();
-        assert_eq!(PodState::read(&pod).trouble, None);
+        let detail = "agent, which is not the application's (InvalidImageName: mesh)";
+        let trouble = PodState::read(&pod).trouble;
+        assert_eq!(trouble, Some(Trouble::new(Reason::ContainerFailed, detail)));
     }
 
     #[test]

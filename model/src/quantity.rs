@@ -7,6 +7,29 @@ pub(crate) fn canonical(text: &str) -> String {
     milli(text).map_or_else(|| text.to_owned(), |n| n.to_string())
 }
 
+/// The least memory in which containers have been seen to start, in bytes: with 2 MiB, runc is killed on its way.
+const SMALLEST_MEMORY: i128 = 4 << 20;
+
+/// Whether an amount of memory is too little to start any container, as if its unit had been forgotten.
+pub(crate) fn is_tiny_memory(text: &str) -> bool {
+    // A limit of zero is none.
+    milli(text).is_some_and(|amount| 0 < amount && amount < SMALLEST_MEMORY * 1000)
+}
+
+/// Returns an amount of memory that may have been meant by one that is too little.
+pub(crate) fn meant_memory(text: &str) -> String {
+    match text.parse::<u32>() {
+        Ok(number @ 4..) => format!("{number}Mi"),
+        _ => "64Mi".to_owned(),
+    }
+}
+
+/// Returns an amount of memory as a person reads it: one without a unit is in bytes.
+pub(crate) fn with_unit(text: &str) -> String {
+    let unit = if text.parse::<u64>().is_ok() { " bytes" } else { "" };
+    format!("{text}{unit}")
+}
+
 fn milli(text: &str) -> Option<i128> {
     let split = text
         .find(|c: char| !(c.is_ascii_digit() || c == '.'))
@@ -75,6 +98,19 @@ mod tests {
         for (a, b) in [("1G", "1Gi"), ("1", "1m"), ("500m", "0.51")] {
             assert_ne!(canonical(a), canonical(b), "{a} {b}");
         }
+    }
+
+    #[test]
+    fn memory_without_its_unit_is_tiny() {
+        for text in ["64", "100Ki", "2Mi", "1.5M", "64m"] {
+            assert!(is_tiny_memory(text), "{text}");
+        }
+        for text in ["0", "4Mi", "64Mi", "67108864", "1G", "lots"] {
+            assert!(!is_tiny_memory(text), "{text}");
+        }
+        assert_eq!(["64", "2", "100Ki"].map(meant_memory), ["64Mi", "64Mi", "64Mi"]);
+        assert_eq!(meant_memory("512"), "512Mi");
+        assert_eq!(["64", "64Mi"].map(with_unit), ["64 bytes", "64Mi"]);
     }
 
     #[test]

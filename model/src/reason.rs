@@ -47,6 +47,8 @@ reasons! {
     Unreadable,
     /// A child's name is taken by somebody else's object.
     NameConflict,
+    /// A child, or an object that has its name, is being deleted and waits for a finalizer.
+    ChildDeleting,
     /// The host is another application's.
     HostConflict,
     /// The API server or a webhook does not take a child.
@@ -81,6 +83,8 @@ reasons! {
     CrashLoop,
     /// The application used more memory than its limit.
     OutOfMemory,
+    /// The memory limit is too small to start a container.
+    MemoryLimitTooSmall,
     /// The container could not be started.
     ContainerFailed,
     /// The node threw the pod out.
@@ -138,6 +142,7 @@ impl Reason {
                 | Self::MissingKey
                 | Self::RunsAsRoot
                 | Self::CommandNotFound
+                | Self::MemoryLimitTooSmall
                 | Self::NoIngressClass
                 | Self::OutsideLimitRange
                 | Self::PodSecurity

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
 
-use crate::diagnose::{Diagnosis, Reason, Subject, awaits_address, diagnose, unanswered};
+use crate::diagnose::{Diagnosis, Reason, Subject, awaits_address, diagnose, of_deletion, question};
 use crate::observed::{ChildState, IngressClasses, Observed};
 use crate::pod::Question;
 use crate::valid::Valid;
@@ -36,7 +36,6 @@ pub fn status(
     options: StatusOptions,
     now: Timestamp,
 ) -> AppDeployStatus {
-    let observed = &observed.ours(app.metadata.uid.as_deref().unwrap_or_default());
     let name = app.name_any();
     let subject = Subject {
         kind: crd::Kind::AppDeploy,
@@ -47,7 +46,12 @@ pub fn status(
         now: now.as_second(),
         needs_address: options.needs_address,
     };
-    let found = diagnose(subject, valid, observed, failures);
+    let is_clear = !subject.deleting && failures.is_empty();
+    let deletion = valid
+        .filter(|_| is_clear)
+        .and_then(|valid| of_deletion(subject, valid, observed));
+    let observed = &observed.ours(app.metadata.uid.as_deref().unwrap_or_default());
+    let found = deletion.unwrap_or_else(|| diagnose(subject, valid, observed, failures));
     let rollout = observed.deployment.seen().and_then(|child| match &child.state {
         ChildState::Deployment(rollout) => Some(rollout),
         _ => None,
@@ -100,13 +104,15 @@ pub fn changes_in(observed: &Observed, now: Timestamp) -> Option<Duration> {
     Some(Duration::from_secs(at.abs_diff(now)))
 }
 
-/// Returns what to ask for, so that [`status`] can say why the application is not healthy; nothing where that is not what
-/// it says.
+/// Returns what to ask for, so that [`status`] can say why the application is not healthy or does not start; nothing where
+/// that is not what it says.
 #[must_use]
 pub fn asks(status: &AppDeployStatus, observed: &Observed, now: Timestamp) -> Option<Question> {
-    let cause = status.cause.as_ref()?;
-    let pod = unanswered(observed, now.as_second()).filter(|_| cause.reason == Reason::NotHealthy.as_str())?;
-    Question::about(pod)
+    let is_ready = |c: &Condition| c.type_ == condition::READY && c.status == "True";
+    if status.conditions.iter().any(is_ready) {
+        return None;
+    }
+    question(status.cause.as_ref(), &observed.pods, now.as_second())
 }
 
 fn url(valid: &Valid<'_>) -> Option<String> {
@@ -171,8 +177,13 @@ pub(crate) struct Conditions<'a> {
 impl Conditions<'_> {
     /// Makes those that every kind has.
     pub fn of(&self, found: &Diagnosis) -> Vec<Condition> {
-        let Diagnosis { reason, message, .. } = found;
-        let stalled = reason.is_stalled();
+        let Diagnosis {
+            reason,
+            message,
+            stalled,
+            ..
+        } = found;
+        let stalled = *stalled;
         let reconciling = !stalled && !reason.is_ready();
         let mut conditions = vec![self.one(condition::READY, reason.is_ready(), reason.as_str(), message)];
         if reconciling {

@@ -11,7 +11,7 @@ use crd::AppDeploy;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::core::ObjectMeta;
-use model::pod::{Answer, PodState};
+use model::pod::PodState;
 use model::status::{StatusOptions, asks};
 use model::{Child, ChildKind, IngressClasses, Observed, Sight, desired, plan, status, validate};
 use serde_json::Value;
@@ -61,7 +61,7 @@ fn told(fixture: &Value) -> String {
         let mut events: Vec<Event> = list(fixture, "events");
         events.retain(about);
         let asked = observed.pods.iter_mut().find(|pod| pod.uid == question.uid);
-        asked.unwrap().answer = Answer::latest(&events);
+        asked.unwrap().answer = question.read(&events);
     }
     let cause = say(&observed).cause.unwrap_or_default();
     format!(

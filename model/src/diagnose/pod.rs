@@ -6,11 +6,19 @@ use serde_json::json;
 
 use super::{Diagnosis, Reason, Subject, describe_pods, edit, logs, pull, said, schedule, set};
 use crate::pod::{Answer, Trouble};
+use crate::quantity;
 use crate::{NextCommand, command};
 
 /// Says what keeps one pod from working.
 #[must_use]
 pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
+    Diagnosis {
+        stalled: trouble.is_stalled(),
+        ..of_trouble(subject, trouble)
+    }
+}
+
+fn of_trouble(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
     let (reason, detail) = (trouble.reason, trouble.detail.as_str());
     let namespace = subject.namespace;
     let (message, next) = match reason {
@@ -55,6 +63,17 @@ pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
         Reason::CrashLoop => (
             format!("the application ends by itself, with {detail}"),
             Some(logs(subject)),
+        ),
+        Reason::MemoryLimitTooSmall => (
+            format!(
+                "resources.limits.memory is {}, too little to start a container",
+                quantity::with_unit(detail)
+            ),
+            Some(set(
+                subject,
+                "resources",
+                command!("--limits=memory={}", quantity::meant_memory(detail)),
+            )),
         ),
         Reason::OutOfMemory => (out_of_memory(detail), Some(after_a_limit(subject, detail))),
         Reason::Evicted => (
@@ -152,7 +171,7 @@ fn after_a_check(subject: Subject<'_>, trouble: &Trouble) -> NextCommand {
         Some(Answer::Refused) if port.as_deref() == failed.check.port() => set(subject, "port", "PORT"),
         Some(Answer::Refused) => edit(subject),
         Some(Answer::Status(_) | Answer::None) => logs(subject),
-        Some(Answer::Other(_)) | None => describe_pods(subject),
+        Some(Answer::Other(_) | Answer::NotStarted(_)) | None => describe_pods(subject),
     }
 }
 

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, Probe};
 
 use super::last_words::last_words;
 use super::probe::{Check, Failed};
-use super::{Trouble, waiting};
+use super::{STEADY, Trouble, waiting};
 use crate::diagnose::Reason;
 
 /// Returns what a container died of. Every end is a trouble: an application is meant to run on.
@@ -14,7 +14,7 @@ pub(super) fn trouble(died: &ContainerStateTerminated, spec: Option<&Container>)
     let message = died.message.as_deref().unwrap_or_default();
     match died.reason.as_deref() {
         Some("OOMKilled") => return Trouble::new(Reason::OutOfMemory, memory_limit(spec).unwrap_or_default()),
-        Some("StartError" | "ContainerCannotRun") => return waiting::start_trouble(message),
+        Some("StartError" | "ContainerCannotRun") => return waiting::start_trouble(message, memory_limit(spec)),
         _ => {}
     }
     if let Some(probe) = failed_probe(died, spec) {
@@ -37,13 +37,20 @@ pub(super) fn is_of(died: &ContainerStateTerminated, container: Option<&str>) ->
     container.is_some_and(|container| died.container_id.as_deref() == Some(container))
 }
 
-/// Returns how long a container has run, in seconds, where that is known.
-pub(super) fn lived(died: &ContainerStateTerminated) -> Option<i64> {
-    let (begin, end) = died.started_at.as_ref().zip(died.finished_at.as_ref())?;
-    Some(end.0.as_second() - begin.0.as_second())
+/// Returns how often a container has ended in a row, from how often it was restarted. Of one that has run for long enough
+/// the kubelet forgets what was before, and so does this.
+pub(super) fn in_a_row(died: &ContainerStateTerminated, restarts: i32) -> i32 {
+    let is_first = lived(died).is_some_and(|seconds| seconds >= STEADY);
+    if is_first { restarts.min(1) } else { restarts }
 }
 
-fn memory_limit(spec: Option<&Container>) -> Option<&str> {
+/// Returns how long a container has run, in seconds, where that is known. One that could not be started has not.
+fn lived(died: &ContainerStateTerminated) -> Option<i64> {
+    let (begin, end) = died.started_at.as_ref().zip(died.finished_at.as_ref())?;
+    (begin.0.as_second() > 0).then(|| end.0.as_second() - begin.0.as_second())
+}
+
+pub(super) fn memory_limit(spec: Option<&Container>) -> Option<&str> {
     let limits = spec?.resources.as_ref()?.limits.as_ref()?;
     limits.get("memory").map(|amount| amount.0.as_str())
 }
@@ -66,7 +73,7 @@ fn exit(code: i32) -> String {
 
 /// Returns the probe whose failure an end looks like. It looks like the kubelet's, after the health check had failed for as long as it may: an
 /// application that is told to end does so with 0, or dies of SIGTERM or SIGKILL.
-fn failed_probe<'a>(died: &ContainerStateTerminated, spec: Option<&'a Container>) -> Option<&'a Probe> {
+pub(super) fn failed_probe<'a>(died: &ContainerStateTerminated, spec: Option<&'a Container>) -> Option<&'a Probe> {
     let lived = lived(died)?;
     let probe = spec.and_then(|spec| spec.startup_probe.as_ref().or(spec.liveness_probe.as_ref()));
     probe.filter(|probe| {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use k8s_openapi::api::core::v1::{Event, Probe};
+use k8s_openapi::api::core::v1::Probe;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::last_words::last_words;
@@ -30,7 +30,7 @@ pub enum Check {
     Other,
 }
 
-/// Why a check did not pass, as the kubelet tells it in an Event with the reason `Unhealthy`.
+/// What the kubelet reports in an Event: why a check did not pass (reason `Unhealthy`), or why a pod was not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A page with this HTTP status.
@@ -41,6 +41,8 @@ pub enum Answer {
     None,
     /// Something else, in the kubelet's words.
     Other(Box<str>),
+    /// The pod was not started, in the kubelet's words.
+    NotStarted(Box<str>),
 }
 
 /// A check that did not pass.
@@ -101,17 +103,10 @@ impl Answer {
         })
     }
 
-    /// Returns the answer that the newest of the Events about a pod tells.
+    /// Whether it is the answer to a check.
     #[must_use]
-    pub fn latest(events: &[Event]) -> Option<Self> {
-        let time = |event: &Event| {
-            let last = event.last_timestamp.as_ref().map(|time| time.0);
-            last.or_else(|| event.event_time.as_ref().map(|time| time.0))
-        };
-        let answers = events
-            .iter()
-            .filter_map(|event| Some((time(event), Self::read(event.message.as_deref()?)?)));
-        answers.max_by_key(|(time, _)| *time).map(|(_, answer)| answer)
+    pub const fn is_of_a_check(&self) -> bool {
+        !matches!(self, Self::NotStarted(_))
     }
 }
 
@@ -153,6 +148,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::pod::{Question, Topic};
+    use k8s_openapi::api::core::v1::Event;
 
     #[test]
     fn the_answer_of_a_probe_is_told() {
@@ -206,7 +203,11 @@ mod tests {
             ),
             event(3, "something else"),
         ];
-        assert_eq!(Answer::latest(&events), Some(Answer::Status(503)));
-        assert_eq!(Answer::latest(&[]), None);
+        let question = Question {
+            uid: "p1".into(),
+            topic: Topic::Check,
+        };
+        assert_eq!(question.read(&events), Some(Answer::Status(503)));
+        assert_eq!(question.read(&[]), None);
     }
 }

@@ -1,31 +1,37 @@
 //! Why a container waits to be started.
 
-use k8s_openapi::api::core::v1::ContainerStateWaiting;
+use k8s_openapi::api::core::v1::{Container, ContainerStateWaiting};
 
-use super::Trouble;
+use super::{Trouble, end, start};
 use crate::diagnose::Reason;
 
 /// Returns why a container waits, unless it is only its turn. `image` is as the person wrote it: the kubelet and the
 /// container runtime each spell it out in their own way.
-pub(super) fn trouble(waiting: &ContainerStateWaiting, image: &str) -> Option<Trouble> {
+pub(super) fn trouble(waiting: &ContainerStateWaiting, image: &str, spec: Option<&Container>) -> Option<Trouble> {
     let message = waiting.message.as_deref().unwrap_or_default();
+    let limit = end::memory_limit(spec);
     Some(match waiting.reason.as_deref()? {
+        "" | "ContainerCreating" | "PodInitializing" | "CrashLoopBackOff" => return None,
         "ErrImagePull" | "ImagePullBackOff" | "RegistryUnavailable" | "SignatureValidationFailed" => {
             pull_trouble(image, message)
         }
         "InvalidImageName" => Trouble::new(Reason::InvalidImageName, image),
         "ErrImageNeverPull" => Trouble::new(Reason::ImageNotFound, image),
         "CreateContainerConfigError" => config_trouble(message),
-        "CreateContainerError" | "RunContainerError" | "StartError" | "PostStartHookError" => start_trouble(message),
-        _ => return None,
+        "CreateContainerError" | "RunContainerError" | "StartError" => start_trouble(message, limit),
+        reason if message.is_empty() => Trouble::new(Reason::ContainerFailed, reason),
+        _ => Trouble::new(Reason::ContainerFailed, start::words(message)),
     })
 }
 
-/// Tells a command that is not there from all else that keeps a container from being started.
-pub(super) fn start_trouble(message: &str) -> Trouble {
+/// Tells a command that is not there from all else that keeps a container from being started. `limit` is its memory limit.
+pub(super) fn start_trouble(message: &str, limit: Option<&str>) -> Trouble {
+    if let Some(trouble) = start::too_small(message, limit) {
+        return trouble;
+    }
     let missing = ["executable file not found", "no such file or directory"];
     if !missing.iter().any(|words| message.contains(words)) {
-        return Trouble::new(Reason::ContainerFailed, message);
+        return Trouble::new(Reason::ContainerFailed, start::words(message));
     }
     let command = message.split("exec: \"").nth(1).and_then(|rest| rest.split('"').next());
     Trouble::new(Reason::CommandNotFound, command.unwrap_or(message))

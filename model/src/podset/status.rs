@@ -129,13 +129,16 @@ pub fn changes_in(wanted: &Wanted, known: Knowledge<'_>) -> Option<Duration> {
 /// Returns what to ask for, so that [`status`] can say why the pods are not healthy; nothing where that is not what it says.
 #[must_use]
 pub fn asks(status: &PodSetStatus, wanted: Option<&Wanted>, known: Knowledge<'_>) -> Option<Question> {
-    let cause = status.cause.as_ref()?;
-    if cause.reason != Reason::NotHealthy.as_str() {
+    let is_ready = |c: &Condition| c.type_ == condition::READY && c.status == "True";
+    if status.conditions.iter().any(is_ready) {
         return None;
     }
-    let outlook = Outlook::of(wanted?, known);
-    let (pod, _) = outlook.trouble(known.seen.now)?;
-    Question::about(pod)
+    let (outlook, now) = (Outlook::of(wanted?, known), known.seen.now);
+    match (outlook.trouble(now), &status.cause) {
+        (Some((pod, trouble)), Some(cause)) if cause.reason == trouble.reason.as_str() => pod.question_at(now),
+        (None, None) => outlook.states().find_map(|(_, state)| state.question_at(now)),
+        _ => None,
+    }
 }
 
 fn conditions(set: &PodSet, found: &Diagnosis, hindrances: &[Hindrance], now: Timestamp) -> Vec<Condition> {
@@ -202,18 +205,21 @@ impl<'a> Outlook<'a> {
 
     /// Returns what the pods say that keeps them from working: those of the current template first.
     fn trouble(&self, now: i64) -> Option<(&PodState, Trouble)> {
-        let ours = self
-            .known
-            .seen
-            .pods
-            .iter()
-            .filter(|pod| pod.belongs_to(self.wanted) && !pod.deleting);
-        ours.filter_map(|pod| {
-            let state = self.known.states.iter().find(|state| state.name == pod.name)?;
-            Some((pod.is_updated(self.wanted), state, state.trouble_at(now)?))
+        self.states()
+            .filter_map(|(updated, state)| Some((updated, state, state.trouble_at(now)?)))
+            .min_by_key(|(updated, _, trouble)| (!updated, !trouble.is_stalled(), trouble.reason.as_str()))
+            .map(|(_, state, trouble)| (state, trouble))
+    }
+
+    /// Returns what its pods say, each with whether it runs the current template.
+    fn states(&self) -> impl Iterator<Item = (bool, &'a PodState)> {
+        let Self { wanted, known, .. } = *self;
+        let pods = known.seen.pods.iter();
+        let ours = pods.filter(move |pod| pod.belongs_to(wanted) && !pod.deleting);
+        ours.filter_map(move |pod| {
+            let state = known.states.iter().find(|state| state.name == pod.name)?;
+            Some((pod.is_updated(wanted), state))
         })
-        .min_by_key(|(updated, _, trouble)| (!updated, !trouble.reason.is_stalled(), trouble.reason.as_str()))
-        .map(|(_, state, trouble)| (state, trouble))
     }
 
     fn progress(&self, slots: &Slots) -> String {

@@ -1,7 +1,6 @@
-//! Asks for what no watch tells: why the kubelet finds a container not healthy.
+//! Lists the kubelet's Events about a pod that is not healthy or does not start: only they say why.
 //!
-//! It stands in the kubelet's Events alone. They are too many to be watched, so those of one pod are listed, and only when
-//! an object is said to be not healthy. Nothing waits for the answer: it wakes the object. Where there is none, the object is
+//! They are too many to be watched, so those of one pod are listed, and only when the status of an object depends on them. Nothing waits for the answer: it wakes the object. Where there is none, the object is
 //! looked at again after a while, and asked for again if it is still not healthy.
 
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
 use kube::core::{ObjectList, Request, Resource as _};
-use model::pod::{Answer, Question};
+use model::pod::Question;
 use tokio::sync::Semaphore;
 use tracing::debug;
 
@@ -66,15 +65,13 @@ impl Asker {
     async fn find_out(self, key: Key, question: Question) {
         // It is never closed.
         let Ok(_slot) = self.slots.acquire().await else { return };
-        let params = ListParams::default()
-            .fields(&format!("involvedObject.uid={},reason=Unhealthy", question.uid))
-            .limit(FEW);
+        let params = ListParams::default().fields(&question.selector()).limit(FEW);
         let request = Request::new(Event::url_path(&(), Some(&key.namespace))).list(&params);
         let answer = match self.caller.send::<ObjectList<Event>>("list", "events", request).await {
-            Ok(events) => Answer::latest(&events.items),
+            Ok(events) => question.read(&events.items),
             // The status goes without it.
             Err(error) => {
-                debug!(%error, "the answer of a probe is not known");
+                debug!(%error, "failed to list the events of a pod");
                 None
             }
         };

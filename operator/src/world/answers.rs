@@ -1,4 +1,4 @@
-//! What health checks got for an answer. No pod says it of itself: it was read from the kubelet's Events, once.
+//! Why pods are not healthy or do not start. No pod's status has it: it was read from the kubelet's Events, once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ type All = HashMap<(crd::Kind, Key), Asked>;
 
 #[derive(Debug)]
 struct Asked {
-    pod: Box<str>,
+    question: Question,
     /// When to ask again.
     due: Instant,
     /// How often it was asked in vain.
@@ -36,17 +36,19 @@ impl Answers {
     /// Takes in that an answer is wanted of an object's pod, or none any more. Returns whether to ask now.
     pub fn wants(&self, kind: crd::Kind, key: &Key, question: Option<&Question>) -> bool {
         let mut all = self.lock();
-        let Some(Question { uid }) = question else {
+        let Some(question) = question else {
             all.remove(&(kind, key.clone()));
             return false;
         };
-        let known = all.get_mut(&(kind, key.clone())).filter(|asked| asked.pod == *uid);
+        let known = all
+            .get_mut(&(kind, key.clone()))
+            .filter(|asked| asked.question == *question);
         match known {
             Some(asked) if Instant::now() < asked.due => return false,
             Some(asked) => asked.due = Instant::now() + TRUST,
             None => {
                 let asked = Asked {
-                    pod: uid.clone(),
+                    question: question.clone(),
                     due: Instant::now() + TRUST,
                     vain: 0,
                     answer: None,
@@ -90,7 +92,7 @@ impl Answers {
     pub fn add_to<'a>(&self, kind: crd::Kind, key: &Key, mut pods: impl Iterator<Item = &'a mut PodState>) {
         let all = self.lock();
         if let Some(asked) = all.get(&(kind, key.clone()))
-            && let Some(pod) = pods.find(|pod| pod.uid == asked.pod)
+            && let Some(pod) = pods.find(|pod| pod.uid == asked.question.uid)
         {
             pod.answer.clone_from(&asked.answer);
         }
@@ -105,11 +107,12 @@ impl Answers {
 /// Returns what was asked, if it is still wanted.
 fn asked<'a>(all: &'a mut All, kind: crd::Kind, key: &Key, question: &Question) -> Option<&'a mut Asked> {
     let asked = all.get_mut(&(kind, key.clone()));
-    asked.filter(|asked| asked.pod == question.uid)
+    asked.filter(|asked| asked.question == *question)
 }
 
 #[cfg(test)]
 mod tests {
+    use model::pod::Topic;
     use tokio::time::advance;
 
     use super::*;
@@ -117,7 +120,10 @@ mod tests {
     const KIND: crd::Kind = crd::Kind::AppDeploy;
 
     fn about(pod: &str) -> Question {
-        Question { uid: pod.into() }
+        Question {
+            uid: pod.into(),
+            topic: Topic::Check,
+        }
     }
 
     fn told(answers: &Answers, pod: &str) -> Option<Answer> {
@@ -149,6 +155,11 @@ mod tests {
         assert!(!answers.tell(KIND, &web, &about("p1"), Answer::Refused), "too late");
         assert!(!wants(None));
         assert!(wants(Some("p2")), "it was well in between");
+        let start = Question {
+            topic: Topic::Start,
+            ..about("p2")
+        };
+        assert!(answers.wants(KIND, &web, Some(&start)), "another question");
     }
 
     #[tokio::test(start_paused = true)]

@@ -182,11 +182,43 @@ fn a_child_that_somebody_holds_back_is_waited_for() {
     let mark = shop.mark();
     shop.delete(SERVICE, "shop");
     std::thread::sleep(QUIET);
-    let asked = shop.asked_since(mark).without("appdeploys");
+    // But for the Event that says so.
+    let asked = shop.asked_since(mark).without("appdeploys").without("events");
     assert_eq!(asked.count(), 0, "{:?}", asked.tally());
 
     shop.patch(SERVICE, "shop", Patch::Merge(json!({"metadata": {"finalizers": null}})));
     shop.until_back(SERVICE, &before);
+}
+
+/// While a finalizer holds the Deployment, a new image can't be rolled out: the pods that are ready are not those of the spec.
+#[test]
+fn deployment_held_by_a_finalizer_is_not_ready_for_the_new_spec() {
+    let shop = namespace("held-rollout");
+    shop.settled_app("shop", json!({"image": "nginx:1"}));
+    shop.pods_become_ready("shop");
+    shop.until(APP, "shop", "it is ready", |app| ready(app) == ("True", "Available"));
+    let before = shop.get(DEPLOYMENT, "shop");
+    let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    shop.patch(DEPLOYMENT, "shop", Patch::Merge(hold));
+    shop.delete(DEPLOYMENT, "shop");
+    shop.patch(APP, "shop", Patch::Merge(json!({"spec": {"image": "nginx:2"}})));
+    let app = shop.until(APP, "shop", "the new spec was seen", |app| {
+        app["status"]["observedGeneration"] == 2
+    });
+    assert_eq!(ready(&app), ("False", "ChildDeleting"));
+    let message = "Deployment shop is being deleted and waits for the finalizer example.com/hold; it is created again when it is gone";
+    assert_eq!(text(&app, "/status/cause/message"), message);
+
+    shop.patch(
+        DEPLOYMENT,
+        "shop",
+        Patch::Merge(json!({"metadata": {"finalizers": null}})),
+    );
+    shop.until_back(DEPLOYMENT, &before);
+    shop.pods_become_ready("shop");
+    shop.until(APP, "shop", "it is ready again", |app| {
+        ready(app) == ("True", "Available")
+    });
 }
 
 /// A5, E7: an application that somebody else holds back is told to be going, and gets no children any more.

@@ -1,0 +1,42 @@
+//! A child that is being deleted.
+
+use super::{Diagnosis, Reason, Subject, said};
+use crate::valid::Valid;
+use crate::{ChildKind, Observed, Sight, command};
+
+/// The garbage collector's own finalizers: how a deletion works, not what holds it up.
+const OF_THE_COLLECTOR: [&str; 2] = ["foregroundDeletion", "orphan"];
+
+/// Says that a wanted child, or an object of others that has its name, is being deleted: nothing is written to it, and none
+/// of that name can be created until it is gone. `observed` has the objects of others, too.
+pub(crate) fn of_deletion(subject: Subject<'_>, valid: &Valid<'_>, observed: &Observed) -> Option<Diagnosis> {
+    let route = valid.route.as_ref();
+    let has_ingress = route.is_some_and(|route| route.ingress.is_some());
+    let (kind, child) = ChildKind::ALL.into_iter().find_map(|kind| {
+        let is_wanted = match kind {
+            ChildKind::Deployment => true,
+            ChildKind::Service => route.is_some(),
+            ChildKind::Ingress => has_ingress,
+        };
+        match observed.child(kind) {
+            Sight::Seen(child) if is_wanted && child.deleting => Some((kind, child)),
+            _ => None,
+        }
+    })?;
+    let name = subject.name;
+    let guards = child.finalizers.iter().map(String::as_str);
+    let guards: Vec<&str> = guards.filter(|guard| !OF_THE_COLLECTOR.contains(guard)).collect();
+    let then = "it is created again when it is gone";
+    if guards.is_empty() {
+        let message = format!("{kind} {name} is being deleted; {then}");
+        return Some(said(Reason::Progressing, &message, None));
+    }
+    let what = if guards.len() == 1 { "finalizer" } else { "finalizers" };
+    let message = format!(
+        "{kind} {name} is being deleted and waits for the {what} {}; {then}",
+        guards.join(", ")
+    );
+    let resource = kind.as_str().to_lowercase();
+    let next = command!("kubectl edit {} {} -n {}", resource, name, subject.namespace);
+    Some(said(Reason::ChildDeleting, &message, Some(next)))
+}

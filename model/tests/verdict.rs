@@ -1,0 +1,275 @@
+//! What a status says of children and pods as the API server and the kubelet report them over time.
+
+#![expect(clippy::unwrap_used, reason = "what a test needs and does not get is its failure")]
+
+use crd::{AppDeploy, AppDeployStatus};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::ObjectMeta;
+use model::pod::PodState;
+use model::status::{StatusOptions, asks};
+use model::{Child, ChildKind, IngressClasses, Observed, Sight, status, validate};
+use serde_json::{Value, json};
+
+const UID: &str = "u1";
+
+fn app(replicas: i32) -> AppDeploy {
+    serde_json::from_value(json!({
+        "apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
+        "metadata": {"name": "web", "namespace": "shop", "uid": UID, "generation": 2},
+        "spec": {"image": "nginx", "port": 80, "replicas": replicas},
+    }))
+    .unwrap()
+}
+
+fn child(kind: ChildKind, object: &Value) -> Sight<Child> {
+    let meta: ObjectMeta = serde_json::from_value(object["metadata"].clone()).unwrap();
+    Sight::Seen(Child::read(kind, &meta, object))
+}
+
+fn meta(extra: &Value) -> Value {
+    let owner = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": "web", "uid": UID, "controller": true});
+    let mut meta = json!({"name": "web", "namespace": "shop", "uid": "c", "generation": 1, "ownerReferences": [owner]});
+    for (key, value) in extra.as_object().into_iter().flatten() {
+        meta[key] = value.clone();
+    }
+    meta
+}
+
+/// A Deployment with this many pods: wanted, all, of the current template, ready.
+fn deployment(extra: &Value, [wanted, all, updated, ready]: [i32; 4]) -> Value {
+    json!({"metadata": meta(extra), "spec": {"replicas": wanted}, "status": {"observedGeneration": 1, "replicas": all,
+        "updatedReplicas": updated, "readyReplicas": ready, "availableReplicas": ready}})
+}
+
+/// An app of one pod whose children are all in place.
+fn complete() -> Observed {
+    let nothing = json!({});
+    Observed {
+        deployment: child(ChildKind::Deployment, &deployment(&nothing, [1; 4])),
+        service: child(
+            ChildKind::Service,
+            &json!({"metadata": meta(&nothing), "spec": {"clusterIP": "10.0.0.1"}}),
+        ),
+        ingress: child(
+            ChildKind::Ingress,
+            &json!({"metadata": meta(&nothing), "spec": {"ingressClassName": "traefik"},
+                "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.7"}]}}}),
+        ),
+        pods: Vec::new(),
+        ingress_classes: IngressClasses::Known {
+            names: ["traefik".to_owned()].into(),
+            has_default: true,
+        },
+    }
+}
+
+fn says(replicas: i32, observed: &Observed, now: i64) -> AppDeployStatus {
+    let app = app(replicas);
+    let valid = validate(&app).unwrap();
+    let now = Timestamp::from_second(now).unwrap();
+    let options = StatusOptions { needs_address: true };
+    status(&app, Some(&valid), observed, &[], options, now)
+}
+
+fn condition(status: &AppDeployStatus, type_: &str) -> Option<(String, String)> {
+    let found = status.conditions.iter().find(|c| c.type_ == type_)?;
+    Some((found.status.clone(), found.reason.clone()))
+}
+
+fn pair(status: &str, reason: &str) -> (String, String) {
+    (status.to_owned(), reason.to_owned())
+}
+
+const HELD: &str = "2026-01-01T00:00:00Z";
+
+#[test]
+fn app_is_not_ready_while_one_of_its_children_is_being_deleted() {
+    assert_eq!(
+        condition(&says(1, &complete(), 0), "Ready"),
+        Some(pair("True", "Available"))
+    );
+    let held = json!({"deletionTimestamp": HELD, "finalizers": ["foregroundDeletion", "example.com/hold"]});
+    let foreign = json!({"deletionTimestamp": HELD, "finalizers": ["example.com/hold"], "ownerReferences": []});
+    for (kind, extra) in [
+        (ChildKind::Deployment, &held),
+        (ChildKind::Service, &held),
+        (ChildKind::Ingress, &held),
+        (ChildKind::Service, &foreign),
+    ] {
+        let mut observed = complete();
+        let leaving = json!({"metadata": meta(extra), "spec": {"replicas": 1, "clusterIP": "10.0.0.1"},
+            "status": deployment(&json!({}), [1; 4])["status"]});
+        match kind {
+            ChildKind::Deployment => observed.deployment = child(kind, &leaving),
+            ChildKind::Service => observed.service = child(kind, &leaving),
+            ChildKind::Ingress => observed.ingress = child(kind, &leaving),
+        }
+        let status = says(1, &observed, 0);
+        assert_eq!(
+            condition(&status, "Ready"),
+            Some(pair("False", "ChildDeleting")),
+            "{kind}"
+        );
+        let cause = status.cause.unwrap();
+        assert!(
+            cause.message.starts_with(&format!("{kind} web is being deleted"))
+                && cause.message.contains("example.com/hold"),
+            "{cause:?}"
+        );
+        assert!(!cause.message.contains("foregroundDeletion"), "{cause:?}");
+        let resource = kind.as_str().to_lowercase();
+        assert_eq!(cause.next.unwrap(), format!("kubectl edit {resource} web -n shop"));
+    }
+}
+
+#[test]
+fn deletion_that_no_finalizer_holds_is_progress() {
+    let mut observed = complete();
+    let leaving = json!({"deletionTimestamp": HELD, "finalizers": ["foregroundDeletion"]});
+    observed.deployment = child(ChildKind::Deployment, &deployment(&leaving, [1; 4]));
+    let status = says(1, &observed, 0);
+    assert_eq!(condition(&status, "Ready"), Some(pair("False", "Progressing")));
+    assert_eq!(status.cause, None);
+}
+
+fn time(second: i64) -> String {
+    Timestamp::from_second(second).unwrap().to_string()
+}
+
+/// A pod of the new template whose container has this status.
+fn pod(own: &Value) -> PodState {
+    let probe = |threshold: i32| json!({"httpGet": {"path": "/nope", "port": 80}, "periodSeconds": 2, "failureThreshold": threshold});
+    let mut status = json!({"name": "app", "image": "nginx", "imageID": "", "ready": false, "restartCount": 0});
+    for (key, value) in own.as_object().unwrap() {
+        status[key] = value.clone();
+    }
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "web-1", "namespace": "shop", "uid": "p1", "labels": {"pod-template-hash": "new"},
+            "creationTimestamp": time(100)},
+        "spec": {"containers": [{"name": "app", "image": "nginx", "startupProbe": probe(30), "readinessProbe": probe(3),
+            "livenessProbe": probe(6), "resources": {"limits": {"memory": "64"}}}]},
+        "status": {"phase": "Running", "startTime": time(100), "containerStatuses": [status],
+            "conditions": [{"type": "PodScheduled", "status": "True"}]},
+    }))
+    .unwrap();
+    PodState::read(&pod)
+}
+
+/// An app of one pod that is not ready.
+fn with_pod(pod: PodState) -> Observed {
+    Observed {
+        deployment: child(ChildKind::Deployment, &deployment(&json!({}), [1, 1, 1, 0])),
+        pods: vec![pod],
+        ..complete()
+    }
+}
+
+fn reason(pod: &PodState, now: i64) -> String {
+    condition(&says(1, &with_pod(pod.clone()), now), "Ready").unwrap().1
+}
+
+/// The kubelet gives a container 60 s to pass its start-up probe, kills it, and starts it again, each time after a longer
+/// wait.
+#[test]
+fn failed_startup_probe_stays_the_cause_across_restarts() {
+    let mut told = Vec::new();
+    let mut now = 100;
+    let mut died = json!({});
+    for restarts in 0..4 {
+        let running = pod(&json!({"restartCount": restarts, "started": false,
+            "state": {"running": {"startedAt": time(now)}}, "lastState": died}));
+        for second in now..now + 60 {
+            told.push((second, reason(&running, second)));
+        }
+        let end = json!({"terminated": {"exitCode": 0, "startedAt": time(now), "finishedAt": time(now + 60)}});
+        let ended = pod(&json!({"restartCount": restarts, "started": false, "state": end, "lastState": died}));
+        told.push((now + 60, reason(&ended, now + 60)));
+        died = end;
+        let waiting = pod(&json!({"restartCount": restarts, "started": false,
+            "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": died}));
+        now += 60 + [0, 10, 20, 40][restarts];
+        told.push((now, reason(&waiting, now)));
+    }
+    let others: Vec<_> = told.iter().filter(|(_, reason)| reason != "NotHealthy").collect();
+    assert!(
+        others
+            .iter()
+            .all(|(second, reason)| *second < 110 && reason == "Progressing"),
+        "{others:?}"
+    );
+}
+
+#[test]
+fn crashes_in_a_row_are_stalled_and_two_are_not() {
+    for (reason, code) in [("Error", 1), ("OOMKilled", 137)] {
+        let died = json!({"terminated": {"exitCode": code, "reason": reason, "startedAt": time(200), "finishedAt": time(201)}});
+        let stalled = |restarts: i32, state: &Value| {
+            let pod = pod(&json!({"restartCount": restarts, "state": state, "lastState": died}));
+            condition(&says(1, &with_pod(pod), 201), "Stalled").is_some()
+        };
+        let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+        let running = json!({"running": {"startedAt": time(200)}});
+        assert_eq!(
+            [1, 2, 3, 9].map(|restarts| stalled(restarts, &waiting)),
+            [false, false, true, true]
+        );
+        assert_eq!(
+            [1, 3, 4, 9].map(|restarts| stalled(restarts, &running)),
+            [false, false, true, true]
+        );
+    }
+}
+
+#[test]
+fn crash_after_a_long_life_is_not_one_in_a_row() {
+    let died = json!({"terminated": {"exitCode": 1, "startedAt": time(200), "finishedAt": time(900)}});
+    let pod = pod(&json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": died}));
+    let status = says(1, &with_pod(pod), 901);
+    assert_eq!(condition(&status, "Ready"), Some(pair("False", "CrashLoop")));
+    assert_eq!(condition(&status, "Stalled"), None);
+}
+
+#[test]
+fn failed_rollout_says_that_earlier_pods_still_serve() {
+    let waiting = json!({"waiting": {"reason": "InvalidImageName"}});
+    let old = |name: &str| PodState {
+        name: name.to_owned(),
+        ready: true,
+        created: 1,
+        template: Some("old".to_owned()),
+        ..PodState::default()
+    };
+    let mut observed = with_pod(pod(&json!({"state": waiting})));
+    observed.deployment = child(ChildKind::Deployment, &deployment(&json!({}), [3, 4, 1, 3]));
+    observed.pods.extend(["a", "b", "c"].map(old));
+    let message = says(3, &observed, 200).cause.unwrap().message;
+    let end = "; 3 pods of an earlier revision still serve, undo with: kubectl appdeploy undo web -n shop";
+    assert!(message.ends_with(end), "{message}");
+    // The only pods are those that fail.
+    let message = says(1, &with_pod(pod(&json!({"state": waiting}))), 200)
+        .cause
+        .unwrap()
+        .message;
+    assert!(!message.contains("serve"), "{message}");
+}
+
+#[test]
+fn events_are_asked_for_when_the_kubelet_does_not_get_to_start_a_container() {
+    let creating = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+    let asked = |pod: PodState, now: i64| {
+        let observed = with_pod(pod);
+        let status = says(1, &observed, now);
+        asks(&status, &observed, Timestamp::from_second(now).unwrap()).is_some()
+    };
+    assert!(!asked(pod(&creating), 109));
+    assert!(asked(pod(&creating), 110));
+}
+
+#[test]
+fn unknown_waiting_reasons_of_a_container_are_told() {
+    let waiting = json!({"waiting": {"reason": "ImageInspectError", "message": "failed to inspect image: EOF"}});
+    let status = says(1, &with_pod(pod(&json!({"state": waiting}))), 200);
+    assert_eq!(condition(&status, "Ready"), Some(pair("False", "ContainerFailed")));
+    assert!(status.cause.unwrap().message.contains("failed to inspect image: EOF"));
+}
