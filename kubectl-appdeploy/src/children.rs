@@ -128,7 +128,7 @@ pub fn tls_secret(workload: &Workload) -> Option<&str> {
 }
 
 /// Reads the certificate for the host. Whoever may not read Secrets, as many may not, still sees the rest.
-async fn tls(cluster: &Cluster, workload: &Workload) -> Result<Option<(String, Tls)>> {
+pub async fn tls(cluster: &Cluster, workload: &Workload) -> Result<Option<(String, Tls)>> {
     let Some(name) = tls_secret(workload) else {
         return Ok(None);
     };

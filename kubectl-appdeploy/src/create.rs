@@ -11,6 +11,7 @@ use std::time::Duration;
 use crd::Kind;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::ObjectMeta;
+use model::admit;
 use serde_json::Value;
 
 use crate::connection::{Cluster, KubeArgs, MANAGER};
@@ -87,6 +88,9 @@ pub async fn run<S: Spec>(mut args: Args<S>, kube: &KubeArgs, ui: &mut Ui) -> Re
     let namespace = cluster.as_ref().map(|cluster| cluster.namespace.clone());
     let name = args.complete()?;
     let object = args.object(&name, namespace.or_else(|| kube.namespace.clone()))?;
+    for warning in tiny_amounts(S::KIND, &object) {
+        ui.foresee(warning);
+    }
     if asked && !ask::confirm(&object, args.change.dry_run)? {
         ui.say("Nothing was created.");
         return Ok(());
@@ -129,6 +133,14 @@ impl<S: Spec> Args<S> {
     }
 }
 
+/// Returns what the webhook warns of, too, where there is one.
+fn tiny_amounts(kind: Kind, object: &Value) -> Vec<String> {
+    let at = admit::pod_path(kind);
+    let pod = object.pointer(&format!("/{}", at.replace('.', "/"))).cloned();
+    let pod = pod.and_then(|pod| serde_json::from_value(pod).ok());
+    pod.map(|pod| admit::tiny_amounts(&pod, at)).unwrap_or_default()
+}
+
 /// Finds out whether the API is there, before anybody is asked anything.
 async fn check(cluster: &Cluster) -> Result<()> {
     let api = cluster.objects(Some(&cluster.namespace));
@@ -159,6 +171,7 @@ async fn create<S: Spec>(args: &Args<S>, cluster: &Cluster, name: &str, object: 
         Some(url) => format!("{name} is ready: {url}"),
         None => format!("{name} is ready"),
     });
+    wait::warn(cluster, &ready, ui).await;
     Ok(())
 }
 

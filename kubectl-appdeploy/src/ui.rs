@@ -341,6 +341,11 @@ impl Ui {
         let _ = writeln!(self.err, "{text}");
     }
 
+    /// Warns of what the cluster may warn of, too: it is said once.
+    pub fn foresee(&mut self, warning: String) {
+        self.warnings.add(warning);
+    }
+
     /// Passes on what the cluster has warned of, in kubectl's words.
     pub fn pass_on(&mut self) {
         for warning in self.warnings.take() {

@@ -26,7 +26,7 @@ Examples:
 pub struct Args {
     /// Name of the {one}
     name: String,
-    /// Revision to go back to; default: the one before the last
+    /// Revision to go back to; default: the one that still serves, else the one before the last
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     to_revision: Option<u64>,
     #[command(flatten)]
@@ -67,10 +67,13 @@ fn target<'a>(title: &str, revisions: &'a [Revision], number: Option<u64>) -> Re
             .iter()
             .find(|one| one.number == number)
             .ok_or_else(|| format!("{title} has no revision {number}: nothing was changed")),
+        // While a rollout fails the one before may never have been ready, either.
         None => revisions
             .iter()
             .rev()
-            .nth(1)
+            .skip(1)
+            .find(|one| one.serves())
+            .or_else(|| revisions.iter().rev().nth(1))
             .ok_or_else(|| format!("{title} has no revision before the last: nothing was changed")),
     };
     let found = found.map_err(Error::failed)?;
@@ -135,6 +138,19 @@ mod tests {
           why:  spec.volumes[data]
         error: shop has no revision before the last: nothing was changed
         ");
+    }
+
+    #[test]
+    fn revision_that_serves_comes_before_one_that_never_became_ready() {
+        let serving = Revision {
+            ready: 3,
+            ..revision(3, &[])
+        };
+        let number = |revisions: &[Revision]| target("shop", revisions, None).unwrap().number;
+        let failed = [serving.clone(), revision(4, &[]), revision(5, &[])];
+        assert_eq!(number(&failed), 3);
+        let succeeded = [revision(2, &[]), revision(4, &[]), Revision { number: 5, ..serving }];
+        assert_eq!(number(&succeeded), 4);
     }
 
     #[test]

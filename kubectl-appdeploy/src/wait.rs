@@ -20,7 +20,7 @@ use crate::connection::Cluster;
 use crate::error::{Error, Kind, Result};
 use crate::ui::Ui;
 use crate::workload::Workload;
-use crate::{duration, operator, words};
+use crate::{children, duration, operator, route, words};
 
 pub use known::Known;
 pub use several::{Target, all};
@@ -129,6 +129,18 @@ pub async fn ready(
         if over {
             let state = ("is not ready", "become so");
             return Err(timed_out(cluster, name, last.as_ref(), state, deadline, None).await);
+        }
+    }
+}
+
+/// Warns of what keeps one that is ready from being reached, in the words of `status`.
+pub async fn warn(cluster: &Cluster, workload: &Workload, ui: &mut Ui) {
+    // That it is ready stays true where the Secret can't be read.
+    let tls = children::tls(cluster, workload).await.ok().flatten();
+    for (why, next) in route::warnings(workload, tls.as_ref(), Timestamp::now()) {
+        ui.warn(&why);
+        if let Some(next) = next {
+            ui.next(next);
         }
     }
 }

@@ -138,6 +138,7 @@ pub async fn run(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Deadli
         Some(url) => format!("{} is ready: {url}", plan.name),
         None => format!("{} is ready", plan.name),
     });
+    wait::warn(cluster, &ready, ui).await;
     Ok(())
 }
 

@@ -23,10 +23,14 @@ impl Warnings {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let values = headers.get_all(WARNING).iter();
         for text in values.flat_map(|value| texts(&String::from_utf8_lossy(value.as_bytes()))) {
-            if !known.told.contains(&text) && !known.new.contains(&text) {
-                known.new.push(text);
-            }
+            known.add(text);
         }
+    }
+
+    /// Takes in what the plugin itself warns of. Where a webhook says the same, it is told once.
+    pub fn add(&self, text: String) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.add(text);
     }
 
     /// Returns those that nobody has told yet.
@@ -35,6 +39,14 @@ impl Warnings {
         let new = std::mem::take(&mut known.new);
         known.told.extend(new.iter().cloned());
         new
+    }
+}
+
+impl Known {
+    fn add(&mut self, text: String) {
+        if !self.told.contains(&text) && !self.new.contains(&text) {
+            self.new.push(text);
+        }
     }
 }
 
@@ -92,6 +104,7 @@ mod tests {
         warnings.record(&headers);
         assert_eq!(warnings.take(), [r#"the host "shop" is odd"#, r"b\c"]);
         warnings.record(&headers);
+        warnings.add(r"b\c".to_owned());
         assert!(warnings.take().is_empty());
     }
 

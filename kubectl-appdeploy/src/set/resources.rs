@@ -1,6 +1,7 @@
 //! `set resources`.
 
-use crd::Kind;
+use crd::{Kind, PodFields};
+use model::admit;
 use serde_json::{Value, json};
 
 use super::value::Others;
@@ -67,6 +68,9 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     }
     let which = args.others.select(args.names.clone())?;
     let cluster = kube.connect().await?.about(kind);
+    for warning in tiny(&args, kind) {
+        ui.foresee(warning);
+    }
     let verb = Verb {
         example: EXAMPLE,
         done: "resource requirements updated",
@@ -78,6 +82,24 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
         },
     };
     change::run(&cluster, &which, args.flags, verb, ui).await
+}
+
+/// Returns what the webhook warns of, too, where there is one.
+fn tiny(args: &Args, kind: Kind) -> Vec<String> {
+    let of = |amounts: &[Amount]| {
+        let given = amounts
+            .iter()
+            .filter_map(|(name, amount)| Some((name.clone(), crd::Quantity(amount.clone()?))));
+        given.collect()
+    };
+    let pod = PodFields {
+        resources: Some(crd::Resources {
+            requests: of(&args.requests),
+            limits: of(&args.limits),
+        }),
+        ..PodFields::default()
+    };
+    admit::tiny_amounts(&pod, admit::pod_path(kind))
 }
 
 fn edit(pod: &mut Value, requests: &[Amount], limits: &[Amount]) {

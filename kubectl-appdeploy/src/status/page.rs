@@ -408,14 +408,24 @@ mod tests {
     fn what_is_missing_on_the_way_has_a_row() {
         let mut children = served(vec![]);
         children.ingresses = Ok(vec![]);
-        let taken = app(
-            "blog",
-            &json!({"image": "nginx", "port": 80}),
-            &json!({"observedGeneration": 1, "conditions": [cond("Ready", "False", "NameConflict", "")],
-                "cause": {"reason": "NameConflict", "message": "the Ingress blog belongs to somebody else", "next": "kubectl get ingress blog"}}),
-        );
-        let text = text(&taken, &children, &narrow());
-        assert!(text.contains("\n✖ Ingress               -       missing "), "{text}");
+        let taken = |kind| {
+            let failure = model::Failure::NameConflict {
+                kind,
+                name: "blog".to_owned(),
+                owner: None,
+            };
+            let status = json!({"observedGeneration": 1, "conditions": [cond("Ready", "False", "NameConflict", "")],
+                "cause": {"reason": "NameConflict", "message": failure.to_string(), "next": "kubectl appdeploy adopt blog"}});
+            text(
+                &app("blog", &json!({"image": "nginx", "port": 80}), &status),
+                &children,
+                &narrow(),
+            )
+        };
+        let page = taken("Ingress");
+        assert!(page.contains("\n✖ Ingress               -       foreign "), "{page}");
+        let page = taken("Service");
+        assert!(page.contains(" Ingress               -       missing "), "{page}");
     }
 
     #[test]

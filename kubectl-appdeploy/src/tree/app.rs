@@ -40,7 +40,12 @@ pub fn roots(workload: &Workload, children: &Children, now: Timestamp) -> Vec<No
     if stops.iter().any(|(_, nodes)| !nodes.is_empty()) {
         for (hop, nodes) in &mut stops {
             if missing.contains(hop) {
-                nodes.push(Node::missing(&format!("{hop:?}"), "missing").at(*hop, true));
+                let word = if route::is_taken(workload, *hop) {
+                    "foreign"
+                } else {
+                    "missing"
+                };
+                nodes.push(Node::missing(&format!("{hop:?}"), word).at(*hop, true));
             }
         }
     }

@@ -9,7 +9,7 @@ use kube::api::DynamicObject;
 use kube::runtime::watcher;
 use serde_json::Value;
 
-use super::{Deadline, Known, Verdict, changes, deleted, stalled, timed_out, verdict, watch};
+use super::{Deadline, Known, Verdict, changes, deleted, stalled, timed_out, verdict, warn, watch};
 use crate::connection::Cluster;
 use crate::error::{Error, Result};
 use crate::ui::Ui;
@@ -78,6 +78,10 @@ pub async fn all(
         }
     }
     ui.clear_progress();
+    let ready = seen.all.iter().filter(|one| matches!(one.outcome, Some(Ok(()))));
+    for workload in ready.filter_map(|one| one.last.as_ref()) {
+        warn(cluster, workload, ui).boxed_local().await;
+    }
     seen.conclude(cluster, deadline).await
 }
 

@@ -39,6 +39,43 @@ fn a_wait_ends_as_the_status_says() {
     );
     done.ok();
 
+    // Ready is about what the operator sees. What it may not see is said by `--wait` as by `status`.
+    let waiting = plugin.start("create safe --image=nginx --port=80 --tls-secret=safe-tls --wait --timeout=30s");
+    appear(&cluster, "safe");
+    status(&cluster, "appdeploy/safe", &conditions("True", "Available", "", None));
+    let done = Run::of(waiting);
+    let sentence = "the TLS Secret safe-tls does not exist, so browsers are shown another certificate";
+    let next = "next: kubectl create secret tls safe-tls -n default --cert=tls.crt --key=tls.key";
+    assert!(
+        done.err.ends_with(&format!("\nwarning: {sentence}\n{next}\n")),
+        "{}",
+        done.err
+    );
+    assert!(done.err.contains("safe is ready"), "{}", done.err);
+    done.ok();
+    let page = plugin.run("status safe").ok();
+    assert!(page.contains(&format!("why:  {sentence}\n{next}\n")), "{page}");
+    // Several are waited for by other means.
+    let waiting = plugin.start("set image safe nginx:2 --wait --timeout=30s");
+    let mut works = conditions("True", "Available", "", None);
+    works["observedGeneration"] = 2.into();
+    cluster
+        .kubectl(&[
+            "wait",
+            "appdeploy/safe",
+            "--for=jsonpath={.metadata.generation}=2",
+            "--timeout=30s",
+        ])
+        .unwrap();
+    status(&cluster, "appdeploy/safe", &works);
+    let done = Run::of(waiting);
+    assert!(
+        done.err.contains(&format!("warning: {sentence}\n{next}\n")),
+        "{}",
+        done.err
+    );
+    done.ok();
+
     // It can't become ready: nobody waits for the end of the time.
     let began = Instant::now();
     let waiting = plugin.start("create bad --image=nginx:1.99 --port=80 --wait --timeout=60s");
