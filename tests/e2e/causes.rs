@@ -40,12 +40,18 @@ impl Broken {
 }
 
 /// In the order in which they show.
-const BROKEN: [Broken; 17] = [
+const BROKEN: [Broken; 22] = [
     broken(
         "taken",
         "NameConflict",
         "Service taken exists and is not managed by appdeploy",
-        "kubectl get service taken",
+        "kubectl appdeploy adopt taken",
+    ),
+    broken(
+        "held",
+        "ChildDeleting",
+        "Deployment held is being deleted and waits for the finalizer example.com/hold",
+        "kubectl edit deployment held",
     ),
     broken(
         "hungry",
@@ -135,6 +141,30 @@ const BROKEN: [Broken; 17] = [
         "kubectl appdeploy set resources greedy --limits=memory=32Mi",
     ),
     broken(
+        "tiny",
+        "MemoryLimitTooSmall",
+        "resources.limits.memory is 64 bytes, too little to start a container",
+        "kubectl appdeploy set resources tiny --limits=memory=64Mi",
+    ),
+    broken(
+        "unrunnable",
+        "ContainerFailed",
+        "exec: \"/etc/passwd\": permission denied",
+        "kubectl describe pods",
+    ),
+    broken(
+        "lost",
+        "NotHealthy",
+        "GET /nope on port 80 answers with status 404",
+        "kubectl logs",
+    ),
+    broken(
+        "older",
+        "ImageNotFound",
+        "image nginx:no-such-tag was not found; 1 pod of an earlier revision still serves, undo with: kubectl appdeploy undo older",
+        "kubectl appdeploy set image older",
+    ),
+    broken(
         "elsewhere",
         "NotHealthy",
         "nothing listens on port 81",
@@ -199,6 +229,13 @@ END
 for app in unwelcome unheard; do
   while kubectl run probe --image nginx --labels appdeploy.dev/app=$app --dry-run=server; do sleep 0.5; done
 done
+kubectl appdeploy create older --image nginx --port 80 --wait
+kubectl appdeploy set image older nginx:no-such-tag
+kubectl appdeploy create held --image nginx --port 80 --wait
+kubectl patch deployment held --type merge --patch '{"metadata":{"finalizers":["example.com/hold"]}}'
+kubectl delete deployment held --wait=false
+kubectl appdeploy create tiny --image nginx --port 80 --limits memory=64
+kubectl appdeploy create lost --image nginx --port 80 --health-path /nope
 kubectl appdeploy create wrong-image --image nginx:no-such-tag --port 80
 kubectl appdeploy create taken --image nginx --port 80
 kubectl appdeploy create hungry --image nginx --port 80 --requests memory=100Ti
@@ -239,6 +276,11 @@ spec: { image: busybox, command: [nosuchcommand] }
 ---
 apiVersion: appdeploy.dev/v1alpha1
 kind: AppDeploy
+metadata: { name: unrunnable }
+spec: { image: busybox, command: [/etc/passwd] }
+---
+apiVersion: appdeploy.dev/v1alpha1
+kind: AppDeploy
 metadata: { name: rootless }
 spec: { image: nginx, port: 80, securityProfile: restricted }
 ---
@@ -272,6 +314,9 @@ const SHUNNED: Broken = broken(
     "kubectl get nodes -o custom-columns=",
 );
 
+/// Else the namespace could not be deleted.
+const LET_GO: &str = r#"kubectl patch deployment held --type merge --patch '{"metadata":{"finalizers":null}}'"#;
+
 /// What a test leaves outside its namespace, taken away however it ends.
 struct Outside<'a>(&'a Shell, &'a str);
 
@@ -280,7 +325,8 @@ impl Drop for Outside<'_> {
         let Self(shell, namespace) = self;
         // What stays would not keep another run from being made.
         let _ = shell.run(&format!(
-            "kubectl taint nodes --all example.com/e2e-causes- || true
+            "{LET_GO} || true
+            kubectl taint nodes --all example.com/e2e-causes- || true
             kubectl delete validatingadmissionpolicy,validatingadmissionpolicybinding,validatingwebhookconfiguration e2e-causes \
                 --ignore-not-found || true
             kubectl delete namespace {namespace}-quota {namespace}-limits {namespace}-secure --ignore-not-found --timeout=2m"
@@ -297,8 +343,14 @@ pub fn what_is_wrong_is_told_three_ways(world: &World, space: &Space) -> Result<
     for app in &BROKEN {
         is_told(world, space, app)?;
     }
+    the_cause_is_told_soon(shell)?;
+    the_cause_stays(shell)?;
+    a_crash_ends_a_wait(shell)?;
+    shell.run(LET_GO)?;
     let all = shell.run("kubectl appdeploy status")?;
-    for Broken { name, reason, .. } in BROKEN.iter().filter(|app| app.suffix.is_empty()) {
+    // What held the Deployment back is gone.
+    let stays = |app: &&Broken| app.suffix.is_empty() && app.name != "held";
+    for Broken { name, reason, .. } in BROKEN.iter().filter(stays) {
         has(&all, &[name, reason])?;
     }
     ensure!(shell.run(theirs)? == before, "somebody else's Service was changed");
@@ -328,5 +380,62 @@ fn is_told(world: &World, space: &Space, app: &Broken) -> Result<()> {
     let told = shell.run(&format!(
         "COLUMNS=400 kubectl appdeploy status {name} --namespace {namespace}"
     ))?;
-    has(&told, &[reason, sentence, app.next])
+    has(&told, &[reason, sentence, app.next])?;
+    // Who waits for it reads the same.
+    let waited = shell.run(&format!(
+        "COLUMNS=400 kubectl appdeploy status {name} --namespace {namespace} --until=ready --timeout=1s 2>&1 || true
+        kubectl wait --for=condition=Ready=false appdeploy/{name} --namespace {namespace} --timeout=1s"
+    ))?;
+    has(&waited, &[sentence, app.next, "condition met"])
+}
+
+/// The status says why within 15 s of the kubelet's first Event: an Event of the operator has the time of each.
+const DELAYS: &str = r#"
+for app in tiny lost; do
+  pod=$(kubectl get pods --selector appdeploy.dev/app=$app --output name | head -n 1 | cut -d / -f 2)
+  first() {
+    kubectl get events --field-selector "$1" --output jsonpath='{range .items[*]}{.firstTimestamp}{.eventTime}{"\n"}{end}' |
+      grep --only-matching '[0-9-]*T[0-9:]*' | sort | head -n 1
+  }
+  reported=$(first "involvedObject.kind=Pod,involvedObject.name=$pod,type=Warning")
+  told=$(first "involvedObject.kind=AppDeploy,involvedObject.name=$app")
+  echo "$app $(($(date --date "${told}Z" +%s) - $(date --date "${reported}Z" +%s)))"
+done
+"#;
+
+fn the_cause_is_told_soon(shell: &Shell) -> Result<()> {
+    let delays = shell.run(DELAYS)?;
+    let of = |line: &str| Some(line.split_once(' ')?.1.parse::<i64>().ok());
+    let seconds: Vec<Option<i64>> = delays.lines().filter_map(of).collect();
+    let is_soon = |delay: &Option<i64>| delay.is_some_and(|delay| delay <= 15);
+    ensure!(
+        seconds.len() == 2 && seconds.iter().all(is_soon),
+        "seconds until the cause was told: {delays}"
+    );
+    Ok(())
+}
+
+/// The kubelet restarts `lost` every minute. Whatever its container does meanwhile, the cause stays.
+fn the_cause_stays(shell: &Shell) -> Result<()> {
+    let reasons = shell.run(
+        "timeout 75 kubectl get appdeploy lost --watch --output jsonpath='{.status.cause.reason}/{.status.cause.message}{\"\\n\"}' || true
+        kubectl get pods --selector appdeploy.dev/app=lost --output jsonpath='restarts {.items[0].status.containerStatuses[0].restartCount}'",
+    )?;
+    let (told, restarts) = reasons.split_once("restarts ").context("no pod of lost")?;
+    ensure!(restarts.trim() != "0", "lost was never restarted: {reasons}");
+    let other = told.lines().find(|line| !line.starts_with("NotHealthy/"));
+    ensure!(other.is_none(), "lost said something else in between: {reasons}");
+    Ok(())
+}
+
+/// A command that ends at once is not waited for until the time is over.
+fn a_crash_ends_a_wait(shell: &Shell) -> Result<()> {
+    let ended = shell.run(
+        r#"said=$(kubectl appdeploy create once --image busybox --wait --timeout 2m --command -- false 2>&1) || code=$?
+        echo "code $code: $said""#,
+    )?;
+    has(
+        &ended,
+        &["code 3", "will not become ready by itself", "with exit code 1"],
+    )
 }

@@ -35,7 +35,7 @@ pub fn keep(world: &World, space: &Space, name: &str, namespace: &str) -> Result
     for pod in pods.as_array().into_iter().flatten() {
         let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
         let about = items(&format!(
-            "events --field-selector involvedObject.uid={uid},reason=Unhealthy"
+            "events --field-selector involvedObject.uid={uid},type=Warning"
         ))?;
         events.extend(about.as_array().into_iter().flatten().cloned());
     }
