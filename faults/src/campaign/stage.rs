@@ -24,6 +24,8 @@ pub const OPERATOR: &str = "system:serviceaccount:appdeploy-system:appdeploy-ope
 /// Kubernetes' controllers that have a part in what is compared, and the one that clears up after a run: the pods of
 /// all runs have no place on a node.
 const CONTROLLERS: [&str; 4] = ["deployment", "replicaset", "garbagecollector", "namespace"];
+/// How the namespaces of runs end.
+const RUN: &str = "-of-faults";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A control plane with fake nodes, the CRDs and the operator's rights, and an observer.
@@ -43,6 +45,16 @@ impl Stage {
     /// # Errors
     /// When a part of it does not come up.
     pub fn start(program: &Path) -> Result<Self> {
+        let stage = Self::unconfined(program)?;
+        confine(&stage.control_plane)?;
+        Ok(stage)
+    }
+
+    /// The same without the admission policy that confines the operator, for bugs that it would hold back.
+    ///
+    /// # Errors
+    /// When a part of it does not come up.
+    pub fn unconfined(program: &Path) -> Result<Self> {
         ensure!(program.is_file(), "there is no operator at {}", program.display());
         // One node: on several, where a pod runs would be another thing that differs by itself.
         let builder = ControlPlane::builder().controller_manager(&CONTROLLERS).fake_nodes(1);
@@ -67,7 +79,7 @@ impl Stage {
     /// Makes a namespace for one run, with objects in it that are nobody's business.
     pub(super) fn namespace(&self) -> Result<String> {
         let number = self.runs.fetch_add(1, Ordering::Relaxed);
-        let name = format!("run-{number}-of-faults");
+        let name = format!("run-{number}{RUN}");
         self.control_plane.kubectl(&["create", "namespace", &name])?;
         let labels = json!({
             crd::label::APP: "web", crd::label::PODSET: "set",
@@ -167,6 +179,37 @@ fn install(control_plane: &ControlPlane) -> Result<()> {
         control_plane,
         &["auth", "can-i", "list", "deployments.apps", "-A", "--as", OPERATOR],
     )
+}
+
+/// Installs the policy that confines operators, and waits until it is enforced. Elections, which otherwise are held in the
+/// operator's own namespace, it allows in those of the runs.
+fn confine(control_plane: &ControlPlane) -> Result<()> {
+    let policy = manifest("policy/operator")?;
+    let home = format!(
+        "variables.place == '{}' && object.metadata.name == 'appdeploy-operator'",
+        crd::OPERATOR_NAMESPACE
+    );
+    ensure!(
+        policy.contains(&home),
+        "the policy does not say where elections are held"
+    );
+    let anywhere = format!("variables.place.endsWith('{RUN}') && object.metadata.name == 'appdeploy-operator'");
+    control_plane.apply(&policy.replace(&home, &anywhere))?;
+    control_plane.apply(&manifest("policy/operator_binding")?)?;
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "namespace": "default"},
+        "spec": {"containers": [{"name": "probe", "image": "probe"}]},
+    });
+    let admin = control_plane.kubectl_as(&control_plane.kubeconfig());
+    let create = ["create", "--dry-run=server", "--as", OPERATOR, "-f", "-"];
+    let started = Instant::now();
+    loop {
+        match admin.run_with_input(&create, &pod.to_string()) {
+            Err(error) if error.to_string().contains("ValidatingAdmissionPolicy") => return Ok(()),
+            _ => ensure!(started.elapsed() < PATIENCE, "the policy is not enforced"),
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Reads one of the files that `install` is made of.

@@ -54,6 +54,9 @@ impl Cluster {
         for file in ["service_account", "operator_role", "operator_role_binding"] {
             control_plane.apply(&config(&format!("rbac/{file}.yaml"))).unwrap();
         }
+        for file in ["operator", "operator_binding"] {
+            control_plane.apply(&config(&format!("policy/{file}.yaml"))).unwrap();
+        }
         // A right needs a moment until it counts.
         let asked = ["auth", "can-i", "list", "deployments.apps", "-A", "--as", OPERATOR];
         eventually("the operator has its rights", || control_plane.kubectl(&asked).is_ok());
@@ -124,6 +127,18 @@ impl Cluster {
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }
+}
+
+/// Waits until the API server enforces the policy that confines the operator. It takes a second or two to load one.
+pub fn await_policy(control_plane: &ControlPlane) {
+    let pod = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "namespace": "kube-public"},
+        "spec": {"containers": [{"name": "probe", "image": "probe"}]}}"#;
+    let admin = control_plane.kubectl_as(&control_plane.kubeconfig());
+    eventually("the policy is enforced", || {
+        let create = ["create", "--dry-run=server", "--as", OPERATOR, "-f", "-"];
+        let refused = admin.run_with_input(&create, pod).err();
+        refused.is_some_and(|error| error.to_string().contains("ValidatingAdmissionPolicy"))
+    });
 }
 
 /// Reads a file of config/, as a person would apply it.

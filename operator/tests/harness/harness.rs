@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 pub use base::Base;
-pub use cluster::{Cluster, OPERATOR, config};
+pub use cluster::{Cluster, OPERATOR, await_policy, config};
 pub use kind::{
     APP, CLASS, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, LEASE, POD, PODSET, QUOTA, REPLICA_SET, SERVICE,
     VALIDATING_WEBHOOK,

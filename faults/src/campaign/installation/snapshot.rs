@@ -29,7 +29,7 @@ pub(super) const NAMESPACED: [Kind; 12] = [
 ];
 const ADMISSION: &str = "admissionregistration.k8s.io";
 /// What it has beside that.
-pub(super) const OF_CLUSTERS: [Kind; 6] = [
+pub(super) const OF_CLUSTERS: [Kind; 8] = [
     NAMESPACE,
     Kind::new(RBAC, "v1", "ClusterRole", "clusterroles"),
     Kind::new(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings"),
@@ -50,6 +50,18 @@ pub(super) const OF_CLUSTERS: [Kind; 6] = [
         "v1",
         "MutatingWebhookConfiguration",
         "mutatingwebhookconfigurations",
+    ),
+    Kind::new(
+        ADMISSION,
+        "v1",
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+    ),
+    Kind::new(
+        ADMISSION,
+        "v1",
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
     ),
 ];
 
