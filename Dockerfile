@@ -2,8 +2,9 @@
 #
 #   docker build -t IMAGE .        buildah build -t IMAGE .
 #
-# Alpine's Rust brings a C compiler and links statically by itself.
-FROM docker.io/library/rust:1-alpine AS build
+# Alpine's Rust brings a C compiler and links statically by itself. The digest is what counts; to move it:
+#   docker buildx imagetools inspect docker.io/library/rust:1-alpine
+FROM docker.io/library/rust:1-alpine@sha256:a10e64dd139b7387337c7fbe8aca31b959b57b2fd4c8ae20a02cf1d6ea424dce AS build
 # `quick` takes seconds after a change where `release` takes minutes.
 ARG PROFILE=release
 WORKDIR /src

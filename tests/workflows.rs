@@ -6,11 +6,14 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 /// What a job may do beyond reading the code, and why.
-const MORE: [(&str, &str); 2] = [
+const MORE: [(&str, &str); 4] = [
     // It pushes the images.
     ("images", "packages"),
     // It makes the release.
     ("publish", "contents"),
+    // It signs where each file was built, with an identity of the workflow's own.
+    ("publish", "attestations"),
+    ("publish", "id-token"),
 ];
 
 fn root() -> PathBuf {
@@ -55,19 +58,53 @@ fn what_a_workflow_runs_is_a_target_of_make() -> Result<()> {
     Ok(())
 }
 
+/// A tag can be moved to other code, a commit can't. Which version it is stands behind it.
 #[test]
-fn an_action_is_of_a_known_major_version() -> Result<()> {
-    for (name, workflow) in workflows()? {
+fn an_action_is_pinned_to_a_commit() -> Result<()> {
+    for file in std::fs::read_dir(root().join(".github/workflows"))? {
+        let path = file?.path();
+        let text = std::fs::read_to_string(&path)?;
+        let uses = text.lines().filter_map(|line| line.trim().strip_prefix("- uses: "));
         let mut count = 0;
-        for action in steps(&workflow).filter_map(|step| step["uses"].as_str()) {
+        for action in uses {
             count += 1;
-            let version = action.split_once("@v").map(|(_, version)| version);
+            let place = format!("{action} in {}", path.display());
+            let pin = action.split_once('@').map(|(_, pin)| pin);
+            let (commit, version) = pin.and_then(|pin| pin.split_once(" # v")).context(place.clone())?;
+            let is_commit = commit.len() == 40 && commit.chars().all(|digit| digit.is_ascii_hexdigit());
+            let is_version =
+                version.split('.').count() == 3 && version.split('.').all(|part| part.parse::<u8>().is_ok());
+            assert!(is_commit && is_version, "{place}");
+        }
+        assert!(count > 0, "{} uses no action", path.display());
+    }
+    Ok(())
+}
+
+/// What is built for a release starts from content that is named, and not from what a name leads to that day.
+#[test]
+fn what_a_release_is_built_with_is_pinned_by_its_content() -> Result<()> {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).with_context(|| path.to_owned());
+    let dockerfile = read("Dockerfile")?;
+    let bases = dockerfile.lines().filter_map(|line| line.strip_prefix("FROM "));
+    for base in bases.filter(|base| *base != "scratch") {
+        let digest = base
+            .split_once("@sha256:")
+            .map(|(_, rest)| rest.split(' ').next().unwrap_or_default());
+        assert_eq!(digest.map(str::len), Some(64), "{base}");
+    }
+    for file in ["packages/zig.txt", "testcluster/traefik.txt"] {
+        let text = read(file)?.replace("\\\n", " ");
+        let packages = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        let mut count = 0;
+        for package in packages {
+            count += 1;
             assert!(
-                version.is_some_and(|version| version.parse::<u8>().is_ok()),
-                "{action} in {name}"
+                package.contains("==") && package.matches("--hash=sha256:").count() >= 2,
+                "{package} in {file}"
             );
         }
-        assert!(count > 0, "{name} uses no action");
+        assert!(count > 0, "{file} names no package");
     }
     Ok(())
 }

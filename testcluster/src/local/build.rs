@@ -67,7 +67,10 @@ fn with_buildah(layout: &Layout, image: &str, context: &std::path::Path, argumen
     let dockerfile = context.join("Dockerfile");
     let text =
         std::fs::read_to_string(&dockerfile).with_context(|| format!("failed to read {}", dockerfile.display()))?;
+    // A stand-in has the name of the image, and can't have its digest.
+    let text = base::without_digests(&text);
     let volumes = base::ensure(layout, &text)?;
+    let dockerfile = layout.write("Dockerfile", &text)?;
     let log = layout.dir("logs")?.join("build-image.log");
     let built = images::buildah(layout)?
         // No cache of layers: Cargo knows better what a change touches, and its folder outlives the build.
@@ -82,6 +85,8 @@ fn with_buildah(layout: &Layout, image: &str, context: &std::path::Path, argumen
             image,
         ])
         .args(volumes)
+        .arg("--file")
+        .arg(&dockerfile)
         .arg(".")
         .dir(context)
         .run_logged(&log);

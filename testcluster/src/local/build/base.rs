@@ -86,6 +86,18 @@ pub(super) fn ensure(layout: &Layout, dockerfile: &str) -> Result<Vec<String>> {
     Ok(volumes)
 }
 
+/// Returns a Dockerfile that names its bases by their tags alone.
+pub(super) fn without_digests(dockerfile: &str) -> String {
+    let plain = |line: &str| match line.split_once("@sha256:") {
+        Some((name, rest)) if line.starts_with("FROM ") => {
+            let rest = rest.trim_start_matches(|digit: char| digit.is_ascii_hexdigit());
+            format!("{name}{rest}\n")
+        }
+        _ => format!("{line}\n"),
+    };
+    dockerfile.lines().map(plain).collect()
+}
+
 /// Returns the images that a Dockerfile starts from, without its own stages and the empty one.
 fn bases(dockerfile: &str) -> Vec<&str> {
     let mut stages = vec!["scratch"];
@@ -140,6 +152,13 @@ fn stand_in(layout: &Layout, name: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_digest_is_taken_off_a_base_and_nothing_else() {
+        let text = "# x@sha256:1\nFROM docker.io/library/rust:1-alpine@sha256:0af1 AS build\nRUN echo a@sha256:1\nFROM scratch\n";
+        let plain = text.replacen("rust:1-alpine@sha256:0af1", "rust:1-alpine", 1);
+        assert_eq!(without_digests(text), plain);
+    }
 
     #[test]
     fn own_stages_and_scratch_are_no_bases() {
