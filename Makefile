@@ -163,7 +163,7 @@ run: tools reachable ## Run the operator outside the cluster, with your own righ
 	@exec $(BUILT)/appdeploy-operator --bind 127.0.0.1:8081 $(ARGS)
 
 manifests: ## Generate the CRDs in config/crd from the types in crd/
-	cargo run --quiet --package crd --example manifests config/crd
+	cargo run --quiet --package crd --example manifests config/crd crd/revision
 
 picture: tools ## Record the session of the README on the real node, into docs/session.svg
 	E2E_IMAGE=$(IMG) APPDEPLOY_PICTURE=$(CURDIR)/docs/session.svg cargo test --quiet --workspace --test e2e -- picture
@@ -204,6 +204,9 @@ install: tools reachable ## Install the CRDs
 	@$(KUBECTL) apply --server-side --field-manager=kubectl-appdeploy --kustomize config/crd
 
 uninstall: tools reachable ## Remove the CRDs, and with them every AppDeploy
+	@# An admission policy, where there is one, asks for this before it lets them be deleted.
+	@$(KUBECTL) get --kustomize config/crd --ignore-not-found -o name | while read -r crd; do \
+		$(KUBECTL) annotate --overwrite "$$crd" appdeploy.dev/allow-deletion=true || exit 1; done
 	@$(KUBECTL) delete --kustomize config/crd --ignore-not-found
 
 deploy: tools reachable ## Install CRDs, rights and the operator (IMG= is its image)
@@ -244,9 +247,9 @@ else
   DIST_BUILD = PATH="$(ZIG)/bin:$$PATH" cargo zigbuild
   DIST_TOOLS = $(ZIG)/bin/cargo-zigbuild
 endif
-ZIG_VERSION := 0.17.1
-ZIGBUILD_VERSION := 0.24.0
-ZIG := $(CACHE)/zig-$(ZIG_VERSION)-$(ZIGBUILD_VERSION)
+# What is installed for it, by its content.
+ZIG_PACKAGES := packages/zig.txt
+ZIG := $(CACHE)/zig-$(shell cksum < $(ZIG_PACKAGES) | cut -d ' ' -f 1)
 
 helm-chart: ## Render the Helm chart into target/packages/chart
 	@$(RENDER) helm $(PACKAGES)/chart
@@ -273,6 +276,7 @@ dist-plugin: $(DIST_TOOLS)
 # What is released beside the plugin; last, for it reads the plugin's archives.
 dist-rest:
 	@$(RENDER) chart $(RELEASE)
+	@$(RENDER) policies $(RELEASE)
 	@$(RENDER) sbom kubectl-appdeploy $(RELEASE)
 	@$(RENDER) sbom operator $(RELEASE)
 	@$(RENDER) finish $(RELEASE)
@@ -286,9 +290,9 @@ check-tag:
 		|| { echo "the tag is $(TAG), and Cargo.toml says $$version" >&2; exit 1; }
 
 $(ZIG)/bin/cargo-zigbuild:
-	@echo 'Installing zig $(ZIG_VERSION), once, into $(CACHE)' >&2
+	@echo 'Installing zig, once, into $(CACHE)' >&2
 	@python3 -m venv $(ZIG)
-	@$(ZIG)/bin/pip install --quiet ziglang==$(ZIG_VERSION) cargo-zigbuild==$(ZIGBUILD_VERSION)
+	@$(ZIG)/bin/pip install --quiet --only-binary=:all: --require-hashes --requirement $(ZIG_PACKAGES)
 
 .PHONY: help
 help: # Lists every target with a text behind `##`, under the headings `##@`.

@@ -77,6 +77,12 @@ pub mod annotation {
     /// The plugin writes the time here, on the AppDeploy, when what was there before it has been handed over or has left its
     /// name: no watch tells that of objects that are not ours, and the operator would look again a minute later.
     pub const ADOPTED_AT: &str = "appdeploy.dev/adopted-at";
+    /// On a definition of ours: the number of its schema, which grows with each change. `make manifests` counts it.
+    pub const SCHEMA_REVISION: &str = "appdeploy.dev/schema-revision";
+    /// On a definition of ours: `true` lets it be deleted, and all objects of its kind with it.
+    pub const ALLOW_DELETION: &str = "appdeploy.dev/allow-deletion";
+    /// On a definition of ours: the [`SCHEMA_REVISION`] that may be replaced by an older one.
+    pub const ALLOW_OLDER_SCHEMA: &str = "appdeploy.dev/allow-older-schema";
     /// On a pod of a PodSet: a hash of the template that it runs.
     pub const TEMPLATE_HASH: &str = "appdeploy.dev/template-hash";
     /// On a pod of a PodSet: a hash of what of the template can't be changed while the pod lives, which is all

@@ -4,6 +4,7 @@ mod api;
 mod downgrade;
 mod former;
 mod namespaces;
+mod protection;
 mod reach;
 pub mod rollout;
 pub mod settings;
@@ -90,9 +91,11 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?;
     let deadline = Deadline::after(args.timeout);
     reach::open(&cluster, &mut objects).await?;
+    protection::drop_impossible(&cluster, &options.namespaces, &mut objects, ui).await?;
     namespaces::exist(&cluster, &options.namespaces).await?;
     let before = survey(&cluster, &objects, deadline, ui).await?;
     downgrade::refuse_loss(&cluster, &objects, &before).await?;
+    protection::allow_older(&mut objects, &before);
     former::warn_of_age(&before, &objects, ui);
     let former = former::objects(&cluster, &objects).await?;
     // Nobody may be asked any more before the operator stops to answer.
@@ -128,6 +131,9 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
             continue;
         }
         let applied = apply(&args, &cluster, &kind, object).await?;
+        if args.dry_run.is_real() {
+            protection::renew(&cluster, &kind, &applied).await?;
+        }
         let word = match before {
             None => "created",
             Some(before) if is_same(object, before, &applied) => "unchanged",

@@ -2,6 +2,7 @@
 
 mod kind;
 mod namespaced;
+pub mod policy;
 pub mod schema;
 pub mod webhook;
 
@@ -29,12 +30,16 @@ use Part::{Core, Webhooks};
 
 /// In the order in which each finds what it needs: the namespace first, then what runs, and last what makes API servers
 /// ask it.
-const FILES: [(Part, &str); 21] = [
+const FILES: [(Part, &str); 25] = [
     (Core, include_str!("../../config/manager/namespace.yaml")),
     (Core, include_str!("../../config/manager/default_deny.yaml")),
     (Core, include_str!("../../config/manager/network_policy.yaml")),
     (Core, include_str!("../../config/crd/appdeploys.yaml")),
     (Core, include_str!("../../config/crd/podsets.yaml")),
+    (Core, include_str!("../../config/policy/operator.yaml")),
+    (Core, include_str!("../../config/policy/operator_binding.yaml")),
+    (Core, include_str!("../../config/policy/definitions.yaml")),
+    (Core, include_str!("../../config/policy/definitions_binding.yaml")),
     (Core, include_str!("../../config/rbac/service_account.yaml")),
     (Core, include_str!("../../config/rbac/operator_role.yaml")),
     (Core, include_str!("../../config/rbac/operator_role_binding.yaml")),
@@ -165,7 +170,18 @@ pub async fn labelled(cluster: &Cluster, kind: Kind) -> Result<Vec<(Kind, Dynami
         (Some(crd::OPERATOR_NAMESPACE), ours)
     };
     let api = kind.api(&cluster.client, namespace);
-    let list = cluster.call(api.list(&ListParams::default().labels(&selector))).await?;
+    let list = match cluster
+        .attempt(api.list(&ListParams::default().labels(&selector)))
+        .await?
+    {
+        // Older clusters have no policies, and a person who installs for some namespaces may not see any.
+        Err(kube::Error::Api(status))
+            if Kind::policies().contains(&kind) && (status.is_not_found() || status.is_forbidden()) =>
+        {
+            return Ok(Vec::new());
+        }
+        listed => listed.map_err(|source| cluster.explain(source))?,
+    };
     Ok(list.items.into_iter().map(|object| (kind.clone(), object)).collect())
 }
 

@@ -5,11 +5,12 @@ mod survey;
 
 use std::time::Duration;
 
-use kube::ResourceExt as _;
-use kube::api::{DynamicObject, PropagationPolicy};
+use kube::api::{DynamicObject, Patch, PatchParams, PropagationPolicy};
+use kube::{Api, ResourceExt as _};
 use model::NextCommand;
+use serde_json::json;
 
-use crate::connection::{Cluster, KubeArgs};
+use crate::connection::{Cluster, KubeArgs, MANAGER};
 use crate::consent;
 use crate::delete;
 use crate::error::{Error, Kind as ErrorKind, Result};
@@ -167,7 +168,13 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, ui: &mut Ui) -> Res
     for (kind, object) in &plan.steps {
         let (title, name) = (kind.title(&object.name_any()), object.name_any());
         let api = kind.api_of(&cluster.client, object);
-        manifests::delete(cluster, &api, object, PropagationPolicy::Foreground, args.dry_run).await?;
+        if *kind == Kind::crd() {
+            allow_deletion(cluster, &api, object, args.dry_run).await?;
+        }
+        // What a dry run allows is not stored, so that the deletion of a definition would still be refused.
+        if *kind != Kind::crd() || args.dry_run != DryRun::Server {
+            manifests::delete(cluster, &api, object, PropagationPolicy::Foreground, args.dry_run).await?;
+        }
         if args.wait && args.dry_run.is_real() {
             // Of these there is something to wait for; the others go at once.
             if [Kind::deployment(), Kind::crd(), Kind::namespace()].contains(kind) {
@@ -181,6 +188,30 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, ui: &mut Ui) -> Res
         ui.print(&format!("{title} deleted{}{suffix}", manifests::place("from", object)))?;
     }
     Ok(())
+}
+
+/// Notes on a definition that it may be deleted, which an admission policy asks for. One that was deleted is no error.
+async fn allow_deletion(
+    cluster: &Cluster,
+    api: &Api<DynamicObject>,
+    object: &DynamicObject,
+    dry_run: DryRun,
+) -> Result<()> {
+    let params = PatchParams {
+        dry_run: dry_run == DryRun::Server,
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let annotations = json!({crd::annotation::ALLOW_DELETION: "true"});
+    let patch = json!({"metadata": {"uid": object.metadata.uid, "annotations": annotations}});
+    match cluster
+        .attempt(api.patch(&object.name_any(), &params, &Patch::Merge(patch)))
+        .await?
+    {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        Err(source) => Err(cluster.explain(source)),
+        Ok(_) => Ok(()),
+    }
 }
 
 /// Returns what keeps an object from going, in the cluster's own words.

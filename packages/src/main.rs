@@ -54,6 +54,11 @@ enum Command {
         /// The folder.
         out: PathBuf,
     },
+    /// Write the admission policies, for what installs without them, into the folder of a release.
+    Policies {
+        /// The folder.
+        out: PathBuf,
+    },
     /// Write Krew's manifest and the checksums of what is in the folder of a release.
     Finish {
         /// The folder.
@@ -82,6 +87,7 @@ fn run(cli: Cli) -> Result<()> {
         }
         Command::Chart { out } => print(&release::pack_chart(&helm::chart(&config)?, date()?, &out)?),
         Command::Sbom { package, out } => print(&sbom::write(checkout(), &package, date()?, &out)?),
+        Command::Policies { out } => print(&release::write_policies(&config, &out)?),
         Command::Finish { out } => {
             print(&release::write_krew(&out)?)?;
             print(&release::write_checksums(&out)?)

@@ -1,7 +1,7 @@
 //! The bundle for the Operator Lifecycle Manager: a ClusterServiceVersion, and what else OLM is to install.
 //!
 //! OLM makes the namespace, the ServiceAccount, roles and bindings by itself, and the webhooks' Service and certificates.
-//! It takes no NetworkPolicies.
+//! It takes no NetworkPolicies and no admission policies; the latter are a file of the release by themselves.
 
 mod descriptors;
 mod permissions;

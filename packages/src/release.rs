@@ -12,6 +12,7 @@ use crate::archive::{self, Entry};
 use crate::fill::fill;
 use crate::output::{self, Files};
 use crate::platform::{PLATFORMS, Platform};
+use crate::source;
 
 /// The file of checksums, as `sha256sum --check` reads it.
 pub const CHECKSUMS: &str = "SHA256SUMS";
@@ -20,6 +21,20 @@ const DOWNLOADS: &str = "https://github.com/appdeploy/appdeploy/releases/downloa
 
 /// Where the programs are that kubectl asks to complete the plugin's command line.
 const COMPLETERS: &str = "kubectl-appdeploy/src/completion";
+
+/// Writes the admission policies into one file, and returns it.
+///
+/// # Errors
+/// When a manifest is missing or the file can't be written.
+pub fn write_policies(config: &Path, out: &Path) -> Result<PathBuf> {
+    let manifests = source::read(config, "policy")?;
+    let texts: Vec<String> = manifests.into_iter().map(|manifest| manifest.text).collect();
+    put(
+        out,
+        &format!("appdeploy-policies-v{VERSION}.yaml"),
+        texts.join("---\n").as_bytes(),
+    )
+}
 
 /// Packs the plugin's program for a platform, with licence and introduction, and returns the archive.
 ///

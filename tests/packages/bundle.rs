@@ -25,8 +25,13 @@ const MADE_BY_OLM: [&str; 9] = [
     "MutatingWebhookConfiguration",
     "ValidatingWebhookConfiguration",
 ];
-/// What OLM does not take. The policies would deny the traffic of others, too: the namespace is not ours alone.
-const NOT_TAKEN: [&str; 1] = ["NetworkPolicy"];
+/// What OLM does not take. The network policies would deny the traffic of others, too: the namespace is not ours alone. The
+/// admission policies are a file of their own.
+const NOT_TAKEN: [&str; 3] = [
+    "NetworkPolicy",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+];
 /// Rights to a certificate of the operator's own, and to tell API servers of it. Here it is OLM's.
 const OF_CERTIFICATES: &str = "appdeploy-webhook";
 const DEPLOYMENT: &str = "Deployment appdeploy-system/appdeploy-operator";

@@ -42,6 +42,7 @@ fn release_of(plugin: &Path) -> TempDir {
     release::pack_plugin(checkout.root(), here(), plugin, date, out).unwrap();
     release::pack_chart(&helm::chart(&config()).unwrap(), date, out).unwrap();
     sbom::write(checkout.root(), "kubectl-appdeploy", date, out).unwrap();
+    release::write_policies(&config(), out).unwrap();
     release::write_krew(out).unwrap();
     release::write_checksums(out).unwrap();
     folder
@@ -104,6 +105,16 @@ fn the_packed_chart_is_the_chart() {
     template.arg("appdeploy").arg(packed);
     template.args(["--kube-version", "1.36.0", "--namespace", "appdeploy-system"]);
     assert_same(&crate::objects::read(&ok(&mut template)), &helm.template(&[]));
+}
+
+/// OLM installs no admission policies: an administrator applies this file.
+#[test]
+fn the_policies_are_those_of_an_installation() {
+    let folder = release();
+    let file = format!("appdeploy-policies-v{}.yaml", packages::VERSION);
+    let found = crate::objects::read(&fs::read_to_string(folder.path().join(file)).unwrap());
+    assert_eq!(found.len(), 4);
+    assert_same(&found, &crate::tools::kustomized("policy"));
 }
 
 #[test]

@@ -7,8 +7,9 @@ use crate::tools::{Helm, kustomized, plugin};
 fn without_helms_own(mut objects: Objects) -> Objects {
     for object in objects.values_mut() {
         take(object, "labels", &["app.kubernetes.io/managed-by", "helm.sh/chart"]);
-        // Helm may not delete the API with all its objects.
-        if object["kind"] == "CustomResourceDefinition" {
+        // Helm may not delete the API with all its objects, nor what protects it.
+        let protects = object["metadata"]["name"] == "appdeploy-definitions";
+        if object["kind"] == "CustomResourceDefinition" || protects {
             take(object, "annotations", &["helm.sh/resource-policy"]);
         }
     }

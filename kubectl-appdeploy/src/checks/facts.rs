@@ -14,7 +14,7 @@ use super::rights::{self, Lacking};
 use crate::connection::{Cluster, MANAGER};
 use crate::error::{Error, Result};
 use crate::install::trust;
-use crate::manifests::{self, Kind, Options};
+use crate::manifests::{self, Kind, Options, policy};
 use crate::operator::{self, Operator};
 use crate::pages::Pages;
 use crate::workload::Workload;
@@ -133,9 +133,13 @@ pub async fn gather(cluster: &Cluster, aim: Aim<'_>) -> Result<Facts> {
         Aim::Install(scope) if scope.is_given() => scope.options(),
         Aim::Install(_) | Aim::Run => options(&operator),
     };
-    let wanted = manifests::objects(&options)?;
+    let mut wanted = manifests::objects(&options)?;
+    // One that is too old has another finding.
+    if matches!(policy::are_served(cluster).await, Ok(false)) {
+        wanted.retain(|object| !policy::is_one(object));
+    }
     let (before, installed) = match aim {
-        Aim::Install(_) => (Some(try_before(cluster, &wanted).await), None),
+        Aim::Install(_) => (Some(try_before(cluster, &options, &wanted).await), None),
         Aim::Run => (None, Some(installed(cluster, &operator, &options).await)),
     };
     let parts = join_all(wanted.into_iter().map(|wanted| async move {
@@ -168,8 +172,11 @@ fn options(operator: &Operator) -> Options {
     }
 }
 
-async fn try_before(cluster: &Cluster, wanted: &[DynamicObject]) -> Before {
-    let (lacking, refused) = join!(rights::lacking(cluster, wanted), refused(cluster, wanted));
+async fn try_before(cluster: &Cluster, options: &Options, wanted: &[DynamicObject]) -> Before {
+    // For some namespaces only, `install` does without what the person may not write of these.
+    let is_needed = |object: &&DynamicObject| options.namespaces.is_empty() || !policy::is_one(object);
+    let needed: Vec<_> = wanted.iter().filter(is_needed).cloned().collect();
+    let (lacking, refused) = join!(rights::lacking(cluster, &needed), refused(cluster, wanted));
     Before { lacking, refused }
 }
 

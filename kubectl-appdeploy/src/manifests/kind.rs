@@ -1,6 +1,9 @@
 //! The kinds of which an installation has objects, and where the API server keeps them.
 
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Secret, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -34,7 +37,8 @@ impl Kind {
 
     /// Returns the kinds of what the operator has around it, in the order in which they go: what refers to another before
     /// the other, and rights before what has them.
-    pub fn around() -> [Self; 8] {
+    pub fn around() -> [Self; 10] {
+        let [binding, policy] = Self::policies();
         [
             Self::cluster_role_binding(),
             Self::role_binding(),
@@ -44,6 +48,8 @@ impl Kind {
             Self::network_policy(),
             Self::service(),
             Self::disruption_budget(),
+            binding,
+            policy,
         ]
     }
 
@@ -121,6 +127,14 @@ impl Kind {
         [
             Self::in_cluster::<ValidatingWebhookConfiguration>(),
             Self::in_cluster::<MutatingWebhookConfiguration>(),
+        ]
+    }
+
+    /// Returns the kinds of admission policies, bindings first.
+    pub fn policies() -> [Self; 2] {
+        [
+            Self::in_cluster::<ValidatingAdmissionPolicyBinding>(),
+            Self::in_cluster::<ValidatingAdmissionPolicy>(),
         ]
     }
 

@@ -68,12 +68,14 @@ pub fn plan(found: &Found, choice: Choice) -> Plan {
     plan.steps.extend(rights);
     if choice.crds {
         plan.steps.extend(found.definitions.iter().cloned());
+        plan.steps.extend(found.guards.iter().cloned());
     } else {
-        let kept = found
-            .definitions
-            .iter()
-            .map(|(kind, object)| (kind.title(&object.name_any()), "--delete-crds deletes it".to_owned()));
-        plan.stays.extend(kept);
+        let kept = |(kind, object): &(Kind, DynamicObject), why: &str| (kind.title(&object.name_any()), why.to_owned());
+        let definitions = found.definitions.iter();
+        plan.stays
+            .extend(definitions.map(|one| kept(one, "--delete-crds deletes it")));
+        let why = "it keeps the definitions from being deleted; --delete-crds deletes it";
+        plan.stays.extend(found.guards.iter().map(|one| kept(one, why)));
     }
     if let Some(namespace) = &found.namespace {
         let kind = Kind::namespace();
@@ -193,7 +195,7 @@ fn places(objects: &[&DynamicObject], names: Names) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifests::{self, Options};
+    use crate::manifests::{self, Options, policy};
     use serde_json::json;
 
     fn installed() -> Found {
@@ -205,6 +207,7 @@ mod tests {
                 "Deployment" => found.operator.push((kind, object)),
                 "CustomResourceDefinition" => found.definitions.push((kind, object)),
                 _ if Kind::webhooks().contains(&kind) => found.webhooks.push((kind, object)),
+                _ if policy::protects_definitions(&kind, &object) => found.guards.push((kind, object)),
                 _ => found.rights.push((kind, object)),
             }
         }
@@ -250,6 +253,8 @@ mod tests {
           networkpolicy.networking.k8s.io/appdeploy-operator
           service/appdeploy-webhook
           poddisruptionbudget.policy/appdeploy-operator
+          validatingadmissionpolicybinding.admissionregistration.k8s.io/appdeploy-operator
+          validatingadmissionpolicy.admissionregistration.k8s.io/appdeploy-operator
           namespace/appdeploy-system
         To stay:
           2 apps  (they serve on; --delete-apps deletes them):
@@ -259,6 +264,8 @@ mod tests {
             a: workers
           customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev  (--delete-crds deletes it)
           customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev  (--delete-crds deletes it)
+          validatingadmissionpolicybinding.admissionregistration.k8s.io/appdeploy-definitions  (it keeps the definitions from being deleted; --delete-crds deletes it)
+          validatingadmissionpolicy.admissionregistration.k8s.io/appdeploy-definitions  (it keeps the definitions from being deleted; --delete-crds deletes it)
         ");
     }
 
@@ -292,8 +299,12 @@ mod tests {
           networkpolicy.networking.k8s.io/appdeploy-operator
           service/appdeploy-webhook
           poddisruptionbudget.policy/appdeploy-operator
+          validatingadmissionpolicybinding.admissionregistration.k8s.io/appdeploy-operator
+          validatingadmissionpolicy.admissionregistration.k8s.io/appdeploy-operator
           customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev
           customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev
+          validatingadmissionpolicybinding.admissionregistration.k8s.io/appdeploy-definitions
+          validatingadmissionpolicy.admissionregistration.k8s.io/appdeploy-definitions
           namespace/appdeploy-system
         ");
     }

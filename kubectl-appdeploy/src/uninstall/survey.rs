@@ -17,7 +17,7 @@ use kube::{Api, ResourceExt as _};
 
 use crate::connection::Cluster;
 use crate::error::{Error, Result};
-use crate::manifests::{Kind, labelled};
+use crate::manifests::{Kind, labelled, policy};
 use crate::operator;
 use crate::pages::Pages;
 
@@ -32,6 +32,8 @@ pub struct Found {
     pub operator: Vec<(Kind, DynamicObject)>,
     /// What it has around it: accounts, roles and bindings, policies, its Service and its certificates.
     pub rights: Vec<(Kind, DynamicObject)>,
+    /// What keeps the definitions from being deleted.
+    pub guards: Vec<(Kind, DynamicObject)>,
     /// The definitions of the API.
     pub definitions: Vec<(Kind, DynamicObject)>,
     /// The operator's namespace.
@@ -58,7 +60,11 @@ pub async fn look(cluster: &Cluster) -> Result<Found> {
         found.workloads.extend(objects.into_iter().map(|object| (kind, object)));
     }
     for kind in Kind::around().into_iter().chain([Kind::secret()]) {
-        found.rights.extend(labelled(cluster, kind).await?);
+        let all = labelled(cluster, kind).await?.into_iter();
+        let (guards, rights): (Vec<_>, Vec<_>) =
+            all.partition(|(kind, object)| policy::protects_definitions(kind, object));
+        found.guards.extend(guards);
+        found.rights.extend(rights);
     }
     for kind in Kind::webhooks() {
         found.webhooks.extend(labelled(cluster, kind).await?);

@@ -191,7 +191,9 @@ fn an_installation_is_checked_as_it_is() {
 
     // A definition of another version.
     let field = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/fancy";
-    let change = json!([{"op": "add", "path": field, "value": {"type": "string"}}]).to_string();
+    let revision = "/metadata/annotations/appdeploy.dev~1schema-revision";
+    let revised = |number: &str| json!({"op": "add", "path": revision, "value": number});
+    let change = json!([{"op": "add", "path": field, "value": {"type": "string"}}, revised("4000")]).to_string();
     cluster
         .kubectl(&["patch", "crd", "appdeploys.appdeploy.dev", "--type=json", "-p", &change])
         .unwrap();
@@ -203,7 +205,7 @@ fn an_installation_is_checked_as_it_is() {
             .contains("warning: appdeploys.appdeploy.dev is newer than this plugin"),
         "{version:?}"
     );
-    let change = json!([{"op": "remove", "path": field}]).to_string();
+    let change = json!([{"op": "remove", "path": field}, revised("4001")]).to_string();
     cluster
         .kubectl(&["patch", "crd", "appdeploys.appdeploy.dev", "--type=json", "-p", &change])
         .unwrap();

@@ -67,7 +67,7 @@ fn an_installation_that_breaks_off_anywhere_is_finished_by_the_same_command() {
     let proxy = Proxy::before(&cluster, "person", &["system:masters"]).unwrap();
     let plugin = Plugin::of(proxy.kubeconfig());
     let broken = break_off_everywhere(&plugin, &proxy, INSTALL, &Requests::with(&[Verb::Create, Verb::Patch]));
-    assert!(broken >= 21, "{broken}: each object is a write");
+    assert!(broken >= 25, "{broken}: each object is a write");
     let again = plugin.run(INSTALL).ok();
     assert!(again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
 
@@ -76,7 +76,8 @@ fn an_installation_that_breaks_off_anywhere_is_finished_by_the_same_command() {
     let left = cluster
         .kubectl(&[
             "get",
-            "crd,clusterrole,clusterrolebinding,namespace,validatingwebhookconfiguration,mutatingwebhookconfiguration",
+            "crd,clusterrole,clusterrolebinding,namespace,validatingwebhookconfiguration,mutatingwebhookconfiguration,\
+             validatingadmissionpolicy,validatingadmissionpolicybinding",
             "-l",
             "app.kubernetes.io/part-of=appdeploy",
             "-o",

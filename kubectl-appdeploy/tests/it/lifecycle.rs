@@ -25,7 +25,7 @@ fn install_and_uninstall_can_be_repeated() {
         let installed = plugin.run("install --wait=false").ok();
         assert_eq!(
             installed.lines().filter(|line| line.ends_with(" created")).count(),
-            if round == 0 { 21 } else { 19 },
+            if round == 0 { 25 } else { 21 },
             "{installed}"
         );
         let again = plugin.run("install --wait=false").ok();
@@ -100,7 +100,8 @@ fn install_and_uninstall_can_be_repeated() {
     let left = cluster
         .kubectl(&[
             "get",
-            "crd,clusterrole,clusterrolebinding,namespace,validatingwebhookconfiguration,mutatingwebhookconfiguration",
+            "crd,clusterrole,clusterrolebinding,namespace,validatingwebhookconfiguration,mutatingwebhookconfiguration,\
+             validatingadmissionpolicy,validatingadmissionpolicybinding",
             "-l",
             "app.kubernetes.io/part-of=appdeploy",
             "-o",

@@ -14,6 +14,7 @@ mod changing;
 mod check;
 mod completion;
 mod conventions;
+mod definitions;
 mod editing;
 mod gitops;
 mod guards;

@@ -34,7 +34,7 @@ fn a_dry_run_prints_what_kustomize_builds() {
     for (name, object) in &built {
         assert_eq!(&printed[name], object, "{name}");
     }
-    assert_eq!(built.len(), 21);
+    assert_eq!(built.len(), 25);
 }
 
 #[test]

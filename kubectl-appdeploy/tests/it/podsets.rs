@@ -200,6 +200,13 @@ fn an_installation_from_before_pod_sets_is_told_what_to_run() {
     let plugin = Plugin::admin(&cluster);
     plugin.run("install --wait=false --webhooks=false").ok();
     plugin.run("create shop --image=nginx").ok();
+    let allow = [
+        "annotate",
+        "crd",
+        "podsets.appdeploy.dev",
+        "appdeploy.dev/allow-deletion=true",
+    ];
+    cluster.kubectl(&allow).unwrap();
     cluster
         .kubectl(&["delete", "crd", "podsets.appdeploy.dev", "--timeout=30s"])
         .unwrap();

@@ -101,6 +101,7 @@ fn a_downgrade_that_would_lose_something_is_refused() {
     let patch = json!([
         {"op": "add", "path": format!("{at}/fancy"), "value": {"type": "string"}},
         {"op": "add", "path": format!("{at}/env/items/properties/mood"), "value": {"type": "string"}},
+        {"op": "add", "path": "/metadata/annotations/appdeploy.dev~1schema-revision", "value": "4000"},
     ]);
     let newer = || {
         cluster

@@ -7,10 +7,19 @@ use crate::source::Manifest;
 use crate::text::Text;
 use crate::{NAMESPACE, OPERATOR};
 
+/// The policy that protects the definitions, and its binding.
+const DEFINITIONS: &str = "appdeploy-definitions";
 /// What Helm's users look for on an object.
 const LABELS: &str = "{{- include \"appdeploy.labels\" $ | nindent 4 }}";
-/// Keeps Helm from deleting an object with its release.
+/// Keeps Helm from deleting a definition with its release, or has the admission policy allow it.
 const KEEP: &str = "\
+{{- if .Values.crds.keep }}
+helm.sh/resource-policy: keep
+{{- else }}
+appdeploy.dev/allow-deletion: \"true\"
+{{- end }}";
+/// Keeps what protects the definitions for as long as they are kept.
+const KEEP_WITH_DEFINITIONS: &str = "\
 {{- if .Values.crds.keep }}
 annotations:
   helm.sh/resource-policy: keep
@@ -65,7 +74,10 @@ pub fn of(manifest: &Manifest) -> Result<String> {
     text.substitute(NAMESPACE, "{{ $.Release.Namespace }}");
     text.append("metadata.labels", LABELS)?;
     match (manifest.kind(), manifest.name()) {
-        ("CustomResourceDefinition", _) => text.append("metadata", KEEP)?,
+        ("CustomResourceDefinition", _) => text.append("metadata.annotations", KEEP)?,
+        ("ValidatingAdmissionPolicy" | "ValidatingAdmissionPolicyBinding", DEFINITIONS) => {
+            text.append("metadata", KEEP_WITH_DEFINITIONS)?;
+        }
         ("Deployment", OPERATOR) => operator(&mut text)?,
         ("NetworkPolicy", OPERATOR) => ports(manifest, &mut text)?,
         ("ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration", _) => select(manifest, &mut text)?,
@@ -82,6 +94,10 @@ fn condition(manifest: &Manifest) -> Option<&'static str> {
     }
     match (manifest.kind(), manifest.name()) {
         ("CustomResourceDefinition", _) => Some(".Values.crds.install"),
+        ("ValidatingAdmissionPolicy" | "ValidatingAdmissionPolicyBinding", DEFINITIONS) => {
+            Some("and .Values.policies.enabled .Values.crds.install")
+        }
+        ("ValidatingAdmissionPolicy" | "ValidatingAdmissionPolicyBinding", _) => Some(".Values.policies.enabled"),
         ("Namespace", _) => Some(".Values.namespace.create"),
         ("NetworkPolicy", OPERATOR) => Some(".Values.networkPolicy.enabled"),
         ("NetworkPolicy", _) => Some("and .Values.networkPolicy.enabled .Values.networkPolicy.defaultDeny"),

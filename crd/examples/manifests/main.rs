@@ -1,17 +1,44 @@
-//! Writes the CustomResourceDefinitions as YAML into a folder: `make manifests` puts them into `config/crd`.
+//! Writes the CustomResourceDefinitions as YAML into a folder: `make manifests` puts them into `config/crd`. A second
+//! argument is the file with the revision of the schema, to be brought up to date.
+
+mod revision;
 
 use std::path::Path;
 
 use anyhow::Context as _;
 use kube::CustomResourceExt as _;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use revision::Revision;
+
+/// Keeps tools that apply a folder of Git from deleting the definitions, and with them every app, when they are not in it
+/// any more.
+const KEPT: [(&str, &str); 2] = [
+    ("argocd.argoproj.io/sync-options", "Prune=false,Delete=false"),
+    ("kustomize.toolkit.fluxcd.io/prune", "disabled"),
+];
 
 fn main() -> anyhow::Result<()> {
-    let folder = std::env::args().nth(1).context("which folder?")?;
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments.next().context("which folder?")?;
+    let mut definitions = Vec::new();
     for crd in [crd::AppDeploy::crd(), crd::PodSet::crd()] {
-        let file = Path::new(&folder).join(format!("{}.yaml", crd.spec.names.plural));
-        let manifest = unwrapped(whole_numbers(serde_json::to_value(crd)?));
-        std::fs::write(file, serde_yaml::to_string(&manifest)?)?;
+        definitions.push(unwrapped(whole_numbers(serde_json::to_value(crd)?)));
+    }
+    let recorded: Revision = include_str!("../../revision").parse()?;
+    let revision = recorded.of(&definitions);
+    if let Some(file) = arguments.next() {
+        std::fs::write(file, revision.to_string())?;
+    }
+    for mut definition in definitions {
+        let annotations = &mut definition["metadata"]["annotations"];
+        *annotations = json!({crd::annotation::SCHEMA_REVISION: revision.number.to_string()});
+        for (name, value) in KEPT {
+            annotations[name] = value.into();
+        }
+        let plural = definition["spec"]["names"]["plural"].as_str().context("no plural")?;
+        let file = Path::new(&folder).join(format!("{plural}.yaml"));
+        std::fs::write(file, serde_yaml::to_string(&definition)?)?;
     }
     Ok(())
 }
