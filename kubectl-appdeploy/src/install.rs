@@ -4,6 +4,7 @@ mod api;
 mod downgrade;
 mod former;
 mod namespaces;
+mod prepared;
 mod protection;
 mod reach;
 pub mod rollout;
@@ -94,6 +95,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     protection::drop_impossible(&cluster, &options.namespaces, &mut objects, ui).await?;
     namespaces::exist(&cluster, &options.namespaces).await?;
     let before = survey(&cluster, &objects, deadline, ui).await?;
+    prepared::refuse(&cluster, &objects, &before).await?;
     downgrade::refuse_loss(&cluster, &objects, &before).await?;
     protection::allow_older(&mut objects, &before);
     former::warn_of_age(&before, &objects, ui);
