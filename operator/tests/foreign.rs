@@ -70,7 +70,7 @@ fn stays_as_it_is(namespace: &Namespace, owner: &str, make: impl Fn(Kind, &str) 
             text(cause, "/message"),
             format!("{} {name} exists and {owner}", kind.name())
         );
-        let next = format!("kubectl get {name} {name} -n {} -o yaml", namespace.name);
+        let next = format!("kubectl appdeploy adopt {name} -n {}", namespace.name);
         assert_eq!(text(cause, "/next"), next);
         // What is not in anybody's way is made all the same.
         for (other, _) in CHILDREN.iter().filter(|(other, _)| other.name() != kind.name()) {
