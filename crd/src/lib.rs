@@ -88,9 +88,14 @@ pub mod annotation {
     /// On a pod of a PodSet: a hash of what of the template can't be changed while the pod lives, which is all
     /// but the image.
     pub const SHAPE_HASH: &str = "appdeploy.dev/shape-hash";
-    /// On a pod of a PodSet whose image was changed in place: the id of the container that ran before. While it
-    /// still runs, the update has not arrived.
+    /// On a pod of a PodSet whose image was changed in place: the id of the container that ran before, or nothing if
+    /// none was known to run. While it still runs, the update has not arrived.
     pub const UPDATED_FROM: &str = "appdeploy.dev/updated-from";
+    /// On a pod of a PodSet whose image was changed in place: the image, as written in the spec, that the container in
+    /// [`UPDATED_FROM`] was started for.
+    pub const UPDATED_FROM_IMAGE: &str = "appdeploy.dev/updated-from-image";
+    /// On a pod of a PodSet whose image was changed in place: when, as in RFC 3339.
+    pub const UPDATED_AT: &str = "appdeploy.dev/updated-at";
     /// On a pod of a PodSet that was started to take the place of another: the UID of that pod.
     pub const REPLACES: &str = "appdeploy.dev/replaces";
     /// On a pod that a PodSet has let go, because it lost its label: the UID of that PodSet. Its name is taken

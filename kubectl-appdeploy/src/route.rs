@@ -177,6 +177,7 @@ fn of_reason(reason: &str) -> Option<Hop> {
         | Reason::ContainerFailed
         | Reason::Evicted
         | Reason::NotHealthy
+        | Reason::PodNotTerminating
         | Reason::CommandNotFound => Some(Hop::Pod),
         Reason::Available
         | Reason::ScaledToZero

@@ -9,6 +9,7 @@
 //! model checker runs it in two operators at once, with caches that lag, crashes and lost answers: the very
 //! same function (docs/adr/0009).
 
+mod adoption;
 #[cfg(test)]
 mod fixtures;
 mod image;
@@ -20,7 +21,9 @@ mod status;
 mod step;
 mod wanted;
 
-pub use object::{adopted, pod, released, updated};
+pub use adoption::adopted;
+pub use image::{ImageChange, Reported};
+pub use object::{pod, released, updated};
 pub use pod::{Controller, Phase, SetPod};
 pub use slot::Taken;
 pub use status::{Hindrance, Knowledge, Verb, asks, changes_in, conflicts, obituary, status};

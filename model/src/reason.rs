@@ -105,6 +105,8 @@ reasons! {
     CommandNotFound,
     /// The IngressClass that is named does not exist.
     NoIngressClass,
+    /// A pod of a PodSet was deleted and still exists, long after its grace period.
+    PodNotTerminating,
     /// There was no progress for ten minutes.
     ProgressDeadlineExceeded,
 }

@@ -14,6 +14,7 @@ pub fn web(replicas: usize) -> Wanted {
         max_unavailable: 1,
         template: "t1".into(),
         shape: "s1".into(),
+        image: "v1".into(),
         ..Wanted::default()
     }
 }
@@ -30,7 +31,9 @@ pub fn pod(slot: u16) -> SetPod {
         ready_since: Some(0),
         template: Some("t1".into()),
         shape: Some("s1".into()),
+        image: Some("v1".into()),
         container: Some("c1".into()),
+        is_running: true,
         ..SetPod::default()
     }
 }
@@ -47,6 +50,7 @@ pub fn controller(uid: &str) -> Controller {
 pub fn with_old_image(slot: u16) -> SetPod {
     SetPod {
         template: Some("t0".into()),
+        image: Some("v0".into()),
         ..pod(slot)
     }
 }

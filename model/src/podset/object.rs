@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crd::{PodSet, annotation, label};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt as _;
@@ -43,19 +44,6 @@ pub fn pod(set: &PodSet, wanted: &Wanted, creation: &Creation) -> Value {
     serde_json::to_value(pod).unwrap_or_default()
 }
 
-/// Makes the strategic merge patch that takes a pod in. A pod that does not say what it was made from counts as
-/// made from the current template: whoever gave it the label wants it as it is.
-#[must_use]
-pub fn adopted(wanted: &Wanted, uid: &str, says_its_template: bool) -> Value {
-    let mut metadata = json!({"uid": uid, "ownerReferences": [controller(wanted)]});
-    if !says_its_template {
-        metadata["annotations"] = json!({
-            annotation::TEMPLATE_HASH: wanted.template, annotation::SHAPE_HASH: wanted.shape,
-        });
-    }
-    json!({"metadata": metadata})
-}
-
 /// Makes the strategic merge patch that lets a pod go. It says from whom, because it still has a name of ours.
 #[must_use]
 pub fn released(wanted: &Wanted, pod: &PodRef) -> Value {
@@ -72,16 +60,19 @@ pub fn updated(set: &PodSet, wanted: &Wanted, update: &Update) -> Value {
     json!({
         "metadata": {
             "uid": update.pod.uid,
+            "resourceVersion": update.version,
             "annotations": {
                 annotation::TEMPLATE_HASH: wanted.template,
-                annotation::UPDATED_FROM: update.container,
+                annotation::UPDATED_FROM: update.change.container,
+                annotation::UPDATED_FROM_IMAGE: update.change.image,
+                annotation::UPDATED_AT: Timestamp::from_second(update.change.at).unwrap_or_default().to_string(),
             },
         },
         "spec": {"containers": [{"name": CONTAINER, "image": set.spec.template.image}]},
     })
 }
 
-fn controller(wanted: &Wanted) -> OwnerReference {
+pub(super) fn controller(wanted: &Wanted) -> OwnerReference {
     OwnerReference {
         api_version: format!("{}/{}", crd::GROUP, crd::VERSION),
         kind: crd::Kind::PodSet.as_str().to_owned(),

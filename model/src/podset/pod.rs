@@ -1,14 +1,24 @@
 //! What decides about one pod of a PodSet.
 
 use crd::annotation;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::{Wanted, image};
+use super::image::{ImageChange, Reported};
+use super::{Wanted, adoption};
 use crate::desired::CONTAINER;
 
 /// What people give a pod to say how much its deletion costs, compared to the others. Known from ReplicaSet.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// How long a container must run to count as available where no readiness probe checks it, in seconds: one that exits at
+/// once is ready for a moment, too. As for an AppDeploy.
+const SHORTEST_RUN: i64 = 3;
+
+/// How long past its deletion time a pod may still exist before its slot is given up, in seconds. The deletion time includes
+/// its grace period.
+const OVERDUE_AFTER: i64 = 30;
 
 /// A pod that carries a PodSet's label or controller reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -17,12 +27,18 @@ pub struct SetPod {
     pub name: String,
     /// Its identity.
     pub uid: String,
+    /// The version of what is known of it, which a change of its image carries as a precondition.
+    pub version: String,
     /// Who controls it.
     pub controller: Option<Controller>,
     /// The PodSet that its label names.
     pub label: Option<String>,
     /// It is being deleted.
     pub deleting: bool,
+    /// When it should have been deleted, in seconds since 1970.
+    pub ends_by: Option<i64>,
+    /// It has finalizers.
+    pub is_held: bool,
     /// How far it has come.
     pub phase: Phase,
     /// The node that it was given.
@@ -39,12 +55,28 @@ pub struct SetPod {
     pub template: Option<String>,
     /// The hash of what of its template can't be changed in place.
     pub shape: Option<String>,
-    /// The container that runs; `None` if there is no container of ours whose image could be changed.
+    /// The image in its spec.
+    pub image: Option<String>,
+    /// The container that its node reports, empty if none; `None` if there is no container of ours whose image could be
+    /// changed.
     pub container: Option<String>,
-    /// Whether that container is known to run the image that the pod asks for.
-    pub runs_its_image: bool,
-    /// The container that ran when its image was changed.
-    pub updated_from: Option<String>,
+    /// That container runs.
+    pub is_running: bool,
+    /// A container runs and its node reports no id for it.
+    pub is_anonymous: bool,
+    /// When that container was started, in seconds since 1970.
+    pub started: Option<i64>,
+    /// Whether a readiness probe checks that container.
+    pub has_probe: bool,
+    /// Whether its node has reported a status for the current spec. `None` if it does not say: kubelets do since
+    /// Kubernetes 1.34.
+    pub observed: Option<bool>,
+    /// Which image its node reports.
+    pub reported: Reported,
+    /// The last change of its image in place.
+    pub change: Option<ImageChange>,
+    /// Its spec with the defaults spelled out, of a pod that may be adopted.
+    pub orphan_spec: Option<Box<serde_json::Value>>,
     /// Its node asks the registry for its image at each start.
     pub always_pulls: bool,
     /// The UID of the pod whose place it shall take.
@@ -91,15 +123,34 @@ impl SetPod {
         let ours = specs.find(|c| c.name == CONTAINER);
         let running = containers().find(|c| c.name == CONTAINER);
         let created = pod.creation_timestamp().map_or(0, |time| time.0.as_second());
+        let state = running.and_then(|container| container.state.as_ref());
+        let started = state.and_then(|state| state.running.as_ref()?.started_at.as_ref());
+        let is_running = state.is_some_and(|state| state.running.is_some());
+        let id = running.and_then(|container| container.container_id.clone());
+        let image = ours.and_then(|ours| ours.image.clone());
+        let change = annotation(annotation::UPDATED_FROM).map(|container| ImageChange {
+            container,
+            image: annotation(annotation::UPDATED_FROM_IMAGE).unwrap_or_default(),
+            at: annotation(annotation::UPDATED_AT)
+                .and_then(|at| at.parse::<Timestamp>().ok())
+                .map_or(created, Timestamp::as_second),
+        });
+        let controller = crate::observed::controller(&pod.metadata);
+        let label = pod.labels().get(crd::label::PODSET).cloned();
+        let is_orphan = controller.is_none() && label.is_some();
         Self {
             name: pod.name_any(),
             uid: pod.uid().unwrap_or_default(),
-            controller: crate::observed::controller(&pod.metadata).map(|(name, uid)| Controller {
+            version: pod.resource_version().unwrap_or_default(),
+            orphan_spec: pod.spec.as_ref().filter(|_| is_orphan).map(adoption::comparable),
+            controller: controller.map(|(name, uid)| Controller {
                 name,
                 uid: uid.to_owned(),
             }),
-            label: pod.labels().get(crd::label::PODSET).cloned(),
+            label,
             deleting: pod.metadata.deletion_timestamp.is_some(),
+            ends_by: pod.metadata.deletion_timestamp.as_ref().map(|time| time.0.as_second()),
+            is_held: !pod.finalizers().is_empty(),
             phase: match status.and_then(|s| s.phase.as_deref()) {
                 Some("Running") => Phase::Running,
                 Some("Unknown") => Phase::Unknown,
@@ -115,13 +166,23 @@ impl SetPod {
             restarts: containers().map(|c| c.restart_count).sum(),
             template: annotation(annotation::TEMPLATE_HASH),
             shape: annotation(annotation::SHAPE_HASH),
-            container: ours.map(|_| running.and_then(|c| c.container_id.clone()).unwrap_or_default()),
-            runs_its_image: ours
-                .and_then(|ours| ours.image.as_deref())
-                .zip(running)
-                .is_some_and(|(wanted, running)| image::is_run_by(wanted, running)),
+            is_anonymous: is_running && id.is_none(),
+            container: ours.map(|_| id.unwrap_or_default()),
+            is_running,
+            started: started.map(|time| time.0.as_second()),
+            has_probe: ours.is_some_and(|ours| ours.readiness_probe.is_some()),
+            observed: pod
+                .metadata
+                .generation
+                .zip(status.and_then(|status| status.observed_generation))
+                .map(|(generation, observed)| observed >= generation),
+            reported: match (&change, &image, running) {
+                (Some(change), Some(image), Some(running)) => Reported::read(&change.image, image, running),
+                _ => Reported::Unclear,
+            },
+            change,
+            image,
             always_pulls: ours.and_then(|ours| ours.image_pull_policy.as_deref()) == Some("Always"),
-            updated_from: annotation(annotation::UPDATED_FROM),
             replaces: annotation(annotation::REPLACES),
             released_from: annotation(annotation::RELEASED_FROM),
         }
@@ -153,32 +214,47 @@ impl SetPod {
         !self.deleting && !matches!(self.phase, Phase::Finished)
     }
 
-    /// Whether its image was changed and the container of before still runs.
-    ///
-    /// A change that was taken back before its node heard of it restarts nothing, nor does one to an image that
-    /// somebody has put there by hand: then the container of before is the right one.
+    /// Whether it is being deleted and should be gone by now: its node is lost, or a finalizer holds it.
     #[must_use]
-    pub fn is_updating(&self) -> bool {
-        let from = self.updated_from.as_deref().filter(|from| !from.is_empty());
-        from.is_some() && from == self.container.as_deref() && !self.runs_its_image
+    pub fn is_overdue(&self, now: i64) -> bool {
+        self.overdue_at().is_some_and(|at| at <= now)
+    }
+
+    /// Returns when it counts as overdue, if it still exists then.
+    #[must_use]
+    pub fn overdue_at(&self) -> Option<i64> {
+        self.ends_by
+            .filter(|_| self.deleting)
+            .map(|at| at.saturating_add(OVERDUE_AFTER))
     }
 
     /// Returns since when it has been ready, unless it is about to restart.
     #[must_use]
-    pub fn serves_since(&self) -> Option<i64> {
-        self.ready_since.filter(|_| !self.is_updating())
+    pub fn serves_since(&self, now: i64) -> Option<i64> {
+        self.ready_since.filter(|_| !self.is_updating(now))
     }
 
     /// Returns when it counts as available, if nothing happens to it until then.
+    ///
+    /// Without a readiness probe, `Ready` stays True while a container restarts (kubernetes#91667), so the start of the
+    /// container counts as well. Where no time is asked for, a clock that is ahead does not make a pod unavailable.
     #[must_use]
-    pub fn available_at(&self, set: &Wanted) -> Option<i64> {
-        self.serves_since().map(|since| since + set.min_ready)
+    pub fn available_at(&self, set: &Wanted, now: i64) -> Option<i64> {
+        let arrived = self.arrived_at()?;
+        let since = self.started.max(self.ready_since)?;
+        self.ready_since?;
+        let shortest = if self.has_probe { 0 } else { SHORTEST_RUN };
+        let is_ahead = since > now.saturating_add(SHORTEST_RUN);
+        if set.min_ready == 0 && (self.has_probe || is_ahead) {
+            return Some(arrived);
+        }
+        Some(since.saturating_add(set.min_ready.max(shortest)).max(arrived))
     }
 
     /// Whether it has been ready for long enough.
     #[must_use]
     pub fn is_available(&self, set: &Wanted, now: i64) -> bool {
-        self.available_at(set).is_some_and(|at| at <= now)
+        self.available_at(set, now).is_some_and(|at| at <= now)
     }
 
     /// Whether it runs the current template.
@@ -207,18 +283,20 @@ mod tests {
     fn what_a_live_pod_says_is_read() {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {
-                "name": "web-0", "uid": "p1", "creationTimestamp": "2026-01-01T00:00:00Z",
+                "name": "web-0", "uid": "p1", "resourceVersion": "7", "generation": 2, "creationTimestamp": "2026-01-01T00:00:00Z",
                 "labels": {"appdeploy.dev/podset": "web"},
                 "annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5", "appdeploy.dev/template-hash": "t",
-                    "appdeploy.dev/shape-hash": "s", "appdeploy.dev/updated-from": "containerd://1"},
+                    "appdeploy.dev/shape-hash": "s", "appdeploy.dev/updated-from": "containerd://0",
+                    "appdeploy.dev/updated-from-image": "nginx:1", "appdeploy.dev/updated-at": "2026-01-01T00:00:05Z"},
                 "ownerReferences": [{"apiVersion": "appdeploy.dev/v1alpha1", "kind": "PodSet", "name": "web",
                     "uid": "u1", "controller": true}],
             },
             "spec": {"nodeName": "n1", "containers": [{"name": "app", "image": "nginx"}]},
-            "status": {"phase": "Running",
+            "status": {"phase": "Running", "observedGeneration": 1,
                 "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:10Z"}],
                 "containerStatuses": [{"name": "app", "image": "docker.io/library/nginx:latest", "imageID": "",
-                    "ready": true, "restartCount": 2, "containerID": "containerd://1"}]},
+                    "ready": true, "restartCount": 2, "containerID": "containerd://1",
+                    "state": {"running": {"startedAt": "2026-01-01T00:00:09Z"}}}]},
         }))
         .unwrap();
         let created = 1_767_225_600;
@@ -241,58 +319,89 @@ mod tests {
                 template: Some("t".into()),
                 shape: Some("s".into()),
                 container: Some("containerd://1".into()),
-                runs_its_image: true,
-                updated_from: Some("containerd://1".into()),
+                version: "7".into(),
+                image: Some("nginx".into()),
+                is_running: true,
+                started: Some(created + 9),
+                observed: Some(false),
+                reported: Reported::New,
+                change: Some(ImageChange {
+                    container: "containerd://0".into(),
+                    image: "nginx:1".into(),
+                    at: created + 5,
+                }),
                 ..SetPod::default()
             }
         );
     }
 
     #[test]
-    fn an_update_has_arrived_when_another_container_runs() {
-        let pod = |container: &str| SetPod {
-            container: Some(container.into()),
-            updated_from: Some("c1".into()),
-            ready_since: Some(0),
-            ..SetPod::default()
-        };
+    fn image_of_another_pull_policy_is_not_changed_in_place() {
         let moving = Wanted {
             always_pulls: true,
             ..Wanted::default()
         };
         let same_shape = SetPod {
             shape: Some(String::new()),
-            ..pod("c1")
+            container: Some("c1".into()),
+            ..SetPod::default()
         };
         assert!(same_shape.can_be_updated(&Wanted::default()));
         assert!(!same_shape.can_be_updated(&moving), "it would run what its node has");
-        assert!(pod("c1").is_updating());
-        assert!(!pod("c1").is_available(&Wanted::default(), 9));
-        assert!(!pod("c2").is_updating());
-        assert!(pod("c2").is_available(&Wanted::default(), 9));
-        let waiting = SetPod {
-            container: Some(String::new()),
-            updated_from: Some(String::new()),
-            ..SetPod::default()
-        };
-        assert!(
-            !waiting.is_updating(),
-            "nothing ran before, so what runs next is the new image"
-        );
     }
 
-    /// Who sets another image and at once the old one again, or tries an image in one pod by hand before wanting it in
-    /// all: the node starts no other container.
     #[test]
-    fn a_restart_that_does_not_come_is_not_waited_for() {
-        let pod = SetPod {
-            container: Some("c1".into()),
-            updated_from: Some("c1".into()),
-            runs_its_image: true,
+    fn min_ready_seconds_count_from_the_start_of_the_container() {
+        let set = |min_ready| Wanted {
+            min_ready,
+            ..Wanted::default()
+        };
+        let pod = |has_probe, started| SetPod {
             ready_since: Some(0),
+            started: Some(started),
+            has_probe,
             ..SetPod::default()
         };
-        assert!(!pod.is_updating());
-        assert!(pod.is_available(&Wanted::default(), 9));
+        let restarted = pod(false, 100);
+        assert!(!restarted.is_available(&set(10), 109));
+        assert!(restarted.is_available(&set(10), 110));
+        assert!(!restarted.is_available(&set(0), 102), "nothing checks it");
+        assert!(restarted.is_available(&set(0), 103));
+        assert!(pod(true, 100).is_available(&set(0), 100), "a probe has checked it");
+        let not_ready = SetPod {
+            ready_since: None,
+            ..restarted
+        };
+        assert!(!not_ready.is_available(&set(0), 200));
+    }
+
+    #[test]
+    fn ready_is_enough_without_min_ready_seconds_whatever_the_clock_of_a_node_says() {
+        for has_probe in [true, false] {
+            let ahead = SetPod {
+                ready_since: Some(700),
+                started: Some(690),
+                has_probe,
+                ..SetPod::default()
+            };
+            assert!(ahead.is_available(&Wanted::default(), 100), "probe: {has_probe}");
+            let ten = Wanted {
+                min_ready: 10,
+                ..Wanted::default()
+            };
+            assert!(!ahead.is_available(&ten, 100), "as for a ReplicaSet");
+        }
+    }
+
+    #[test]
+    fn pod_is_overdue_some_time_after_its_deletion_time() {
+        let pod = SetPod {
+            deleting: true,
+            ends_by: Some(100),
+            ..SetPod::default()
+        };
+        assert!(!pod.is_overdue(129));
+        assert!(pod.is_overdue(130));
+        assert!(!SetPod { deleting: false, ..pod }.is_overdue(130));
     }
 }

@@ -23,10 +23,10 @@ pub fn sort(pods: &mut [&SetPod], set: &Wanted, now: i64) {
         (
             pod.node.is_some(),
             pod.phase,
-            pod.serves_since().is_some(),
+            pod.serves_since(now).is_some(),
             pod.deletion_cost,
             Reverse(neighbours.get(&pod.node.as_deref()).copied()),
-            pod.serves_since().map(|since| magnitude(now - since)),
+            pod.serves_since(now).map(|since| magnitude(now - since)),
             Reverse(pod.restarts),
             magnitude(now - pod.created),
             Reverse(set.slot_of(&pod.name).unwrap_or(u16::MAX)),
@@ -42,7 +42,7 @@ fn magnitude(age: i64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Phase;
+    use super::super::{ImageChange, Phase};
     use super::*;
 
     /// Row by row, the one that goes first stands first.
@@ -138,11 +138,15 @@ mod tests {
     /// What is ready there is what is about to go.
     #[test]
     fn a_pod_whose_image_is_being_changed_counts_as_not_ready() {
-        let ready = |name: &str, updated_from: &str| SetPod {
+        let ready = |name: &str, changed_from: &str| SetPod {
             name: name.into(),
             ready_since: Some(0),
             container: Some("c1".into()),
-            updated_from: Some(updated_from.into()),
+            change: Some(ImageChange {
+                container: changed_from.into(),
+                image: "v1".into(),
+                at: 0,
+            }),
             ..SetPod::default()
         };
         let (serving, restarting) = (ready("web-1", "c0"), ready("web-0", "c1"));

@@ -52,8 +52,8 @@ pub struct Slots {
 }
 
 /// Chooses a slot for each pod that is missing. `pods` is all that is known by label or reference; `taken` is what
-/// creates have found out besides.
-pub fn choose(set: &Wanted, pods: &[SetPod], taken: &BTreeMap<u16, Taken>, missing: usize) -> Slots {
+/// creates have found out besides. A pod that should be gone by now gives up its slot: its node may never come back.
+pub fn choose(set: &Wanted, pods: &[SetPod], taken: &BTreeMap<u16, Taken>, missing: usize, now: i64) -> Slots {
     let known: BTreeMap<u16, &SetPod> = pods
         .iter()
         .filter_map(|pod| Some((set.slot_of(&pod.name)?, pod)))
@@ -67,6 +67,7 @@ pub fn choose(set: &Wanted, pods: &[SetPod], taken: &BTreeMap<u16, Taken>, missi
         let name = set.pod_name(slot);
         let holder = match known.get(&slot) {
             Some(pod) if pod.belongs_to(set) && pod.is_active() => continue,
+            Some(pod) if pod.is_overdue(now) => continue,
             Some(pod) if pod.belongs_to(set) => Some(Taken::Ending),
             Some(pod) => Some(Taken::by(pod, set)),
             None => taken.get(&slot).cloned(),

@@ -77,7 +77,15 @@ pub fn status(
         needs_address: false,
     };
     let outlook = wanted.map(|wanted| Outlook::of(wanted, known));
-    let found = diagnose(subject, outlook.as_ref(), hindrances);
+    let mut found = diagnose(subject, outlook.as_ref(), hindrances);
+    let overdue = outlook.as_ref().and_then(|outlook| of_overdue(subject, outlook));
+    if let Some(overdue) = &overdue
+        && found.reason == Reason::Available
+    {
+        found.message = format!("{}; {}", found.message, overdue.message);
+        found.next.clone_from(&overdue.next);
+    }
+    let is_cause = |found: &&Diagnosis| !found.reason.is_ready() && !found.reason.is_progress();
     let seen = outlook.as_ref();
     PodSetStatus {
         observed_generation: set.metadata.generation,
@@ -89,7 +97,7 @@ pub fn status(
         terminating_replicas: Some(number(seen.map(Outlook::terminating))),
         pod_names: outlook.as_ref().map(Outlook::names).unwrap_or_default(),
         selector: Some(crd::Kind::PodSet.pod_selector(&name)),
-        cause: (!found.reason.is_ready() && !found.reason.is_progress()).then(|| Cause {
+        cause: Some(&found).filter(is_cause).or(overdue.as_ref()).map(|found| Cause {
             reason: found.reason.as_str().to_owned(),
             message: found.message.clone(),
             next: found.next.as_ref().map(ToString::to_string),
@@ -188,7 +196,7 @@ impl<'a> Outlook<'a> {
     }
 
     fn updated(&self) -> usize {
-        self.count(|pod| pod.is_updated(self.wanted) && !pod.is_updating())
+        self.count(|pod| pod.is_updated(self.wanted) && !pod.is_updating(self.known.seen.now))
     }
 
     fn terminating(&self) -> usize {
@@ -259,6 +267,28 @@ fn of_hindrance(subject: Subject<'_>, hindrance: &Hindrance) -> Diagnosis {
     }
 }
 
+/// Describes a pod that was deleted and should be gone by now.
+fn of_overdue(subject: Subject<'_>, outlook: &Outlook<'_>) -> Option<Diagnosis> {
+    let pod = outlook.active.overdue().min_by_key(|pod| &pod.name)?;
+    let (name, namespace) = (&pod.name, subject.namespace);
+    let (why, next) = match &pod.node {
+        _ if pod.is_held => (
+            "a finalizer holds it".to_owned(),
+            format!("kubectl get pod {name} -n {namespace} -o yaml"),
+        ),
+        Some(node) => (
+            format!("its node {node} may be down"),
+            format!("kubectl describe node {node}"),
+        ),
+        None => (
+            "it was never on a node".to_owned(),
+            format!("kubectl describe pod {name} -n {namespace}"),
+        ),
+    };
+    let message = format!("pod {name} was deleted and still exists: {why}; its slot is not used until it is gone");
+    Some(said(Reason::PodNotTerminating, &message, Some(next)))
+}
+
 fn diagnose(subject: Subject<'_>, outlook: Option<&Outlook<'_>>, hindrances: &[Hindrance]) -> Diagnosis {
     if subject.deleting {
         return said(Reason::Deleting, "it is being deleted, with its pods", None);
@@ -285,6 +315,9 @@ fn diagnose(subject: Subject<'_>, outlook: Option<&Outlook<'_>>, hindrances: &[H
             outlook.updated()
         );
         return said(Reason::Paused, &told, Some(subject.command("resume")));
+    }
+    if !settled && let Some(overdue) = of_overdue(subject, outlook) {
+        return overdue;
     }
     if !settled || outlook.active.replacement().is_some() {
         return said(Reason::Progressing, &outlook.progress(&slots), None);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::slot::{Slots, choose};
-use super::{SetPod, Taken, Wanted, rank};
+use super::{ImageChange, SetPod, Taken, Wanted, rank};
 
 /// A pod that fails at once would be made anew at once, for ever. One that has ended is replaced when it is this
 /// old, in seconds.
@@ -97,8 +97,11 @@ pub enum Why {
 pub struct Update {
     /// The pod.
     pub pod: PodRef,
-    /// The container that runs now, to see when another does.
-    pub container: String,
+    /// The version of it that this was decided on. A container that has restarted since then would be taken for one of
+    /// the new image.
+    pub version: String,
+    /// What to record on it, to see when another container runs.
+    pub change: ImageChange,
 }
 
 /// Decides what to do next. The same arguments give the same step; doing it and asking again comes to
@@ -125,11 +128,17 @@ pub fn looks_again_at(set: &Wanted, seen: Seen<'_>) -> Option<i64> {
     let ours = || seen.pods.iter().filter(|pod| pod.belongs_to(set) && !pod.deleting);
     let available = ours()
         .filter(|pod| pod.is_active())
-        .filter_map(|pod| pod.available_at(set));
+        .filter_map(|pod| pod.available_at(set, seen.now));
+    // A pod of another owner may hold a slot, too.
+    let overdue = seen.pods.iter().filter_map(SetPod::overdue_at);
     let finished = ours()
         .filter(|pod| !pod.is_active())
         .map(|pod| pod.created + SHORTEST_LIFE);
-    available.chain(finished).filter(|at| *at > seen.now).min()
+    available
+        .chain(finished)
+        .chain(overdue)
+        .filter(|at| *at > seen.now)
+        .min()
 }
 
 /// Pods that have become ours or have ceased to be.
@@ -217,10 +226,16 @@ impl<'a> Active<'a> {
             .or_else(|| pairs().next())
     }
 
+    /// Returns the pods that were to be deleted and should be gone by now.
+    pub fn overdue(&self) -> impl Iterator<Item = &'a SetPod> + '_ {
+        let ours = self.seen.pods.iter().filter(|pod| pod.belongs_to(self.set));
+        ours.filter(|pod| pod.is_overdue(self.seen.now))
+    }
+
     /// Returns what becomes of the pods that are missing.
     pub fn slots(&self) -> Slots {
         let missing = self.target().saturating_sub(self.pods.len());
-        choose(self.set, self.seen.pods, self.seen.taken, missing)
+        choose(self.set, self.seen.pods, self.seen.taken, missing, self.seen.now)
     }
 
     fn surplus(&self) -> Option<Step> {
@@ -291,7 +306,8 @@ impl<'a> Active<'a> {
         if in_place.is_empty() {
             return deletion(anew, Why::Outdated);
         }
-        Some(Step::Update(in_place.into_iter().map(Update::of).collect()))
+        let update = |pod| Update::of(pod, self.set, self.seen.now);
+        Some(Step::Update(in_place.into_iter().map(update).collect()))
     }
 }
 
@@ -305,10 +321,11 @@ impl PodRef {
 }
 
 impl Update {
-    fn of(pod: &SetPod) -> Self {
+    fn of(pod: &SetPod, set: &Wanted, now: i64) -> Self {
         Self {
             pod: PodRef::of(pod),
-            container: pod.container.clone().unwrap_or_default(),
+            version: pod.version.clone(),
+            change: pod.change_to(&set.image, now),
         }
     }
 }

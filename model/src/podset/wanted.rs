@@ -31,6 +31,8 @@ pub struct Wanted {
     pub always_pulls: bool,
     /// Names of pods to replace. No new pod gets one of them.
     pub replace: BTreeSet<String>,
+    /// The image of the template, as written.
+    pub image: String,
     /// What a pod carries that runs the current template.
     pub template: String,
     /// What a pod carries that can be brought to the current template by a change of its image.
@@ -83,6 +85,7 @@ impl Wanted {
                 Some(policy) => policy == ImagePullPolicy::Always,
                 None => defaults::pull_policy(&spec.template.image) == "Always",
             },
+            image: spec.template.image.clone(),
             template: hash(&spec.template, restarted_at),
             shape: hash(&shape, restarted_at),
         })

@@ -1,6 +1,8 @@
 //! What may happen next.
 
-use crate::pods::{Controller, Name};
+use model::podset::Phase;
+
+use crate::pods::{CRASHING, Controller, EXITS_AFTER, Name, Pod};
 use crate::rules::{Clock, Lag, Rules};
 use crate::world::World;
 
@@ -25,8 +27,20 @@ pub enum Action {
     AskAgain(usize),
     /// A pod becomes ready.
     Ready(Name),
-    /// The kubelet starts the container of a pod anew, for another image.
+    /// The kubelet receives the spec of a pod.
+    Observe(Name),
+    /// The kubelet starts the first container of a pod.
+    Start(Name),
+    /// The kubelet restarts the container of a pod for another image.
     Restart(Name),
+    /// A container exits because its image does not work.
+    Exit(Name),
+    /// A container crashes, and the kubelet restarts it.
+    Crashed(Name),
+    /// A pod is deleted and stays.
+    Strand(Name),
+    /// The node of a stuck pod comes back, or its finalizer is removed.
+    Return(Name),
     /// A pod that is being deleted has ended.
     Finalize(Name),
     /// The garbage collector deletes a pod whose set is gone.
@@ -83,18 +97,44 @@ impl World {
 
     pub fn actions_of_the_cluster(&self, rules: &Rules, actions: &mut Vec<Action>) {
         for pod in &self.server.pods {
+            if pod.stuck {
+                continue;
+            }
             if pod.deleting {
                 actions.push(Action::Finalize(pod.name));
             } else if let Controller::Set(set) = pod.controller
                 && (self.wish(rules).gone || set != self.wish(rules).set)
             {
                 actions.push(Action::Collect(pod.name));
-            } else if pod.is_active() && pod.container > 0 && pod.runs != pod.image {
-                actions.push(Action::Restart(pod.name));
-            } else if pod.is_active() && pod.is_watched() && pod.ready_since.is_none() {
-                actions.push(Action::Ready(pod.name));
+            } else if pod.is_active() && pod.is_watched() {
+                self.actions_of_a_kubelet(pod, actions);
             }
         }
+    }
+
+    /// A kubelet handles the changes of one pod one after the other.
+    fn actions_of_a_kubelet(&self, pod: &Pod, actions: &mut Vec<Action>) {
+        let is_steady = pod.container == 0 || pod.runs == pod.heard;
+        if !pod.observed && is_steady {
+            actions.push(Action::Observe(pod.name));
+        }
+        if pod.container == 0 && pod.phase == Phase::Pending {
+            actions.push(Action::Start(pod.name));
+        } else if !is_steady {
+            actions.push(Action::Restart(pod.name));
+        } else if pod.runs == CRASHING && self.has_run_out(pod) {
+            if pod.ready_since.is_some() {
+                actions.push(Action::Exit(pod.name));
+            }
+        } else if pod.ready_since.is_none() {
+            actions.push(Action::Ready(pod.name));
+        }
+    }
+
+    /// Whether a container that exits by itself must have done so by now.
+    fn has_run_out(&self, pod: &Pod) -> bool {
+        pod.started
+            .is_none_or(|started| self.server.now >= started + EXITS_AFTER)
     }
 
     fn faults(&self, actions: &mut Vec<Action>) {
@@ -119,6 +159,15 @@ impl World {
             }
             if left.failures > 0 && pod.is_active() {
                 actions.push(Action::Fail(pod.name));
+            }
+            if left.crashed > 0 && pod.is_active() && pod.may_crash() {
+                actions.push(Action::Crashed(pod.name));
+            }
+            if left.strandings > 0 && !pod.stuck && pod.phase != Phase::Finished {
+                actions.push(Action::Strand(pod.name));
+            }
+            if left.returns > 0 && pod.stuck {
+                actions.push(Action::Return(pod.name));
             }
             if left.relabels > 0 && pod.controller != Controller::Other {
                 actions.push(Action::Relabel(pod.name));

@@ -1,6 +1,6 @@
 //! What is broken on purpose is found.
 
-use crate::check::{END, Found, NO_DEAD_ADOPTION, NO_OUTAGE, NO_OVERSHOOT, NO_STRANGER, check};
+use crate::check::{END, Found, NO_DEAD_ADOPTION, NO_EARLY_ARRIVAL, NO_OUTAGE, NO_OVERSHOOT, NO_STRANGER, check};
 use crate::flaw::Flaw;
 use crate::scenario::Scenario;
 use crate::scenarios;
@@ -36,6 +36,7 @@ finds! {
     generated_names_with_two_operators: NO_OVERSHOOT, [Flaw::GeneratedNames], two_operators;
     generated_names_with_an_old_cache: NO_OVERSHOOT, [Flaw::GeneratedNames, Flaw::Deaf], stale_cache;
     deletes_by_name: NO_STRANGER, [Flaw::NoPrecondition], namesake;
+    update_of_an_older_version: NO_EARLY_ARRIVAL, [Flaw::NoVersion], pin_after_a_crash;
     owner_by_name: NO_STRANGER, [Flaw::OwnerByName], made_anew;
     adoption_without_asking: NO_DEAD_ADOPTION, [Flaw::NoUncachedRead], made_anew;
     successor_with_a_name_to_replace: END, [Flaw::ReusesNames], replace_and_a_free_name;

@@ -89,8 +89,8 @@ fn in_pods(pods: &mut [Pod], visit: &mut impl FnMut(Name<'_>)) {
             visit(Name::Replaced(uid));
         }
         visit(Name::Container(&mut pod.container));
-        if let Some(container) = &mut pod.updated_from {
-            visit(Name::Past(container));
+        if let Some(change) = &mut pod.change {
+            visit(Name::Past(&mut change.container));
         }
     }
 }
@@ -101,9 +101,12 @@ fn in_request(request: &mut Request, visit: &mut impl FnMut(Name<'_>)) {
         Request::Create {
             replaces: Some(uid), ..
         } => visit(Name::Replaced(uid)),
-        Request::Update { uid, container, .. } => {
+        Request::Update {
+            uid, version, change, ..
+        } => {
             visit(Name::Pod(uid));
-            visit(Name::Past(container));
+            visit(Name::Past(&mut version.container));
+            visit(Name::Past(&mut change.container));
         }
         Request::Delete { uid, .. } | Request::Adopt { uid, .. } | Request::Release { uid, .. } => {
             visit(Name::Pod(uid));

@@ -19,6 +19,7 @@ pub const NO_OVERSHOOT: &str = "there are never more pods than are wanted";
 pub const NO_STRANGER: &str = "no pod is touched that is not the set's own";
 pub const NO_DEAD_ADOPTION: &str = "no pod is taken in for a set that is gone";
 pub const NO_OUTAGE: &str = "no write takes away a pod that is needed";
+pub const NO_EARLY_ARRIVAL: &str = "a pod counts as available only if it runs the image of its spec";
 pub const REST: &str = "who is at rest has everything as wanted";
 pub const END: &str = "one operator alone comes to rest, with everything as wanted";
 
@@ -62,6 +63,9 @@ impl Model for Checked {
             Property::always(NO_OUTAGE, |_, world: &World| {
                 world.breach != Some(Breach::CausedAnOutage)
             }),
+            Property::always(NO_EARLY_ARRIVAL, |checked: &Self, world: &World| {
+                checked.counts_only_what_runs(world)
+            }),
             Property::always(REST, |checked: &Self, world: &World| {
                 let rules = &checked.scenario.rules;
                 !is_at_rest(world, rules) || is_as_wanted(&world.server, world.wish(rules)).is_ok()
@@ -72,6 +76,17 @@ impl Model for Checked {
 }
 
 impl Checked {
+    /// Whether each pod that counts as updated and available runs what its spec says.
+    fn counts_only_what_runs(&self, world: &World) -> bool {
+        let rules = &self.scenario.rules;
+        let (wish, now) = (world.wish(rules), world.now(rules));
+        world.server.active(wish).all(|pod| {
+            let seen = pod.seen();
+            let counts = pod.change.is_some() && seen.is_available(&wish.wanted, now);
+            !counts || pod.runs_its_image()
+        })
+    }
+
     fn ends_well(&self, world: &World) -> bool {
         (0..world.operators.len()).all(|at| {
             let mut alone = World {

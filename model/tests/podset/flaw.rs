@@ -11,6 +11,8 @@ pub enum Flaw {
     GeneratedNames,
     /// A delete says the name and not the UID.
     NoPrecondition,
+    /// A change of an image does not say which version of the pod it was decided on.
+    NoVersion,
     /// What it has written it believes only when the watch says so.
     Deaf,
     /// It adopts for a set that its cache knows, and does not ask whether it is still there.

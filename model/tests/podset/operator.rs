@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use model::podset::{PodRef, Seen, Step, Taken, next_step};
 
 use crate::flaw::{self, Flaw};
-use crate::pods::{Controller, Name, Pod, Uid};
-use crate::server::{Answer, Request, Server};
+use crate::pods::{Change, Controller, Name, Pod, Uid};
+use crate::server::{Answer, Request, Server, Version};
 use crate::wish::Wish;
 
 /// The memory of an operator. A crash loses all of it.
@@ -130,12 +130,13 @@ impl Operator {
                     .collect()
             }
             Step::Update(updates) => {
-                let pods = updates.iter().map(|update| pod(&update.pod));
-                pods.map(
-                    |Pod {
-                         name, uid, container, ..
-                     }| Request::Update { name, uid, container },
-                )
+                let pods = updates.iter().map(|update| (pod(&update.pod), update));
+                pods.map(|(pod, update)| Request::Update {
+                    name: pod.name,
+                    uid: pod.uid,
+                    version: Version::of(&pod),
+                    change: Change::read(&update.change),
+                })
                 .collect()
             }
             Step::Adopt(pods) => pods
@@ -181,6 +182,7 @@ impl Operator {
                     self.taken.insert(slot.into(), Taken::by(&pod.seen(), &wish.wanted));
                 }
             }
+            Answer::Changed(pod) => self.learns(pod, ahead),
             // It is forgotten; the watch may still bring it back, for a while.
             Answer::Gone(name) => {
                 self.watched.retain(|pod| pod.name != name);

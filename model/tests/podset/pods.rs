@@ -3,7 +3,9 @@
 
 use std::fmt;
 
-use model::podset::{self, Phase, SetPod};
+use model::podset::{self, ImageChange, Phase, Reported, SetPod};
+
+use crate::wish::Wish;
 
 /// The name of the set.
 pub const SET: &str = "web";
@@ -75,6 +77,51 @@ impl Template {
     }
 }
 
+/// An image that is the first one by another name: the same content, pinned by digest or spelled out.
+pub const RESPELLED: u8 = 2;
+
+/// An image whose container exits some seconds after it has started.
+pub const CRASHING: u8 = 3;
+
+/// When a container of [`CRASHING`] exits, in seconds after its start.
+pub const EXITS_AFTER: i16 = 2;
+
+/// How long a container without a readiness probe must run to be worth anything, in seconds.
+const SHORTEST_RUN: i64 = 3;
+
+/// Returns what is in an image, which is all that a runtime reports.
+pub const fn content(image: u8) -> u8 {
+    match image {
+        RESPELLED => 0,
+        image => image,
+    }
+}
+
+/// What is recorded when the image of a pod is changed in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Change {
+    pub container: u8,
+    pub image: u8,
+    pub at: i16,
+}
+
+impl Change {
+    /// Reads what the decision says.
+    pub fn read(change: &ImageChange) -> Self {
+        let number = |text: &str, prefix: &str| text.trim_start_matches(prefix).parse().unwrap_or(0);
+        Self {
+            container: number(&change.container, "containerd://"),
+            image: number(&change.image, "image-"),
+            at: i16::try_from(change.at).expect("a time of the simulation"),
+        }
+    }
+}
+
+/// Returns the image of the set's template, as it stands in the spec.
+pub fn image_name(image: u8) -> String {
+    format!("image-{image}")
+}
+
 fn container_id(number: u8) -> String {
     match number {
         0 => String::new(),
@@ -99,17 +146,25 @@ pub struct Pod {
     pub made_from: Option<Template>,
     /// What its spec says.
     pub image: u8,
-    /// What its container runs.
+    /// The image of the spec that its container was started for. Kubelets compare strings and do not report this one.
     pub runs: u8,
+    /// The image of the spec that the kubelet acts on: the last one that it has received.
+    pub heard: u8,
+    /// The kubelet has reported a status for the current spec.
+    pub observed: bool,
     /// The number of its container, which no other has; 0 before the first.
     pub container: u8,
-    /// The container that ran when its image was changed.
-    pub updated_from: Option<u8>,
+    /// When that container was started, where the clock runs.
+    pub started: Option<i16>,
+    /// What was recorded when its image was changed.
+    pub change: Option<Change>,
     pub replaces: Option<Uid>,
     /// The set that has let it go.
     pub released_from: Option<u8>,
     /// An operator has created it, and nobody has adopted it.
     pub by_operator: bool,
+    /// Its node is lost or a finalizer holds it: when it is deleted, it stays.
+    pub stuck: bool,
 }
 
 impl Pod {
@@ -128,11 +183,15 @@ impl Pod {
             made_from: None,
             image: 0,
             runs: 0,
+            heard: 0,
+            observed: true,
             container: 0,
-            updated_from: None,
+            started: None,
+            change: None,
             replaces: None,
             released_from: None,
             by_operator: false,
+            stuck: false,
         }
     }
 
@@ -144,6 +203,7 @@ impl Pod {
             made_from: Some(template),
             image: template.image,
             runs: template.image,
+            heard: template.image,
             by_operator: true,
             ..Self::foreign(name, uid, now)
         }
@@ -152,6 +212,27 @@ impl Pod {
     /// Whether it counts: it has not ended and is not about to.
     pub fn is_active(&self) -> bool {
         !self.deleting && self.phase != Phase::Finished
+    }
+
+    /// Whether its container was started for the image of its spec, and the kubelet is not about to restart it.
+    pub fn runs_its_image(&self) -> bool {
+        self.container > 0 && self.runs == self.image && self.heard == self.image
+    }
+
+    /// Whether its container may crash and be restarted. Not while the kubelet does not know yet of another image of the same
+    /// content: nothing that it reports would show which of the two was started (docs/adr/0009).
+    pub fn may_crash(&self) -> bool {
+        let is_certain = self.observed || content(self.runs) != content(self.image);
+        self.container > 0 && self.runs == self.heard && is_certain
+    }
+
+    /// Whether it serves, and will go on serving if nobody changes it. Unlike the decision, this knows what kubelets do not
+    /// report.
+    pub fn serves(&self, wish: &Wish, now: i64) -> bool {
+        let shortest = wish.wanted.min_ready.max(SHORTEST_RUN);
+        let since = self.ready_since.max(self.started).map_or(i64::MIN, i64::from);
+        let steady = now >= since.saturating_add(shortest);
+        self.is_active() && self.ready_since.is_some() && self.runs_its_image() && self.runs != CRASHING && steady
     }
 
     /// Whether an operator hears of it at all.
@@ -172,8 +253,9 @@ impl Pod {
             },
             label: self.label.then(|| SET.into()),
             deleting: self.deleting,
+            ends_by: (self.deleting && self.stuck).then_some(0),
             phase: self.phase,
-            node: (self.phase != Phase::Pending).then(|| "node".into()),
+            node: Some("node".into()),
             created: self.created.into(),
             ready_since: self.ready_since.map(i64::from),
             deletion_cost: self.deletion_cost.into(),
@@ -181,11 +263,32 @@ impl Pod {
             template: self.made_from.map(Template::hash),
             shape: self.made_from.map(Template::shape_hash),
             container: Some(container_id(self.container)),
-            runs_its_image: self.container > 0 && self.runs == self.image,
-            updated_from: self.updated_from.map(container_id),
+            image: Some(image_name(self.image)),
+            is_running: self.container > 0,
+            started: self.started.map(i64::from),
+            observed: Some(self.observed),
+            reported: self
+                .change
+                .map_or(Reported::Unclear, |change| self.reported(change.image)),
+            change: self.change.map(|change| ImageChange {
+                container: container_id(change.container),
+                image: image_name(change.image),
+                at: change.at.into(),
+            }),
             always_pulls: false,
             replaces: self.replaces.map(|uid| uid.to_string()),
             released_from: self.released_from.map(set_uid),
+            ..SetPod::default()
+        }
+    }
+
+    /// Returns which image the runtime reports, by its content.
+    fn reported(&self, old: u8) -> Reported {
+        let is = |image: u8| self.container > 0 && content(self.runs) == content(image);
+        match (is(old), is(self.image)) {
+            (true, false) => Reported::Old,
+            (false, true) => Reported::New,
+            _ => Reported::Unclear,
         }
     }
 }
@@ -203,6 +306,8 @@ impl fmt::Debug for Pod {
             (!self.label, "without the label"),
             (self.ready_since.is_some(), "ready"),
             (self.by_operator, "by an operator"),
+            (self.stuck, "stuck"),
+            (!self.observed, "not observed"),
         ];
         for (_, mark) in marks.iter().filter(|(is_set, _)| *is_set) {
             write!(f, ", {mark}")?;
@@ -210,15 +315,15 @@ impl fmt::Debug for Pod {
         let Template { image, shape } = self.made_from.unwrap_or(Template { image: 255, shape: 255 });
         write!(
             f,
-            ", says {image}/{shape}, image {}, runs {} in {}",
-            self.image, self.runs, self.container
+            ", says {image}/{shape}, image {}, heard {}, runs {} in {} since {:?}",
+            self.image, self.heard, self.runs, self.container, self.started
         )?;
         write!(
             f,
             ", created {}, ready {:?}, cost {}",
             self.created, self.ready_since, self.deletion_cost
         )?;
-        let notes = (self.updated_from, self.replaces, self.released_from);
+        let notes = (self.change, self.replaces, self.released_from);
         write!(f, ", updated, replaces, released {notes:?}")
     }
 }

@@ -3,8 +3,8 @@
 use model::podset::Step;
 
 use crate::actions::Action;
-use crate::pods::{Controller, Name, Pod};
-use crate::rules::{Budget, Rules};
+use crate::pods::{CRASHING, Controller, Name, Pod};
+use crate::rules::{Budget, Clock, Rules};
 use crate::server::Server;
 use crate::wish::Wish;
 use crate::world::World;
@@ -52,6 +52,7 @@ pub fn is_at_rest(world: &World, rules: &Rules) -> bool {
     to_come.is_empty()
         && (0..world.operators.len()).all(|at| world.operators[at].flights.is_empty() && is_informed(at))
         && (0..world.operators.len()).all(|at| world.step_of(rules, at) == Step::Settled)
+        && (0..world.operators.len()).all(|at| rules.clock == Clock::Stands || world.wakes_at(rules, at).is_none())
 }
 
 /// Checks that everything is as wanted.
@@ -74,7 +75,7 @@ pub fn is_as_wanted(server: &Server, wish: &Wish) -> Result<(), String> {
         let is_orphan = pod.controller == Controller::Nobody && pod.label && pod.is_active();
         check(wish.gone || !is_orphan, "a pod with the label has no controller")?;
         check(
-            pod.controller != ours || pod.is_active(),
+            pod.controller != ours || pod.is_active() || pod.stuck,
             "a pod that has ended is left",
         )?;
     }
@@ -85,13 +86,15 @@ pub fn is_as_wanted(server: &Server, wish: &Wish) -> Result<(), String> {
     let replicas = wish.wanted.replicas;
     // A pod that can't be there is unavailable, and so uses up what may be missed while a change is rolled out.
     let is_stuck = active.len() < replicas;
+    // An image that does not work stays where it was tried.
+    let is_broken = wish.template.image == CRASHING;
     for pod in &active {
         let is_updated = pod.made_from == Some(wish.template);
-        check(is_updated || is_stuck, "a pod has another template")?;
-        let runs = pod.runs == wish.template.image && pod.image == wish.template.image;
+        check(is_updated || is_stuck || is_broken, "a pod has another template")?;
+        let runs = pod.runs_its_image() && pod.image == wish.template.image;
         check(!pod.by_operator || runs || !is_updated, "a pod runs another image")?;
         check(
-            pod.seen().is_available(&wish.wanted, i64::MAX),
+            is_broken || pod.seen().is_available(&wish.wanted, i64::MAX),
             "a pod never becomes available",
         )?;
     }
@@ -121,15 +124,16 @@ fn is_blocked(server: &Server, wish: &Wish, missing: usize) -> bool {
 /// Any so far, and not only what somebody still believes in: when of two pods the one of the lower slot goes, the one
 /// of the higher stays, and who has heard of the smaller wish but not yet of any pod fills the lower again.
 ///
-/// And one more for each pod that was let go: its name is taken as long as it lives, so another slot is filled in its
-/// place, and who does not know that yet fills the first one again when it is free.
+/// And one more for each pod that was let go or got stuck while it was being deleted: its name is taken, so another slot is
+/// filled in its place, and an operator that does not know that yet fills the first one again when it is free.
 pub fn overshoot(world: &World, rules: &Rules) -> usize {
     let wishes = &rules.wishes[..=usize::from(world.server.wish)];
     let of_set = |set: u8| {
         let most = wishes.iter().filter(|wish| wish.set == set).map(Wish::most).max();
         let is_counted = |pod: &&Pod| pod.controller == Controller::Set(set) && pod.is_active() && pod.by_operator;
         let count = world.server.pods.iter().filter(is_counted).count();
-        count.saturating_sub(most.unwrap_or(0) + usize::from(world.server.let_go))
+        let allowed = most.unwrap_or(0) + usize::from(world.server.let_go) + usize::from(world.server.stuck);
+        count.saturating_sub(allowed)
     };
     wishes.iter().map(|wish| of_set(wish.set)).max().unwrap_or(0)
 }

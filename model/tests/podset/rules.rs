@@ -46,6 +46,12 @@ pub struct Budget {
     pub deletions: u8,
     /// A pod ends for good.
     pub failures: u8,
+    /// A container crashes, and is restarted.
+    pub crashed: u8,
+    /// A pod is deleted and stays: its node is lost, or a finalizer holds it.
+    pub strandings: u8,
+    /// A pod that has stayed goes after all.
+    pub returns: u8,
     /// A person takes the label from a pod, or gives it back.
     pub relabels: u8,
     /// A person creates a pod that has the name of a slot.

@@ -6,6 +6,9 @@ use crate::server::Server;
 use crate::wish::Wish;
 use crate::world::World;
 
+/// What time it is at the start, where the clock runs: the pods have been there for long.
+const START: i16 = 100;
+
 /// A small world and its rules.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -20,12 +23,18 @@ impl Scenario {
     /// Returns the world at the start.
     pub fn start(&self) -> World {
         let first = &self.rules.wishes[0];
-        let mut server = Server::default();
+        let mut server = Server {
+            is_timed: self.rules.clock == Clock::Runs,
+            ..Server::default()
+        };
         let count = if self.is_up { first.wanted.replicas } else { 0 };
         for name in (0..u8::MAX).map(Name::Slot).take(count) {
             let uid = server.fresh_uid();
             server.insert(Pod::created(name, uid, first.set, first.template, 0));
             server.becomes_ready(name);
+        }
+        if server.is_timed {
+            server.now = START;
         }
         World::new(server, self.operators, self.budget)
     }
@@ -49,6 +58,12 @@ impl Scenario {
     /// No pod is there yet.
     pub fn with_no_pods(mut self) -> Self {
         self.is_up = false;
+        self
+    }
+
+    /// Time passes, from when the pods have been there for long.
+    pub fn timed(mut self) -> Self {
+        self.rules.clock = Clock::Runs;
         self
     }
 

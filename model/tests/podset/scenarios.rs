@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use crate::check::{Found, check};
 use crate::is_long;
+use crate::pods::{CRASHING, RESPELLED};
 use crate::rules::Budget;
 use crate::scenario::Scenario;
 use crate::wish::Wish;
@@ -12,6 +13,9 @@ use crate::wish::Wish;
 const NONE: Budget = Budget {
     deletions: 0,
     failures: 0,
+    crashed: 0,
+    strandings: 0,
+    returns: 0,
     relabels: 0,
     namesakes: 0,
     orphans: 0,
@@ -111,6 +115,31 @@ scenarios! {
         .with(Budget { orphans: 1, ..NONE });
 }
 
+// What kubelets do.
+scenarios! {
+    kubelets, holds:
+
+    pin_by_digest: Scenario::of(vec![pods(2), pods(2).image(RESPELLED)]).calm().timed();
+    pin_by_digest_and_back: Scenario::of(vec![pods(2), pods(2).image(RESPELLED), pods(2)]).calm().timed();
+    there_and_back: Scenario::of(vec![pods(1), pods(1).image(1), pods(1)]).timed();
+    image_that_exits: Scenario::of(vec![pods(2), pods(2).image(CRASHING)]).calm().timed();
+    image_that_exits_and_back: Scenario::of(vec![pods(2), pods(2).image(CRASHING), pods(2)]).calm().timed();
+    shape_that_exits: Scenario::of(vec![pods(2), pods(2).image(CRASHING).shape(1)]).calm().timed();
+    lost_node: Scenario::of(vec![pods(2)]).with(Budget { strandings: 1, ..NONE });
+    lost_node_comes_back: Scenario::of(vec![pods(2)]).operators(2)
+        .with(Budget { strandings: 1, returns: 1, ..NONE });
+    lost_nodes: Scenario::of(vec![pods(2), pods(1)]).with(Budget { strandings: 2, returns: 1, deletions: 1, ..NONE });
+    lost_node_and_update: Scenario::of(vec![pods(2), pods(2).shape(1)]).calm()
+        .with(Budget { strandings: 1, ..NONE });
+    lost_node_and_replace: Scenario::of(vec![pods(1), pods(1).replace(&[0])])
+        .with(Budget { strandings: 1, returns: 1, ..NONE });
+    update_while_pulling: Scenario::of(vec![pods(1), pods(1).image(1)]).with_no_pods().timed();
+    pin_while_pulling: Scenario::of(vec![pods(1), pods(1).image(RESPELLED)]).with_no_pods().timed();
+    update_after_a_crash: Scenario::of(vec![pods(1), pods(1).image(1)]).with(Budget { crashed: 1, ..NONE });
+    pin_after_a_crash: Scenario::of(vec![pods(1), pods(1).image(RESPELLED)]).step_by_step()
+        .with(Budget { crashed: 1, ..NONE });
+}
+
 // What people do to pods.
 scenarios! {
     people, holds:
@@ -141,6 +170,7 @@ scenarios! {
     replace_again: Scenario::of(vec![pods(1), pods(1).replace(&[0]), pods(1).replace(&[1]), pods(1)]).operators(2);
     replace_crash_lost_answer_two_operators: Scenario::of(vec![pods(1), pods(1).replace(&[0])]).operators(2)
         .with(Budget { crashes: 1, losses: 1, ..NONE });
+    lost_node_and_replace_two_operators: lost_node_and_replace().operators(2);
     update_in_place_crash: update_in_place_two_operators().with(Budget { crashes: 1, losses: 1, ..NONE });
     recreate_two_pods: Scenario::of(vec![pods(2), pods(2).shape(1)]).operators(2)
         .with(Budget { crashes: 1, ..NONE });

@@ -3,7 +3,7 @@
 use model::podset::{Phase, Why};
 
 use crate::flaw::Flaw;
-use crate::pods::{Controller, Name, Pod, Uid};
+use crate::pods::{Change, Controller, Name, Pod, Uid};
 use crate::wish::Wish;
 
 /// What is there.
@@ -21,6 +21,10 @@ pub struct Server {
     pub next_container: u8,
     /// How many pods have been let go.
     pub let_go: u8,
+    /// How many pods got stuck.
+    pub stuck: u8,
+    /// Whether the clock runs, so that it matters when a container was started.
+    pub is_timed: bool,
 }
 
 impl Default for Server {
@@ -32,6 +36,8 @@ impl Default for Server {
             next_uid: Uid(0),
             next_container: 1,
             let_go: 0,
+            stuck: 0,
+            is_timed: false,
         }
     }
 }
@@ -48,10 +54,12 @@ pub enum Request {
         uid: Uid,
         why: Why,
     },
+    /// Carries the version that it was decided on. Of what a version covers, this is what matters.
     Update {
         name: Name,
         uid: Uid,
-        container: u8,
+        version: Version,
+        change: Change,
     },
     /// Asks for the set first, and writes only if it is there. That a set goes between the two is left out: its pods
     /// go with it then, as a ReplicaSet's do.
@@ -66,6 +74,25 @@ pub enum Request {
     },
 }
 
+/// The version of a pod: what it ran and was to run, as its watcher saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    pub container: u8,
+    pub image: u8,
+    pub observed: bool,
+}
+
+impl Version {
+    /// Returns the version of a pod.
+    pub const fn of(pod: &Pod) -> Self {
+        Self {
+            container: pod.container,
+            image: pod.image,
+            observed: pod.observed,
+        }
+    }
+}
+
 /// What the server says to it.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
@@ -73,6 +100,8 @@ pub enum Answer {
     Done(Pod),
     /// The name is taken: by this pod, says the GET that follows.
     Taken(Pod),
+    /// It has changed since: this is the pod now, says the GET that follows.
+    Changed(Pod),
     /// There is no such pod, or it is another one.
     Gone(Name),
     /// No.
@@ -119,14 +148,14 @@ impl Server {
         match request {
             Request::Create { .. } => {}
             Request::Delete { .. } => pod.deleting = true,
-            Request::Update { container, .. } => {
+            Request::Update { version, change, .. } => {
+                if Version::of(pod) != version && !flaws.contains(&Flaw::NoVersion) {
+                    return (Answer::Changed(*pod), None);
+                }
+                pod.observed &= pod.image == wish.template.image;
                 pod.image = wish.template.image;
                 pod.made_from.get_or_insert(wish.template).image = wish.template.image;
-                pod.updated_from = Some(container);
-                // Nothing ran yet: what runs first is the new image already.
-                if pod.container == 0 {
-                    pod.runs = pod.image;
-                }
+                pod.change = Some(change);
             }
             Request::Adopt { says_template, .. } => {
                 let ours = Controller::Set(wish.set);
@@ -218,10 +247,10 @@ impl Server {
             .filter(move |pod| pod.is_active() && pod.controller == ours)
     }
 
-    /// Returns how many pods are available to a set at a time.
-    pub fn available(&self, wish: &Wish, now: i64) -> usize {
+    /// Returns how many pods serve at a time.
+    pub fn serving(&self, wish: &Wish, now: i64) -> usize {
         self.active(wish)
-            .filter(|pod| pod.label && pod.seen().is_available(&wish.wanted, now))
+            .filter(|pod| pod.label && pod.serves(wish, now))
             .count()
     }
 }
@@ -246,21 +275,27 @@ impl Server {
         found.map(change).is_some()
     }
 
-    /// The kubelet starts a container, the first or another one for another image.
-    fn start(&mut self, name: Name) -> bool {
+    /// The kubelet starts a container: the first one, another one for another image, or again after a crash. It takes the
+    /// image of the spec that it has received. `Ready` stays as it is: without a readiness probe, a restart does not clear
+    /// it (kubernetes#91667).
+    pub fn start(&mut self, name: Name) -> bool {
         let container = self.next_container;
+        let started = self.is_timed.then_some(self.now);
         self.next_container += 1;
         self.change(name, |pod| {
             pod.phase = Phase::Running;
             pod.container = container;
-            pod.runs = pod.image;
-            pod.ready_since = None;
+            pod.started = started;
+            pod.runs = pod.heard;
         })
     }
 
-    /// The kubelet starts another container, because it shall run another image.
-    pub fn restart(&mut self, name: Name) -> bool {
-        self.start(name)
+    /// The kubelet receives the current spec, and reports what runs then.
+    pub fn observe(&mut self, name: Name) -> bool {
+        self.change(name, |pod| {
+            pod.heard = pod.image;
+            pod.observed = true;
+        })
     }
 
     /// A pod becomes ready, once it has a container.
@@ -272,6 +307,20 @@ impl Server {
         self.change(name, |pod| {
             pod.phase = Phase::Running;
             pod.ready_since = Some(now);
+        })
+    }
+
+    /// A container exits for good: it is started again, and exits again.
+    pub fn exit(&mut self, name: Name) -> bool {
+        self.change(name, |pod| pod.ready_since = None)
+    }
+
+    /// A pod gets stuck: its node is lost, or it gets a finalizer that nobody removes. It is deleted, and stays.
+    pub fn strand(&mut self, name: Name) -> bool {
+        self.stuck += 1;
+        self.change(name, |pod| {
+            pod.deleting = true;
+            pod.stuck = true;
         })
     }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::is_long;
-use crate::pods::{Controller, Name, Pod, Template, Uid};
+use crate::pods::{Change, Controller, Name, Pod, Template, Uid};
 use crate::rest::{is_as_wanted, settle};
 use crate::rules::{Budget, Clock, Lag, Rules};
 use crate::server::Server;
@@ -96,9 +96,15 @@ fn pod() -> impl Strategy<Value = Pod> {
                 deletion_cost: cost,
                 image: image_now,
                 runs: if is_updated { image } else { image_now },
+                heard: if is_updated { image } else { image_now },
+                observed: !is_updated,
                 container,
                 made_from,
-                updated_from: is_updated.then_some(container),
+                change: is_updated.then_some(Change {
+                    container,
+                    image,
+                    at: NOW,
+                }),
                 replaces,
                 released_from,
                 ..Pod::foreign(Name::Other(0), Uid(0), created)
@@ -115,6 +121,7 @@ fn start() -> impl Strategy<Value = World> {
         let mut server = Server {
             now: NOW,
             next_container: 100,
+            is_timed: true,
             ..Server::default()
         };
         for (name, pod) in names.into_iter().zip(pods) {

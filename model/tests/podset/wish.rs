@@ -2,7 +2,7 @@
 
 use model::podset::Wanted;
 
-use crate::pods::{Name, SET, Template, set_uid};
+use crate::pods::{Name, SET, Template, image_name, set_uid};
 
 /// One version of the set.
 #[derive(Clone, Debug)]
@@ -77,6 +77,7 @@ impl Wish {
     /// Writes into what the decision takes what follows from the rest.
     pub fn spelled_out(mut self) -> Self {
         self.wanted.uid = set_uid(self.set);
+        self.wanted.image = image_name(self.template.image);
         self.wanted.template = self.template.hash();
         self.wanted.shape = self.template.shape_hash();
         self

@@ -4,7 +4,7 @@ use model::podset::{Seen, Step, Wanted, Why, looks_again_at};
 
 use crate::actions::{Action, News};
 use crate::operator::{Flight, Operator};
-use crate::pods::{Controller, Pod};
+use crate::pods::{CRASHING, Controller, EXITS_AFTER, Pod};
 use crate::rules::{Budget, Clock, Lag, Rules};
 use crate::server::{Breach, Request, Server};
 use crate::wish::Wish;
@@ -110,7 +110,22 @@ impl World {
         let now = server.now;
         match action {
             Action::Ready(name) => server.becomes_ready(name),
-            Action::Restart(name) => server.restart(name),
+            Action::Observe(name) => server.observe(name),
+            Action::Start(name) | Action::Restart(name) => server.start(name),
+            Action::Exit(name) => server.exit(name),
+            Action::Crashed(name) => {
+                left.crashed -= 1;
+                server.start(name)
+            }
+            Action::Strand(name) => {
+                left.strandings -= 1;
+                server.strand(name)
+            }
+            Action::Return(name) => {
+                left.returns -= 1;
+                server.pods.retain(|pod| pod.name != name);
+                true
+            }
             Action::Finalize(name) => {
                 server.pods.retain(|pod| pod.name != name);
                 true
@@ -150,12 +165,12 @@ impl World {
 
     fn arrives(&mut self, rules: &Rules, flight: Flight, sender: Option<usize>) {
         let wish = &rules.wishes[usize::from(flight.wish)];
-        let (pods, before) = (self.server.pods.clone(), self.available(rules, wish));
+        let (pods, before) = (self.server.pods.clone(), self.serving(rules, wish));
         let (answer, breach) = self.server.perform(flight.request, wish, &rules.wishes, &rules.flaws);
         if self.server.pods != pods {
             self.tell_all(rules);
         }
-        let after = self.available(rules, wish);
+        let after = self.serving(rules, wish);
         let outage =
             rules.is_calm && after < before && after < least(flight.request, wish, &self.server, self.now(rules));
         self.breach = self.breach.or(breach).or(outage.then_some(Breach::CausedAnOutage));
@@ -190,6 +205,30 @@ impl World {
     }
 
     fn waits(&mut self, rules: &Rules, at: usize) -> bool {
+        let Some(wake) = self.wakes_at(rules, at).filter(|_| !self.is_a_kubelet_at_work(rules)) else {
+            return false;
+        };
+        // Containers that exit by themselves do so in between.
+        let exits = self
+            .server
+            .pods
+            .iter()
+            .filter(|pod| pod.runs == CRASHING && pod.is_active());
+        let exits = exits
+            .filter(|pod| pod.ready_since.is_some())
+            .filter_map(|pod| pod.started);
+        let exit = exits
+            .map(|started| started + EXITS_AFTER)
+            .filter(|at| *at >= self.server.now)
+            .min();
+        let wake = i16::try_from(wake).unwrap_or(i16::MAX).min(exit.unwrap_or(i16::MAX));
+        let passes = wake > self.server.now;
+        self.server.now = wake;
+        passes
+    }
+
+    /// Returns when an operator that has nothing to do looks again.
+    pub fn wakes_at(&self, rules: &Rules, at: usize) -> Option<i64> {
         let operator = &self.operators[at];
         let pods: Vec<_> = operator.view().iter().map(Pod::seen).collect();
         let seen = Seen {
@@ -199,11 +238,16 @@ impl World {
             now: self.now(rules),
         };
         let wake = looks_again_at(&rules.wishes[usize::from(operator.wish)].wanted, seen);
-        let Some(wake) = wake.filter(|_| self.step_of(rules, at) == Step::Settled) else {
-            return false;
-        };
-        self.server.now = i16::try_from(wake).unwrap_or(i16::MAX);
-        true
+        wake.filter(|_| self.step_of(rules, at) == Step::Settled)
+    }
+
+    /// Whether a kubelet is about to receive a spec or to restart a container, which takes less time than operators wait.
+    fn is_a_kubelet_at_work(&self, rules: &Rules) -> bool {
+        let mut to_come = Vec::new();
+        self.actions_of_the_cluster(rules, &mut to_come);
+        to_come
+            .iter()
+            .any(|action| matches!(action, Action::Observe(_) | Action::Restart(_) | Action::Exit(_)))
     }
 
     /// Returns what an operator would do now.
@@ -226,8 +270,8 @@ impl World {
         }
     }
 
-    fn available(&self, rules: &Rules, wish: &Wish) -> usize {
-        self.server.available(wish, self.now(rules))
+    fn serving(&self, rules: &Rules, wish: &Wish) -> usize {
+        self.server.serving(wish, self.now(rules))
     }
 }
 
@@ -249,7 +293,7 @@ fn least(request: Request, wish: &Wish, server: &Server, now: i64) -> usize {
             uid,
             ..
         } => {
-            let is_heir = |pod: &Pod| pod.replaces == Some(uid) && pod.seen().is_available(&wish.wanted, now);
+            let is_heir = |pod: &Pod| pod.replaces == Some(uid) && pod.serves(wish, now);
             if server.active(wish).any(is_heir) { 0 } else { *replicas }
         }
         // Who is one too many is chosen in the order of a ReplicaSet, which knows ready and not available. Only if a

@@ -215,10 +215,10 @@ impl Performer<'_> {
         let known = self.world.set_pods.kind.cache.members(self.key);
         join_all(pods.iter().map(|pod| async {
             info!(pod = pod.name, "taking in: it has the label and no controller");
-            let says_its_template = known
-                .iter()
-                .any(|member| member.pod.uid == pod.uid && member.pod.template.is_some());
-            self.patch(pod, podset::adopted(self.wanted, &pod.uid, says_its_template))
+            let Some(member) = known.iter().find(|member| member.pod.uid == pod.uid) else {
+                return Ok(Answer::Mistaken);
+            };
+            self.patch(pod, podset::adopted(self.set, self.wanted, &member.pod))
                 .await
         }))
         .await
@@ -235,6 +235,17 @@ impl Performer<'_> {
             // The pod that we meant is gone, whether or not a namesake took its place.
             Err(CallError::Refused(status)) if status.is_not_found() || is_another_uid(&status) => {
                 self.forget(&pod.name, &pod.uid);
+                Ok(Answer::Mistaken)
+            }
+            // It has changed since this was decided, which the watch has not reported yet.
+            Err(CallError::Refused(status))
+                if status.is_conflict() && patch["metadata"]["resourceVersion"].is_string() =>
+            {
+                match self.get(&pod.name).await {
+                    Ok(live) => drop(self.take_in(&live)),
+                    Err(CallError::Refused(status)) if status.is_not_found() => self.forget(&pod.name, &pod.uid),
+                    Err(error) => return Err(hindrance(Verb::Other, error, "get", &pod.name)),
+                }
                 Ok(Answer::Mistaken)
             }
             Err(error) => Err(hindrance(Verb::Other, error, "patch", &pod.name)),

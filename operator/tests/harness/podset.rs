@@ -83,6 +83,15 @@ impl Namespace {
         self.patch_status(POD, name, status);
     }
 
+    /// Says of a pod what a node says: it has restarted in this container, and was ready all the time, as without a
+    /// readiness probe.
+    pub fn pod_restarts(&self, name: &str, container: &str) {
+        let own = json!({"name": "app", "image": "app", "imageID": "", "ready": true, "restartCount": 1,
+            "containerID": format!("fake://{container}"),
+            "state": {"running": {"startedAt": jiff::Timestamp::now().to_string()}}});
+        self.patch_status(POD, name, json!({"containerStatuses": [own]}));
+    }
+
     /// Returns the reasons and messages of the Events about a PodSet, sorted.
     pub fn events_about_podset(&self, name: &str) -> Vec<(String, String)> {
         let about = |event: &Value| {

@@ -1,5 +1,6 @@
 //! Pods that end or have ended.
 
+use kube::api::DeleteParams;
 use serde_json::json;
 
 use crate::harness::{POD, condition, count_of, eventually, pods_of, ready, text, uid};
@@ -60,4 +61,29 @@ fn a_pod_that_ends_keeps_its_slot_and_no_other() {
     assert_ne!(uid(&after), uid(&before));
     let set = space.until_podset_ready("web");
     assert_eq!(count_of(&set, "terminatingReplicas"), 0);
+}
+
+/// A lost node or a finalizer of others may keep a pod for good. It is not created again under its name, but under the next.
+#[test]
+fn pod_that_does_not_end_gives_up_its_slot() {
+    let space = with_nodes("overdue");
+    space.ready_podset("web", json!({"replicas": 2}));
+    space.hold(POD, "web-1");
+    let mark = space.mark();
+    let params = DeleteParams::default().grace_period(1);
+    space.cluster.block_on(space.api(POD).delete("web-1", &params)).unwrap();
+    let set = space.until_pods("web", &["web-0", "web-2"]);
+    assert_eq!(count_of(&set, "terminatingReplicas"), 1);
+    let set = space.until_podset_ready("web");
+    let cause = &set["status"]["cause"];
+    assert_eq!(text(cause, "/reason"), "PodNotTerminating");
+    assert!(text(cause, "/message").contains("web-1"), "{cause}");
+    assert_eq!(
+        text(cause, "/next"),
+        format!("kubectl get pod web-1 -n {} -o yaml", space.name)
+    );
+    space.let_go(POD, "web-1");
+    let set = space.until_podset("web", "it is gone", |set| set["status"]["cause"].is_null());
+    assert_eq!(pods_of(&set), ["web-0", "web-2"]);
+    assert_eq!(pod_creates(space.asked_since(mark)).count(), 1);
 }

@@ -1,6 +1,6 @@
 //! Which pods are a set's own: those with its label that nobody else controls.
 
-use kube::api::Patch;
+use kube::api::{DeleteParams, Patch, PropagationPolicy};
 use serde_json::{Value, json};
 
 use crate::harness::{Namespace, POD, PODSET, QUIET, count_of, pods_of, text, uid};
@@ -103,6 +103,49 @@ fn orphans_are_taken_in_together_after_one_fresh_look_at_the_set() {
     }
     assert_eq!(count_of(&set, "updatedReplicas"), 3);
     assert_eq!(others.map(|pod| space.bytes(POD, pod)), before);
+}
+
+/// Whoever may edit a set must not run an image of their choice with what a pod of others has.
+#[test]
+fn adopted_pod_is_changed_in_place_only_if_it_is_as_the_set_would_create_it() {
+    let space = with_nodes("adopted-image");
+    space.ready_podset("web", json!({"replicas": 1, "template": {"image": "app:1"}}));
+    let own = space.get(POD, "web-0");
+    let orphan = DeleteParams {
+        propagation_policy: Some(PropagationPolicy::Orphan),
+        ..DeleteParams::default()
+    };
+    space
+        .cluster
+        .block_on(space.api(PODSET).delete("web", &orphan))
+        .unwrap();
+    space.until_gone(PODSET, "web");
+    space.until(POD, "web-0", "it is an orphan", |pod| {
+        pod["metadata"].get("ownerReferences").is_none()
+    });
+    let annotations = own["metadata"]["annotations"].clone();
+    let mut forged = stray("forged", json!({"appdeploy.dev/podset": "web"}));
+    forged["metadata"]["annotations"] = annotations;
+    forged["spec"]["containers"][0]["image"] = json!("app:1");
+    forged["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "s", "optional": true}}]);
+    space.create(POD, forged);
+    let mut plain = stray("plain", json!({"appdeploy.dev/podset": "web"}));
+    plain["spec"]["containers"][0]["image"] = json!("app:1");
+    space.create(POD, plain);
+    space.podset("web", json!({"replicas": 3, "template": {"image": "app:1"}}));
+    space.until_pods("web", &["web-0", "forged", "plain"]);
+    space.until_podset_ready("web");
+
+    space.set_podset("web", json!({"template": {"image": "app:2"}}));
+    space.until_pods("web", &["web-0", "web-1", "web-2"]);
+    let updated = space.until_podset_ready("web");
+    assert_eq!(count_of(&updated, "updatedReplicas"), 3);
+    let kept = space.get(POD, "web-0");
+    assert_eq!(uid(&kept), uid(&own), "it was created by the set");
+    assert_eq!(text(&kept, "/spec/containers/0/image"), "app:2");
+    for pod in ["forged", "plain"] {
+        space.until_gone(POD, pod);
+    }
 }
 
 /// Row 6. A watch by label tells of it as of one that was deleted, and no create finds its name taken.

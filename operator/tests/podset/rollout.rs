@@ -3,10 +3,14 @@
 //! Where pods run at once, an update has arrived at once. So some tests play the node themselves: it runs another
 //! container when they say so.
 
+use std::time::Duration;
+
+use faults::Proxy;
+use faults::proxy::{Action, Requests, Rule, Verb};
 use serde_json::{Value, json};
 
-use crate::harness::{Namespace, Operator, POD, QUIET, count_of, ready, text};
-use crate::{Space, pod_writes, with_nodes, without_nodes};
+use crate::harness::{Namespace, OPERATOR, Operator, POD, QUIET, count_of, ready, text};
+use crate::{Space, bare, pod_writes, with_nodes, without_nodes};
 
 #[test]
 fn a_new_image_leaves_pods_where_they_are() {
@@ -72,6 +76,49 @@ fn while_a_pod_is_not_ready_no_other_is_changed() {
     assert_eq!(updated(&space), ["web-1"]);
     space.pod_runs("web-1", "new", true);
     until_updating(&space, 2);
+}
+
+/// Without a readiness probe a restarted container counts as ready at once.
+#[test]
+fn image_that_exits_after_a_moment_does_not_spread() {
+    let (_operator, space) = played("exits", json!({"replicas": 3}));
+    space.set_podset("web", json!({"template": {"image": "app:2"}}));
+    let first = until_updating(&space, 1);
+    space.pod_restarts(&first, "new");
+    std::thread::sleep(Duration::from_secs(2));
+    space.pod_runs(&first, "new", false);
+    std::thread::sleep(QUIET);
+    assert_eq!(updated(&space), [first.clone()]);
+    space.set_podset("web", json!({"template": {"image": "app:3"}}));
+    space.until(POD, &first, "the next image is tried where the one before was", |pod| {
+        text(pod, "/spec/containers/0/image") == "app:3"
+    });
+}
+
+/// A container that has restarted since an operator has heard of it last is not one of the new image.
+#[test]
+fn image_of_a_pod_that_has_restarted_in_the_meantime_is_changed_after_a_second_look() {
+    let space = bare("restarted");
+    let proxy = Proxy::before(&space.cluster.control_plane, OPERATOR, &[]).unwrap();
+    let operator = space
+        .cluster
+        .spawn_operator_behind(&proxy, &["--watch-namespace", &space.name]);
+    play(&space, json!({"replicas": 1}));
+    let patches = Requests::with(&[Verb::Patch]).on("pods");
+    proxy.add(Rule::new(patches, Action::Delay(Duration::from_secs(2))));
+    let mark = space.mark();
+    space.set_podset("web", json!({"template": {"image": "app:2"}}));
+    std::thread::sleep(Duration::from_secs(1));
+    space.pod_runs("web-0", "restarted", true);
+    let pod = space.until(POD, "web-0", "it is changed", |pod| {
+        text(pod, "/spec/containers/0/image") == "app:2"
+    });
+    let annotations = &pod["metadata"]["annotations"];
+    assert_eq!(annotations[crd::annotation::UPDATED_FROM], "fake://restarted");
+    assert_eq!(annotations[crd::annotation::UPDATED_FROM_IMAGE], "app:1");
+    let refused = pod_writes(space.asked_since(mark)).that(|request| request.code == 409);
+    assert_eq!(refused.count(), 1);
+    operator.kill();
 }
 
 #[test]

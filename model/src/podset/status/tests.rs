@@ -7,7 +7,7 @@ use serde_json::json;
 use super::super::fixtures::{
     NOW, ending, finished, not_ready, outdated, pod, released, successor, web, with_old_image,
 };
-use super::super::{Controller, Taken};
+use super::super::{Controller, ImageChange, Taken};
 use super::*;
 
 fn set() -> PodSet {
@@ -87,6 +87,37 @@ fn a_paused_update_is_told_with_how_far_it_is_and_how_to_go_on() {
     ");
 }
 
+#[test]
+fn pod_that_does_not_end_is_a_cause_also_when_another_has_taken_its_place() {
+    let overdue = |node: Option<&str>, is_held| SetPod {
+        ends_by: Some(NOW - 30),
+        node: node.map(Into::into),
+        is_held,
+        ..ending(1)
+    };
+    let cases = [
+        Case::of(web(2), [pod(0), overdue(Some("n1"), false)]),
+        Case::of(web(2), [pod(0), overdue(Some("n1"), true), not_ready(pod(2))]),
+        Case::of(web(2), [pod(0), overdue(Some("n1"), false), pod(2)]),
+        Case::of(web(0), [overdue(None, false)]),
+    ];
+    let said: Vec<String> = cases.iter().map(Case::says).collect();
+    insta::assert_snapshot!(said.join("\n"), @r"
+    PodNotTerminating: pod web-1 was deleted and still exists: its node n1 may be down; its slot is not used until it is gone
+      next: kubectl describe node n1
+    PodNotTerminating: pod web-1 was deleted and still exists: a finalizer holds it; its slot is not used until it is gone
+      next: kubectl get pod web-1 -n shop -o yaml
+    Available: 2 pods are ready; pod web-1 was deleted and still exists: its node n1 may be down; its slot is not used until it is gone
+      next: kubectl describe node n1
+    ScaledToZero: scaled to zero
+      next: kubectl describe pod web-1 -n shop
+    ");
+    for case in &cases {
+        let status = case.status(&set(), &[]);
+        assert_eq!(status.cause.unwrap().reason, "PodNotTerminating");
+    }
+}
+
 fn replacing(replicas: usize, name: &str) -> Wanted {
     Wanted {
         replace: [name.to_owned()].into(),
@@ -105,7 +136,11 @@ fn what_it_says_on_the_way() {
         ..pod(1)
     };
     let updating = SetPod {
-        updated_from: Some("c1".into()),
+        change: Some(ImageChange {
+            container: "c1".into(),
+            image: "v0".into(),
+            at: NOW,
+        }),
         ..pod(1)
     };
     let cases = [

@@ -38,7 +38,7 @@ fn written(step: &Step) -> String {
             "update",
             updates
                 .iter()
-                .map(|u| format!("{} in {}", u.pod.name, u.container))
+                .map(|u| format!("{} in {}", u.pod.name, u.change.container))
                 .collect(),
         ),
         Step::Settled => return "settled".into(),
@@ -65,6 +65,34 @@ fn a_set_that_is_being_deleted_does_nothing() {
     };
     let unlabelled = SetPod { label: None, ..pod(1) };
     assert_eq!(decide(&set, &[pod(0), unlabelled, finished(2)]), "settled");
+}
+
+#[test]
+fn slot_of_a_pod_that_does_not_end_is_given_up() {
+    let ends = |slot, ends_by| SetPod {
+        ends_by: Some(ends_by),
+        ..ending(slot)
+    };
+    assert_eq!(
+        decide(&web(2), &[pod(0), ends(1, NOW - 29)]),
+        "settled",
+        "its name is waited for"
+    );
+    assert_eq!(decide(&web(2), &[pod(0), ends(1, NOW - 30)]), "create 2");
+    assert_eq!(decide(&web(2), &[pod(0), ends(1, NOW - 30), pod(2)]), "settled");
+    let of_a_set_before = SetPod {
+        controller: Some(controller("u0")),
+        ..ends(1, NOW - 30)
+    };
+    assert_eq!(decide(&web(2), &[pod(0), of_a_set_before]), "create 2");
+    let waits = [pod(0), ends(1, NOW - 29)];
+    let seen = Seen {
+        pods: &waits,
+        taken: &BTreeMap::new(),
+        pace: 1,
+        now: NOW,
+    };
+    assert_eq!(looks_again_at(&web(2), seen), Some(NOW + 1));
 }
 
 #[test]

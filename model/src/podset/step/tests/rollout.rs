@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::super::fixtures::{NOW, ending, not_ready, outdated, pod, successor, web, with_old_image};
-use super::super::super::{SetPod, Wanted};
+use super::super::super::{ImageChange, SetPod, Wanted};
 use super::{decide, decide_with};
 
 fn replacing(set: Wanted, slots: &[u16]) -> Wanted {
@@ -71,7 +71,11 @@ fn pods_that_do_not_serve_are_updated_first_and_cost_nothing() {
 #[test]
 fn a_pod_that_still_runs_the_image_of_before_does_not_serve() {
     let updating = SetPod {
-        updated_from: Some("c1".into()),
+        change: Some(ImageChange {
+            container: "c1".into(),
+            image: "v0".into(),
+            at: NOW - 10,
+        }),
         ..pod(1)
     };
     let arrived = SetPod {
