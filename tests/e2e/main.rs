@@ -28,13 +28,17 @@ use world::{Found, Space, World};
 
 type Test = fn(&World, &Space) -> Result<()>;
 
-const TESTS: [(&str, Test); 26] = [
+const TESTS: [(&str, Test); 30] = [
     ("demo", story::the_demo_ends_with_a_page_and_can_be_repeated),
     ("children", story::an_app_is_five_kinds_of_objects_and_a_page),
     ("restricted", story::the_operator_runs_in_a_restricted_namespace),
     ("causes", causes::what_is_wrong_is_told_three_ways),
     ("podset", podset::pods_are_kept_scaled_and_deleted),
     ("podset-in-place", podset::an_image_is_changed_in_place),
+    ("podset-digest", podset::image_is_pinned_by_digest_under_load),
+    ("podset-respelled", podset::image_is_respelled_under_load),
+    ("podset-back", podset::image_is_changed_and_changed_back_under_load),
+    ("podset-exits", podset::image_that_exits_stays_in_one_pod_under_load),
     (
         "failover-deleted",
         failover::each_child_is_made_once_while_the_leader_is_deleted,
