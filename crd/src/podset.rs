@@ -56,7 +56,8 @@ pub struct PodSetSpec {
     )]
     pub template: PodFields,
 
-    /// How long a new pod must have been ready without a break to count as available, in seconds. Default 0.
+    /// How long a pod must have been ready, and its container must have run, to count as available, in seconds. Without a
+    /// port and a health check it is at least 3. Default 0.
     #[serde(default)]
     #[schemars(range(min = 0, max = 3600))]
     pub min_ready_seconds: i32,
@@ -138,7 +139,7 @@ pub struct PodSetStatus {
     /// The number of pods that have been ready for `spec.minReadySeconds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_replicas: Option<i32>,
-    /// The number of pods that are made from the current template.
+    /// The number of pods that run the current template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_replicas: Option<i32>,
     /// The number of pods that are ending.
