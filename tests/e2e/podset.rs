@@ -168,10 +168,10 @@ fn set_image(space: &Space, image: &str) -> Result<()> {
 fn settle(space: &Space, image: &str) -> Result<()> {
     let shell = &space.shell;
     shell.run(
-        r#"generation=$(kubectl get podset web --output jsonpath='{.metadata.generation}') &&
+        r"generation=$(kubectl get podset web --output jsonpath='{.metadata.generation}') &&
         kubectl wait podset/web --for=jsonpath='{.status.observedGeneration}'=$generation --timeout=1m &&
         kubectl wait podset/web --for=jsonpath='{.status.updatedReplicas}'=3 --timeout=3m &&
-        kubectl wait podset/web --for=condition=Ready --timeout=2m"#,
+        kubectl wait podset/web --for=condition=Ready --timeout=2m",
     )?;
     let images = shell.run(&format!("{PODS}'{{.items[*].spec.containers[0].image}}'"))?;
     ensure!(

@@ -12,7 +12,7 @@ fn the_status_tells_of_the_spec_that_was_acted_on_and_then_nothing() {
     let set = space.ready_podset("web", json!({"replicas": 2}));
     assert_eq!(set["status"]["observedGeneration"], set["metadata"]["generation"]);
     space.set_podset("web", json!({"replicas": 3}));
-    let set = space.until_podset("web", "it is scaled", |set| count_of(set, "readyReplicas") == 3);
+    let set = space.until_podset("web", "it is scaled", |set| count_of(set, "availableReplicas") == 3);
     assert_eq!(set["status"]["observedGeneration"], 2);
     let transition = |set: &Value| condition(set, "Ready").unwrap()["lastTransitionTime"].clone();
     let expected = json!({
