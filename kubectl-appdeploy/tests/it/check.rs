@@ -130,8 +130,8 @@ fn a_cluster_is_checked_before_an_installation_and_nothing_is_changed() {
     foreign.fails(1);
 }
 
-/// Whether one may do everything, and then four verbs for each of the thirteen kinds that an installation consists of.
-const RIGHTS: usize = 1 + 4 * 13;
+/// Whether one may do everything, and then four verbs for each of the fifteen kinds that an installation consists of.
+const RIGHTS: usize = 1 + 4 * 15;
 /// The same without webhooks, whose kinds are three, and with roles in that namespace, too.
 const RIGHTS_IN_ONE: usize = 1 + 4 * 11;
 
