@@ -5,6 +5,8 @@
 
 pub mod election;
 pub mod fence;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -24,6 +26,9 @@ pub use fence::Fence;
 
 /// The name of the Lease.
 pub const NAME: &str = "appdeploy-operator";
+
+/// How often the release of the Lease is tried when it is changed in between.
+const RELEASE_TRIES: u32 = 3;
 
 /// Where an operator is in an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,12 +111,12 @@ impl Elector {
     /// Takes part until it was elected and deposed.
     pub async fn run(&self) {
         let mut candidate = Candidate::new(self.name.clone());
-        let mut held: Option<(Record, Instant)> = None;
+        let mut held: Option<Record> = None;
         loop {
-            let begun = Instant::now();
+            let (begun, begun_at) = (Instant::now(), self.fence.now());
             // A leader need not read what it has written itself.
             let (seen, read) = match held.take() {
-                Some((record, _)) => (Ok(Some(record)), false),
+                Some(record) => (Ok(Some(record)), false),
                 None => (self.read().await, true),
             };
             match seen {
@@ -120,16 +125,16 @@ impl Elector {
                     // Whoever wrote it: a leader that is told of another one does not wait to be sure.
                     None if *self.role.borrow() == Role::Leader => self.fence.close(),
                     Some(Written::Done(record)) => {
-                        self.fence.extend(begun + self.terms.renew);
+                        self.fence.extend(begun_at + self.terms.renew);
                         if self.role.send_replace(Role::Leader) != Role::Leader {
                             info!(lease = NAME, name = self.name, "leading");
                         }
-                        held = Some((record, begun));
+                        held = Some(record);
                     }
                     Some(Written::Failed(why)) => {
                         warn!(why, "the Lease could not be written");
                         // Unless it was read just now, what is known of it is still good for the next try.
-                        held = record.filter(|_| !read).map(|record| (record, begun));
+                        held = record.filter(|_| !read);
                     }
                     Some(Written::Beaten) | None => {}
                 },
@@ -142,15 +147,18 @@ impl Elector {
         }
     }
 
-    /// Gives the Lease back, so that the next one need not wait.
+    /// Releases the Lease, so that another operator need not wait until it expires. Meant for when [`Elector::run`] was
+    /// aborted: a renewal that it has sent may still be carried out, and changes the version.
     pub async fn release(&self) {
         if *self.role.borrow() != Role::Leader {
             return;
         }
         self.fence.close();
-        if let Ok(Some(record)) = self.read().await
-            && record.holder.as_deref() == Some(&*self.name)
-        {
+        for _ in 0..RELEASE_TRIES {
+            let Ok(Some(record)) = self.read().await else { return };
+            if record.holder.as_deref() != Some(&*self.name) {
+                return;
+            }
             let freed = LeaseSpec {
                 holder_identity: Some(String::new()),
                 lease_duration_seconds: Some(1),
@@ -158,8 +166,13 @@ impl Elector {
                 renew_time: Some(MicroTime(Timestamp::now())),
                 ..LeaseSpec::default()
             };
-            if let Written::Done(_) = self.put(&record.version, freed).await {
-                info!("gave the Lease back");
+            match self.put(&record.version, freed).await {
+                Written::Done(_) => {
+                    info!("gave the Lease back");
+                    return;
+                }
+                Written::Beaten => {}
+                Written::Failed(_) => return,
             }
         }
     }
@@ -246,7 +259,7 @@ impl Elector {
         verb: &'static str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, CallError> {
-        let patience = self.terms.renew / 2;
+        let patience = self.terms.patience;
         match timeout(patience, self.caller.send(verb, "leases", request)).await {
             Ok(answer) => answer,
             Err(_) => Err(CallError::Lost(format!("no answer within {patience:?}"))),

@@ -19,10 +19,13 @@ pub struct Terms {
     pub grace: Duration,
     /// The time between two looks at the Lease.
     pub retry: Duration,
+    /// How long one request about the Lease may take. A leader whose connection is dead has time for two more tries before
+    /// `renew` is over.
+    pub patience: Duration,
 }
 
 impl Terms {
-    /// Derives the times from how long a Lease lasts, in the proportions of Kubernetes' own: 15 s, 10 s, 5 s. A Lease lasts
+    /// Derives the times from how long a Lease lasts, in the proportions of Kubernetes' own: 15 s, 10 s, 2 s. A Lease lasts
     /// whole seconds, and others go by what stands in it.
     #[must_use]
     pub fn of(lease: Duration) -> Self {
@@ -31,7 +34,8 @@ impl Terms {
             lease,
             renew: lease * 2 / 3,
             grace: lease * 4 / 15,
-            retry: lease / 3,
+            retry: lease * 2 / 15,
+            patience: lease * 7 / 30,
         }
     }
 }
@@ -142,7 +146,8 @@ mod tests {
     fn a_leader_ends_before_another_may_begin() {
         let terms = Terms::of(LASTS);
         assert!(terms.renew < terms.lease && terms.retry < terms.renew);
-        assert_eq!((terms.renew, terms.grace, terms.retry), (at(10), at(4), at(5)));
+        assert_eq!((terms.renew, terms.grace, terms.retry), (at(10), at(4), at(2)));
+        assert_eq!(terms.patience, Duration::from_millis(3500));
         assert_eq!(Terms::of(Duration::from_millis(15_999)), terms, "what others read");
     }
 }

@@ -1,19 +1,40 @@
-//! The fence around writes: whoever does not lead, or can't be sure to, writes nothing.
+//! The fence around writes: an operator that does not lead, or can't be sure to, writes nothing.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use nix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
+/// A clock that goes on while the machine is suspended. Rust's `Instant` stops there on Linux, and a leader would wake up with
+/// a Lease that it lost hours ago.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
+/// Elsewhere this one goes on.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
+
 /// Until when writes are let through. Cheap to copy; all copies are one fence.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Fence {
     base: Instant,
+    /// Returns how much time has passed since `base`, with the time in which the machine was suspended.
+    clock: Arc<dyn Fn() -> Duration + Send + Sync>,
     /// Milliseconds since `base`.
     open_until: Arc<AtomicU64>,
     /// How long a write that has begun may take beyond that.
     grace: Duration,
+}
+
+impl fmt::Debug for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fence")
+            .field("open_until", &self.open_until)
+            .field("grace", &self.grace)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Fence {
@@ -29,16 +50,29 @@ impl Fence {
     /// certain (`Terms::grace`).
     #[must_use]
     pub fn closed(grace: Duration) -> Self {
+        let base = since_boot();
+        Self::with_clock(grace, move || since_boot().saturating_sub(base))
+    }
+
+    /// Returns a fence that is closed, with a clock that begins at zero.
+    fn with_clock(grace: Duration, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         Self {
             base: Instant::now(),
+            clock: Arc::new(clock),
             open_until: Arc::new(AtomicU64::new(0)),
             grace,
         }
     }
 
-    /// Lets writes through until then.
-    pub fn extend(&self, until: Instant) {
-        let time = u64::try_from((until - self.base).as_millis()).unwrap_or(u64::MAX);
+    /// Returns how much time has passed since this fence was created, by the faster one of both clocks.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.base.elapsed().max((self.clock)())
+    }
+
+    /// Lets writes through until then, counted as [`Fence::now`] is.
+    pub fn extend(&self, until: Duration) {
+        let time = u64::try_from(until.as_millis()).unwrap_or(u64::MAX);
         self.open_until.store(time, Ordering::SeqCst);
     }
 
@@ -55,13 +89,19 @@ impl Fence {
 
     /// Returns how long a write that begins now may take, if it may begin, and at most `wanted`.
     ///
-    /// The clock goes on while a process is frozen: one that wakes up finds the fence closed.
+    /// The clock goes on while a process is frozen and while its machine is suspended: one that wakes up finds the fence
+    /// closed.
     #[must_use]
     pub fn allows(&self, wanted: Duration) -> Option<Duration> {
         let until = Duration::from_millis(self.open_until.load(Ordering::SeqCst));
-        let left = until.checked_sub(self.base.elapsed())?;
+        let left = until.checked_sub(self.now())?;
         (!left.is_zero()).then(|| wanted.min(left.saturating_add(self.grace)))
     }
+}
+
+/// Returns the time since the machine was started. Zero where it is not known: then the other clock counts.
+fn since_boot() -> Duration {
+    clock_gettime(CLOCK).map(Duration::from).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -77,7 +117,7 @@ mod tests {
     async fn a_fence_closes_by_itself() {
         let fence = Fence::closed(Duration::from_secs(4));
         assert!(!fence.is_open());
-        fence.extend(Instant::now() + Duration::from_secs(8));
+        fence.extend(fence.now() + Duration::from_secs(8));
         assert_eq!(fence.allows(WANTED), Some(WANTED));
         advance(Duration::from_secs(7)).await;
         assert_eq!(
@@ -95,10 +135,10 @@ mod tests {
         for seconds in 3..=60 {
             let terms = Terms::of(Duration::from_secs(seconds));
             let fence = Fence::closed(terms.grace);
-            let renewed = Instant::now();
+            let renewed = fence.now();
             fence.extend(renewed + terms.renew);
-            advance(terms.renew.saturating_sub(Duration::from_millis(1))).await;
-            let ends = renewed.elapsed() + fence.allows(Duration::MAX).unwrap();
+            advance(terms.renew.saturating_sub(Duration::from_millis(10))).await;
+            let ends = fence.now().saturating_sub(renewed) + fence.allows(Duration::MAX).unwrap();
             assert!(ends < terms.lease, "{terms:?}: {ends:?}");
         }
     }
@@ -115,5 +155,35 @@ mod tests {
         let copy = fence.clone();
         fence.close();
         assert!(!copy.is_open());
+    }
+
+    /// `Instant` stops while a machine is suspended: a leader that wakes up must not write by it.
+    #[tokio::test(start_paused = true)]
+    async fn a_fence_closes_while_the_machine_is_suspended() {
+        let slept = Arc::new(AtomicU64::new(0));
+        let clock = slept.clone();
+        let fence = Fence::with_clock(Duration::from_secs(4), move || {
+            Duration::from_secs(clock.load(Ordering::SeqCst))
+        });
+        let renewed = fence.now();
+        fence.extend(renewed + Duration::from_secs(10));
+        assert!(fence.is_open());
+        slept.store(3600, Ordering::SeqCst);
+        assert_eq!(fence.allows(WANTED), None);
+        // The answer to a renewal that was sent before.
+        fence.extend(renewed + Duration::from_secs(10));
+        assert!(!fence.is_open());
+        fence.extend(fence.now() + Duration::from_secs(10));
+        assert!(fence.is_open());
+    }
+
+    #[test]
+    fn the_clock_of_a_fence_goes_on() {
+        let fence = Fence::closed(Duration::ZERO);
+        let before = (fence.clock)();
+        while (fence.clock)() == before {
+            std::thread::yield_now();
+        }
+        assert!(since_boot() > Duration::ZERO);
     }
 }
