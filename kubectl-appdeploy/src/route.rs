@@ -191,6 +191,8 @@ fn of_reason(reason: &str) -> Option<Hop> {
         | Reason::Forbidden
         | Reason::WatchFailed
         | Reason::ApiUnavailable
+        | Reason::ReconcileTimeout
+        | Reason::InternalError
         | Reason::NamespaceTerminating => None,
     }
 }

@@ -335,6 +335,8 @@ pub(crate) fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
             Some("kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations".into()),
         ),
         Failure::Unavailable { .. } => (Reason::ApiUnavailable, Some(operator_log())),
+        Failure::TimedOut { .. } => (Reason::ReconcileTimeout, Some(operator_log())),
+        Failure::Panicked => (Reason::InternalError, Some(operator_log())),
     };
     said(reason, &failure.to_string(), next)
 }

@@ -71,6 +71,15 @@ pub enum Failure {
         /// What happened.
         why: String,
     },
+    /// The reconcile took too long and was given up.
+    #[error("the reconcile took longer than {seconds} s and was given up; it is tried again")]
+    TimedOut {
+        /// How long it took.
+        seconds: u64,
+    },
+    /// The operator panicked while it reconciled the object.
+    #[error("the operator panicked while it reconciled this object, and tries again; this is a bug, please report it")]
+    Panicked,
 }
 
 impl Failure {
@@ -100,6 +109,8 @@ impl Failure {
             Self::Blind { .. } => "blind",
             Self::NamespaceTerminating => "namespace_terminating",
             Self::Unavailable { .. } => "unavailable",
+            Self::TimedOut { .. } => "timeout",
+            Self::Panicked => "panic",
         }
     }
 }

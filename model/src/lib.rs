@@ -30,6 +30,7 @@ pub mod printable;
 mod quantity;
 pub mod reason;
 pub mod status;
+pub mod unfinished;
 pub mod valid;
 
 pub use desired::{Desired, desired};

@@ -59,6 +59,10 @@ reasons! {
     WatchFailed,
     /// The API server does not answer as it should.
     ApiUnavailable,
+    /// The reconcile took too long.
+    ReconcileTimeout,
+    /// The operator panicked.
+    InternalError,
     /// The namespace is being deleted.
     NamespaceTerminating,
     /// The registry has no such image.

@@ -1,8 +1,12 @@
 //! One request to the API server: counted, with a deadline, and with an answer that is told from none.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use http::{HeaderMap, StatusCode, header};
+use http_body_util::BodyExt as _;
 use kube::api::PatchParams;
+use kube::client::Body;
 use kube::core::{Status, request, response::reason};
 use kube::{Client, Resource};
 use model::Failure;
@@ -10,6 +14,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, Span, debug_span, field};
 
+use crate::attempt;
 use crate::client::DEADLINE;
 use crate::lease::Fence;
 use crate::metrics::Metrics;
@@ -32,7 +37,7 @@ impl Caller {
     }
 
     /// Sends a request of this verb to this resource, as access rules call them, and waits for the answer, but not
-    /// for longer than [`DEADLINE`].
+    /// for longer than [`DEADLINE`], and not for longer than is left of the current [`attempt`].
     ///
     /// # Errors
     /// Says whether the API server refused, or did not answer.
@@ -43,30 +48,64 @@ impl Caller {
         request: Result<http::Request<Vec<u8>>, request::Error>,
     ) -> Result<T, CallError> {
         let request = request.map_err(|error| CallError::Lost(error.to_string()))?;
+        let left = attempt::time_left(DEADLINE);
+        if left.is_zero() {
+            return Err(CallError::Lost("no time was left in this reconcile".into()));
+        }
         let deadline = if matches!(verb, "get" | "list") {
-            DEADLINE
+            left
         } else {
-            let allowed = self.fence.allows(DEADLINE);
+            let allowed = self.fence.allows(left);
             allowed.ok_or_else(|| CallError::Lost("another operator may lead by now".into()))?
         };
         let span = span(verb, resource);
         let start = Instant::now();
-        let sent = timeout(deadline, self.client.request(request));
+        let sent = timeout(deadline, self.exchange(request));
         let answer = sent.instrument(span.clone()).await;
         self.metrics.request(verb, resource, start.elapsed());
         let answer = match answer {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(kube::Error::Api(status))) => {
+            Ok(Err(CallError::Refused(status))) => {
                 span.record("code", status.code);
                 seeded::answered(status.code);
                 CallError::Refused(status)
             }
-            Ok(Err(error)) => CallError::Lost(chain(&error)),
-            Err(_) => CallError::Lost(format!("no answer within {} s", deadline.as_secs())),
+            Ok(Err(lost)) => lost,
+            Err(_) => CallError::Lost(format!("no answer within {deadline:.0?}")),
         };
         span.record("otel.status_code", "error");
         Err(answer)
     }
+
+    /// Sends a request and reads the answer. kube's own `request` hides the headers, and with them `Retry-After`.
+    async fn exchange<T: DeserializeOwned>(&self, request: http::Request<Vec<u8>>) -> Result<T, CallError> {
+        let lost = |error: &dyn std::error::Error| CallError::Lost(chain(error));
+        let sent = self.client.send(request.map(Body::from)).await;
+        let (head, body) = sent.map_err(|error| lost(&error))?.into_parts();
+        let body = body.collect().await.map_err(|error| lost(&error))?.to_bytes();
+        if !(head.status.is_client_error() || head.status.is_server_error()) {
+            return serde_json::from_slice(&body).map_err(|error| lost(&error));
+        }
+        if let Some(wait) = retry_after(head.status, &head.headers) {
+            attempt::throttled(wait);
+        }
+        // What stands between us and the API server does not answer with a Status.
+        let status = serde_json::from_slice(&body).unwrap_or_else(|_| {
+            let text = String::from_utf8_lossy(&body);
+            Status::failure(text.trim(), "Failed to parse error data").with_code(head.status.as_u16())
+        });
+        Err(CallError::Refused(status.boxed()))
+    }
+}
+
+/// Returns how long an API server that can't take a request now asks to wait. It answers in seconds; proxies may answer with a
+/// date, which is left to the backoff.
+fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+    if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() {
+        return None;
+    }
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
 }
 
 /// Makes the span of a request, where it is part of a reconcile: what is asked for other reasons, as the Lease is, is not
@@ -235,6 +274,21 @@ mod tests {
             let failure = refusal("Service", "web", "create", &status(code, "later"));
             assert!(matches!(failure, Failure::Unavailable { .. }), "{code}");
         }
+    }
+
+    #[test]
+    fn retry_after_counts_for_answers_about_the_server() {
+        let answer = |code: u16, value: &str| {
+            let headers = HeaderMap::from_iter([(header::RETRY_AFTER, value.parse().unwrap())]);
+            retry_after(StatusCode::from_u16(code).unwrap(), &headers)
+        };
+        assert_eq!(answer(429, "7"), Some(Duration::from_secs(7)));
+        assert_eq!(answer(503, " 30 "), Some(Duration::from_secs(30)));
+        assert_eq!(answer(404, "7"), None, "an answer about the object");
+        for text in ["", "soon", "-1", "Wed, 21 Oct 2026 07:28:00 GMT"] {
+            assert_eq!(answer(429, text), None, "{text}");
+        }
+        assert_eq!(retry_after(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()), None);
     }
 
     #[test]

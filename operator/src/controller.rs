@@ -2,16 +2,16 @@
 //! waits for another one.
 
 use std::collections::BTreeSet;
-use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::join_all;
+use model::Failure;
 use tokio::time::sleep;
 use tracing::info;
 
-use crate::dispatch::{Verdict, dispatch};
+use crate::dispatch::{Reconcile, Running, Verdict, dispatch};
 use crate::key::Key;
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
@@ -72,15 +72,13 @@ pub struct Controller {
     pub concurrency: u16,
     /// Whether this operator is to do the work.
     pub leadership: Leadership,
+    /// Held as long as it reconciles.
+    pub running: Running,
 }
 
 impl Controller {
     /// Runs until the queue is closed, and then until the work that has begun has ended.
-    pub async fn run<W, F>(self, work: W)
-    where
-        W: Fn(Key) -> F + Send + Sync + 'static,
-        F: Future<Output = Verdict> + Send + 'static,
-    {
+    pub async fn run<R: Reconcile>(self, reconciler: R) {
         self.metrics.works_at_most(self.kind, self.concurrency);
         let ready = async {
             self.seen().await;
@@ -107,19 +105,13 @@ impl Controller {
                 self.sweep_when_outdated()
             );
         };
-        let opened = open.clone();
-        let work = move |key: Key| {
-            let work = opened.holds(&key).then(|| work(key));
-            async move {
-                match work {
-                    Some(work) => work.await,
-                    // It is looked at when it is opened.
-                    None => Verdict::Settled,
-                }
-            }
-        };
+        let reconciler = Arc::new(Opened {
+            open: open.clone(),
+            reconciler,
+        });
+        let (queue, metrics, running) = (self.queue.clone(), self.metrics.clone(), self.running.clone());
         tokio::select! {
-            () = dispatch(self.kind, self.queue.clone(), self.concurrency, self.metrics.clone(), work) => {}
+            () = dispatch(self.kind, queue, self.concurrency, metrics, running, reconciler) => {}
             () = sweeps => {}
         }
     }
@@ -201,6 +193,27 @@ impl Controller {
         let kind = self.kind;
         let all = self.world.watches().into_iter();
         all.filter(move |watched| watched.controller == kind)
+    }
+}
+
+/// Reconciles the objects of namespaces that were seen.
+struct Opened<R> {
+    open: Arc<Open>,
+    reconciler: R,
+}
+
+impl<R: Reconcile> Reconcile for Opened<R> {
+    async fn reconcile(&self, key: Key) -> Verdict {
+        if self.open.holds(&key) {
+            self.reconciler.reconcile(key).await
+        } else {
+            // It is reconciled when its namespace is opened.
+            Verdict::Settled
+        }
+    }
+
+    async fn report(&self, key: &Key, failure: Failure) {
+        self.reconciler.report(key, failure).await;
     }
 }
 

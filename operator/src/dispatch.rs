@@ -1,25 +1,28 @@
-//! Takes keys from the queue and has them worked on: so many at a time, each with a backoff of its own, and
-//! none able to take the others down.
+//! Takes keys from the queue and reconciles them: a limited number at a time, each with its own backoff. A panic or a
+//! timeout fails one key only.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use model::backoff;
-use tokio::sync::Semaphore;
+use model::{Failure, backoff};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
-use tracing::{Instrument as _, Span, error, error_span, field};
+use tracing::{Instrument as _, Span, error, error_span, field, warn};
 
+use crate::attempt::{Attempt, DEADLINE};
 use crate::key::Key;
 use crate::metrics::{Metrics, Outcome};
 use crate::queue::Queue;
 use crate::seeded::{self, Bug};
 
-/// The longest that work on one key may take. Well below the 30 s that Kubernetes gives a pod to end.
-pub const DEADLINE: Duration = Duration::from_secs(25);
+/// How long the report about a reconcile that panicked or timed out may take.
+const REPORT_DEADLINE: Duration = Duration::from_secs(4);
 
 /// What came of the work on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,16 +39,32 @@ pub enum Verdict {
     GaveUp,
 }
 
-/// Works on the objects of a kind that are in a queue until it is closed, then waits for the work that has begun.
-pub async fn dispatch<W, F>(kind: crd::Kind, queue: Arc<Queue<Key>>, concurrency: u16, metrics: Arc<Metrics>, work: W)
-where
-    W: Fn(Key) -> F + Send + Sync + 'static,
-    F: Future<Output = Verdict> + Send + 'static,
-{
+/// Reconciles the objects of one kind.
+pub trait Reconcile: Send + Sync + 'static {
+    /// Reconciles one object.
+    fn reconcile(&self, key: Key) -> impl Future<Output = Verdict> + Send;
+
+    /// Writes the status of an object whose reconcile panicked or timed out.
+    fn report(&self, key: &Key, failure: Failure) -> impl Future<Output = ()> + Send;
+}
+
+/// Held by work that goes on. Its receiver ends when all of it has ended or was dropped.
+pub type Running = mpsc::Sender<Infallible>;
+
+/// Reconciles the objects of a kind that are in a queue until it is closed, then waits for the reconciles that have begun.
+/// When it is dropped, they are aborted.
+pub async fn dispatch<R: Reconcile>(
+    kind: crd::Kind,
+    queue: Arc<Queue<Key>>,
+    concurrency: u16,
+    metrics: Arc<Metrics>,
+    running: Running,
+    reconciler: Arc<R>,
+) {
     let slots = Arc::new(Semaphore::new(usize::from(concurrency)));
-    let work = Arc::new(work);
     let failures = Arc::new(Failures::default());
     let pulse = queue.liveness().join(format!("the dispatcher of {kind}s"));
+    let mut tasks = JoinSet::new();
     loop {
         pulse.beat();
         // The slot first, so that a key is taken when it can be worked on and not before: what arrives
@@ -56,42 +75,57 @@ where
         let Some(key) = pulse.beating(queue.next()).await else {
             break;
         };
-        let running = queue.liveness().join(format!("a reconcile of {kind}s"));
-        let (queue, work, failures, metrics) = (queue.clone(), work.clone(), failures.clone(), metrics.clone());
+        while tasks.try_join_next().is_some() {}
+        if let Some(wait) = failures.held(&key) {
+            queue.add_after(key.clone(), wait);
+            queue.done(&key);
+            continue;
+        }
+        let reconcile = queue.liveness().join(format!("a reconcile of {kind}s"));
+        let (queue, reconciler, failures) = (queue.clone(), reconciler.clone(), failures.clone());
+        let (metrics, running) = (metrics.clone(), running.clone());
         let span = span(kind, &key);
         let work = async move {
             let start = Instant::now();
-            let guarded = AssertUnwindSafe(async { work(key.clone()).await }).catch_unwind();
-            let (verdict, outcome) = match timeout(DEADLINE, guarded).await {
-                Ok(Ok(verdict)) => (verdict, Outcome::of(verdict)),
-                Ok(Err(_)) => {
-                    error!("the reconcile panicked; this is a bug, please report it");
-                    (Verdict::Failed, Outcome::Panic)
-                }
-                Err(_) => {
-                    error!(
-                        "the reconcile took longer than {} s and was given up",
-                        DEADLINE.as_secs()
-                    );
-                    (Verdict::Failed, Outcome::Timeout)
-                }
-            };
+            let attempt = Attempt::begin();
+            let (verdict, outcome) = attempt_one(&*reconciler, &attempt, &key).await;
             metrics.reconciled(kind, outcome, start.elapsed());
             say(&Span::current(), outcome);
-            if let Some(wait) = failures.wait(&key, verdict) {
+            if let Some(wait) = failures.wait(&key, verdict, attempt.retry_after()) {
                 if verdict != Verdict::Onward {
                     metrics.retried(kind);
                 }
                 queue.add_after(key.clone(), wait);
             }
             queue.done(&key);
-            drop((slot, running));
+            drop((slot, running, reconcile));
         };
-        tokio::spawn(work.instrument(span));
+        tasks.spawn(work.instrument(span));
     }
     drop(pulse);
-    // All slots are free once all work has ended.
-    let _ = slots.acquire_many(u32::from(concurrency)).await;
+    while tasks.join_next().await.is_some() {}
+}
+
+/// Reconciles an object once, whatever happens. Where the reconcile can't, its status is written from here.
+async fn attempt_one<R: Reconcile>(reconciler: &R, attempt: &Attempt, key: &Key) -> (Verdict, Outcome) {
+    let guarded = AssertUnwindSafe(attempt.run(async { reconciler.reconcile(key.clone()).await })).catch_unwind();
+    let (failure, outcome) = match timeout(DEADLINE, guarded).await {
+        Ok(Ok(verdict)) => return (verdict, Outcome::of(verdict)),
+        Ok(Err(_)) => {
+            error!("the reconcile panicked; this is a bug, please report it");
+            (Failure::Panicked, Outcome::Panic)
+        }
+        Err(_) => {
+            let seconds = DEADLINE.as_secs();
+            error!("the reconcile took longer than {seconds} s and was given up");
+            (Failure::TimedOut { seconds }, Outcome::Timeout)
+        }
+    };
+    let report = AssertUnwindSafe(async { reconciler.report(key, failure).await }).catch_unwind();
+    if !matches!(timeout(REPORT_DEADLINE, report).await, Ok(Ok(()))) {
+        warn!("the status could not be written");
+    }
+    (Verdict::Failed, outcome)
 }
 
 /// Makes what surrounds the work on a key: it tells in each log line what the line is about, and is a span where traces are
@@ -116,15 +150,32 @@ fn say(span: &Span, outcome: Outcome) {
     }
 }
 
-/// How often each key has failed in a row, and when it is to be tried again. What fails before that was asked for by an
-/// event, and makes nobody wait longer.
+/// How often each key has failed in a row, and when it is reconciled again.
 #[derive(Debug, Default)]
-struct Failures(Mutex<HashMap<Key, (u32, Instant)>>);
+struct Failures(Mutex<HashMap<Key, Backoff>>);
+
+#[derive(Debug)]
+struct Backoff {
+    /// Failures in a row. One that an event caused before the key was due does not count: it makes nothing wait longer.
+    count: u32,
+    due: Instant,
+    /// Until when the API server asked to wait; an event does not make the key wait less.
+    held_until: Option<Instant>,
+}
 
 impl Failures {
-    /// Returns how long to wait before the next try, if there is to be one.
-    fn wait(&self, key: &Key, verdict: Verdict) -> Option<Duration> {
-        let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Returns how long a key must still wait because the API server asked for it.
+    fn held(&self, key: &Key) -> Option<Duration> {
+        let until = self.lock().get(key)?.held_until?;
+        until
+            .checked_duration_since(Instant::now())
+            .filter(|wait| !wait.is_zero())
+    }
+
+    /// Returns how long to wait before the next try, if there is to be one. `retry_after` is how long the API server asked
+    /// to wait.
+    fn wait(&self, key: &Key, verdict: Verdict, retry_after: Option<Duration>) -> Option<Duration> {
+        let mut failures = self.lock();
         if verdict == Verdict::Failed && seeded::is(Bug::GivesUp) {
             return None;
         }
@@ -133,16 +184,27 @@ impl Failures {
             return (verdict == Verdict::Onward).then_some(Duration::ZERO);
         }
         let now = Instant::now();
-        let (count, due) = failures.entry(key.clone()).or_insert((0, now));
-        if now >= *due {
-            *count = count.saturating_add(1);
+        let backoff = failures.entry(key.clone()).or_insert(Backoff {
+            count: 0,
+            due: now,
+            held_until: None,
+        });
+        if now >= backoff.due {
+            backoff.count = backoff.count.saturating_add(1);
         }
-        let wait = match (verdict, *count) {
+        let wait = match (verdict, backoff.count) {
             (Verdict::Again, 1) => Duration::ZERO,
             (_, count) => backoff::delay(count, fastrand::f64()),
         };
-        *due = now + wait;
+        backoff.held_until = retry_after.map(|retry_after| now + retry_after);
+        let wait = wait.max(retry_after.unwrap_or_default());
+        backoff.due = now + wait;
         Some(wait)
+    }
+
+    // Nothing that can panic runs under the lock.
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Backoff>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -157,12 +219,33 @@ mod tests {
         Key::new("default", name)
     }
 
-    struct Running {
+    struct Started {
         queue: Arc<Queue<Key>>,
         task: tokio::task::JoinHandle<()>,
+        reports: Arc<Mutex<Vec<(String, Failure)>>>,
+        ended: mpsc::Receiver<Infallible>,
     }
 
-    fn start<W, F>(concurrency: u16, keys: &[String], work: W) -> Running
+    struct Work<W> {
+        work: W,
+        reports: Arc<Mutex<Vec<(String, Failure)>>>,
+    }
+
+    impl<W, F> Reconcile for Work<W>
+    where
+        W: Fn(Key) -> F + Send + Sync + 'static,
+        F: Future<Output = Verdict> + Send + 'static,
+    {
+        async fn reconcile(&self, key: Key) -> Verdict {
+            (self.work)(key).await
+        }
+
+        async fn report(&self, key: &Key, failure: Failure) {
+            self.reports.lock().unwrap().push((key.name.to_string(), failure));
+        }
+    }
+
+    fn start<W, F>(concurrency: u16, keys: &[String], work: W) -> Started
     where
         W: Fn(Key) -> F + Send + Sync + 'static,
         F: Future<Output = Verdict> + Send + 'static,
@@ -172,14 +255,26 @@ mod tests {
             queue.add(key(name), Urgency::Change);
         }
         let metrics = Arc::new(Metrics::default());
+        let reports = Arc::default();
+        let (running, ended) = mpsc::channel(1);
+        let reconciler = Arc::new(Work {
+            work,
+            reports: Arc::clone(&reports),
+        });
         let task = tokio::spawn(dispatch(
             crd::Kind::AppDeploy,
             queue.clone(),
             concurrency,
             metrics,
-            work,
+            running,
+            reconciler,
         ));
-        Running { queue, task }
+        Started {
+            queue,
+            task,
+            reports,
+            ended,
+        }
     }
 
     /// Without the guard, one panic would end the whole loop: kube's Controller does.
@@ -204,6 +299,13 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(*done.lock().unwrap(), ["a", "b", "later"]);
+        assert!(
+            running
+                .reports
+                .lock()
+                .unwrap()
+                .contains(&("poison".to_owned(), Failure::Panicked))
+        );
         running.queue.close();
         running.task.await.unwrap();
     }
@@ -270,13 +372,13 @@ mod tests {
     async fn again_is_at_once_only_the_first_time() {
         let failures = Failures::default();
         let longest = (0..50)
-            .filter_map(|_| failures.wait(&key("busy"), Verdict::Failed))
+            .filter_map(|_| failures.wait(&key("busy"), Verdict::Failed, None))
             .max();
         assert!(longest <= Some(backoff::delay(1, 0.0)), "events alone: {longest:?}");
-        assert_eq!(failures.wait(&key("a"), Verdict::Again), Some(Duration::ZERO));
-        assert!(failures.wait(&key("a"), Verdict::Again) > Some(Duration::from_millis(300)));
-        assert_eq!(failures.wait(&key("a"), Verdict::Settled), None);
-        assert_eq!(failures.wait(&key("a"), Verdict::Again), Some(Duration::ZERO));
+        assert_eq!(failures.wait(&key("a"), Verdict::Again, None), Some(Duration::ZERO));
+        assert!(failures.wait(&key("a"), Verdict::Again, None) > Some(Duration::from_millis(300)));
+        assert_eq!(failures.wait(&key("a"), Verdict::Settled, None), None);
+        assert_eq!(failures.wait(&key("a"), Verdict::Again, None), Some(Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]
@@ -326,6 +428,65 @@ mod tests {
         });
         tokio::time::sleep(DEADLINE * 3).await;
         assert!(tries.load(Ordering::SeqCst) >= 2);
+        let timed_out = ("stuck".to_owned(), Failure::TimedOut { seconds: 25 });
+        assert!(running.reports.lock().unwrap().contains(&timed_out));
+        running.task.abort();
+    }
+
+    /// Before the Lease is released, nothing may be left that writes.
+    #[tokio::test(start_paused = true)]
+    async fn aborted_work_has_ended_when_its_receiver_ends() {
+        struct Dropped(Arc<AtomicUsize>);
+        impl Drop for Dropped {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        let (begun, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (log, end) = (begun.clone(), ended.clone());
+        let names = ["a", "b"].map(String::from);
+        let mut running = start(2, &names, move |_| {
+            log.fetch_add(1, Ordering::SeqCst);
+            let dropped = Dropped(end.clone());
+            async move {
+                let _dropped = dropped;
+                std::future::pending::<Verdict>().await
+            }
+        });
+        while begun.load(Ordering::SeqCst) < 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(ended.load(Ordering::SeqCst), 0);
+        running.task.abort();
+        assert_eq!(running.ended.recv().await, None);
+        assert_eq!(ended.load(Ordering::SeqCst), 2);
+    }
+
+    /// An API server that is overloaded says how long to wait. It counts for the key that was refused only.
+    #[tokio::test(start_paused = true)]
+    async fn a_throttled_key_waits_as_long_as_the_api_server_asked() {
+        let tries = Arc::new(Mutex::new(Vec::new()));
+        let log = tries.clone();
+        let begin = Instant::now();
+        let running = start(1, &["busy".to_owned()], move |key| {
+            let log = log.clone();
+            async move {
+                log.lock()
+                    .unwrap()
+                    .push((key.name.to_string(), begin.elapsed().as_secs()));
+                if &*key.name == "busy" && begin.elapsed() < Duration::from_secs(5) {
+                    crate::attempt::throttled(Duration::from_secs(7));
+                    return Verdict::Failed;
+                }
+                Verdict::Settled
+            }
+        });
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        running.queue.add(key("busy"), Urgency::Change);
+        running.queue.add(key("other"), Urgency::Change);
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let expected = [("busy", 0), ("other", 3), ("busy", 7)].map(|(name, at)| (name.to_owned(), at));
+        assert_eq!(*tries.lock().unwrap(), expected);
         running.task.abort();
     }
 }

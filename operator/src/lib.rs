@@ -9,6 +9,7 @@
 //! Events, [`server`] answers probes and scrapes. Each kind that people create ([`primary`]) has a queue and
 //! a [`controller`] of its own.
 
+pub mod attempt;
 pub mod authority;
 pub mod cache;
 pub mod call;

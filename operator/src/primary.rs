@@ -4,12 +4,13 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use crd::{AppDeploy, Cause, PodSet};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use kube::core::object::{HasSpec, HasStatus};
 use kube::core::{NamespaceResourceScope, ObjectMeta};
-use model::Failure;
 use model::valid::check_size;
+use model::{Failure, unfinished};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -46,6 +47,9 @@ pub trait Primary:
     /// Returns the conditions of a status.
     fn conditions(status: &Self::Status) -> &[Condition];
 
+    /// Returns its status after a reconcile that panicked or timed out.
+    fn unfinished(&self, failure: &Failure, now: Timestamp) -> Self::Status;
+
     /// Takes in what is known of an object now. Returns the others whom it concerns.
     fn note(_world: &World, _key: &Key) -> Vec<Key> {
         Vec::new()
@@ -68,6 +72,10 @@ impl Primary for AppDeploy {
         &status.conditions
     }
 
+    fn unfinished(&self, failure: &Failure, now: Timestamp) -> Self::Status {
+        unfinished::app(self, failure, now)
+    }
+
     /// Whoever claims the same host, or may have it now.
     fn note(world: &World, key: &Key) -> Vec<Key> {
         world.hosts.note(key, world.apps.cache.get(key).as_ref())
@@ -88,6 +96,10 @@ impl Primary for PodSet {
 
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions
+    }
+
+    fn unfinished(&self, failure: &Failure, now: Timestamp) -> Self::Status {
+        unfinished::podset(self, failure, now)
     }
 }
 

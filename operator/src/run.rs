@@ -1,5 +1,6 @@
 //! Puts the parts together and ends them in order.
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use anyhow::bail;
 use kube::Client;
 use model::status::StatusOptions;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
@@ -16,6 +17,7 @@ use tracing::{info, warn};
 use crate::authority::Authority;
 use crate::call::Caller;
 use crate::controller::{Controller, Queues};
+use crate::dispatch::Running;
 use crate::lease::election::Terms;
 use crate::lease::{Elector, Fence, Leadership};
 use crate::metrics::Metrics;
@@ -99,8 +101,9 @@ pub async fn run(
         settings,
         leadership: restraint,
     };
-    let mut apps = shell.reconcile_apps();
-    let mut podsets = shell.reconcile_podsets();
+    let (running, mut ended) = mpsc::channel(1);
+    let mut apps = shell.reconcile_apps(running.clone());
+    let mut podsets = shell.reconcile_podsets(running);
     let (farewell, said) = oneshot::channel();
     let mut admitting = shell.admit(asking, webhook, said);
 
@@ -125,21 +128,17 @@ pub async fn run(
     watches.abort();
     shell.queues.close();
     let farewell_at = Instant::now() + FAREWELL;
-    let finish = async { tokio::join!(apps, podsets) };
-    let is_hurried = tokio::select! {
-        ended = timeout(GRACE, finish) => {
-            if ended.is_err() {
-                warn!("what had begun did not end within {} s; the next start takes it up", GRACE.as_secs());
-            }
-            false
-        },
-        () = told_again(&mut end, &mut interrupt) => true,
+    let finished = tokio::select! {
+        finished = timeout(GRACE, ended.recv()) => Some(finished.is_ok()),
+        () = told_again(&mut end, &mut interrupt) => None,
     };
-    if let (Some(elector), Some(standing)) = (elector, standing.take()) {
-        standing.abort();
-        elector.release().await;
+    if finished != Some(true) {
+        abort(&[apps, podsets], ended, finished.is_some()).await;
     }
-    if shell.settings.webhooks && !is_hurried {
+    if let (Some(elector), Some(standing)) = (elector, standing.take()) {
+        resign(&elector, standing, finished == Some(true)).await;
+    }
+    if shell.settings.webhooks && finished.is_some() {
         let part = async {
             sleep_until(farewell_at).await;
             let _ = farewell.send(());
@@ -166,6 +165,26 @@ async fn serve_debug(settings: &Settings, level: LogLevel) {
     match server::listen("--debug-bind", settings.debug_bind).await {
         Ok(listener) => drop(tokio::spawn(server::serve_debug(listener, level))),
         Err(error) => warn!(%error, "the log level can't be changed while running"),
+    }
+}
+
+/// Aborts reconciles, and waits until none is left that writes.
+async fn abort(work: &[JoinHandle<()>], mut ended: mpsc::Receiver<Infallible>, is_late: bool) {
+    if is_late {
+        let seconds = GRACE.as_secs();
+        warn!("what had begun did not end within {seconds} s; the next start takes it up");
+    }
+    work.iter().for_each(JoinHandle::abort);
+    let _ = ended.recv().await;
+}
+
+/// Ends the election. The API server may still carry out a write that was aborted, and nobody else may lead before that: then the
+/// Lease is left to expire.
+async fn resign(elector: &Elector, standing: JoinHandle<()>, is_finished: bool) {
+    standing.abort();
+    let _ = standing.await;
+    if is_finished {
+        elector.release().await;
     }
 }
 
@@ -209,8 +228,8 @@ struct Shell {
 }
 
 impl Shell {
-    fn reconcile_apps(&self) -> JoinHandle<()> {
-        let reconciler = Arc::new(app::Reconciler {
+    fn reconcile_apps(&self, running: Running) -> JoinHandle<()> {
+        let reconciler = app::Reconciler {
             caller: self.caller.clone(),
             world: self.world.clone(),
             options: StatusOptions {
@@ -219,25 +238,13 @@ impl Shell {
             host_suffixes: self.settings.allowed_host_suffix.clone(),
             teller: self.teller(),
             dependents: Dependents::default(),
-        });
-        let controller = self.controller(crd::Kind::AppDeploy);
-        tokio::spawn(controller.run(move |key| {
-            let reconciler = reconciler.clone();
-            async move { reconciler.reconcile(key).await }
-        }))
+        };
+        tokio::spawn(self.controller(crd::Kind::AppDeploy, running).run(reconciler))
     }
 
-    fn reconcile_podsets(&self) -> JoinHandle<()> {
-        let reconciler = Arc::new(podset::Reconciler::new(
-            self.caller.clone(),
-            self.world.clone(),
-            self.teller(),
-        ));
-        let controller = self.controller(crd::Kind::PodSet);
-        tokio::spawn(controller.run(move |key| {
-            let reconciler = reconciler.clone();
-            async move { reconciler.reconcile(key).await }
-        }))
+    fn reconcile_podsets(&self, running: Running) -> JoinHandle<()> {
+        let reconciler = podset::Reconciler::new(self.caller.clone(), self.world.clone(), self.teller());
+        tokio::spawn(self.controller(crd::Kind::PodSet, running).run(reconciler))
     }
 
     /// Answers API servers until it is told to end; without webhooks, does nothing and does not end.
@@ -268,7 +275,7 @@ impl Shell {
         )
     }
 
-    fn controller(&self, kind: crd::Kind) -> Controller {
+    fn controller(&self, kind: crd::Kind, running: Running) -> Controller {
         Controller {
             kind,
             world: self.world.clone(),
@@ -276,6 +283,7 @@ impl Shell {
             metrics: self.metrics.clone(),
             concurrency: self.settings.concurrency,
             leadership: self.leadership.clone(),
+            running,
         }
     }
 }

@@ -50,6 +50,19 @@ pub enum Step {
 }
 
 impl Step {
+    /// Returns the first `limit` parts of this step. What is left out is part of the next step.
+    #[must_use]
+    pub fn at_most(mut self, limit: usize) -> Self {
+        match &mut self {
+            Self::Release(pods) | Self::Adopt(pods) => pods.truncate(limit),
+            Self::Create(creations) => creations.truncate(limit),
+            Self::Delete(removals) => removals.truncate(limit),
+            Self::Update(updates) => updates.truncate(limit),
+            Self::Settled => {}
+        }
+        self
+    }
+
     /// Returns the pods that the set has no more when it is done.
     pub fn given_up(&self) -> impl Iterator<Item = &PodRef> {
         let (released, removals): (&[PodRef], &[Removal]) = match self {

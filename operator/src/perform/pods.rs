@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crd::PodSet;
 use futures::future::join_all;
@@ -13,8 +14,10 @@ use kube::core::{Request, request};
 use model::podset::{self, Creation, Hindrance, PodRef, Removal, SetPod, Step, Taken, Verb, Wanted};
 use serde_json::Value;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tracing::info;
 
+use crate::attempt;
 use crate::call::{CallError, Caller, about, by_us, is_another_uid};
 use crate::key::Key;
 use crate::seeded::{self, Bug};
@@ -262,8 +265,10 @@ impl Performer<'_> {
         verb: &'static str,
         request: Result<HttpRequest<Vec<u8>>, request::Error>,
     ) -> Result<T, CallError> {
-        // Never closed, so never refused.
-        let _slot = self.slots.acquire().await;
+        // Other PodSets may have all slots for longer than this attempt lasts. They are never closed, so never refused.
+        let Ok(_slot) = timeout(attempt::time_left(Duration::MAX), self.slots.acquire()).await else {
+            return Err(CallError::Lost("too many other requests for pods are under way".into()));
+        };
         self.caller.send(verb, "pods", request).await
     }
 

@@ -9,7 +9,7 @@ use model::{Action, ChildKind, Failure, Invalid, Observed, Plan, Sight, Valid, d
 use super::dependents::{Dependents, Doubts};
 use super::teller::{Fate, Look, Teller, Word};
 use crate::call::Caller;
-use crate::dispatch::Verdict;
+use crate::dispatch::{Reconcile, Verdict};
 use crate::key::Key;
 use crate::perform::Outcome;
 use crate::perform::children::Performer;
@@ -31,9 +31,9 @@ pub struct Reconciler {
     pub dependents: Dependents,
 }
 
-impl Reconciler {
+impl Reconcile for Reconciler {
     /// Brings one application to where its spec wants it, as far as it can be, and says how it is.
-    pub async fn reconcile(&self, key: Key) -> Verdict {
+    async fn reconcile(&self, key: Key) -> Verdict {
         let Some(look) = self.teller.look(key.clone()) else {
             // It is gone. Its children go with it: they carry its owner reference.
             self.dependents.forget(&key);
@@ -66,6 +66,12 @@ impl Reconciler {
             .await
     }
 
+    async fn report(&self, key: &Key, failure: Failure) {
+        self.teller.report(key, failure).await;
+    }
+}
+
+impl Reconciler {
     /// Checks what the administrator has to say about hosts.
     fn admit<'a>(&self, valid: Valid<'a>) -> Result<Valid<'a>, Failure> {
         match host::allowed(&valid, &self.host_suffixes) {

@@ -15,7 +15,7 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long the API server may fail at our writes before an object is said to suffer from it. A request
 /// that is tried again a moment later is nobody's business.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often what belongs to an object may be written at once although its spec stays as it is. Somebody who changes it by
 /// hand never gets there; a program that undoes each of our writes would have us write as fast as it does.

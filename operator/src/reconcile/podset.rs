@@ -17,7 +17,7 @@ use tracing::debug;
 use super::dependents::{Dependents, Doubts};
 use super::teller::{Fate, Look, Teller, Word};
 use crate::call::Caller;
-use crate::dispatch::Verdict;
+use crate::dispatch::{Reconcile, Verdict};
 use crate::key::Key;
 use crate::perform::pods::{CONCURRENCY, Performer};
 use crate::world::World;
@@ -83,9 +83,11 @@ impl Reconciler {
             dependents: Dependents::default(),
         }
     }
+}
 
+impl Reconcile for Reconciler {
     /// Brings one PodSet one step closer to where its spec wants it, and says how it is.
-    pub async fn reconcile(&self, key: Key) -> Verdict {
+    async fn reconcile(&self, key: Key) -> Verdict {
         let Some(look) = self.teller.look(key.clone()) else {
             // It is gone. Its pods go with it, or stay: as whoever deleted it has said.
             self.progress.forget(&key);
@@ -117,6 +119,12 @@ impl Reconciler {
         }
     }
 
+    async fn report(&self, key: &Key, failure: Failure) {
+        self.teller.report(key, failure).await;
+    }
+}
+
+impl Reconciler {
     async fn advance(&self, look: &Look<PodSet>, wanted: &Wanted) -> Advance {
         let Look { key, object: set, .. } = look;
         let pods = &self.world.set_pods;
@@ -144,7 +152,8 @@ impl Reconciler {
         let doubts = self.see(look, wanted, &known);
         let (pace, taken) = self.progress.of(key, &wanted.uid);
         let seen = known.seen(&taken, pace, Timestamp::now().as_second());
-        let step = next_step(wanted, seen);
+        // The rest is another step: no step may take longer than a reconcile.
+        let step = next_step(wanted, seen).at_most(CONCURRENCY);
         if step == Step::Settled {
             self.progress.rested(key);
             let conflicts: Vec<Hindrance> = conflicts(wanted, seen).into_iter().map(Hindrance::from).collect();

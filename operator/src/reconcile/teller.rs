@@ -13,7 +13,8 @@ use serde_json::{Map, Value, json};
 use tracing::{Span, debug, info, warn};
 
 use super::asker::Asker;
-use super::memory::Memory;
+use super::memory::{Memory, PATIENCE};
+use crate::attempt;
 use crate::call::{CallError, Caller, about, by_us};
 use crate::dispatch::Verdict;
 use crate::event;
@@ -113,11 +114,30 @@ impl<K: Primary> Teller<K> {
         failures: &[Failure],
         say: impl FnOnce(Timestamp) -> Word<K::Status> + Send,
     ) -> Verdict {
+        attempt::conclude(Box::pin(self.tell(look, failures, say))).await
+    }
+
+    /// Writes the status of an object whose reconcile panicked or timed out.
+    pub async fn report(&self, key: &Key, failure: Failure) {
+        let Some(look) = self.look(key.clone()) else { return };
+        self.metrics.failed(K::KIND, failure.class());
+        let status = look.object.unfinished(&failure, Timestamp::now());
+        // What fails here is logged, and the reconcile is tried again in any case.
+        let _ = self.write_status(&look, &status, &[failure]).await;
+    }
+
+    async fn tell(
+        &self,
+        look: &Look<K>,
+        failures: &[Failure],
+        say: impl FnOnce(Timestamp) -> Word<K::Status> + Send,
+    ) -> Verdict {
         for failure in failures {
             self.metrics.failed(K::KIND, failure.class());
             warn!(%failure, "not as wanted");
         }
-        if self.memory.may_pass(&look.key, failures) {
+        // A reconcile that has waited for the API server for so long has been patient enough.
+        if self.memory.may_pass(&look.key, failures) && attempt::elapsed() < PATIENCE {
             return Verdict::Failed;
         }
         let word = say(Timestamp::now());
