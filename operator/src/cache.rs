@@ -5,12 +5,14 @@
 //! compares (docs/adr/0002).
 
 mod members;
+mod tombstones;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::key::Key;
 use members::Members;
+use tombstones::Tombstones;
 
 /// One object as it comes in.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,9 +48,8 @@ pub struct Cache<T> {
 struct Inner<T> {
     items: HashMap<Key, Entry<T>>,
     members: Members,
-    /// The versions at which objects were deleted since the last list, so that the late answer to a write
-    /// does not bring one back.
-    deleted: HashMap<Key, u64>,
+    /// The versions at which objects were deleted, so that the late answer to a write does not bring one back.
+    deleted: Tombstones,
 }
 
 #[derive(Debug)]
@@ -71,7 +72,7 @@ impl<T> Default for Cache<T> {
             inner: RwLock::new(Inner {
                 items: HashMap::new(),
                 members: Members::default(),
-                deleted: HashMap::new(),
+                deleted: Tombstones::default(),
             }),
         }
     }
@@ -90,7 +91,7 @@ impl<T: Clone> Cache<T> {
     pub fn newest(&self) -> u64 {
         let inner = self.read();
         let there = inner.items.values().map(|entry| entry.version);
-        there.chain(inner.deleted.values().copied()).max().unwrap_or_default()
+        there.chain(inner.deleted.versions()).max().unwrap_or_default()
     }
 
     /// Takes in what a list says that began when [`Self::newest`] was `newest`. What it shows of an object counts, even if
@@ -120,9 +121,9 @@ impl<T: Clone> Cache<T> {
         inner.evict(key)
     }
 
-    /// Forgets an object that a write has found to be gone or to be another one.
-    pub fn forget(&self, key: &Key) {
-        self.write().evict(key);
+    /// Forgets an object that a request has found to be gone or to be another one. Returns it, if it was known.
+    pub fn forget(&self, key: &Key) -> Option<Vanished<T>> {
+        self.write().evict(key)
     }
 
     /// Forgets an object if what is kept of it is what is meant: another one may have taken its name.
@@ -140,17 +141,29 @@ impl<T: Clone> Cache<T> {
         }
     }
 
-    /// Ends a list: what is known of its scope (a namespace, or all) and was not in it has vanished. Returns
-    /// what that is.
-    pub fn retain(&self, scope: Option<&str>, listed: &HashSet<Key>) -> Vec<Vanished<T>> {
+    /// Returns the objects of a scope (a namespace, or all) that a list lacks which began when [`Self::newest`] was `newest`,
+    /// and that became known since. They may be newer than what the list shows, or have been deleted before it.
+    #[must_use]
+    pub fn unlisted(&self, scope: Option<&str>, listed: &HashSet<Key>, newest: u64) -> Vec<Key> {
+        let inner = self.read();
+        let all = inner.items.iter();
+        let unlisted = all.filter(|(key, entry)| key.is_in(scope) && !listed.contains(key) && entry.version > newest);
+        unlisted.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Ends a list that began when [`Self::newest`] was `newest`. An object of its scope that it lacks has vanished, unless
+    /// it became known since. Returns what has vanished.
+    pub fn retain(&self, scope: Option<&str>, listed: &HashSet<Key>, newest: u64) -> Vec<Vanished<T>> {
         let mut inner = self.write();
         let gone: Vec<Key> = inner
             .items
-            .keys()
-            .filter(|key| key.is_in(scope) && !listed.contains(key))
-            .cloned()
+            .iter()
+            .filter(|(key, entry)| key.is_in(scope) && !listed.contains(key) && entry.version <= newest)
+            .map(|(key, _)| key.clone())
             .collect();
-        inner.deleted.retain(|key, _| !key.is_in(scope));
+        inner
+            .deleted
+            .retain(|key, version| !key.is_in(scope) || version > newest);
         gone.iter().filter_map(|key| inner.evict(key)).collect()
     }
 
@@ -226,7 +239,7 @@ impl<T> Inner<T> {
         // A deletion has a version of its own. The same version means that the object is there, and has only
         // lost the label by which the watch selects.
         let counts_more = |known: u64| known > version && known > outdated;
-        if self.deleted.get(&item.key).is_some_and(|deleted| counts_more(*deleted)) {
+        if self.deleted.get(&item.key).is_some_and(counts_more) {
             return Vec::new();
         }
         let is_news = |known: &Entry<T>| version == 0 || known.version != version && !counts_more(known.version);
@@ -377,16 +390,52 @@ mod tests {
             cache.upsert(item(name, name, 1));
         }
         let listed = [key("a"), key("c")].into();
-        assert_eq!(cache.retain(None, &listed), [gone("b", &["b"], 1)]);
+        assert_eq!(cache.retain(None, &listed, cache.newest()), [gone("b", &["b"], 1)]);
         assert_eq!(cache.len(), 2);
+    }
+
+    #[test]
+    fn an_object_created_during_a_list_is_kept() {
+        let cache = Cache::default();
+        cache.upsert(item("a", "a", 1));
+        cache.upsert(item("b", "b", 2));
+        let newest = cache.newest();
+        cache.upsert(item("new", "new", 7));
+        cache.remove(&key("b"), "8");
+        let listed = [key("b")].into();
+        assert_eq!(cache.unlisted(Some("default"), &listed, newest), [key("new")]);
+        assert_eq!(cache.unlisted(Some("other"), &listed, newest), []);
+        assert_eq!(
+            cache.upsert_listed(item("b", "b", 2), newest),
+            [],
+            "deleted after the list"
+        );
+        assert_eq!(cache.retain(None, &listed, newest), [gone("a", &["a"], 1)]);
+        assert_eq!(cache.get(&key("new")), Some(7));
+        assert_eq!(cache.upsert(item("b", "b", 3)), [], "the late answer to a write");
+    }
+
+    #[test]
+    fn versions_that_are_not_numbers_are_not_compared() {
+        let cache = Cache::default();
+        let odd = Item {
+            version: "abc".to_owned(),
+            ..item("web", "web", 0)
+        };
+        cache.upsert(odd);
+        assert_eq!(cache.unlisted(None, &HashSet::new(), 0), []);
+        assert_eq!(cache.retain(None, &HashSet::new(), 0), [gone("web", &["web"], 0)]);
     }
 
     #[test]
     fn a_list_of_one_namespace_says_nothing_of_others() {
         let cache = Cache::default();
         cache.upsert(item("a", "a", 1));
-        assert_eq!(cache.retain(Some("other"), &HashSet::new()), []);
-        assert_eq!(cache.retain(Some("default"), &HashSet::new()), [gone("a", &["a"], 1)]);
+        assert_eq!(cache.retain(Some("other"), &HashSet::new(), 1), []);
+        assert_eq!(
+            cache.retain(Some("default"), &HashSet::new(), 1),
+            [gone("a", &["a"], 1)]
+        );
     }
 
     #[test]

@@ -6,19 +6,23 @@
 //! heal what was never told.
 
 mod health;
+#[cfg(test)]
+mod tests;
 mod tries;
 
 use std::collections::HashSet;
 use std::pin::pin;
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{StreamExt as _, stream};
+use kube::api::ListParams;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Resource};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
 use crate::cache::Vanished;
+use crate::client::DEADLINE;
 use crate::key::Key;
 use crate::liveness::Pulse;
 use crate::queue::Urgency;
@@ -32,6 +36,9 @@ use tries::Tries;
 
 /// The longest wait for a page of a list.
 const LIST_DEADLINE: Duration = Duration::from_secs(30);
+
+/// How many objects are read at a time after a list.
+const READS: usize = 16;
 
 /// Objects in a page. Small, because a page is held as whole objects before it is reduced.
 pub const PAGE: u32 = 100;
@@ -116,8 +123,10 @@ impl<R: Reduce> Watch<'_, R> {
                             listed.extend(self.take_in(object, newest, Urgency::Sweep));
                         }
                         Event::InitDone => {
+                            let mut gone = self.gone_since(&listed, newest).await;
                             // What has vanished was a change that nobody told.
-                            let vanished = self.kind.cache.retain(self.scope, &listed);
+                            let mut vanished = self.kind.cache.retain(self.scope, &listed, newest);
+                            vanished.append(&mut gone);
                             if !seeded::is(Bug::LostOnRelist) {
                                 self.let_go(vanished);
                             }
@@ -146,6 +155,29 @@ impl<R: Reduce> Watch<'_, R> {
                 None => return End::Lost,
             }
         }
+    }
+
+    /// Reads the objects that a list lacks although they became known while it was under way, and returns those that are
+    /// gone. One that was created and deleted before the list would otherwise be kept, and one that was created after it
+    /// be created again: the watch goes on from the list, whose version kube does not tell.
+    async fn gone_since(&self, listed: &HashSet<Key>, newest: u64) -> Vec<Vanished<R::Value>> {
+        let unlisted = self.kind.cache.unlisted(self.scope, listed, newest);
+        let read = stream::iter(unlisted).map(async |key| (self.is_there(&key).await, key));
+        let gone = read
+            .buffer_unordered(READS)
+            .filter_map(async |(is_there, key)| (!is_there).then_some(key));
+        let gone: Vec<Key> = gone.collect().await;
+        gone.iter().filter_map(|key| self.kind.cache.forget(key)).collect()
+    }
+
+    /// Reads one object with the rights and the selector of the list. One that can't be read counts as gone: whoever needs it
+    /// finds out.
+    async fn is_there(&self, key: &Key) -> bool {
+        let named = format!("metadata.name={},metadata.namespace={}", key.name, key.namespace);
+        let mut params = ListParams::default().fields(&named);
+        params.label_selector = self.config.label_selector.clone();
+        let read = timeout(DEADLINE, self.api.list_metadata(&params)).await;
+        matches!(read, Ok(Ok(list)) if !list.items.is_empty())
     }
 
     /// Takes in an object as it is, unless something newer is known of it, in a version above `outdated`. Returns its name, if

@@ -72,7 +72,11 @@ impl Dependents {
     /// Takes in that we are about to delete something, or to let it go.
     pub fn give_up(&self, key: &Key, dependent: &str) {
         if let Some(trace) = self.lock().get_mut(key) {
-            trace.given_up.push(hash(dependent));
+            let one = hash(dependent);
+            // A delete that fails is tried again, and again.
+            if !trace.given_up.contains(&one) {
+                trace.given_up.push(one);
+            }
         }
     }
 
@@ -152,6 +156,17 @@ mod tests {
         assert!(!sees(&dependents, &["a", "b"]), "it is on its way out");
         assert!(!sees(&dependents, &["b"]));
         assert!(sees(&dependents, &[]));
+    }
+
+    #[test]
+    fn a_delete_that_fails_again_and_again_is_remembered_once() {
+        let dependents = Dependents::default();
+        sees(&dependents, &["a"]);
+        for _ in 0..1000 {
+            dependents.give_up(&key(), "a");
+            assert!(!sees(&dependents, &["a"]));
+        }
+        assert_eq!(dependents.lock()[&key()].given_up.len(), 1);
     }
 
     #[test]

@@ -302,9 +302,66 @@ fn status_patch<S: Serialize>(uid: Option<&str>, before: Option<&S>, wanted: &S)
 
 #[cfg(test)]
 mod tests {
-    use crd::{AppDeployStatus, Cause};
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+
+    use crd::{AppDeploy, AppDeployStatus, Cause};
+    use http_body_util::BodyExt as _;
+    use kube::Client;
+    use kube::client::Body;
+    use tower::service_fn;
 
     use super::*;
+    use crate::lease::Fence;
+    use crate::primary::Root;
+
+    /// The reconcile itself can't: its own code has failed, or has no time left.
+    #[tokio::test]
+    async fn a_reconcile_that_panicked_or_timed_out_is_in_the_status() {
+        for (failure, reason) in [
+            (Failure::Panicked, "InternalError"),
+            (Failure::TimedOut { seconds: 25 }, "ReconcileTimeout"),
+        ] {
+            let written = Arc::new(Mutex::new(Vec::new()));
+            let log = written.clone();
+            let service = service_fn(move |request: http::Request<Body>| {
+                let log = log.clone();
+                async move {
+                    let (head, body) = request.into_parts();
+                    let body = body.collect().await.unwrap().to_bytes();
+                    let body: Value = serde_json::from_slice(&body).unwrap();
+                    log.lock().unwrap().push((head.uri.path().to_owned(), body.clone()));
+                    let answer = json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": "2"},
+                        "spec": {"image": "nginx"}, "status": body["status"]});
+                    Ok::<_, Infallible>(http::Response::new(Body::from(answer.to_string().into_bytes())))
+                }
+            });
+            let app: AppDeploy = serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "shop",
+                "uid": "u1", "resourceVersion": "1", "generation": 3}, "spec": {"image": "nginx"}}))
+            .unwrap();
+            let (world, metrics) = (Arc::new(World::default()), Arc::new(Metrics::default()));
+            let key = Key::of(&app.metadata);
+            world.apps.cache.upsert(crate::cache::Item {
+                owners: [key.clone()].into(),
+                key: key.clone(),
+                version: "1".into(),
+                value: Root::Readable(Arc::new(app)),
+            });
+            let caller = Caller::new(Client::new(service, "default"), metrics.clone(), Fence::open());
+            let teller = Teller::<AppDeploy>::new(caller, world, Arc::default(), metrics);
+            teller.report(&key, failure).await;
+            let written = written.lock().unwrap();
+            let (path, body) = &written[0];
+            assert!(path.ends_with("/namespaces/shop/appdeploys/web/status"), "{path}");
+            let status = &body["status"];
+            assert_eq!(status["cause"]["reason"], reason);
+            assert_eq!(status["observedGeneration"], 3);
+            assert_eq!(
+                (&status["conditions"][0]["type"], &status["conditions"][0]["status"]),
+                (&json!("Ready"), &json!("False"))
+            );
+        }
+    }
 
     #[test]
     fn what_is_no_longer_true_is_removed() {

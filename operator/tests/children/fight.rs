@@ -51,6 +51,26 @@ fn who_undoes_each_write_is_answered_now_and_then_and_told() {
     assert_eq!(ready(&shop.get(APP, "shop")), ("False", "Progressing"));
 }
 
+/// Whoever restarts an app again and again changes no spec, and undoes no write.
+#[test]
+fn many_restarts_in_a_row_are_not_reported_as_overruled() {
+    const RESTARTS: usize = 45;
+    let shop = namespace("restarts");
+    shop.settled_app("shop", web());
+    for number in 0..RESTARTS {
+        let restarted = format!("2026-01-01T00:00:{number:02}Z");
+        let annotations = json!({"metadata": {"annotations": {(crd::annotation::RESTARTED_AT): restarted}}});
+        shop.patch(APP, "shop", Patch::Merge(annotations));
+        shop.until(DEPLOYMENT, "shop", "the restart is in the template", |it| {
+            it.to_string().contains(&restarted)
+        });
+    }
+    shop.until(APP, "shop", "the last restart is in the status", |it| {
+        text(it, "/status/restartedAt") == format!("2026-01-01T00:00:{:02}Z", RESTARTS - 1)
+    });
+    assert_eq!(shop.events_about("shop"), [""; 0]);
+}
+
 /// Has the API server change the Deployments of a namespace on their way.
 fn policy(name: &str, patch_type: &str, field: &str, expression: &str) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": [

@@ -4,7 +4,7 @@
 use faults::proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::{Value, json};
 
-use crate::harness::{Namespace, PATIENCE, POD, PODSET, QUIET, count_of, eventually, pods_of, text, uid};
+use crate::harness::{Namespace, PATIENCE, POD, PODSET, QUIET, count_of, eventually, pods_of, ready, text, uid};
 use crate::{Stage, creates, expired, of, watches};
 
 /// The watch of the pods of PodSets. That of the pods of applications goes to the same resource.
@@ -281,4 +281,26 @@ fn an_event_tells_of_each_pod_that_has_ended_also_when_a_deletion_fails() {
     eventually("Events tell of both", || {
         told() == ["web-0 has ended by itself", "web-1 has ended by itself"]
     });
+}
+
+/// A step of many requests ends within a reconcile, and what hinders it is in the status.
+#[test]
+fn a_podset_whose_pods_cannot_be_deleted_says_so_however_many_there_are() {
+    const PODS: i64 = 130;
+    let stage = Stage::new("many");
+    stage.shop.podset("web", json!({"replicas": PODS}));
+    stage
+        .shop
+        .until_podset("web", "all are there", |set| count_of(set, "replicas") == PODS);
+    stage
+        .proxy
+        .add(Rule::new(Requests::with(&[Verb::Delete]).on("pods"), Action::Hang));
+    stage.shop.set_podset("web", json!({"replicas": 0}));
+    let set = stage
+        .shop
+        .until_podset("web", "the status says why they are not deleted", |set| {
+            !set["status"]["cause"].is_null()
+        });
+    assert_eq!(ready(&set), ("False", "ApiUnavailable"));
+    assert_eq!(set["status"]["observedGeneration"], set["metadata"]["generation"]);
 }
