@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crd::AppDeploy;
 use model::status::{StatusOptions, asks, changes_in};
-use model::{Action, ChildKind, Failure, Invalid, Observed, Plan, Sight, Valid, desired, host, plan, status, validate};
+use model::{
+    Action, ChildKind, Digest, Failure, Invalid, Observed, Plan, Sight, Valid, desired, host, plan, status, validate,
+};
 
 use super::dependents::{Dependents, Doubts};
 use super::teller::{Fate, Look, Teller, Word};
@@ -95,8 +97,9 @@ impl Reconciler {
             rival_scaler,
         } = plan(valid, &wanted, &observed);
         failures.extend(conflict);
-        if !actions.is_empty() && !self.teller.may_repair(look).await {
-            return Ok(failures);
+        let is_undone = |action: &Action| self.teller.has_written(&look.key, action.kind(), content(action));
+        if actions.iter().any(is_undone) && !self.teller.may_repair(look).await {
+            actions.retain(|action| !is_undone(action));
         }
         let creates = actions.iter().any(|action| matches!(action, Action::Create { .. }));
         if doubts.robbed && creates || doubts.unread && !actions.is_empty() {
@@ -120,8 +123,9 @@ impl Reconciler {
             if let Action::Delete { uid, .. } = &action {
                 self.dependents.give_up(&look.key, uid);
             }
+            let (kind, content) = (action.kind(), content(&action));
             match performer.perform(action).await {
-                Ok(Outcome::Done) => {}
+                Ok(Outcome::Done) => self.teller.wrote(&look.key, kind, content),
                 Ok(Outcome::Again) => return Err(Verdict::Again),
                 Err(failure) => {
                     // Of a server that does not answer, the next request would be as late. A webhook may be asked of one kind alone.
@@ -159,5 +163,13 @@ impl Reconciler {
              {name}. A HorizontalPodAutoscaler works if its scaleTargetRef is AppDeploy {name}"
         );
         self.teller.warn(app, "ScaledByAnother", &message).await;
+    }
+}
+
+/// Returns a hash of what an action makes of a child.
+fn content(action: &Action) -> u64 {
+    match action {
+        Action::Create { object, .. } | Action::Apply { object, .. } => Digest::of(object).hash(),
+        Action::Delete { .. } => 0,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use model::Failure;
+use model::{ChildKind, Failure};
 use tokio::time::Instant;
 
 use crate::key::Key;
@@ -17,8 +17,8 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// that is tried again a moment later is nobody's business.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often what belongs to an object may be written at once although its spec stays as it is. Somebody who changes it by
-/// hand never gets there; a program that undoes each of our writes would have us write as fast as it does.
+/// How often a write of a child may be repeated at once because it was undone. A person who changes it by hand never gets
+/// there; a program that undoes each of our writes would have us write as fast as it does.
 const REPAIRS: u32 = 30;
 
 /// How long it takes until one more of them is granted.
@@ -40,9 +40,11 @@ struct Trace<S> {
     /// Since when the API server has not answered as it should.
     unavailable: Option<Instant>,
     repairs: Repairs,
+    /// What each child was last made, as a hash of what was written.
+    written: Vec<(ChildKind, u64)>,
 }
 
-/// The writes for one spec.
+/// The writes that were undone and repeated, for one spec.
 #[derive(Debug)]
 struct Repairs {
     generation: Option<i64>,
@@ -109,6 +111,7 @@ impl<S: Clone> Memory<S> {
                 unreadable: None,
                 unavailable: None,
                 repairs: Repairs::of(None),
+                written: Vec::new(),
             };
             all.insert(key.clone(), trace);
         }
@@ -140,7 +143,22 @@ impl<S: Clone> Memory<S> {
         STATUS_INTERVAL.checked_sub(told.elapsed())
     }
 
-    /// Takes one of the looks in which what belongs to an object is written.
+    /// Remembers that a write of a child has succeeded. `content` is a hash of what was written.
+    pub fn wrote(&self, key: &Key, child: ChildKind, content: u64) {
+        if let Some(trace) = self.lock().get_mut(key) {
+            trace.written.retain(|(kind, _)| *kind != child);
+            trace.written.push((child, content));
+        }
+    }
+
+    /// Whether the last write of a child made it the same, and has succeeded: if it is not so, another writer has undone it.
+    pub fn has_written(&self, key: &Key, child: ChildKind, content: u64) -> bool {
+        let all = self.lock();
+        let trace = all.get(key);
+        trace.is_some_and(|trace| trace.written.contains(&(child, content)))
+    }
+
+    /// Takes one of the reconciles in which a write is repeated that was undone.
     ///
     /// # Errors
     /// When there were too many for this generation of its spec.
@@ -240,6 +258,21 @@ mod tests {
             assert_eq!(take(2), Ok(()), "it was over");
         }
         assert_eq!(take(2), fight(REPAIR_INTERVAL, true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_is_repeated_if_the_last_one_was_the_same() {
+        let memory = Memory::<()>::default();
+        memory.meet(&key(), "u1");
+        let is_repeated = |content| memory.has_written(&key(), ChildKind::Service, content);
+        assert!(!is_repeated(1), "nothing was written");
+        memory.wrote(&key(), ChildKind::Service, 1);
+        memory.wrote(&key(), ChildKind::Ingress, 2);
+        assert!(is_repeated(1) && !is_repeated(2));
+        memory.wrote(&key(), ChildKind::Service, 3);
+        assert!(!is_repeated(1) && is_repeated(3));
+        memory.meet(&key(), "u2");
+        assert!(!is_repeated(3), "it is another object");
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::api::{GetParams, Patch};
 use kube::core::Request;
-use model::Failure;
 use model::pod::Question;
+use model::{ChildKind, Failure};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::{Span, debug, info, warn};
@@ -201,8 +201,18 @@ impl<K: Primary> Teller<K> {
         event::publish(&self.caller, warning).await;
     }
 
-    /// Whether what belongs to an object may be written now. If somebody undoes each write, that is told, and it is looked
-    /// at again later.
+    /// Remembers that a write of a child has succeeded.
+    pub fn wrote(&self, key: &Key, child: ChildKind, content: u64) {
+        self.memory.wrote(key, child, content);
+    }
+
+    /// Whether a write repeats the last one of a child, which has succeeded: another writer has undone it.
+    pub fn has_written(&self, key: &Key, child: ChildKind, content: u64) -> bool {
+        self.memory.has_written(key, child, content)
+    }
+
+    /// Whether a write that was undone may be repeated now. If another writer undoes each of them, an Event reports it, and the
+    /// object is reconciled again later.
     pub async fn may_repair(&self, look: &Look<K>) -> bool {
         let Err(fight) = self.memory.take_repair(&look.key, look.object.meta().generation) else {
             return true;
