@@ -1,14 +1,20 @@
 //! Events: what happened to an object, for `kubectl describe` and for whoever collects them.
 
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::api::PostParams;
-use kube::core::{Request, Resource as _};
+use kube::api::{ListParams, Patch, PostParams};
+use kube::core::{ObjectList, Request, Resource as _};
+use serde_json::json;
+use tokio::time::Instant;
 use tracing::debug;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::call::{CallError, Caller};
+use crate::call::{CallError, Caller, by_us};
 
 const COMPONENT: &str = "appdeploy-operator";
 
@@ -49,21 +55,148 @@ pub fn warning(kind: crd::Kind, object: &ObjectMeta, reason: &str, message: &str
     }
 }
 
-/// Writes an Event. One that can't be written is not worth a retry: the status says the same.
-pub async fn publish(caller: &Caller, event: Event) {
-    let url = Event::url_path(&(), event.metadata.namespace.as_deref());
-    // An Event is plain data.
-    let body = serde_json::to_vec(&event).unwrap_or_default();
-    let request = Request::new(url).create(&PostParams::default(), body);
-    match caller.send::<Event>("create", "events", request).await {
-        Ok(_) => {}
-        Err(CallError::Refused(status)) if status.is_already_exists() => {}
-        Err(error) => debug!(?error, "an Event could not be written"),
+/// Writes Events and counts those that are repeated.
+///
+/// kube's `Recorder` has a client of its own: what it writes would pass neither the fence nor the metrics, and have no deadline.
+pub struct Recorder {
+    caller: Caller,
+    series: Mutex<Series>,
+}
+
+impl Recorder {
+    /// Returns one that has written nothing yet.
+    #[must_use]
+    pub fn new(caller: Caller) -> Self {
+        Self {
+            caller,
+            series: Mutex::default(),
+        }
+    }
+
+    /// Writes an Event, or counts it if it was written before. One that can't be written is not worth a retry: the status says
+    /// the same.
+    pub async fn publish(&self, event: Event) {
+        let name = event.metadata.name.clone().unwrap_or_default();
+        let next = self.lock().next(&name, Instant::now());
+        let written = match next {
+            Write::Nothing => return,
+            Write::Create => self.create(&event).await,
+            Write::Count(count) => match self.count(&event, count).await {
+                // It has expired, an hour after it was written.
+                Err(CallError::Refused(status)) if status.is_not_found() => {
+                    self.lock().begin(&name, 1);
+                    self.create(&event).await
+                }
+                written => written,
+            },
+        };
+        if let Err(error) = written {
+            debug!(?error, "an Event could not be written");
+        }
+    }
+
+    async fn create(&self, event: &Event) -> Result<(), CallError> {
+        let url = Event::url_path(&(), event.metadata.namespace.as_deref());
+        // An Event is plain data.
+        let body = serde_json::to_vec(event).unwrap_or_default();
+        let request = Request::new(url).create(&PostParams::default(), body);
+        match self.caller.send::<Event>("create", "events", request).await {
+            Ok(_) => Ok(()),
+            // An operator that ran before this one has written it, or this one has forgotten it.
+            Err(CallError::Refused(status)) if status.is_already_exists() => self.count_again(event).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn count_again(&self, event: &Event) -> Result<(), CallError> {
+        let name = event.metadata.name.as_deref().unwrap_or_default();
+        let url = Event::url_path(&(), event.metadata.namespace.as_deref());
+        let request = Request::new(url).list(&ListParams::default().fields(&format!("metadata.name={name}")));
+        let known = self.caller.send::<ObjectList<Event>>("list", "events", request).await?;
+        let count = known.items.first().and_then(|event| event.count).unwrap_or(1);
+        let count = count.saturating_add(1);
+        self.lock().begin(name, count);
+        self.count(event, count).await
+    }
+
+    async fn count(&self, event: &Event, count: i32) -> Result<(), CallError> {
+        let name = event.metadata.name.as_deref().unwrap_or_default();
+        let url = Event::url_path(&(), event.metadata.namespace.as_deref());
+        let patch = json!({"count": count, "lastTimestamp": event.last_timestamp});
+        let request = Request::new(url).patch(name, &by_us(), &Patch::Merge(&patch));
+        self.caller.send::<Event>("patch", "events", request).await.map(drop)
+    }
+
+    // Nothing that can panic runs under the lock.
+    fn lock(&self) -> MutexGuard<'_, Series> {
+        self.series.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many Events are remembered. One that was forgotten costs a read when it is repeated.
+const REMEMBERED: usize = 1000;
+
+/// The shortest time between two writes of one Event. What is repeated sooner is counted and written with the next.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// The Events that were written last, by name.
+#[derive(Debug, Default)]
+struct Series {
+    counts: HashMap<String, Count>,
+    /// The names in the order in which they came.
+    order: VecDeque<String>,
+}
+
+#[derive(Debug)]
+struct Count {
+    count: i32,
+    written: Instant,
+}
+
+/// What to write of an Event.
+#[derive(Debug, PartialEq, Eq)]
+enum Write {
+    /// All of it: it is new.
+    Create,
+    /// How often it has happened.
+    Count(i32),
+    /// Nothing yet.
+    Nothing,
+}
+
+impl Series {
+    /// Counts an Event that happens now, and decides what to write.
+    fn next(&mut self, name: &str, now: Instant) -> Write {
+        let Some(known) = self.counts.get_mut(name) else {
+            self.begin(name, 1);
+            return Write::Create;
+        };
+        known.count = known.count.saturating_add(1);
+        if now.duration_since(known.written) < INTERVAL {
+            return Write::Nothing;
+        }
+        known.written = now;
+        Write::Count(known.count)
+    }
+
+    /// Remembers that an Event is stored with this count.
+    fn begin(&mut self, name: &str, count: i32) {
+        let written = Instant::now();
+        if self.counts.insert(name.to_owned(), Count { count, written }).is_none() {
+            self.order.push_back(name.to_owned());
+        }
+        while self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.counts.remove(&oldest);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::advance;
+
     use super::*;
 
     #[test]
@@ -96,5 +229,28 @@ mod tests {
             name(&again, "exit code 1", 0),
             "an app of the same name made anew"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_repeated_event_is_counted_but_not_written_all_the_time() {
+        let mut series = Series::default();
+        assert_eq!(series.next("web.1", Instant::now()), Write::Create);
+        assert_eq!(series.next("web.1", Instant::now()), Write::Nothing);
+        advance(INTERVAL).await;
+        assert_eq!(series.next("web.1", Instant::now()), Write::Count(3));
+        assert_eq!(series.next("web.1", Instant::now()), Write::Nothing);
+        assert_eq!(series.next("web.2", Instant::now()), Write::Create);
+        advance(INTERVAL).await;
+        assert_eq!(series.next("web.1", Instant::now()), Write::Count(5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_last_events_are_remembered() {
+        let mut series = Series::default();
+        for number in 0..3 * REMEMBERED {
+            series.next(&format!("web.{number}"), Instant::now());
+        }
+        assert_eq!((series.counts.len(), series.order.len()), (REMEMBERED, REMEMBERED));
+        assert_eq!(series.next("web.0", Instant::now()), Write::Create);
     }
 }

@@ -17,7 +17,7 @@ use super::memory::{Memory, PATIENCE};
 use crate::attempt;
 use crate::call::{CallError, Caller, about, by_us};
 use crate::dispatch::Verdict;
-use crate::event;
+use crate::event::{self, Recorder};
 use crate::key::Key;
 use crate::metrics::Metrics;
 use crate::primary::{Primary, Root, Unusable, differ_in_status_alone};
@@ -34,6 +34,7 @@ pub struct Teller<K: Primary> {
     metrics: Arc<Metrics>,
     memory: Memory<K::Status>,
     asker: Asker,
+    events: Recorder,
 }
 
 /// An object that is looked at.
@@ -73,6 +74,7 @@ impl<K: Primary> Teller<K> {
     pub fn new(caller: Caller, world: Arc<World>, queue: Arc<Queue<Key>>, metrics: Arc<Metrics>) -> Self {
         Self {
             asker: Asker::new(K::KIND, caller.clone(), world.clone(), queue.clone()),
+            events: Recorder::new(caller.clone()),
             caller,
             world,
             queue,
@@ -198,7 +200,7 @@ impl<K: Primary> Teller<K> {
     /// Publishes an Event about an object.
     pub async fn warn(&self, object: &K, reason: &str, message: &str) {
         let warning = event::warning(K::KIND, object.meta(), reason, message, Timestamp::now());
-        event::publish(&self.caller, warning).await;
+        self.events.publish(warning).await;
     }
 
     /// Remembers that a write of a child has succeeded.

@@ -111,6 +111,47 @@ fn an_event_is_not_told_again_after_a_restart() {
     assert_eq!(shop.events_about("shop"), ["Rejected"]);
 }
 
+/// What comes back is counted: by this operator, and by one that was started since.
+#[test]
+fn a_repeated_event_is_counted() {
+    let (shop, operator) = stage("repeated");
+    let comes_back = || {
+        for (limit, reason) in [("3Gi", ""), ("1Gi", "Rejected")] {
+            shop.set(
+                "shop",
+                json!({"resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": limit}}}),
+            );
+            shop.until(APP, "shop", "the status is about this limit", |app| {
+                harness::told(app) && text(app, "/status/cause/reason") == reason
+            });
+        }
+    };
+    let event = || {
+        let mut events = shop.app_events("shop");
+        assert!(events.len() <= 1, "{events:?}");
+        events.pop().unwrap_or_default()
+    };
+    shop.settled_app("shop", web());
+    comes_back();
+    harness::eventually("an Event tells of it", || event()["count"] == 1);
+    let first = event();
+    harness::eventually("it is counted", || {
+        comes_back();
+        event()["count"].as_i64() > Some(1)
+    });
+    operator.terminate();
+    let before = event();
+    let _operator = shop.cluster.operator(&["--watch-namespace", "repeated"]);
+    comes_back();
+    harness::eventually("it is counted by another operator", || {
+        event()["count"].as_i64() > before["count"].as_i64()
+    });
+    let last = event();
+    assert_eq!(last["metadata"]["uid"], first["metadata"]["uid"]);
+    assert_eq!(last["firstTimestamp"], first["firstTimestamp"]);
+    assert!(text(&last, "/lastTimestamp") > text(&first, "/lastTimestamp"), "{last}");
+}
+
 /// A1 to A3, A9: wherever it is killed, the next one goes on, and nothing is made twice. A kill every dozen writes.
 #[test]
 fn it_may_be_killed_at_any_time() {

@@ -1,5 +1,7 @@
 //! What is done to make the operator need a right, and what is waited for when it has the right.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::harness::{APP, CLASS, DEPLOYMENT, INGRESS, Kind, Namespace, POD, PODSET, SERVICE, text, told, uid, web};
@@ -79,6 +81,25 @@ pub fn warn(space: &Namespace, name: &str) {
     space.until(APP, name, "it is told", |app| {
         text(app, "/status/cause/reason") == "Rejected"
     });
+}
+
+/// Has the operator warn of the same again.
+pub fn warn_again(space: &Namespace, name: &str) {
+    for (limit, reason) in [("3Gi", ""), ("1Gi", "Rejected")] {
+        space.set(name, json!({"resources": {"limits": {"memory": limit}}}));
+        space.until(APP, name, "it is told", |app| {
+            told(app) && text(app, "/status/cause/reason") == reason
+        });
+    }
+}
+
+/// Has the operator warn of the same for so long that it counts an Event: one is written once in ten seconds.
+pub fn warn_again_and_again(space: &Namespace) {
+    warn(space, "first");
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(15) {
+        warn_again(space, "first");
+    }
 }
 
 pub fn make_app_of_a_class(space: &Namespace) {

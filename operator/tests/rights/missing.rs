@@ -11,7 +11,7 @@ use testcluster::ControlPlane;
 use crate::deeds::{
     answer_is_told, app_is_told, app_says, becomes, change, children_come_back, has_children, has_pod, knows_the_class,
     leave_a_stray_pod, lose_a_child, make_app, make_app_of_a_class, make_set, pod_comes_back, scale_down, set_is_told,
-    set_says, stray_is_adopted, take_the_name, take_the_pods_name, warn,
+    set_says, stray_is_adopted, take_the_name, take_the_pods_name, warn, warn_again, warn_again_and_again,
 };
 use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, LEASE, Namespace, POD, PODSET, SERVICE, Shared, eventually};
 use crate::lacking::{Lacking, Right, granted, rights};
@@ -100,6 +100,15 @@ fn cases() -> Vec<Case> {
                 eventually("an Event is there", || !space.events_about("second").is_empty());
             },
         ),
+        case(("patch", "", "events"), Log, warn_again_and_again, |space| {
+            eventually("the Event is counted", || {
+                warn_again(space, "first");
+                space
+                    .app_events("first")
+                    .iter()
+                    .any(|event| event["count"].as_i64() > Some(1))
+            });
+        }),
         case(
             ("list", "", "events"),
             Log,
