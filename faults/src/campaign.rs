@@ -24,6 +24,8 @@ pub mod reign;
 pub mod run;
 pub mod scenario;
 pub mod stage;
+pub mod tenant;
+mod webhooks;
 
 use std::time::Duration;
 

@@ -77,6 +77,19 @@ fn nothing_is_made_for_who_is_gone_while_the_watch_does_not_say_so() {
     }
 }
 
+/// A tenant who attacks between the steps, while something goes wrong. `make faults tenant` and `make faults guarded` do all of
+/// it.
+#[test]
+fn a_hostile_tenant_gains_nothing_whatever_goes_wrong() {
+    let stage = stage();
+    for name in ["tenant-born", "guarded-host"] {
+        let campaign = campaign(&stage, name);
+        let quick = |plan: &&Plan| !plan.fault.is_slow() && plan.call.nth == 1 && plan.call.is_write();
+        let quick: Vec<Plan> = campaign.plans().iter().filter(quick).cloned().collect();
+        survives(&stage, &campaign, &choose(&quick, 3, 1));
+    }
+}
+
 /// C1, with what the campaign sees: what the one believes that stands by may be old when it has to lead, and no one writes who
 /// does not lead.
 #[test]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::history::{Seen, living, text};
+use super::tenant;
 
 /// The name of what a person has put beside the objects of a scenario, with the operator's labels and without an
 /// owner.
@@ -17,6 +18,7 @@ pub fn violations(history: &[Seen]) -> Vec<String> {
     found.extend(stray(history));
     found.extend(orphaned(history));
     found.extend(crowded(history));
+    found.extend(tenant::gains(history));
     found
 }
 

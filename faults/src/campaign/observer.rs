@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 use super::history::{Seen, text};
 use super::kind::{Kind, LEASE, OBSERVED};
 use super::reign::{self, Reign};
+use super::tenant;
 
 /// What was seen of a namespace.
 #[derive(Debug, Default)]
@@ -128,7 +129,8 @@ impl Book {
             return;
         };
         object["kind"] = kind.name.into();
-        let namespace = text(&object, "/metadata/namespace").to_owned();
+        // The tenant's namespace is part of a run.
+        let namespace = tenant::run_of(text(&object, "/metadata/namespace")).to_owned();
         let mut pages = self.lock();
         let page = pages.entry(namespace).or_default();
         if kind == LEASE {

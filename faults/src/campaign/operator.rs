@@ -13,11 +13,23 @@ use testcluster::ControlPlane;
 use testcluster::port::free_address;
 use testcluster::process::Process;
 
+use super::webhooks::Webhooks;
 use crate::Proxy;
 
 const GLANCE: Duration = Duration::from_millis(20);
 /// How long one that stands by waits for a sign of life of the one that leads: the shortest that there is.
 const LEASE: &str = "3s";
+
+/// What an operator is started for.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The namespace of the run.
+    pub namespace: String,
+    /// The namespaces that it manages.
+    pub watched: Vec<String>,
+    /// Where it serves webhooks, if it does.
+    pub webhooks: Option<Webhooks>,
+}
 
 /// A running operator, which ends when this is dropped.
 #[derive(Debug)]
@@ -33,10 +45,15 @@ impl Operator {
         program: &Path,
         control_plane: &ControlPlane,
         proxy: &Proxy,
-        namespace: &str,
+        place: &Place,
         bug: Option<&str>,
         name: Option<&str>,
     ) -> Result<Self> {
+        let Place {
+            namespace,
+            watched,
+            webhooks,
+        } = place;
         let probes = free_address();
         let mut command = Command::new(program);
         command
@@ -44,8 +61,14 @@ impl Operator {
             .arg(proxy.kubeconfig())
             .args(["--bind", &probes.to_string()])
             .args(["--debug-bind", &free_address().to_string()])
-            .args(["--watch-namespace", namespace])
+            .args(["--watch-namespace", &watched.join(",")])
             .envs(bug.map(|bug| ("APPDEPLOY_SEEDED_BUG", bug)));
+        if let Some(Webhooks { bind, certificates }) = webhooks {
+            command
+                .args(["--webhooks", "--webhook-bind", &bind.to_string()])
+                .arg("--webhook-cert-dir")
+                .arg(certificates);
+        }
         if let Some(name) = name {
             command
                 .args(["--leader-elect", "--leader-elect-lease-duration", LEASE])

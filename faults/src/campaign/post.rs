@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::operator::Operator;
+use super::operator::{Operator, Place};
 use super::reign::{Reign, usurpations};
 use super::stage::{OPERATOR, Stage};
 use crate::Proxy;
@@ -16,7 +16,7 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// An operator behind a proxy, and those that come after it.
 pub(super) struct Post<'a> {
     stage: &'a Stage,
-    namespace: String,
+    place: Place,
     bug: Option<&'a str>,
     /// What it is called in an election, if it stands for one.
     candidate: Option<&'static str>,
@@ -30,7 +30,7 @@ impl<'a> Post<'a> {
     /// Starts an operator, behind a proxy that was told what to do.
     pub(super) fn take_up(
         stage: &'a Stage,
-        namespace: &str,
+        place: &Place,
         bug: Option<&'a str>,
         candidate: Option<&'static str>,
         script: impl FnOnce(&Proxy),
@@ -41,10 +41,10 @@ impl<'a> Post<'a> {
         let Stage {
             program, control_plane, ..
         } = stage;
-        let operator = Operator::start(program, control_plane, &proxy, namespace, bug, candidate)?;
+        let operator = Operator::start(program, control_plane, &proxy, place, bug, candidate)?;
         Ok(Self {
             stage,
-            namespace: namespace.to_owned(),
+            place: place.clone(),
             bug,
             candidate,
             proxy,
@@ -98,7 +98,7 @@ impl<'a> Post<'a> {
             program,
             control_plane,
             &self.proxy,
-            &self.namespace,
+            &self.place,
             self.bug,
             self.candidate,
         )?;

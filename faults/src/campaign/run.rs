@@ -12,11 +12,12 @@ use super::call::{Call, calls};
 use super::disturbance::Disturbance;
 use super::history::Seen;
 use super::invariant::{outside, violations};
+use super::operator::Place;
 use super::oracle::{Expected, Outcome};
 use super::plan::Plan;
 use super::post::Post;
 use super::reign::{Reign, is_of};
-use super::scenario::{Deed, Scenario};
+use super::scenario::Scenario;
 use super::stage::Stage;
 use crate::Proxy;
 
@@ -154,6 +155,7 @@ pub(super) struct Run<'a> {
     /// Where another one stands by, from when the first one leads.
     reserve: OnceLock<Post<'a>>,
     is_led: bool,
+    place: Place,
 }
 
 impl<'a> Run<'a> {
@@ -163,10 +165,12 @@ impl<'a> Run<'a> {
             stage.hold_elections(&namespace)?;
         }
         let candidate = scenario.is_led.then_some(FIRST);
+        let place = stage.place(&namespace, scenario)?;
         Ok(Self {
             stage,
             bug,
-            post: Post::take_up(stage, &namespace, bug, candidate, script)?,
+            post: Post::take_up(stage, &place, bug, candidate, script)?,
+            place,
             reserve: OnceLock::new(),
             is_led: scenario.is_led,
             namespace,
@@ -180,7 +184,7 @@ impl<'a> Run<'a> {
         }
         let mut created: Option<Instant> = None;
         for (place, step) in scenario.steps.iter().enumerate() {
-            let is_creation = matches!(step.deed, Deed::Create(..));
+            let is_creation = step.deed.is_creation();
             let is_last = place + 1 == scenario.steps.len();
             let mut left = Value::Null;
             let mut deed = || {
@@ -228,7 +232,7 @@ impl<'a> Run<'a> {
             }
             self.post.keep_up()?;
         }
-        let post = Post::take_up(self.stage, &self.namespace, self.bug, Some(SECOND), |_| {})?;
+        let post = Post::take_up(self.stage, &self.place, self.bug, Some(SECOND), |_| {})?;
         let is_ready = post.until_ready(PATIENCE)?;
         // There is no other one who could have set it.
         let _ = self.reserve.set(post);
@@ -286,6 +290,6 @@ impl<'a> Run<'a> {
 
     fn end(self) -> Result<()> {
         self.posts().try_for_each(Post::kill)?;
-        self.stage.leave(&self.namespace)
+        self.stage.leave(&self.place)
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::history::{Seen, living, text, version};
 use super::invariant::BYSTANDER;
 use super::kind::{APP, INGRESS, Kind, POD, PODSET, SERVICE};
+use super::tenant;
 
 /// A story with a name.
 #[derive(Debug, Clone)]
@@ -16,14 +17,34 @@ pub struct Scenario {
     /// Whether another operator stands by. Of the two the one with the Lease writes, which at first is the one that is
     /// disturbed.
     pub is_led: bool,
+    /// Whether a hostile tenant has a namespace beside that of the run, which the operator manages too.
+    pub has_tenant: bool,
+    /// Whether API servers ask the operator before they store an app.
+    pub has_webhooks: bool,
 }
 
 impl Scenario {
-    fn new(name: &'static str, steps: Vec<Step>) -> Self {
+    pub(super) fn new(name: &'static str, steps: Vec<Step>) -> Self {
         Self {
             name,
             steps,
             is_led: false,
+            has_tenant: false,
+            has_webhooks: false,
+        }
+    }
+
+    pub(super) fn with_tenant(self) -> Self {
+        Self {
+            has_tenant: true,
+            ..self
+        }
+    }
+
+    pub(super) fn with_webhooks(self) -> Self {
+        Self {
+            has_webhooks: true,
+            ..self
         }
     }
 
@@ -50,13 +71,33 @@ pub enum Deed {
     Patch(Kind, &'static str, Value),
     /// An object is deleted.
     Delete(Kind, &'static str),
+    /// An object is applied by another field manager.
+    Apply(Kind, Value),
+    /// The status of an object is applied by another field manager.
+    ApplyStatus(Kind, Value),
+    /// Something is done in the tenant's namespace.
+    ByTenant(Box<Deed>),
+    /// Something is tried that the API server may refuse.
+    Attempt(Box<Deed>),
+}
+
+impl Deed {
+    /// Whether an object may be new by it.
+    #[must_use]
+    pub fn is_creation(&self) -> bool {
+        match self {
+            Self::Create(..) | Self::Apply(..) => true,
+            Self::Patch(..) | Self::Delete(..) | Self::ApplyStatus(..) => false,
+            Self::ByTenant(deed) | Self::Attempt(deed) => deed.is_creation(),
+        }
+    }
 }
 
 /// Returns all scenarios.
 #[must_use]
 pub fn all() -> Vec<Scenario> {
     let image = json!({"image": "nginx:1.28"});
-    vec![
+    let mut all = vec![
         Scenario::new("app-create", vec![app("web", json!({}))]),
         Scenario::new(
             "app-image",
@@ -147,11 +188,13 @@ pub fn all() -> Vec<Scenario> {
         Scenario::new("set-delete", vec![set(2), delete(PODSET, "set", only_bystanders)]),
         Scenario::new("led-app", vec![app("web", json!({})), change(APP, "web", image)]).led(),
         Scenario::new("led-set", vec![set(2), change(PODSET, "set", json!({"replicas": 1}))]).led(),
-    ]
+    ];
+    all.extend(tenant::scenarios());
+    all
 }
 
 /// An app is created, with more fields than it needs.
-fn app(name: &'static str, more: Value) -> Step {
+pub(super) fn app(name: &'static str, more: Value) -> Step {
     let mut spec = json!({"image": "nginx:1.27", "port": 80, "replicas": 2});
     for (field, value) in more.as_object().into_iter().flatten() {
         spec[field] = value.clone();
@@ -172,14 +215,14 @@ fn set(replicas: u32) -> Step {
 }
 
 /// Fields of a spec are changed.
-fn change(kind: Kind, name: &'static str, spec: Value) -> Step {
+pub(super) fn change(kind: Kind, name: &'static str, spec: Value) -> Step {
     Step {
         deed: Deed::Patch(kind, name, json!({"spec": spec})),
         settled: is_ready,
     }
 }
 
-fn delete(kind: Kind, name: &'static str, settled: fn(&[Seen], &Value) -> bool) -> Step {
+pub(super) fn delete(kind: Kind, name: &'static str, settled: fn(&[Seen], &Value) -> bool) -> Step {
     Step {
         deed: Deed::Delete(kind, name),
         settled,
@@ -197,7 +240,7 @@ fn is_ready(history: &[Seen], left: &Value) -> bool {
 
 /// Returns the status of the Ready condition, and its reason where that is not `True`; nothing before the operator has said
 /// it of the current spec.
-fn ready(object: &Value) -> Option<(&str, &str)> {
+pub(super) fn ready(object: &Value) -> Option<(&str, &str)> {
     let status = object.get("status")?;
     let condition = status["conditions"]
         .as_array()?
@@ -224,7 +267,7 @@ fn is_back(history: &[Seen], left: &Value) -> bool {
 }
 
 /// Whether the object was written after the deed.
-fn is_rewritten(history: &[Seen], left: &Value) -> bool {
+pub(super) fn is_rewritten(history: &[Seen], left: &Value) -> bool {
     let living = living(history);
     let seen = living.get(text(left, "/metadata/uid"));
     seen.is_some_and(|seen| seen.version() > version(left))

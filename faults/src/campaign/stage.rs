@@ -13,10 +13,14 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 use tokio::runtime::Runtime;
 
+use super::history::text;
 use super::invariant::BYSTANDER;
 use super::kind::{APP, INGRESS, Kind, PODSET, SERVICE};
 use super::observer::Observer;
-use super::scenario::Deed;
+use super::operator::Place;
+use super::scenario::{Deed, Scenario};
+use super::tenant;
+use super::webhooks::Webhooks;
 
 /// The operator's user: the ServiceAccount that config/rbac gives its rights to.
 pub const OPERATOR: &str = "system:serviceaccount:appdeploy-system:appdeploy-operator";
@@ -27,6 +31,8 @@ const CONTROLLERS: [&str; 4] = ["deployment", "replicaset", "garbagecollector", 
 /// How the namespaces of runs end.
 const RUN: &str = "-of-faults";
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The field manager of another program.
+const OTHER: &str = "other";
 
 /// A control plane with fake nodes, the CRDs and the operator's rights, and an observer.
 pub struct Stage {
@@ -81,6 +87,29 @@ impl Stage {
         let number = self.runs.fetch_add(1, Ordering::Relaxed);
         let name = format!("run-{number}{RUN}");
         self.control_plane.kubectl(&["create", "namespace", &name])?;
+        self.put_bystanders(&name)?;
+        Ok(name)
+    }
+
+    /// Makes what a scenario has beside a namespace of the run: the tenant's, and webhooks.
+    pub(super) fn place(&self, run: &str, scenario: &Scenario) -> Result<Place> {
+        let mut watched = vec![run.to_owned()];
+        if scenario.has_tenant {
+            let tenants = tenant::namespace(run);
+            self.control_plane.kubectl(&["create", "namespace", &tenants])?;
+            watched.push(tenants);
+        }
+        let install = || Webhooks::install(&self.control_plane, run, &watched);
+        let webhooks = scenario.has_webhooks.then(install).transpose()?;
+        Ok(Place {
+            namespace: run.to_owned(),
+            watched,
+            webhooks,
+        })
+    }
+
+    /// Puts objects into a namespace that no controller owns.
+    fn put_bystanders(&self, name: &str) -> Result<()> {
         let labels = json!({
             crd::label::APP: "web", crd::label::PODSET: "set",
             crd::label::MANAGED_BY: crd::label::MANAGED_BY_VALUE,
@@ -91,9 +120,9 @@ impl Stage {
         let backend = json!({"service": {"name": BYSTANDER, "port": {"number": 80}}});
         let ingress = json!({"metadata": metadata, "spec": {"defaultBackend": backend}});
         for (kind, object) in [(SERVICE, service), (INGRESS, ingress)] {
-            self.perform(&name, &Deed::Create(kind, object))?;
+            self.perform(name, &Deed::Create(kind, object))?;
         }
-        Ok(name)
+        Ok(())
     }
 
     /// Gives operators the right to hold an election in a namespace, which otherwise they have in their own.
@@ -109,23 +138,47 @@ impl Stage {
         eventually(&self.control_plane, &asked)
     }
 
-    /// Removes a namespace, without waiting until it is gone.
-    pub(super) fn leave(&self, namespace: &str) -> Result<()> {
-        self.control_plane
-            .kubectl(&["delete", "namespace", namespace, "--wait=false"])?;
-        self.observer.forget(namespace);
+    /// Removes the namespaces of a run, without waiting until they are deleted, and its webhooks.
+    pub(super) fn leave(&self, place: &Place) -> Result<()> {
+        if place.webhooks.is_some() {
+            Webhooks::remove(&self.control_plane, &place.namespace)?;
+        }
+        for namespace in &place.watched {
+            self.control_plane
+                .kubectl(&["delete", "namespace", namespace, "--wait=false"])?;
+        }
+        self.observer.forget(&place.namespace);
         Ok(())
     }
 
-    /// Does what a person does, and returns the object as it was left.
+    /// Does what a person does, and returns the object as it was left; nothing where an attempt was refused. While an
+    /// operator is started again, its webhook does not answer, and the person tries again.
     pub(super) fn perform(&self, namespace: &str, deed: &Deed) -> Result<Value> {
-        let done = self.runtime.block_on(async {
+        let started = Instant::now();
+        loop {
+            let error = match (self.try_once(namespace, deed), deed) {
+                (Ok(left), _) => return Ok(left),
+                (Err(error), _) if started.elapsed() < PATIENCE && is_unanswered(&error) => error,
+                (Err(error), Deed::Attempt(_)) if error.downcast_ref::<kube::Error>().is_some() => {
+                    return Ok(Value::Null);
+                }
+                (Err(error), _) => return Err(error.context(format!("failed to do {deed:?} in {namespace}"))),
+            };
+            drop(error);
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn try_once(&self, namespace: &str, deed: &Deed) -> Result<Value> {
+        match deed {
+            Deed::Attempt(deed) => return self.try_once(namespace, deed),
+            Deed::ByTenant(deed) => return self.try_once(&tenant::namespace(namespace), deed),
+            _ => {}
+        }
+        self.runtime.block_on(async {
             match deed {
                 Deed::Create(kind, object) => {
-                    let mut object = object.clone();
-                    object["apiVersion"] = kind.api_version().into();
-                    object["kind"] = kind.name.into();
-                    let object = serde_json::from_value(object)?;
+                    let object = serde_json::from_value(typed(*kind, object))?;
                     let api = self.api(*kind, namespace);
                     let created = api.create(&PostParams::default(), &object).await?;
                     Ok::<_, anyhow::Error>(serde_json::to_value(created)?)
@@ -141,14 +194,43 @@ impl Stage {
                     api.delete(name, &DeleteParams::default()).await?;
                     Ok(serde_json::to_value(object)?)
                 }
+                Deed::Apply(kind, object) => {
+                    let object = typed(*kind, object);
+                    let name = text(&object, "/metadata/name");
+                    let api = self.api(*kind, namespace);
+                    let applied = api
+                        .patch(name, &PatchParams::apply(OTHER), &Patch::Apply(&object))
+                        .await?;
+                    Ok(serde_json::to_value(applied)?)
+                }
+                Deed::ApplyStatus(kind, object) => {
+                    let object = typed(*kind, object);
+                    let name = text(&object, "/metadata/name");
+                    let params = PatchParams::apply(OTHER);
+                    let api = self.api(*kind, namespace);
+                    let applied = api.patch_status(name, &params, &Patch::Apply(&object)).await?;
+                    Ok(serde_json::to_value(applied)?)
+                }
+                Deed::Attempt(_) | Deed::ByTenant(_) => Ok(Value::Null),
             }
-        });
-        done.with_context(|| format!("failed to do {deed:?} in {namespace}"))
+        })
     }
 
     fn api(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), namespace, &kind.resource())
     }
+}
+
+fn typed(kind: Kind, object: &Value) -> Value {
+    let mut object = object.clone();
+    object["apiVersion"] = kind.api_version().into();
+    object["kind"] = kind.name.into();
+    object
+}
+
+/// Whether a webhook did not answer, because its operator does not run.
+fn is_unanswered(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.message.contains("failed calling webhook"))
 }
 
 pub(super) async fn connect(kubeconfig: &Path) -> Result<Client> {
@@ -166,6 +248,10 @@ fn install(control_plane: &ControlPlane) -> Result<()> {
         "rbac/service_account",
         "rbac/operator_role",
         "rbac/operator_role_binding",
+        "rbac/webhook_role",
+        "rbac/webhook_role_binding",
+        "rbac/webhook_cluster_role",
+        "rbac/webhook_cluster_role_binding",
     ];
     for file in files {
         control_plane.apply(&manifest(file)?)?;
@@ -213,7 +299,7 @@ fn confine(control_plane: &ControlPlane) -> Result<()> {
 }
 
 /// Reads one of the files that `install` is made of.
-fn manifest(file: &str) -> Result<String> {
+pub(super) fn manifest(file: &str) -> Result<String> {
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config");
     let path = config.join(file).with_extension("yaml");
     std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))

@@ -1,0 +1,305 @@
+//! A hostile tenant: who may write apps in a namespace of their own, and attacks an app of another namespace between the
+//! steps of a scenario.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::history::{Seen, living, text};
+use super::kind::{APP, DEPLOYMENT, SERVICE};
+use super::scenario::{self, Deed, Scenario, Step};
+
+/// What the name of the tenant's namespace adds to that of the run.
+const SUFFIX: &str = "-tenant";
+/// The host of the app that is attacked.
+const HOST: &str = "shop.example.com";
+/// Keeps an object in deletion until the tenant removes it.
+const FINALIZER: &str = "tenant.example.com/hold";
+/// A condition that another program writes.
+const CONDITION: &str = "Audited";
+/// The most versions of one app or pod set in a run. The longest undisturbed run has a fifth of it.
+const VERSIONS: usize = 100;
+
+/// Returns the tenant's namespace in a run.
+#[must_use]
+pub fn namespace(run: &str) -> String {
+    format!("{run}{SUFFIX}")
+}
+
+/// Returns the namespace of the run that a namespace is part of.
+#[must_use]
+pub fn run_of(namespace: &str) -> &str {
+    namespace.strip_suffix(SUFFIX).unwrap_or(namespace)
+}
+
+fn is_tenants(seen: &Seen) -> bool {
+    text(&seen.object, "/metadata/namespace").ends_with(SUFFIX)
+}
+
+/// Returns the scenarios, with webhooks and without.
+pub(super) fn scenarios() -> Vec<Scenario> {
+    let attacks = || {
+        [
+            Scenario::new("tenant-host", takes_a_host_while_being_deleted()),
+            Scenario::new("tenant-born", is_born_in_deletion()),
+            Scenario::new("tenant-forge", forges()),
+        ]
+    };
+    let guarded = ["guarded-host", "guarded-born", "guarded-forge"];
+    let with_webhooks = attacks().into_iter().zip(guarded).map(|(scenario, name)| Scenario {
+        name,
+        ..scenario.with_webhooks()
+    });
+    let all = attacks().into_iter().chain(with_webhooks);
+    all.map(Scenario::with_tenant).collect()
+}
+
+/// An app that is older than the victim, and held in deletion, is moved to the victim's host.
+fn takes_a_host_while_being_deleted() -> Vec<Step> {
+    let claim = json!({"host": HOST});
+    let mut evil = scenario::app("evil", json!({"host": "evil.example.com"}));
+    if let Deed::Create(_, object) = &mut evil.deed {
+        object["metadata"]["finalizers"] = json!([FINALIZER]);
+    }
+    vec![
+        by_tenant(evil),
+        scenario::app("web", claim.clone()),
+        by_tenant(scenario::delete(APP, "evil", is_in_deletion)),
+        attempt(Deed::Patch(APP, "evil", json!({"spec": {"host": HOST}}))),
+        attempt(scenario::app("evil-too", claim).deed),
+        scenario::change(APP, "web", json!({"replicas": 3})),
+        by_tenant(Step {
+            deed: Deed::Patch(APP, "evil", json!({"metadata": {"finalizers": null}})),
+            settled: is_gone,
+        }),
+        scenario::change(APP, "web", json!({"image": "nginx:1.28"})),
+    ]
+}
+
+/// An app is created with a deletion timestamp and a finalizer, which some admission rules take for a deletion.
+fn is_born_in_deletion() -> Vec<Step> {
+    let claim = json!({"host": HOST});
+    let spec = json!({"image": "nginx:1.27", "port": 80, "host": HOST});
+    let metadata = json!({"name": "born", "finalizers": [FINALIZER], "deletionTimestamp": "2020-01-01T00:00:00Z",
+        "deletionGracePeriodSeconds": 0});
+    vec![
+        scenario::app("web", claim.clone()),
+        attempt(Deed::Apply(APP, json!({"metadata": metadata, "spec": spec}))),
+        attempt(Deed::Delete(APP, "born")),
+        scenario::delete(APP, "web", only_the_tenant_is_left),
+        scenario::app("web", claim),
+        attempt(Deed::Patch(APP, "born", json!({"metadata": {"finalizers": null}}))),
+        scenario::change(APP, "web", json!({"replicas": 1})),
+    ]
+}
+
+/// Labels, annotations and conditions are forged: of the tenant's own objects, and, as somebody with rights in the victim's
+/// namespace might, of the victim's.
+fn forges() -> Vec<Step> {
+    let labels = json!({
+        crd::label::APP: "web", crd::label::MANAGED_BY: crd::label::MANAGED_BY_VALUE, crd::label::NAME: "web",
+    });
+    let annotations = json!({
+        crd::annotation::DESIRED_HASH: "0123456789abcdef", crd::annotation::REVISION_SPEC: "{\"image\":\"evil\"}",
+    });
+    let forged = json!({"name": "forged", "labels": labels, "annotations": annotations});
+    let selector = json!({crd::label::APP: "web"});
+    let condition = json!({"type": CONDITION, "status": "True", "reason": "Audited", "message": "by another program",
+        "lastTransitionTime": "2020-01-01T00:00:00Z"});
+    vec![
+        // A Service that is nobody's, with all that the operator writes but the owner.
+        by_tenant(Step {
+            deed: Deed::Create(
+                SERVICE,
+                json!({"metadata": forged, "spec": {"ports": [{"port": 80}], "selector": selector}}),
+            ),
+            settled: at_once,
+        }),
+        scenario::app("web", json!({"host": HOST})),
+        Step {
+            deed: Deed::ApplyStatus(
+                APP,
+                json!({"metadata": {"name": "web"}, "status": {"conditions": [condition]}}),
+            ),
+            settled: at_once,
+        },
+        Step {
+            deed: Deed::Patch(
+                DEPLOYMENT,
+                "web",
+                json!({"metadata": {"annotations": {crd::annotation::DESIRED_HASH: "0", crd::annotation::REVISION_SPEC: "{}"},
+                    "labels": {crd::label::MANAGED_BY: "evil"}}}),
+            ),
+            settled: scenario::is_rewritten,
+        },
+        scenario::change(APP, "web", json!({"image": "nginx:1.28"})),
+    ]
+}
+
+fn by_tenant(step: Step) -> Step {
+    Step {
+        deed: Deed::ByTenant(Box::new(step.deed)),
+        ..step
+    }
+}
+
+/// The tenant tries something that may be refused, and goes on.
+fn attempt(deed: Deed) -> Step {
+    Step {
+        deed: Deed::Attempt(Box::new(Deed::ByTenant(Box::new(deed)))),
+        settled: at_once,
+    }
+}
+
+fn at_once(_: &[Seen], _: &Value) -> bool {
+    true
+}
+
+fn is_in_deletion(history: &[Seen], left: &Value) -> bool {
+    let living = living(history);
+    let seen = living.get(text(left, "/metadata/uid"));
+    seen.is_some_and(|seen| !text(&seen.object, "/metadata/deletionTimestamp").is_empty())
+}
+
+fn is_gone(history: &[Seen], left: &Value) -> bool {
+    !living(history).contains_key(text(left, "/metadata/uid"))
+}
+
+fn only_the_tenant_is_left(history: &[Seen], _: &Value) -> bool {
+    let living = living(history);
+    living
+        .values()
+        .all(|seen| is_tenants(seen) || seen.name() == super::invariant::BYSTANDER)
+}
+
+/// Returns what the tenant has gained, and what others have lost.
+#[must_use]
+pub fn gains(history: &[Seen]) -> BTreeSet<String> {
+    let mut found = hosts(history);
+    found.extend(conditions(history));
+    found.extend(storms(history));
+    found
+}
+
+/// The operator never has Ingresses of two namespaces for one host, none of the tenant for the victim's host, and takes
+/// none from an app that stays.
+fn hosts(history: &[Seen]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let has_tenant = history.iter().any(is_tenants);
+    let mut ordered: Vec<&Seen> = history.iter().collect();
+    // A deletion has a version of its own, after that of the object.
+    ordered.sort_by_key(|seen| seen.version());
+    let mut serving: BTreeMap<&str, (String, &str)> = BTreeMap::new();
+    let mut ending: BTreeSet<&str> = BTreeSet::new();
+    for seen in ordered {
+        let is_ending = seen.gone || !text(&seen.object, "/metadata/deletionTimestamp").is_empty();
+        if seen.resource == APP.plural && is_ending {
+            ending.insert(seen.uid());
+        }
+        let owner = seen.controllers().first().map(|owner| text(owner, "/uid"));
+        let (Some(owner), "ingresses") = (owner, seen.resource) else {
+            continue;
+        };
+        if seen.gone {
+            serving.remove(seen.uid());
+            if has_tenant && !is_tenants(seen) && !ending.contains(owner) {
+                found.insert(format!("{} was taken from an app that stays", seen.title()));
+            }
+            continue;
+        }
+        let namespace = text(&seen.object, "/metadata/namespace");
+        let host = text(&seen.object, "/spec/rules/0/host");
+        if is_tenants(seen) && host == HOST {
+            found.insert(format!("the tenant serves {HOST} by {}", seen.title()));
+        }
+        let is_elsewhere = |(other, place): &(String, &str)| other == host && *place != namespace;
+        if serving.values().any(is_elsewhere) {
+            found.insert(format!("{host} is served by two namespaces"));
+        }
+        serving.insert(seen.uid(), (host.to_owned(), namespace));
+    }
+    found
+}
+
+/// A condition that another program writes stays.
+fn conditions(history: &[Seen]) -> BTreeSet<String> {
+    let mut ordered: Vec<&Seen> = history.iter().collect();
+    ordered.sort_by_key(|seen| seen.version());
+    let mut written: BTreeSet<&str> = BTreeSet::new();
+    let mut found = BTreeSet::new();
+    for seen in ordered.into_iter().filter(|seen| !seen.gone) {
+        let all = seen.object.pointer("/status/conditions").and_then(Value::as_array);
+        let is_there = all.is_some_and(|all| all.iter().any(|condition| condition["type"] == CONDITION));
+        if is_there {
+            written.insert(seen.uid());
+        } else if written.contains(seen.uid()) {
+            found.insert(format!("{} lost a condition of another program", seen.title()));
+        }
+    }
+    found
+}
+
+/// Nothing makes the operator write a status again and again.
+fn storms(history: &[Seen]) -> BTreeSet<String> {
+    let mut versions: BTreeMap<&str, (usize, &Seen)> = BTreeMap::new();
+    for seen in history
+        .iter()
+        .filter(|seen| matches!(seen.resource, "appdeploys" | "podsets"))
+    {
+        versions.entry(seen.uid()).or_insert((0, seen)).0 += 1;
+    }
+    let many = versions.into_values().filter(|(count, _)| *count > VERSIONS);
+    many.map(|(count, seen)| format!("{} had {count} versions", seen.title()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ingress(namespace: &str, version: u64, host: &str, gone: bool) -> Seen {
+        Seen {
+            resource: "ingresses",
+            object: json!({"metadata": {"name": "web", "namespace": namespace, "uid": format!("ingress-{namespace}"),
+                "resourceVersion": version.to_string(),
+                "ownerReferences": [{"uid": format!("app-{namespace}"), "controller": true}]},
+                "spec": {"rules": [{"host": host}]}}),
+            gone,
+        }
+    }
+
+    fn app(version: u64, conditions: Value) -> Seen {
+        Seen {
+            resource: "appdeploys",
+            object: json!({"metadata": {"name": "web", "namespace": "run", "uid": "app-run",
+                "resourceVersion": version.to_string()}, "status": {"conditions": conditions}}),
+            gone: false,
+        }
+    }
+
+    #[test]
+    fn a_host_is_served_by_one_namespace() {
+        let quiet = [ingress("run", 1, "a", false), ingress("run-tenant", 2, "b", false)];
+        assert_eq!(gains(&quiet), BTreeSet::new());
+        let both = [ingress("run", 1, "a", false), ingress("run-tenant", 2, "a", false)];
+        assert_eq!(gains(&both), ["a is served by two namespaces".to_owned()].into());
+        let stolen = [
+            ingress("run", 1, HOST, false),
+            ingress("run", 2, HOST, true),
+            ingress("run-tenant", 3, HOST, false),
+        ];
+        assert_eq!(gains(&stolen).len(), 2, "{:?}", gains(&stolen));
+    }
+
+    #[test]
+    fn conditions_of_others_stay_and_statuses_are_not_written_all_the_time() {
+        let theirs = json!([{"type": CONDITION}]);
+        assert_eq!(
+            gains(&[app(1, theirs.clone()), app(2, theirs.clone())]),
+            BTreeSet::new()
+        );
+        assert_eq!(gains(&[app(1, theirs), app(2, json!([]))]).len(), 1);
+        let storm: Vec<Seen> = (0..=VERSIONS as u64).map(|version| app(version, json!([]))).collect();
+        assert_eq!(gains(&storm).len(), 1);
+    }
+}
