@@ -11,10 +11,10 @@ use kube::ResourceExt as _;
 use super::slot::Slots;
 use super::step::{Active, looks_again_at};
 use super::{Seen, SetPod, Wanted};
-use crate::Failure;
 use crate::diagnose::{Diagnosis, Reason, Subject, detail, diagnose_pod, of_failure, said};
 use crate::pod::{PodState, Question, Trouble};
 use crate::status::Conditions;
+use crate::{Failure, command};
 
 /// What is known of a PodSet's pods.
 #[derive(Clone, Copy, Debug)]
@@ -274,15 +274,15 @@ fn of_overdue(subject: Subject<'_>, outlook: &Outlook<'_>) -> Option<Diagnosis> 
     let (why, next) = match &pod.node {
         _ if pod.is_held => (
             "a finalizer holds it".to_owned(),
-            format!("kubectl get pod {name} -n {namespace} -o yaml"),
+            command!("kubectl get pod {} -n {} -o yaml", name, namespace),
         ),
         Some(node) => (
             format!("its node {node} may be down"),
-            format!("kubectl describe node {node}"),
+            command!("kubectl describe node {}", node),
         ),
         None => (
             "it was never on a node".to_owned(),
-            format!("kubectl describe pod {name} -n {namespace}"),
+            command!("kubectl describe pod {} -n {}", name, namespace),
         ),
     };
     let message = format!("pod {name} was deleted and still exists: {why}; its slot is not used until it is gone");
