@@ -62,20 +62,18 @@ pub fn plan(found: &Found, choice: Choice) -> Plan {
     // Without it nobody would answer.
     plan.steps.extend(found.webhooks.iter().cloned());
     plan.steps.extend(found.operator.iter().cloned());
-    let mut rights = found.rights.clone();
-    let order = Kind::around();
-    rights.sort_by_key(|(kind, _)| order.iter().position(|first| first == kind).unwrap_or(order.len()));
-    plan.steps.extend(rights);
+    plan.steps.extend(in_order(&found.rights));
+    let guards = in_order(&found.guards);
     if choice.crds {
         plan.steps.extend(found.definitions.iter().cloned());
-        plan.steps.extend(found.guards.iter().cloned());
+        plan.steps.extend(guards);
     } else {
         let kept = |(kind, object): &(Kind, DynamicObject), why: &str| (kind.title(&object.name_any()), why.to_owned());
         let definitions = found.definitions.iter();
         plan.stays
             .extend(definitions.map(|one| kept(one, "--delete-crds deletes it")));
         let why = "it keeps the definitions from being deleted; --delete-crds deletes it";
-        plan.stays.extend(found.guards.iter().map(|one| kept(one, why)));
+        plan.stays.extend(guards.iter().map(|one| kept(one, why)));
     }
     if let Some(namespace) = &found.namespace {
         let kind = Kind::namespace();
@@ -103,6 +101,14 @@ pub fn plan(found: &Found, choice: Choice) -> Plan {
         }
     }
     plan
+}
+
+/// Returns what the operator has around it in the order in which it goes.
+fn in_order(objects: &[(Kind, DynamicObject)]) -> Vec<(Kind, DynamicObject)> {
+    let order = Kind::around();
+    let mut objects = objects.to_vec();
+    objects.sort_by_key(|(kind, _)| order.iter().position(|first| first == kind).unwrap_or(order.len()));
+    objects
 }
 
 impl Plan {

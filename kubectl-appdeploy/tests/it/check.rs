@@ -219,7 +219,7 @@ fn an_installation_is_checked_as_it_is() {
     check(&[("AD0404", "error"), ("AD0405", "warning")]);
 
     // API servers ask, and nobody answers: the pods are fake.
-    plugin.run("install --wait=false").ok();
+    plugin.run("install --wait=false --force-conflicts").ok();
     cluster
         .kubectl(&[
             "-n",
