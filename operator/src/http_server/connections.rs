@@ -262,6 +262,7 @@ mod tests {
         advance(Duration::from_secs(4)).await;
         let stranger: IpAddr = [10, 0, 0, 2].into();
         let first = connections.claim(stranger).await;
+        advance(Duration::from_millis(1)).await;
         let mut others = Vec::new();
         for _ in 0..20 {
             others.push(connections.claim(stranger).await);
