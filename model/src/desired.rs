@@ -21,8 +21,9 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::digest::stable_hash;
 use crate::valid::{IngressRoute, Route};
-use crate::{ChildKind, Digest, Valid, later};
+use crate::{ChildKind, Valid, later};
 
 /// The name of the one container, and of the port wherever a port has a name.
 pub const CONTAINER: &str = "app";
@@ -228,7 +229,7 @@ fn finish(api_version: &str, kind: &str, object: &impl Serialize) -> Value {
     value["apiVersion"] = json!(api_version);
     value["kind"] = json!(kind);
     value["metadata"]["annotations"][annotation::DESIRED_HASH] =
-        json!(format!("{:016x}", Digest::of(&later::original(&value)).hash()));
+        json!(format!("{:016x}", stable_hash(&later::original(&value))));
     value
 }
 

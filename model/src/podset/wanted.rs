@@ -7,8 +7,9 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 use serde_json::json;
 
+use crate::defaults;
+use crate::digest::stable_hash;
 use crate::valid::{Invalid, MAX_NAME, is_name, pod_problems};
-use crate::{Digest, defaults};
 
 /// A PodSet as it is wanted: what decides about its pods, and nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -116,7 +117,7 @@ fn hash(template: &PodFields, restarted_at: Option<&String>) -> String {
         names.join(",")
     });
     let written = json!({"spec": {"template": template, "restartedAt": restarted_at, "order": order}});
-    format!("{:016x}", Digest::of(&written).hash())
+    format!("{:016x}", stable_hash(&written))
 }
 
 fn max_unavailable(written: Option<&IntOrString>, replicas: usize) -> Result<usize, String> {

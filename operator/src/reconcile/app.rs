@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use crd::AppDeploy;
+use model::digest::stable_hash;
 use model::status::{StatusOptions, asks, changes_in};
-use model::{
-    Action, ChildKind, Digest, Failure, Invalid, Observed, Plan, Sight, Valid, desired, host, plan, status, validate,
-};
+use model::{Action, ChildKind, Failure, Invalid, Observed, Plan, Sight, Valid, desired, host, plan, status, validate};
 
 use super::dependents::{Dependents, Doubts};
 use super::teller::{Fate, Look, Teller, Word};
@@ -169,7 +168,7 @@ impl Reconciler {
 /// Returns a hash of what an action makes of a child.
 fn content(action: &Action) -> u64 {
     match action {
-        Action::Create { object, .. } | Action::Apply { object, .. } => Digest::of(object).hash(),
+        Action::Create { object, .. } | Action::Apply { object, .. } => stable_hash(object),
         Action::Delete { .. } => 0,
     }
 }
