@@ -1,6 +1,6 @@
 //! The connection to the API server, with the settings that kube leaves open.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -9,7 +9,6 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tower::{BoxError, Layer as _, service_fn};
 
-use crate::authority::Authority;
 use crate::pages::PageLimit;
 
 /// The longest that any single request may take, watches aside.
@@ -22,23 +21,26 @@ const SILENCE: Duration = Duration::from_secs(120);
 /// Who asks, for audit logs and for the API server's priorities.
 const USER_AGENT: &str = concat!("appdeploy-operator/", env!("CARGO_PKG_VERSION"));
 
-/// Connects with a kubeconfig, or as the pod's ServiceAccount, or as the environment says. Returns beside the client what the
-/// API server's certificate is checked against, where that is in a file.
+/// Connects with a kubeconfig, or as the pod's ServiceAccount, or as the environment says.
+///
+/// The file of the certificate authority is read again once a minute by kube: a cluster that gets another authority trusts
+/// both for a while (<https://kubernetes.io/docs/tasks/tls/manual-rotation-of-ca-certificates/>). kube does this by itself in
+/// a pod, and here for a kubeconfig that names a file.
 ///
 /// # Errors
 /// Says which file or setting can't be used. The API server is not asked yet.
-pub async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<(Client, Option<Authority>)> {
+pub async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
     let (mut config, authority) = if let Some(path) = kubeconfig {
         let unusable = || format!("the kubeconfig {} can't be used", path.display());
         let file = Kubeconfig::read_from(path).with_context(unusable)?;
-        let authority = Authority::of(Some(&file));
+        let authority = authority_file(&file);
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
         (config.with_context(unusable)?, authority)
     } else {
         let config = Config::infer().await.context(
             "there is no cluster to connect to; set --kubeconfig or KUBECONFIG, or run in a pod with a ServiceAccount",
         )?;
-        (config, Authority::of(Kubeconfig::read().ok().as_ref()))
+        (config, Kubeconfig::read().ok().as_ref().and_then(authority_file))
     };
     config
         .headers
@@ -50,8 +52,9 @@ pub async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<(Client, Optio
     config.read_timeout = Some(SILENCE);
     // Else the time that a connection was idle would count.
     config.reset_reader_on_write = true;
+    config.root_cert_file = config.root_cert_file.or(authority);
     let client = Client::try_from(config).context("the settings of the cluster can't be used")?;
-    Ok((with_page_limit(client), authority))
+    Ok(with_page_limit(client))
 }
 
 /// Returns a client whose lists are bounded by bytes.
@@ -62,4 +65,42 @@ fn with_page_limit(client: Client) -> Client {
         async move { client.send(request).await.map_err(BoxError::from) }
     });
     Client::new(PageLimit::default().layer(send), namespace)
+}
+
+/// Returns the file of the authority that a kubeconfig names for its current context.
+fn authority_file(kubeconfig: &Kubeconfig) -> Option<PathBuf> {
+    let current = kubeconfig.current_context.as_deref()?;
+    let context = kubeconfig.contexts.iter().find(|context| context.name == current)?;
+    let name = &context.context.as_ref()?.cluster;
+    let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == *name)?;
+    let cluster = cluster.cluster.as_ref()?;
+    // Data in the kubeconfig take precedence over a file.
+    let file = cluster.certificate_authority.as_ref();
+    file.filter(|_| cluster.certificate_authority_data.is_none())
+        .map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kubeconfig(authority: &str) -> Kubeconfig {
+        let text = format!(
+            "current-context: b\ncontexts: [{{name: a, context: {{cluster: a}}}}, {{name: b, context: {{cluster: b}}}}]\n\
+             clusters: [{{name: a, cluster: {{certificate-authority: /a}}}}, {{name: b, cluster: {{{authority}}}}}]\n"
+        );
+        Kubeconfig::from_yaml(&text).unwrap()
+    }
+
+    #[test]
+    fn the_file_is_that_of_the_current_context() {
+        let file = |authority| authority_file(&kubeconfig(authority));
+        assert_eq!(file("certificate-authority: /b"), Some("/b".into()));
+        assert_eq!(file("certificate-authority-data: YQ=="), None);
+        assert_eq!(
+            file("certificate-authority: /b, certificate-authority-data: YQ=="),
+            None
+        );
+        assert_eq!(file("insecure-skip-tls-verify: true"), None);
+    }
 }

@@ -10,7 +10,6 @@
 //! a [`controller`] of its own.
 
 pub mod attempt;
-pub mod authority;
 pub mod cache;
 pub mod call;
 pub mod client;

@@ -30,8 +30,8 @@ async fn operate(settings: Settings) -> anyhow::Result<()> {
     let (level, traces) = telemetry::start(&settings)?;
     // Several libraries could bring one; the process has one.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let (client, authority) = client::connect(settings.kubeconfig.as_deref()).await?;
-    let ended = run::run(settings, client, authority, level).await;
+    let client = client::connect(settings.kubeconfig.as_deref()).await?;
+    let ended = run::run(settings, client, level).await;
     traces.end().await;
     ended
 }

@@ -1,7 +1,6 @@
 //! Puts the parts together and ends them in order.
 
 use std::convert::Infallible;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,6 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
-use crate::authority::Authority;
 use crate::call::Caller;
 use crate::controller::{Controller, Queues};
 use crate::dispatch::Running;
@@ -40,16 +38,11 @@ const GRACE: Duration = Duration::from_secs(20);
 /// How long webhooks are served after SIGTERM: the time in which API servers hear that this operator is going.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// Runs the operator until it is told to end, or the API server's authority is replaced.
+/// Runs the operator until it is told to end.
 ///
 /// # Errors
 /// Says what keeps it from starting: an address that is taken, settings that can't be used.
-pub async fn run(
-    settings: Settings,
-    client: Client,
-    authority: Option<Authority>,
-    level: LogLevel,
-) -> anyhow::Result<()> {
+pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow::Result<()> {
     let world = Arc::new(World::default());
     let metrics = Arc::new(Metrics::default());
     let queues = Queues::counted_by(&metrics);
@@ -110,7 +103,6 @@ pub async fn run(
     let reason = tokio::select! {
         _ = end.recv() => "SIGTERM".to_owned(),
         _ = interrupt.recv() => "SIGINT".to_owned(),
-        file = replaced(authority.as_ref()) => format!("{} has another authority, which counts from the next start on", file.display()),
         // None of these ends by itself. Without one of them the operator would look well and do nothing: better
         // to end, and be started anew.
         _ = &mut watches => bail!("the watches have ended; this is a bug, please report it"),
@@ -185,13 +177,6 @@ async fn resign(elector: &Elector, standing: JoinHandle<()>, is_finished: bool) 
     let _ = standing.await;
     if is_finished {
         elector.release().await;
-    }
-}
-
-async fn replaced(authority: Option<&Authority>) -> &Path {
-    match authority {
-        Some(authority) => authority.replaced().await,
-        None => std::future::pending().await,
     }
 }
 
