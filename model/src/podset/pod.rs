@@ -49,8 +49,10 @@ pub struct SetPod {
     pub ready_since: Option<i64>,
     /// What its deletion costs, compared to others.
     pub deletion_cost: i32,
-    /// How often its containers were restarted.
+    /// How often the container was restarted that was restarted most often.
     pub restarts: i32,
+    /// The same of its sidecars: init containers that keep running.
+    pub sidecar_restarts: i32,
     /// The hash of the template that it runs, if it says so.
     pub template: Option<String>,
     /// The hash of what of its template can't be changed in place.
@@ -163,7 +165,8 @@ impl SetPod {
             deletion_cost: annotation(DELETION_COST)
                 .and_then(|cost| cost.parse().ok())
                 .unwrap_or(0),
-            restarts: containers().map(|c| c.restart_count).sum(),
+            restarts: containers().map(|c| c.restart_count).max().unwrap_or(0),
+            sidecar_restarts: sidecar_restarts(pod),
             template: annotation(annotation::TEMPLATE_HASH),
             shape: annotation(annotation::SHAPE_HASH),
             is_anonymous: is_running && id.is_none(),
@@ -273,6 +276,20 @@ impl SetPod {
     }
 }
 
+fn sidecar_restarts(pod: &Pod) -> i32 {
+    let specs = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let sidecars: Vec<&str> = specs
+        .filter(|container| container.restart_policy.as_deref() == Some("Always"))
+        .map(|container| &*container.name)
+        .collect();
+    let statuses = pod
+        .status
+        .iter()
+        .flat_map(|status| status.init_container_statuses.iter().flatten());
+    let restarts = statuses.filter(|status| sidecars.contains(&&*status.name));
+    restarts.map(|status| status.restart_count).max().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -333,6 +350,22 @@ mod tests {
                 ..SetPod::default()
             }
         );
+    }
+
+    /// As a ReplicaSet counts: a pod with one container that restarts often is worse than one with many that restart
+    /// now and then.
+    #[test]
+    fn restarts_are_those_of_the_container_with_the_most() {
+        let status = |name: &str, restarts: i32| json!({"name": name, "image": "", "imageID": "", "ready": true, "restartCount": restarts});
+        let pod: Pod = serde_json::from_value(json!({
+            "spec": {"containers": [{"name": "app"}, {"name": "b"}],
+                "initContainers": [{"name": "sidecar", "restartPolicy": "Always"}, {"name": "init"}]},
+            "status": {"containerStatuses": [status("app", 2), status("b", 3)],
+                "initContainerStatuses": [status("sidecar", 4), status("init", 9)]},
+        }))
+        .unwrap();
+        let pod = SetPod::read(&pod);
+        assert_eq!((pod.restarts, pod.sidecar_restarts), (3, 4));
     }
 
     #[test]

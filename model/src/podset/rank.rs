@@ -8,26 +8,33 @@ use super::{SetPod, Wanted};
 /// Sorts pods so that the first is the one to give up first, as ReplicaSet does
 /// (`ActivePodsWithRanks` in `pkg/controller/controller_utils.go` of Kubernetes): without a node, then pending,
 /// then of unknown phase, then not ready, then cheaper, then with more of its kind on its node, then ready for a
-/// shorter time, then restarted more often, then younger.
+/// shorter time, then restarted more often (its containers, then its sidecars), then younger.
+///
+/// While all pods are available, those of an older template come before the others: a set that is scaled down during a
+/// rollout keeps the pods that are updated. A cost that a person has set counts more than that.
 ///
 /// A pod that is about to restart, for another image, counts as not ready.
 ///
-/// As there, times count by their order of magnitude, so that pods of about the same age are equal. Where
-/// ReplicaSet then decides by chance, here the highest slot goes: the low names stay.
+/// As there, times count by their order of magnitude, so that pods of about the same age are equal. ReplicaSet then
+/// decides by UID, which is chance, and by restarts only between pods that became ready in the same second. That is no
+/// order (see the tests), so here restarts decide between all pods of about the same age, and at last the highest slot
+/// goes: the low names stay.
 pub fn sort(pods: &mut [&SetPod], set: &Wanted, now: i64) {
     let mut neighbours: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     for pod in pods.iter() {
         *neighbours.entry(pod.node.as_deref()).or_default() += 1;
     }
+    let all_available = pods.iter().all(|pod| pod.is_available(set, now));
     pods.sort_by_cached_key(|pod| {
         (
             pod.node.is_some(),
             pod.phase,
             pod.serves_since(now).is_some(),
             pod.deletion_cost,
+            all_available && pod.is_updated(set),
             Reverse(neighbours.get(&pod.node.as_deref()).copied()),
             pod.serves_since(now).map(|since| magnitude(now - since)),
-            Reverse(pod.restarts),
+            Reverse((pod.restarts, pod.sidecar_restarts)),
             magnitude(now - pod.created),
             Reverse(set.slot_of(&pod.name).unwrap_or(u16::MAX)),
             pod.name.clone(),
@@ -60,7 +67,7 @@ mod tests {
             ready_since: Some(0),
             ..SetPod::default()
         };
-        let worse: [(&str, SetPod); 9] = [
+        let worse: [(&str, SetPod); 10] = [
             (
                 "no node",
                 SetPod {
@@ -111,6 +118,13 @@ mod tests {
                 },
             ),
             (
+                "sidecar restarted",
+                SetPod {
+                    sidecar_restarts: 1,
+                    ..best.clone()
+                },
+            ),
+            (
                 "younger",
                 SetPod {
                     created: 9_000,
@@ -153,6 +167,49 @@ mod tests {
         let mut pods = [&serving, &restarting];
         sort(&mut pods, &Wanted::default(), 0);
         assert_eq!(pods[0], &restarting);
+    }
+
+    #[test]
+    fn outdated_pods_go_first_if_all_are_available() {
+        let set = Wanted {
+            name: "web".into(),
+            template: "new".into(),
+            ..Wanted::default()
+        };
+        let pod = |name: &str, template: &str, ready_since: Option<i64>| SetPod {
+            name: name.into(),
+            template: Some(template.into()),
+            ready_since,
+            ..SetPod::default()
+        };
+        let (old, new) = (pod("web-0", "old", Some(0)), pod("web-1", "new", Some(900)));
+        let first = |pods: &[&SetPod]| {
+            let mut pods = pods.to_vec();
+            sort(&mut pods, &set, 1000);
+            pods[0].name.clone()
+        };
+        assert_eq!(first(&[&old, &new]), "web-0");
+        let starting = pod("web-2", "new", None);
+        assert_eq!(first(&[&old, &new, &starting]), "web-2", "it does not serve");
+        let kept = SetPod {
+            deletion_cost: 1,
+            ..old.clone()
+        };
+        assert_eq!(first(&[&kept, &new]), "web-1", "a person has said so");
+    }
+
+    /// What ReplicaSet compares between ready pods: by UID if they became ready at different times of the same
+    /// magnitude, and by restarts only if at the same time.
+    #[test]
+    fn the_comparison_of_a_replica_set_is_not_an_order() {
+        let goes_first = |a: (i64, i32, &str), b: (i64, i32, &str)| {
+            if a.0 == b.0 { a.1 > b.1 } else { a.2 < b.2 }
+        };
+        let (a, b, c) = ((100, 1, "c"), (100, 0, "a"), (101, 0, "b"));
+        assert!(
+            goes_first(a, b) && goes_first(b, c) && goes_first(c, a),
+            "it goes round in a circle"
+        );
     }
 
     #[test]

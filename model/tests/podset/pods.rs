@@ -260,6 +260,7 @@ impl Pod {
             ready_since: self.ready_since.map(i64::from),
             deletion_cost: self.deletion_cost.into(),
             restarts: 0,
+            sidecar_restarts: 0,
             template: self.made_from.map(Template::hash),
             shape: self.made_from.map(Template::shape_hash),
             container: Some(container_id(self.container)),
