@@ -289,7 +289,7 @@ fn pods(subject: Subject<'_>) -> NextCommand {
     )
 }
 
-fn describe_pods(subject: Subject<'_>) -> NextCommand {
+pub(crate) fn describe_pods(subject: Subject<'_>) -> NextCommand {
     NextCommand::from("kubectl describe pods").and(pods(subject))
 }
 

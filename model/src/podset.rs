@@ -10,6 +10,7 @@
 //! same function (docs/adr/0009).
 
 mod adoption;
+mod ended;
 #[cfg(test)]
 mod fixtures;
 mod image;
@@ -19,13 +20,15 @@ mod rank;
 mod slot;
 mod status;
 mod step;
+mod visits;
 mod wanted;
 
 pub use adoption::adopted;
+pub use ended::{EARLY, early_ends};
 pub use image::{ImageChange, Reported};
 pub use object::{pod, released, updated};
 pub use pod::{Controller, Phase, SetPod};
 pub use slot::Taken;
-pub use status::{Hindrance, Knowledge, Verb, asks, changes_in, conflicts, obituary, status};
-pub use step::{Creation, PodRef, Removal, Seen, Step, Update, Why, looks_again_at, next_step};
+pub use status::{Hindrance, Knowledge, Marks, Verb, asks, changes_in, conflicts, marks, obituary, status};
+pub use step::{Creation, PodRef, Removal, Seen, Step, Update, Why, looks_again_at, next_step, next_step_despite};
 pub use wanted::Wanted;

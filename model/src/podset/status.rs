@@ -1,5 +1,6 @@
 //! The status of a PodSet, written on every outcome.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crd::status::condition;
@@ -10,8 +11,9 @@ use kube::ResourceExt as _;
 
 use super::slot::Slots;
 use super::step::{Active, looks_again_at};
+use super::visits::visit;
 use super::{Seen, SetPod, Wanted};
-use crate::diagnose::{Diagnosis, Reason, Subject, detail, diagnose_pod, of_failure, said};
+use crate::diagnose::{Diagnosis, Reason, Subject, describe_pods, detail, diagnose_pod, of_failure, said};
 use crate::pod::{PodState, Question, Trouble};
 use crate::status::Conditions;
 use crate::{Failure, command};
@@ -23,7 +25,19 @@ pub struct Knowledge<'a> {
     pub seen: Seen<'a>,
     /// What they say about themselves.
     pub states: &'a [PodState],
+    /// Since when [`marks`] have been what they are, in seconds since 1970.
+    pub progressed_at: i64,
 }
+
+/// What changes when a set makes progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    generation: Option<i64>,
+    counts: [i32; 4],
+}
+
+/// How long a set may make no progress, in seconds: as long as a Deployment by default.
+const PROGRESS_DEADLINE: i64 = 600;
 
 /// What was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +91,8 @@ pub fn status(
         needs_address: false,
     };
     let outlook = wanted.map(|wanted| Outlook::of(wanted, known));
-    let mut found = diagnose(subject, outlook.as_ref(), hindrances);
+    let is_late = outlook.as_ref().is_some_and(|outlook| outlook.is_late(set));
+    let mut found = diagnose(subject, outlook.as_ref(), hindrances, is_late);
     let overdue = outlook.as_ref().and_then(|outlook| of_overdue(subject, outlook));
     if let Some(overdue) = &overdue
         && found.reason == Reason::Available
@@ -106,6 +121,12 @@ pub fn status(
     }
 }
 
+/// Returns what changes when a set makes progress, to tell since when it has made none.
+#[must_use]
+pub fn marks(set: &PodSet, wanted: &Wanted, known: Knowledge<'_>) -> Marks {
+    Outlook::of(wanted, known).marks(set)
+}
+
 /// Returns the names that are needed and are taken by pods of others. Nothing can be done about them but to look again.
 #[must_use]
 pub fn conflicts(wanted: &Wanted, seen: Seen<'_>) -> Vec<Failure> {
@@ -130,7 +151,8 @@ pub fn obituary(pod: &str, state: Option<&PodState>) -> String {
 pub fn changes_in(wanted: &Wanted, known: Knowledge<'_>) -> Option<Duration> {
     let now = known.seen.now;
     let states = known.states.iter().filter_map(|state| state.changes_at(now));
-    let at = states.chain(looks_again_at(wanted, known.seen)).min()?;
+    let deadline = Outlook::of(wanted, known).deadline().filter(|at| *at > now);
+    let at = states.chain(looks_again_at(wanted, known.seen)).chain(deadline).min()?;
     Some(Duration::from_secs(at.abs_diff(now)))
 }
 
@@ -204,6 +226,51 @@ impl<'a> Outlook<'a> {
         ours.filter(|pod| pod.deleting).count()
     }
 
+    /// Whether there is nothing left to wait for.
+    fn is_settled(&self) -> bool {
+        self.is_complete() && self.active.replacement().is_none()
+    }
+
+    /// Whether all pods are available and updated, and none is one too many.
+    fn is_complete(&self) -> bool {
+        let all = |count: usize| count == self.wanted.replicas;
+        all(self.active.pods.len()) && all(self.available()) && all(self.updated())
+    }
+
+    fn marks(&self, set: &PodSet) -> Marks {
+        let counts = [self.active.pods.len(), self.updated(), self.ready(), self.available()];
+        Marks {
+            generation: set.metadata.generation,
+            counts: counts.map(|count| number(Some(count))),
+        }
+    }
+
+    /// Returns when it must have made progress, in seconds since 1970.
+    fn deadline(&self) -> Option<i64> {
+        let waits = !self.is_settled() && !self.wanted.deleting && !self.wanted.paused;
+        waits.then(|| self.known.progressed_at.saturating_add(PROGRESS_DEADLINE))
+    }
+
+    /// Whether it has made no progress for too long. An operator that has just started finds that in the status.
+    fn is_late(&self, set: &PodSet) -> bool {
+        let was_overdue = set.status.as_ref().is_some_and(|status| {
+            let reason = Reason::ProgressDeadlineExceeded.as_str();
+            let counts = [
+                status.replicas,
+                status.updated_replicas,
+                status.ready_replicas,
+                status.available_replicas,
+            ];
+            let before = Marks {
+                generation: status.observed_generation,
+                counts: counts.map(Option::unwrap_or_default),
+            };
+            status.cause.as_ref().is_some_and(|cause| cause.reason == reason) && before == self.marks(set)
+        });
+        let deadline = self.deadline();
+        deadline.is_some_and(|at| was_overdue || at <= self.known.seen.now)
+    }
+
     fn names(&self) -> Vec<String> {
         let mut pods: Vec<&SetPod> = self.active.pods.clone();
         // As a person counts: web-2 before web-10.
@@ -224,8 +291,10 @@ impl<'a> Outlook<'a> {
         let Self { wanted, known, .. } = *self;
         let pods = known.seen.pods.iter();
         let ours = pods.filter(move |pod| pod.belongs_to(wanted) && !pod.deleting);
+        let states = known.states.iter().inspect(|_| visit());
+        let states: HashMap<&str, &PodState> = states.map(|state| (&*state.name, state)).collect();
         ours.filter_map(move |pod| {
-            let state = known.states.iter().find(|state| state.name == pod.name)?;
+            let state = *states.get(&*pod.name)?;
             Some((pod.is_updated(wanted), state))
         })
     }
@@ -289,7 +358,7 @@ fn of_overdue(subject: Subject<'_>, outlook: &Outlook<'_>) -> Option<Diagnosis> 
     Some(said(Reason::PodNotTerminating, &message, Some(next)))
 }
 
-fn diagnose(subject: Subject<'_>, outlook: Option<&Outlook<'_>>, hindrances: &[Hindrance]) -> Diagnosis {
+fn diagnose(subject: Subject<'_>, outlook: Option<&Outlook<'_>>, hindrances: &[Hindrance], is_late: bool) -> Diagnosis {
     if subject.deleting {
         return said(Reason::Deleting, "it is being deleted, with its pods", None);
     }
@@ -307,8 +376,6 @@ fn diagnose(subject: Subject<'_>, outlook: Option<&Outlook<'_>>, hindrances: &[H
         return diagnose_pod(subject, &trouble);
     }
     let wanted = outlook.wanted.replicas;
-    let all = |count: usize| count == wanted;
-    let settled = all(outlook.active.pods.len()) && all(outlook.available()) && all(outlook.updated());
     if outlook.wanted.paused && outlook.updated() < outlook.active.pods.len() {
         let told = format!(
             "the update is paused: {} of {wanted} pods run the new spec",
@@ -316,10 +383,20 @@ fn diagnose(subject: Subject<'_>, outlook: Option<&Outlook<'_>>, hindrances: &[H
         );
         return said(Reason::Paused, &told, Some(subject.command("resume")));
     }
-    if !settled && let Some(overdue) = of_overdue(subject, outlook) {
+    if !outlook.is_complete()
+        && let Some(overdue) = of_overdue(subject, outlook)
+    {
         return overdue;
     }
-    if !settled || outlook.active.replacement().is_some() {
+    if is_late {
+        let progress = outlook.progress(&slots);
+        return said(
+            Reason::ProgressDeadlineExceeded,
+            &format!("{progress}, and there was no progress for ten minutes"),
+            Some(describe_pods(subject)),
+        );
+    }
+    if !outlook.is_settled() {
         return said(Reason::Progressing, &outlook.progress(&slots), None);
     }
     match wanted {

@@ -1,13 +1,10 @@
 //! The decision: from what is wanted and what is there to the next thing to do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::slot::{Slots, choose};
-use super::{ImageChange, SetPod, Taken, Wanted, rank};
-
-/// A pod that fails at once would be made anew at once, for ever. One that has ended is replaced when it is this
-/// old, in seconds.
-const SHORTEST_LIFE: i64 = 5;
+use super::visits::visit;
+use super::{ImageChange, SetPod, Taken, Wanted, ended, rank};
 
 /// What is known when a decision is made.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +16,9 @@ pub struct Seen<'a> {
     /// How many pods may be created at a time. It starts at one and doubles with each success: where creating
     /// one fails, creating a hundred would fail a hundred times.
     pub pace: usize,
+    /// How often in a row pods have ended soon after they were created, as [`super::early_ends`] counts them: the
+    /// more often, the later they are replaced.
+    pub early_ends: u32,
     /// The time, in seconds since 1970.
     pub now: i64,
 }
@@ -121,17 +121,73 @@ pub struct Update {
 /// [`Step::Settled`] after finitely many steps.
 #[must_use]
 pub fn next_step(set: &Wanted, seen: Seen<'_>) -> Step {
+    first_step(set, seen, &Stage::ALL)
+}
+
+/// Decides what can be done although a step has failed. Only the stages after that of the failed step are considered,
+/// so a create that a quota refuses does not keep a corrected image from the existing pods.
+#[must_use]
+pub fn next_step_despite(set: &Wanted, seen: Seen<'_>, failed: &Step) -> Step {
+    let later = Stage::ALL.iter().position(|stage| Some(*stage) == Stage::of(failed));
+    first_step(set, seen, later.map_or(&[], |at| &Stage::ALL[at + 1..]))
+}
+
+fn first_step(set: &Wanted, seen: Seen<'_>, stages: &[Stage]) -> Step {
     if set.deleting {
         return Step::Settled;
     }
     let active = Active::of(set, seen);
-    strangers(set, seen)
-        .or_else(|| finished(set, seen))
-        .or_else(|| active.surplus())
-        .or_else(|| active.missing())
-        .or_else(|| active.replaced())
-        .or_else(|| active.outdated())
-        .unwrap_or(Step::Settled)
+    let mut steps = stages.iter().filter_map(|stage| match stage {
+        Stage::Release => lost(set, seen),
+        Stage::Adopt => found(set, seen),
+        Stage::Finished => finished(set, seen),
+        Stage::Surplus => active.surplus(),
+        Stage::Missing => active.missing(),
+        Stage::Replaced => active.replaced(),
+        Stage::Outdated => active.outdated(),
+    });
+    steps.next().unwrap_or(Step::Settled)
+}
+
+/// The stages of a decision, in their order: the first that has something to do decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Release,
+    Adopt,
+    Finished,
+    Surplus,
+    Missing,
+    Replaced,
+    Outdated,
+}
+
+impl Stage {
+    const ALL: [Self; 7] = [
+        Self::Release,
+        Self::Adopt,
+        Self::Finished,
+        Self::Surplus,
+        Self::Missing,
+        Self::Replaced,
+        Self::Outdated,
+    ];
+
+    /// Returns the stage that decided on a step.
+    fn of(step: &Step) -> Option<Self> {
+        match step {
+            Step::Release(_) => Some(Self::Release),
+            Step::Adopt(_) => Some(Self::Adopt),
+            Step::Create(_) => Some(Self::Missing),
+            Step::Update(_) => Some(Self::Outdated),
+            Step::Delete(removals) => removals.first().map(|removal| match removal.why {
+                Why::Finished => Self::Finished,
+                Why::Surplus => Self::Surplus,
+                Why::Replaced => Self::Replaced,
+                Why::Outdated => Self::Outdated,
+            }),
+            Step::Settled => None,
+        }
+    }
 }
 
 /// Returns when, by the clock alone, [`next_step`] or the number of available pods may be another: a time in seconds
@@ -146,7 +202,7 @@ pub fn looks_again_at(set: &Wanted, seen: Seen<'_>) -> Option<i64> {
     let overdue = seen.pods.iter().filter_map(SetPod::overdue_at);
     let finished = ours()
         .filter(|pod| !pod.is_active())
-        .map(|pod| pod.created + SHORTEST_LIFE);
+        .map(|pod| pod.created + ended::min_life(seen.early_ends));
     available
         .chain(finished)
         .chain(overdue)
@@ -154,21 +210,34 @@ pub fn looks_again_at(set: &Wanted, seen: Seen<'_>) -> Option<i64> {
         .min()
 }
 
-/// Pods that have become ours or have ceased to be.
-fn strangers(set: &Wanted, seen: Seen<'_>) -> Option<Step> {
-    let refs = |of: &dyn Fn(&&SetPod) -> bool| -> Vec<PodRef> { seen.pods.iter().filter(of).map(PodRef::of).collect() };
-    let lost = refs(&|pod| pod.is_controlled_by(set) && !pod.is_selected_by(set) && !pod.deleting);
-    if !lost.is_empty() {
-        return Some(Step::Release(lost));
-    }
-    let found = refs(&|pod| pod.controller.is_none() && pod.is_selected_by(set) && pod.is_active());
-    (!found.is_empty()).then_some(Step::Adopt(found))
+/// Pods that are controlled by the set and have lost its label.
+fn lost(set: &Wanted, seen: Seen<'_>) -> Option<Step> {
+    let pods = refs(seen, |pod| {
+        pod.is_controlled_by(set) && !pod.is_selected_by(set) && !pod.deleting
+    });
+    (!pods.is_empty()).then_some(Step::Release(pods))
+}
+
+/// Pods that have the label of the set and no controller. Of those that have ended only a set's own, orphaned with their
+/// set: they hold a name, and are deleted once they are adopted.
+fn found(set: &Wanted, seen: Seen<'_>) -> Option<Step> {
+    let pods = refs(seen, |pod| {
+        let is_of_a_set = pod.template.is_some() && !pod.deleting;
+        pod.controller.is_none() && pod.is_selected_by(set) && (pod.is_active() || is_of_a_set)
+    });
+    (!pods.is_empty()).then_some(Step::Adopt(pods))
+}
+
+fn refs(seen: Seen<'_>, is: impl Fn(&SetPod) -> bool) -> Vec<PodRef> {
+    let pods = seen.pods.iter().filter(|pod| is(pod));
+    pods.map(PodRef::of).collect()
 }
 
 /// Pods that have ended for good and hold a name.
 fn finished(set: &Wanted, seen: Seen<'_>) -> Option<Step> {
+    let min_life = ended::min_life(seen.early_ends);
     let ended = seen.pods.iter().filter(|pod| {
-        let old = pod.created + SHORTEST_LIFE <= seen.now;
+        let old = pod.created + min_life <= seen.now;
         pod.belongs_to(set) && !pod.deleting && !pod.is_active() && old
     });
     deletion(ended, Why::Finished)
@@ -190,6 +259,8 @@ pub(super) struct Active<'a> {
     set: &'a Wanted,
     seen: Seen<'a>,
     pub pods: Vec<&'a SetPod>,
+    /// The successors of the pods that are to be replaced, by the UID of the latter.
+    successors: HashMap<&'a str, &'a SetPod>,
 }
 
 impl<'a> Active<'a> {
@@ -197,15 +268,38 @@ impl<'a> Active<'a> {
         let mut pods: Vec<_> = seen
             .pods
             .iter()
+            .inspect(|_| visit())
             .filter(|pod| pod.belongs_to(set) && pod.is_active())
             .collect();
         rank::sort(&mut pods, set, seen.now);
-        Self { set, seen, pods }
+        let mut active = Self {
+            set,
+            seen,
+            pods,
+            successors: HashMap::new(),
+        };
+        active.successors = active.find_successors();
+        active
+    }
+
+    fn find_successors(&self) -> HashMap<&'a str, &'a SetPod> {
+        let chosen: HashSet<&str> = self.chosen().map(|pod| &*pod.uid).collect();
+        let mut successors = HashMap::new();
+        if !chosen.is_empty() {
+            for pod in self.pods.iter().copied().inspect(|_| visit()) {
+                let replaced = pod.replaces.as_deref().filter(|uid| chosen.contains(uid));
+                if let Some(uid) = replaced.filter(|_| !self.is_chosen(pod)) {
+                    successors.entry(uid).or_insert(pod);
+                }
+            }
+        }
+        successors
     }
 
     /// Returns the pods that a person wants others for.
     fn chosen(&self) -> impl Iterator<Item = &'a SetPod> + '_ {
-        self.pods.iter().copied().filter(|pod| self.is_chosen(pod))
+        let pods = self.pods.iter().copied().inspect(|_| visit());
+        pods.filter(|pod| self.is_chosen(pod))
     }
 
     fn is_chosen(&self, pod: &SetPod) -> bool {
@@ -214,17 +308,21 @@ impl<'a> Active<'a> {
 
     /// Returns the pod that takes the place of this one.
     fn successor(&self, of: &SetPod) -> Option<&'a SetPod> {
-        self.pods
-            .iter()
-            .copied()
-            .find(|pod| pod.replaces.as_deref() == Some(&*of.uid) && !self.is_chosen(pod))
+        self.successors.get(&*of.uid).copied()
+    }
+
+    /// Whether a pod takes the place of one that is to be replaced.
+    fn is_successor(&self, pod: &SetPod) -> bool {
+        let replaced = pod.replaces.as_deref();
+        let successor = replaced.and_then(|uid| self.successors.get(uid));
+        successor.is_some_and(|successor| successor.uid == pod.uid)
     }
 
     /// Returns how many pods there shall be: one more from when a chosen pod is to get a successor until it has made
     /// room for it.
     fn target(&self) -> usize {
         let replicas = self.set.replicas;
-        let replacing = self.chosen().any(|pod| self.successor(pod).is_some());
+        let replacing = !self.successors.is_empty();
         // Where there is one too many already, that one goes first: else a person who adds a pod by hand while
         // another is replaced would end with one more for good.
         let beginning = self.chosen().next().is_some() && self.pods.len() <= replicas;
@@ -257,10 +355,9 @@ impl<'a> Active<'a> {
         // Far is who is available: one that has just become ready is no reason to give up the chosen one.
         let mut order = self.pods.clone();
         if self.chosen().next().is_some() {
-            let successors: Vec<_> = self.chosen().filter_map(|chosen| self.successor(chosen)).collect();
             order.sort_by_cached_key(|pod| {
                 (
-                    successors.contains(pod),
+                    self.is_successor(pod),
                     pod.is_available(self.set, self.seen.now),
                     !self.is_chosen(pod),
                 )
@@ -272,9 +369,9 @@ impl<'a> Active<'a> {
     fn missing(&self) -> Option<Step> {
         let missing = self.target().saturating_sub(self.pods.len());
         let Slots { free, .. } = self.slots();
-        let mut chosen = self.chosen().filter(|_| self.target() > self.set.replicas);
         // One at a time, so at most one successor.
-        let mut heir = chosen.find(|_| !self.chosen().any(|pod| self.successor(pod).is_some()));
+        let begins = self.successors.is_empty() && self.target() > self.set.replicas;
+        let mut heir = self.chosen().next().filter(|_| begins);
         // The place of the successor is the last to be filled: what is missing comes first.
         let fill = missing.saturating_sub(usize::from(heir.is_some()));
         let creations: Vec<Creation> = free
@@ -309,8 +406,11 @@ impl<'a> Active<'a> {
             .iter()
             .filter(|pod| !pod.is_updated(self.set))
             .partition(|pod| is_available(pod));
-        let turn = if idle.is_empty() {
-            serving.into_iter().take(spare).collect()
+        // While pods can't be created, one that serves is not deleted: none would take its place.
+        let creates_fail = self.missing().is_some();
+        let turn: Vec<&SetPod> = if idle.is_empty() {
+            let stays = |pod: &&SetPod| !creates_fail || pod.can_be_updated(self.set);
+            serving.into_iter().filter(stays).take(spare).collect()
         } else {
             idle
         };

@@ -103,6 +103,7 @@ impl Operator {
             pods: &pods,
             taken: &self.taken,
             pace: self.pace.into(),
+            early_ends: 0,
             now,
         };
         flaw::bent(flaws, &wish.wanted, &pods, next_step(&wish.wanted, seen))

@@ -235,6 +235,7 @@ impl World {
             pods: &pods,
             taken: &operator.taken,
             pace: operator.pace.into(),
+            early_ends: 0,
             now: self.now(rules),
         };
         let wake = looks_again_at(&rules.wishes[usize::from(operator.wish)].wanted, seen);

@@ -1,20 +1,21 @@
 //! Carries out the steps of a PodSet: writes to its pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crd::PodSet;
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
+use futures::{FutureExt as _, StreamExt as _, stream};
 use http::Request as HttpRequest;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Resource as _;
 use kube::api::{DeleteParams, GetParams, Patch, PostParams, Preconditions};
 use kube::core::{Request, request};
-use model::podset::{self, Creation, Hindrance, PodRef, Removal, SetPod, Step, Taken, Verb, Wanted};
+use model::podset::{self, Creation, Hindrance, PodRef, Removal, SetPod, Step, Taken, Update, Verb, Wanted};
 use serde_json::Value;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::info;
 
 use crate::attempt;
@@ -22,10 +23,17 @@ use crate::call::{CallError, Caller, about, by_us, is_another_uid};
 use crate::key::Key;
 use crate::seeded::{self, Bug};
 use crate::world::World;
-use crate::world::set_pods::set_pod;
+use crate::world::set_pods::{Member, set_pod};
 
-/// How many requests for pods are under way at a time, for all PodSets together.
+/// How many requests for pods are under way at a time, for all PodSets together, in addition to one for each PodSet.
 pub const CONCURRENCY: usize = 64;
+
+/// How many requests one PodSet has under way at a time.
+const SHARE: usize = 16;
+
+/// How long a step goes on before the PodSet is looked at again. A reconcile has a deadline, and a batch that hangs may
+/// take as long as a request.
+const STEP_LASTS: Duration = Duration::from_secs(5);
 
 /// What the writes of a PodSet need.
 pub struct Performer<'a> {
@@ -35,8 +43,10 @@ pub struct Performer<'a> {
     pub world: &'a World,
     /// Whom to tell of other PodSets that an answer concerns.
     pub wake: &'a (dyn Fn(Key) + Sync),
-    /// How many may be under way.
+    /// How many may be under way, shared by all PodSets.
     pub slots: &'a Semaphore,
+    /// One more, for this PodSet only: requests of other sets that hang do not hold it up.
+    pub own_slot: Semaphore,
     /// The name of the PodSet.
     pub key: &'a Key,
     /// The PodSet.
@@ -69,27 +79,26 @@ enum Answer {
 type Written = Result<Answer, Hindrance>;
 
 impl Performer<'_> {
-    /// Carries out a step and takes in the answers.
-    pub async fn perform(&self, step: &Step) -> Outcome {
-        let answers: Vec<Written> = match step {
+    /// Carries out a step, or a part of it, and takes in the answers. So many requests are sent at first, twice as many
+    /// after each batch that succeeds.
+    pub async fn perform(&self, step: &Step, pace: usize) -> Outcome {
+        let known: HashMap<String, Arc<Member>>;
+        let writes: Vec<BoxFuture<'_, Written>> = match step {
             Step::Settled => Vec::new(),
-            Step::Release(pods) => join_all(pods.iter().map(|pod| self.release(pod))).await,
-            Step::Adopt(pods) => self.adopt(pods).await,
-            Step::Create(creations) => join_all(creations.iter().map(|creation| self.create(creation))).await,
-            Step::Delete(removals) => join_all(removals.iter().map(|removal| self.delete(removal))).await,
-            Step::Update(updates) => {
-                join_all(updates.iter().map(|update| async {
-                    info!(
-                        pod = update.pod.name,
-                        image = self.set.spec.template.image,
-                        "changing the image in place"
-                    );
-                    let patch = podset::updated(self.set, self.wanted, update);
-                    self.patch(&update.pod, patch).await
-                }))
-                .await
+            Step::Release(pods) => pods.iter().map(|pod| self.release(pod).boxed()).collect(),
+            Step::Adopt(pods) => {
+                let members = self.world.set_pods.kind.cache.members(self.key);
+                known = members
+                    .into_iter()
+                    .map(|member| (member.pod.uid.clone(), member))
+                    .collect();
+                pods.iter().map(|pod| self.adopt(pod, &known).boxed()).collect()
             }
+            Step::Create(creations) => creations.iter().map(|creation| self.create(creation).boxed()).collect(),
+            Step::Delete(removals) => removals.iter().map(|removal| self.delete(removal).boxed()).collect(),
+            Step::Update(updates) => updates.iter().map(|update| self.update(update).boxed()).collect(),
         };
+        let answers = in_batches(writes, pace).await;
         let mut outcome = Outcome::default();
         for answer in answers {
             match answer {
@@ -103,12 +112,29 @@ impl Performer<'_> {
         outcome
     }
 
+    /// Looks at pods that a watch by label no longer shows, several at a time. Returns those that were looked at, and
+    /// why another one could not be.
+    pub async fn look_at_all_lost(&self, pods: &[PodRef]) -> (Vec<PodRef>, Option<Hindrance>) {
+        let mut looks = stream::iter(pods.iter().cloned())
+            .map(|pod| async move { self.look_at_lost(&pod).await.map(|()| pod) })
+            .boxed()
+            .buffer_unordered(SHARE);
+        let mut found = Vec::new();
+        while let Some(look) = looks.next().await {
+            match look {
+                Ok(pod) => found.push(pod),
+                Err(hindrance) => return (found, Some(hindrance)),
+            }
+        }
+        (found, None)
+    }
+
     /// Looks at a pod that a watch by label no longer shows. If it is still there and still refers to this PodSet, it
     /// has lost its label, and is taken in to be let go.
     ///
     /// # Errors
     /// Says why it could not be looked at.
-    pub async fn look_at_lost(&self, pod: &PodRef) -> Result<(), Hindrance> {
+    async fn look_at_lost(&self, pod: &PodRef) -> Result<(), Hindrance> {
         match self.get(&pod.name).await {
             Ok(live) => {
                 if SetPod::read(&live).is_controlled_by(self.wanted) {
@@ -213,18 +239,24 @@ impl Performer<'_> {
         })
     }
 
-    /// Takes pods in. The set is known to be there.
-    async fn adopt(&self, pods: &[PodRef]) -> Vec<Written> {
-        let known = self.world.set_pods.kind.cache.members(self.key);
-        join_all(pods.iter().map(|pod| async {
-            info!(pod = pod.name, "taking in: it has the label and no controller");
-            let Some(member) = known.iter().find(|member| member.pod.uid == pod.uid) else {
-                return Ok(Answer::Mistaken);
-            };
-            self.patch(pod, podset::adopted(self.set, self.wanted, &member.pod))
-                .await
-        }))
-        .await
+    /// Adopts a pod, which is one of these. The set is known to exist.
+    async fn adopt(&self, pod: &PodRef, known: &HashMap<String, Arc<Member>>) -> Written {
+        info!(pod = pod.name, "taking in: it has the label and no controller");
+        let Some(member) = known.get(&pod.uid) else {
+            return Ok(Answer::Mistaken);
+        };
+        self.patch(pod, podset::adopted(self.set, self.wanted, &member.pod))
+            .await
+    }
+
+    async fn update(&self, update: &Update) -> Written {
+        info!(
+            pod = update.pod.name,
+            image = self.set.spec.template.image,
+            "changing the image in place"
+        );
+        self.patch(&update.pod, podset::updated(self.set, self.wanted, update))
+            .await
     }
 
     async fn patch(&self, pod: &PodRef, patch: Value) -> Written {
@@ -265,6 +297,9 @@ impl Performer<'_> {
         verb: &'static str,
         request: Result<HttpRequest<Vec<u8>>, request::Error>,
     ) -> Result<T, CallError> {
+        if let Ok(_slot) = self.own_slot.try_acquire() {
+            return self.caller.send(verb, "pods", request).await;
+        }
         // Other PodSets may have all slots for longer than this attempt lasts. They are never closed, so never refused.
         let Ok(_slot) = timeout(attempt::time_left(Duration::MAX), self.slots.acquire()).await else {
             return Err(CallError::Lost("too many other requests for pods are under way".into()));
@@ -312,9 +347,93 @@ impl Performer<'_> {
     }
 }
 
+/// Sends writes in batches: so many at first, twice as many after each batch in which all succeed. What is left after a
+/// failure, or after [`STEP_LASTS`], is not sent: where one request hangs or is refused, a hundred would.
+async fn in_batches(writes: Vec<BoxFuture<'_, Written>>, first: usize) -> Vec<Written> {
+    let began = Instant::now();
+    let mut answers = Vec::with_capacity(writes.len());
+    let mut writes = writes.into_iter();
+    let mut size = first;
+    while !writes.as_slice().is_empty() && began.elapsed() < STEP_LASTS {
+        let batch = writes.by_ref().take(size.clamp(1, SHARE));
+        let batch = join_all(batch).await;
+        let failed = batch.iter().any(Result::is_err);
+        answers.extend(batch);
+        if failed {
+            break;
+        }
+        size = size.saturating_mul(2);
+    }
+    answers
+}
+
 fn hindrance(verb: Verb, error: CallError, word: &str, pod: &str) -> Hindrance {
     Hindrance {
         verb,
         failure: error.failure(word, "Pod", pod),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use model::Failure;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    /// Sends writes that take some time, of which the one at `fails` fails, and returns how many were under way when each
+    /// was sent, and how many were answered.
+    async fn sent(count: usize, first: usize, fails: usize, takes: Duration) -> (Vec<usize>, usize) {
+        let (under_way, sent) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let writes = (0..count).map(|at| {
+            let write = async {
+                let others = under_way.fetch_add(1, Ordering::Relaxed);
+                sent.lock().unwrap().push(others + 1);
+                sleep(takes).await;
+                under_way.fetch_sub(1, Ordering::Relaxed);
+            };
+            async move {
+                write.await;
+                if at == fails {
+                    Err(Failure::NamespaceTerminating.into())
+                } else {
+                    Ok(Answer::Done)
+                }
+            }
+            .boxed()
+        });
+        let answers = in_batches(writes.collect(), first).await.len();
+        (sent.into_inner().unwrap(), answers)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn batches_double_up_to_the_share_of_a_set() {
+        let takes = Duration::from_millis(1);
+        let (sent, answers) = sent(1000, 1, usize::MAX, takes).await;
+        assert_eq!(answers, 1000);
+        assert_eq!(sent[..7], [1, 1, 2, 1, 2, 3, 4]);
+        assert_eq!(sent.iter().max(), Some(&SHARE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_failure_nothing_else_is_sent() {
+        for (fails, expected) in [(0, 1), (1, 3), (2, 3), (3, 7)] {
+            let (_, answers) = sent(1000, 1, fails, Duration::ZERO).await;
+            assert_eq!(answers, expected, "{fails}");
+        }
+        assert_eq!(
+            sent(1000, 8, 0, Duration::ZERO).await.1,
+            8,
+            "the pace of before goes on"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_step_ends_when_it_takes_long() {
+        let (_, answers) = sent(1000, 1, usize::MAX, Duration::from_secs(2)).await;
+        assert_eq!(answers, 7);
     }
 }

@@ -8,7 +8,7 @@
 //! was wanted then. So an owner that is older than the operator's knowledge of it is read anew, once, before anything
 //! of it is changed. One that was seen new is not.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -26,7 +26,7 @@ struct Trace {
     /// What was there, and has to be there still: hashes of UIDs, sorted.
     owned: Vec<u64>,
     /// What we delete or let go ourselves, as long as it may be there.
-    given_up: Vec<u64>,
+    given_up: HashSet<u64>,
     doubts: Doubts,
 }
 
@@ -55,7 +55,7 @@ impl Dependents {
             let trace = Trace {
                 uid: uid.into(),
                 owned: present,
-                given_up: Vec::new(),
+                given_up: HashSet::new(),
                 doubts,
             };
             all.insert(key.clone(), trace);
@@ -72,11 +72,7 @@ impl Dependents {
     /// Takes in that we are about to delete something, or to let it go.
     pub fn give_up(&self, key: &Key, dependent: &str) {
         if let Some(trace) = self.lock().get_mut(key) {
-            let one = hash(dependent);
-            // A delete that fails is tried again, and again.
-            if !trace.given_up.contains(&one) {
-                trace.given_up.push(one);
-            }
+            trace.given_up.insert(hash(dependent));
         }
     }
 

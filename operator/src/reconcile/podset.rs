@@ -2,13 +2,18 @@
 
 mod progress;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crd::PodSet;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
-use model::podset::{Hindrance, Removal, SetPod, Step, Wanted, Why, asks, changes_in, conflicts, next_step, status};
+use model::pod::PodState;
+use model::podset::{
+    Hindrance, Removal, SetPod, Step, Wanted, Why, asks, changes_in, conflicts, marks, next_step, next_step_despite,
+    status,
+};
 use model::{Failure, podset};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
@@ -22,6 +27,7 @@ use crate::key::Key;
 use crate::perform::pods::{CONCURRENCY, Performer};
 use crate::world::World;
 use crate::world::set_pods::Known;
+pub use progress::Memory;
 use progress::Progress;
 
 /// How many Events about pods that have ended are written at a time. A node that is lost ends many.
@@ -29,6 +35,9 @@ const OBITUARIES: usize = 16;
 
 /// How long they may take. A look has its deadline, and what was done is to be told in the status.
 const OBITUARIES_LAST: Duration = Duration::from_secs(5);
+
+/// How long steps go on that can be done although another one has failed, before the failure is told.
+const DESPITE_FAILURES: Duration = Duration::from_secs(5);
 
 /// What reconciling a PodSet needs.
 pub struct Reconciler {
@@ -136,32 +145,75 @@ impl Reconciler {
             world: &self.world,
             wake: &|other| self.teller.wake(other),
             slots: &self.slots,
+            own_slot: Semaphore::new(1),
             key,
             set,
             wanted,
         };
         // A set that is being deleted lets nothing go.
         let lost = if wanted.deleting { Vec::new() } else { pods.lost_by(key) };
-        for pod in lost {
-            match performer.look_at_lost(&pod).await {
-                Ok(()) => pods.found(key, &pod),
-                Err(hindrance) => return Advance::Hindered(vec![hindrance]),
+        let (found, hindrance) = performer.look_at_all_lost(&lost).await;
+        for pod in &found {
+            pods.found(key, pod);
+        }
+        if let Some(hindrance) = hindrance {
+            return Advance::Hindered(vec![hindrance]);
+        }
+        let (began, mut failed, mut hindrances) = (Instant::now(), None, Vec::new());
+        loop {
+            match self.step(look, &performer, failed.as_ref()).await {
+                // What does not need the step that failed is done all the same, before the failure is told.
+                (Some(step), Advance::Hindered(more)) => {
+                    hindrances.extend(more);
+                    failed = Some(step);
+                }
+                (None, Advance::Hindered(more)) => {
+                    hindrances.extend(more);
+                    return Advance::Hindered(hindrances);
+                }
+                (_, advance) if hindrances.is_empty() => return advance,
+                (_, Advance::Stepped | Advance::Mistaken) => {}
+                (_, Advance::Settled | Advance::Gone) => return Advance::Hindered(hindrances),
+            }
+            if began.elapsed() >= DESPITE_FAILURES {
+                return Advance::Hindered(hindrances);
             }
         }
+    }
+
+    /// Decides on the next step, or on what can be done although a step has failed, and carries it out. Returns the step,
+    /// if it was tried, and what became of it.
+    async fn step(
+        &self,
+        look: &Look<PodSet>,
+        performer: &Performer<'_>,
+        failed: Option<&Step>,
+    ) -> (Option<Step>, Advance) {
+        let Look { key, object: set, .. } = look;
+        let (pods, wanted) = (&self.world.set_pods, performer.wanted);
         let known = pods.of(key);
         let doubts = self.see(look, wanted, &known);
-        let (pace, taken) = self.progress.of(key, &wanted.uid);
-        let seen = known.seen(&taken, pace, Timestamp::now().as_second());
+        let memory = self.progress.of(key, &wanted.uid, &wanted.template);
+        let now = Timestamp::now().as_second();
+        let seen = known.seen(&memory, now);
+        let step = match failed {
+            None => next_step(wanted, seen),
+            Some(failed) => next_step_despite(wanted, seen, failed),
+        }
         // The rest is another step: no step may take longer than a reconcile.
-        let step = next_step(wanted, seen).at_most(CONCURRENCY);
+        .at_most(CONCURRENCY);
         if step == Step::Settled {
+            if failed.is_some() {
+                return (None, Advance::Settled);
+            }
             self.progress.rested(key);
             let conflicts: Vec<Hindrance> = conflicts(wanted, seen).into_iter().map(Hindrance::from).collect();
-            return if conflicts.is_empty() {
+            let advance = if conflicts.is_empty() {
                 Advance::Settled
             } else {
                 Advance::Hindered(conflicts)
             };
+            return (None, advance);
         }
         // Nothing is made or taken in for a set that is gone: the garbage collector would take it along.
         let is_for_the_living = matches!(step, Step::Adopt(_)) || doubts.robbed && matches!(step, Step::Create(_));
@@ -173,23 +225,28 @@ impl Reconciler {
         } {
             Ok(Fate::Same) if reads => self.dependents.owner_was_read(key),
             Ok(Fate::Same) => {}
-            Ok(Fate::Changed) => return Advance::Mistaken,
-            Ok(Fate::Gone) => return Advance::Gone,
-            Err(failure) => return Advance::Hindered(vec![failure.into()]),
+            Ok(Fate::Changed) => return (None, Advance::Mistaken),
+            Ok(Fate::Gone) => return (None, Advance::Gone),
+            Err(failure) => return (None, Advance::Hindered(vec![failure.into()])),
         }
         for pod in step.given_up() {
             self.dependents.give_up(key, &pod.uid);
         }
-        let outcome = performer.perform(&step).await;
+        let outcome = performer.perform(&step, memory.pace).await;
         self.see(look, wanted, &pods.of(key));
         let done = outcome.hindrances.is_empty();
-        self.progress.stepped(key, done, outcome.taken);
-        self.tell_of_the_ended(set, &known, &outcome.removed).await;
-        match (done, outcome.mistaken) {
+        // After a failure, only a step that was to come next shows that it is over.
+        self.progress.stepped(key, done && failed.is_none(), outcome.taken);
+        let ended = Ended::of(&known, &outcome.removed);
+        let ages = ended.pods.iter().map(|(pod, _)| now - pod.created);
+        self.progress.ended(key, &wanted.template, ages);
+        self.tell_of_the_ended(set, &ended).await;
+        let advance = match (done, outcome.mistaken) {
             (false, _) => Advance::Hindered(outcome.hindrances),
             (true, true) => Advance::Mistaken,
             (true, false) => Advance::Stepped,
-        }
+        };
+        (Some(step), advance)
     }
 
     /// Takes in which pods are there, and returns why the set has to be read anew before it is acted upon.
@@ -216,10 +273,16 @@ impl Reconciler {
             let mut known = self.world.set_pods.of(&look.key);
             let answers = &self.world.answers;
             answers.add_to(crd::Kind::PodSet, &look.key, known.states.iter_mut());
-            let (_, taken) = self.progress.of(&look.key, wanted.map_or("", |wanted| &wanted.uid));
-            let knowledge = known.knowledge(&taken, now.as_second());
+            let (uid, template) = wanted.map_or(("", ""), |wanted| (&*wanted.uid, &*wanted.template));
+            let memory = self.progress.of(&look.key, uid, template);
+            let (then, now_seconds) = (began.clock.as_second(), now.as_second());
+            let progressed_at = wanted.map_or(then, |wanted| {
+                let marks = marks(&look.object, wanted, known.knowledge(&memory, now_seconds, then));
+                self.progress.progressed_at(&look.key, marks, then)
+            });
+            let knowledge = known.knowledge(&memory, now_seconds, progressed_at);
             // From when it began: nothing was decided on what has become due since.
-            let before = known.knowledge(&taken, began.clock.as_second());
+            let before = known.knowledge(&memory, then, progressed_at);
             let clock = wanted.and_then(|wanted| changes_in(wanted, before));
             let changes_in = clock
                 .into_iter()
@@ -243,15 +306,29 @@ impl Reconciler {
     }
 
     /// A pod that has ended for good would be the record of what it died of. It had to go, so an Event is.
-    async fn tell_of_the_ended(&self, set: &PodSet, known: &Known, removals: &[Removal]) {
-        let ended = removals.iter().filter(|removal| removal.why == Why::Finished);
-        let told = stream::iter(ended).for_each_concurrent(OBITUARIES, async |removal| {
-            let state = known.states.iter().find(|state| state.name == removal.pod.name);
-            let message = podset::obituary(&removal.pod.name, state);
+    async fn tell_of_the_ended(&self, set: &PodSet, ended: &Ended<'_>) {
+        let told = stream::iter(&ended.pods).for_each_concurrent(OBITUARIES, async |(pod, state)| {
+            let message = podset::obituary(&pod.name, Some(state));
             self.teller.warn(set, "PodEnded", &message).await;
         });
         if timeout(OBITUARIES_LAST, told).await.is_err() {
             debug!("not of all pods that have ended an Event could be written in time");
+        }
+    }
+}
+
+/// Pods that had ended and were deleted, and what they said of themselves.
+struct Ended<'a> {
+    pods: Vec<(&'a SetPod, &'a PodState)>,
+}
+
+impl<'a> Ended<'a> {
+    fn of(known: &'a Known, removed: &[Removal]) -> Self {
+        let finished = removed.iter().filter(|removal| removal.why == Why::Finished);
+        let uids: HashSet<&str> = finished.map(|removal| &*removal.pod.uid).collect();
+        let all = known.pods.iter().zip(&known.states);
+        Self {
+            pods: all.filter(|(pod, _)| uids.contains(&*pod.uid)).collect(),
         }
     }
 }

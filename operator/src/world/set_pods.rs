@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Pod;
 use model::pod::PodState;
-use model::podset::{Knowledge, PodRef, Seen, SetPod, Taken};
+use model::podset::{Knowledge, PodRef, Seen, SetPod};
 
 use super::Kind;
 use crate::cache::Item;
 use crate::key::Key;
+use crate::reconcile::podset::Memory;
 
 /// What is kept of a pod.
 #[derive(Clone, Debug)]
@@ -107,21 +108,23 @@ pub struct Known {
 impl Known {
     /// Returns what a decision is made by.
     #[must_use]
-    pub const fn seen<'a>(&'a self, taken: &'a BTreeMap<u16, Taken>, pace: usize, now: i64) -> Seen<'a> {
+    pub const fn seen<'a>(&'a self, memory: &'a Memory, now: i64) -> Seen<'a> {
         Seen {
             pods: self.pods.as_slice(),
-            taken,
-            pace,
+            taken: &memory.taken,
+            pace: memory.pace,
+            early_ends: memory.early_ends,
             now,
         }
     }
 
     /// Returns what a status is made from.
     #[must_use]
-    pub const fn knowledge<'a>(&'a self, taken: &'a BTreeMap<u16, Taken>, now: i64) -> Knowledge<'a> {
+    pub const fn knowledge<'a>(&'a self, memory: &'a Memory, now: i64, progressed_at: i64) -> Knowledge<'a> {
         Knowledge {
-            seen: self.seen(taken, 1, now),
+            seen: self.seen(memory, now),
             states: self.states.as_slice(),
+            progressed_at,
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Pods that end or have ended.
 
 use kube::api::DeleteParams;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::{POD, condition, count_of, eventually, pods_of, ready, text, uid};
-use crate::{pod_creates, with_nodes};
+use crate::{pod_creates, with_nodes, without_nodes};
 
 /// Row 8. The pod would have been the record of what it died of, had its name not been needed.
 #[test]
@@ -86,4 +86,28 @@ fn pod_that_does_not_end_gives_up_its_slot() {
     let set = space.until_podset("web", "it is gone", |set| set["status"]["cause"].is_null());
     assert_eq!(pods_of(&set), ["web-0", "web-2"]);
     assert_eq!(pod_creates(space.asked_since(mark)).count(), 1);
+}
+
+/// A kubelet rejects each pod, as one does whose node no longer fits.
+#[test]
+fn pods_that_are_rejected_are_replaced_later_each_time() {
+    let (_operator, space) = without_nodes("rejected");
+    let mark = space.mark();
+    space.podset("web", json!({}));
+    let mut rejected = Value::Null;
+    for _ in 0..3 {
+        let pod = space.until(POD, "web-0", "another pod is there", |pod| {
+            !pod.is_null() && uid(pod) != uid(&rejected)
+        });
+        let why = json!({"phase": "Failed", "reason": "NodeAffinity", "message": "node affinity changed"});
+        space.patch_status(POD, "web-0", why);
+        rejected = pod;
+    }
+    let times: Vec<_> = pod_creates(space.asked_since(mark)).iter().map(|r| r.time).collect();
+    let waits: Vec<i64> = times
+        .windows(2)
+        .map(|two| two[1].duration_since(two[0]).as_secs())
+        .collect();
+    assert_eq!(waits.len(), 2);
+    assert!(waits[0] >= 4 && waits[1] >= waits[0] + 4, "{waits:?}");
 }

@@ -40,6 +40,7 @@ mod replace;
 mod requests;
 mod rollout;
 mod schema;
+mod shares;
 mod status;
 mod strangers;
 mod teardown;

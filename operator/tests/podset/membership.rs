@@ -182,6 +182,20 @@ fn a_set_that_is_being_deleted_takes_nothing_in_and_lets_nothing_go() {
     assert_eq!(["orphan", "web-1"].map(|pod| space.bytes(POD, pod)), before);
 }
 
+/// An evicted pod that was orphaned with its set holds a name that the next set of that name needs.
+#[test]
+fn finished_orphans_of_a_set_are_adopted_and_replaced() {
+    let (_operator, space) = without_nodes("finished-orphan");
+    let mut orphan = stray("web-0", json!({"appdeploy.dev/podset": "web"}));
+    orphan["metadata"]["annotations"] = json!({crd::annotation::TEMPLATE_HASH: "old"});
+    let orphan = space.create(POD, orphan);
+    space.patch_status(POD, "web-0", json!({"phase": "Failed", "reason": "Evicted"}));
+    space.podset("web", json!({}));
+    let pod = space.until_back(POD, &orphan);
+    let set = space.until_pods("web", &["web-0"]);
+    assert_eq!(text(&pod, "/metadata/ownerReferences/0/uid"), uid(&set));
+}
+
 /// Row 9.
 #[test]
 fn a_pod_that_is_first_seen_when_it_is_being_deleted_was_deleted() {

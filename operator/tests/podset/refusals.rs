@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube::api::Patch;
 use serde_json::{Value, json};
 
 use crate::harness::{Namespace, POD, PODSET, QUIET, QUOTA, condition, count_of, eventually, text};
@@ -47,6 +48,31 @@ fn a_quota_costs_one_create_a_try_and_is_told_until_it_is_gone() {
     assert_eq!(made.clone().that(|request| request.code == 201).count(), 100);
     let failed = made.failed().count();
     assert!(failed <= 8, "{failed} tries");
+}
+
+/// Row 14. The create fails at each attempt, and must not keep the correction from the pods that exist.
+#[test]
+fn a_corrected_image_reaches_existing_pods_while_a_quota_refuses_the_others() {
+    let (_operator, space) = without_nodes("quota-image");
+    allow_no_pods(&space);
+    space.podset("web", json!({"replicas": 5, "template": {"image": "app:typo"}}));
+    space.until_podset("web", "the quota refuses", |set| {
+        condition(set, "ReplicaFailure").is_some()
+    });
+    allow_pods(&space, "3");
+    space.until_podset("web", "the quota allows three", |set| {
+        count_of(set, "replicas") == 3 && condition(set, "ReplicaFailure").is_some()
+    });
+    let before = space.pod_uids();
+    space.set_podset("web", json!({"template": {"image": "app:1"}}));
+    let set = space.until_podset("web", "the pods are updated", |set| {
+        count_of(set, "updatedReplicas") == 3
+    });
+    assert_eq!(text(&set, "/status/cause/reason"), "QuotaExceeded");
+    for pod in space.pods().values() {
+        assert_eq!(text(pod, "/spec/containers/0/image"), "app:1");
+    }
+    assert_eq!(space.pod_uids(), before, "they are updated in place");
 }
 
 /// Row 14.
@@ -103,8 +129,15 @@ fn a_namespace_that_is_being_deleted_is_left_alone() {
     );
 }
 
+/// Raises the quota of [`allow_no_pods`].
+pub fn allow_pods(space: &Namespace, count: &str) {
+    let hard = json!({"pods": count});
+    space.patch(QUOTA, "small", Patch::Merge(json!({"spec": {"hard": hard}})));
+    space.patch_status(QUOTA, "small", json!({"hard": hard}));
+}
+
 /// Refuses every pod of a namespace, as a quota does whose controller has counted.
-fn allow_no_pods(space: &Namespace) {
+pub fn allow_no_pods(space: &Namespace) {
     let hard = json!({"pods": "0"});
     space.create(QUOTA, json!({"metadata": {"name": "small"}, "spec": {"hard": hard}}));
     space.patch_status(QUOTA, "small", json!({"hard": hard, "used": hard}));

@@ -41,11 +41,13 @@ impl Case {
             pods: &self.pods,
             taken: &self.taken,
             pace: 1,
+            early_ends: 0,
             now: NOW,
         };
         let known = Knowledge {
             seen,
             states: &self.states,
+            progressed_at: NOW,
         };
         status(
             set,
@@ -192,6 +194,7 @@ fn a_name_that_another_has_is_told_with_what_to_do() {
         pods: &cases[0].pods,
         taken: &cases[0].taken,
         pace: 1,
+        early_ends: 0,
         now: NOW,
     };
     assert_eq!(conflicts(&web(2), seen).len(), 1);
@@ -256,9 +259,11 @@ fn the_words_do_not_change_while_nothing_does() {
             pods: &case.pods,
             taken: &case.taken,
             pace: 9,
+            early_ends: 0,
             now: NOW + 60,
         },
         states: &[],
+        progressed_at: NOW,
     };
     let again = status(
         &later,
@@ -268,7 +273,70 @@ fn the_words_do_not_change_while_nothing_does() {
         Timestamp::from_second(NOW + 60).unwrap(),
     );
     assert_eq!(Some(again), later.status);
-    assert_eq!(changes_in(&case.wanted, known), None);
+    assert_eq!(
+        changes_in(&case.wanted, known),
+        Some(Duration::from_secs(540)),
+        "the progress deadline"
+    );
+}
+
+/// As a Deployment reports it. An operator that has restarted finds in the status that it was so.
+#[test]
+fn a_set_without_progress_for_ten_minutes_is_stalled() {
+    let seconds = |seconds| NOW + seconds;
+    let at = |case: &Case, set: &PodSet, progressed_at, now| {
+        let seen = Seen {
+            pods: &case.pods,
+            taken: &case.taken,
+            pace: 1,
+            early_ends: 0,
+            now,
+        };
+        let known = Knowledge {
+            seen,
+            states: &case.states,
+            progressed_at,
+        };
+        let time = Timestamp::from_second(now).unwrap();
+        (
+            status(set, Some(&case.wanted), known, &[], time),
+            changes_in(&case.wanted, known),
+        )
+    };
+    let case = Case::of(web(2), [pod(0), not_ready(pod(1))]);
+    let (before, wait) = at(&case, &set(), NOW, seconds(599));
+    assert_eq!(said_in(&before), "Progressing: 1 of 2 pods are ready");
+    assert_eq!(wait, Some(Duration::from_secs(1)));
+    let (overdue, wait) = at(&case, &set(), NOW, seconds(600));
+    assert_eq!(
+        said_in(&overdue),
+        "ProgressDeadlineExceeded: 1 of 2 pods are ready, and there was no progress for ten minutes\n  \
+         next: kubectl describe pods -n shop -l appdeploy.dev/podset=web"
+    );
+    assert_eq!(wait, None);
+    assert!(
+        overdue
+            .conditions
+            .iter()
+            .any(|c| c.type_ == "Stalled" && c.status == "True")
+    );
+
+    let mut restarted = set();
+    restarted.status = Some(overdue);
+    let (again, _) = at(&case, &restarted, seconds(700), seconds(700));
+    assert_eq!(Some(again), restarted.status, "it has made no progress since");
+    let another_is_ready = Case::of(web(2), [pod(0), not_ready(pod(1)), pod(2)]);
+    let (moved, _) = at(&another_is_ready, &restarted, seconds(700), seconds(700));
+    assert!(said_in(&moved).starts_with("Progressing"), "{}", said_in(&moved));
+    restarted.metadata.generation = Some(4);
+    let (changed, _) = at(&case, &restarted, seconds(700), seconds(700));
+    assert!(said_in(&changed).starts_with("Progressing"), "{}", said_in(&changed));
+
+    for settled in [Case::of(web(1), [pod(0)]), Case::of(web(0), [])] {
+        let (settled, wait) = at(&settled, &set(), NOW, seconds(9999));
+        assert!(settled.cause.is_none(), "{}", said_in(&settled));
+        assert_eq!(wait, None, "a set that is as wanted is not looked at again");
+    }
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 mod rollout;
 
-use super::super::fixtures::{NOW, controller, ending, finished, not_ready, pod, released, web};
-use super::super::{Controller, Phase};
+use super::super::fixtures::{NOW, controller, ending, finished, not_ready, pod, released, successor, web};
+use super::super::{Controller, Knowledge, Phase, status, visits};
 use super::*;
+use crate::pod::PodState;
 
 /// Decides with nothing remembered, and writes it in one line.
 fn decide(set: &Wanted, pods: &[SetPod]) -> String {
@@ -16,9 +17,22 @@ fn decide_with(set: &Wanted, pods: &[SetPod], taken: &BTreeMap<u16, Taken>, pace
         pods,
         taken,
         pace,
+        early_ends: 0,
         now: NOW,
     };
     written(&next_step(set, seen))
+}
+
+/// Decides after the first step has failed.
+fn decide_despite(set: &Wanted, pods: &[SetPod]) -> String {
+    let seen = Seen {
+        pods,
+        taken: &BTreeMap::new(),
+        pace: usize::MAX,
+        early_ends: 0,
+        now: NOW,
+    };
+    written(&next_step_despite(set, seen, &next_step(set, seen)))
 }
 
 fn written(step: &Step) -> String {
@@ -90,6 +104,7 @@ fn slot_of_a_pod_that_does_not_end_is_given_up() {
         pods: &waits,
         taken: &BTreeMap::new(),
         pace: 1,
+        early_ends: 0,
         now: NOW,
     };
     assert_eq!(looks_again_at(&web(2), seen), Some(NOW + 1));
@@ -148,16 +163,30 @@ fn a_pod_that_ends_does_not_count_and_its_name_is_waited_for() {
 
 #[test]
 fn a_pod_that_has_ended_by_itself_makes_room_when_it_is_old_enough() {
-    let just_now = SetPod {
-        created: NOW - SHORTEST_LIFE + 1,
+    let of_age = |age| SetPod {
+        created: NOW - age,
         ..finished(0)
     };
-    let old = SetPod {
-        created: NOW - SHORTEST_LIFE,
-        ..finished(0)
-    };
+    let (just_now, old) = (of_age(4), of_age(5));
     assert_eq!(decide(&web(1), &[just_now]), "settled");
     assert_eq!(decide(&web(1), &[old]), "delete web-0 (Finished)");
+    for (age, expected) in [(39, "settled"), (40, "delete web-0 (Finished)")] {
+        let pods = [of_age(age)];
+        let seen = Seen {
+            pods: &pods,
+            taken: &BTreeMap::new(),
+            pace: 1,
+            early_ends: 3,
+            now: NOW,
+        };
+        assert_eq!(
+            written(&next_step(&web(1), seen)),
+            expected,
+            "the fourth that ends early"
+        );
+        let again = (age < 40).then_some(NOW + 1);
+        assert_eq!(looks_again_at(&web(1), seen).filter(|at| *at > NOW), again);
+    }
 }
 
 #[test]
@@ -198,6 +227,7 @@ fn a_pod_with_the_label_and_no_controller_is_taken_in() {
     };
     let ended = SetPod {
         phase: Phase::Finished,
+        template: None,
         ..orphan.clone()
     };
     let ends = SetPod {
@@ -208,6 +238,22 @@ fn a_pod_with_the_label_and_no_controller_is_taken_in() {
     for (what, not_adopted) in [("another's", others), ("ended", ended), ("ending", ends)] {
         assert_eq!(decide(&web(0), &[not_adopted]), "settled", "{what}");
     }
+}
+
+/// It was orphaned with its set after it was evicted. It holds a name, and nobody else deletes it.
+#[test]
+fn an_orphan_that_has_ended_is_adopted_if_a_set_created_it() {
+    let orphan = SetPod {
+        controller: None,
+        ..finished(0)
+    };
+    let deleting = SetPod {
+        deleting: true,
+        ..orphan.clone()
+    };
+    assert_eq!(decide(&web(1), &[orphan]), "adopt web-0");
+    assert_eq!(decide(&web(1), &[finished(0)]), "delete web-0 (Finished)", "then");
+    assert_eq!(decide(&web(1), &[deleting]), "settled");
 }
 
 #[test]
@@ -274,8 +320,61 @@ fn it_looks_again_when_the_next_pod_becomes_available_or_old_enough() {
             pods: &pods,
             taken: &BTreeMap::new(),
             pace: 1,
+            early_ends: 0,
             now: NOW,
         };
         assert_eq!(looks_again_at(&set, seen), expected, "{pods:?}");
     }
+}
+
+/// Each change of one of many pods is a reason to look at all of them.
+#[test]
+fn a_decision_and_a_status_cost_in_proportion_to_the_pods() {
+    let cost = |count: u16| {
+        let pods: Vec<SetPod> = (0..count)
+            .map(|slot| match slot % 4 {
+                0 => not_ready(successor(slot, slot + 1)),
+                _ => pod(slot),
+            })
+            .collect();
+        let states: Vec<PodState> = pods
+            .iter()
+            .map(|pod| PodState {
+                name: pod.name.clone(),
+                ..PodState::default()
+            })
+            .collect();
+        let set = Wanted {
+            replace: (0..count)
+                .filter(|slot| slot % 2 == 1)
+                .map(|slot| format!("web-{slot}"))
+                .collect(),
+            ..web(usize::from(count))
+        };
+        let seen = Seen {
+            pods: &pods,
+            taken: &BTreeMap::new(),
+            pace: 1,
+            early_ends: 0,
+            now: NOW,
+        };
+        let object = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "web"}, "spec": {},
+        }));
+        let object: crd::PodSet = object.unwrap();
+        let known = Knowledge {
+            seen,
+            states: &states,
+            progressed_at: NOW,
+        };
+        visits::during(|| {
+            let result = status(&object, Some(&set), known, &[], jiff::Timestamp::UNIX_EPOCH);
+            (next_step(&set, seen), result)
+        })
+    };
+    let (some, twice, many) = (cost(100), cost(200), cost(1000));
+    assert!(
+        some > 0 && twice <= 2 * some && many <= 10 * some,
+        "{some}, {twice}, {many}"
+    );
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::backoff;
-use model::podset::Taken;
+use model::podset::{self, Marks, Taken};
 use tokio::time::Instant;
 
 use crate::key::Key;
@@ -26,6 +26,32 @@ struct Trace {
     pace: usize,
     /// Names that were found taken.
     taken: BTreeMap<u16, Belief>,
+    /// Pods that ended early, if any did.
+    early: Option<Early>,
+    /// How far the set was, and since when, in seconds since 1970.
+    marks: Option<(Marks, i64)>,
+}
+
+/// That pods have ended soon after they were created.
+#[derive(Debug)]
+struct Early {
+    /// The hash of the template that they were created from. Another one is another chance.
+    template: Box<str>,
+    /// How often in a row.
+    times: u32,
+    /// When the last ones were deleted.
+    last: Instant,
+}
+
+/// What is remembered of one PodSet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// How many pods may be created in the next step.
+    pub pace: usize,
+    /// Names that were found taken.
+    pub taken: BTreeMap<u16, Taken>,
+    /// How often in a row pods have ended early.
+    pub early_ends: u32,
 }
 
 /// That a name is taken is believed for a while, longer each time that it is found again: the pod that has it may be
@@ -39,9 +65,9 @@ struct Belief {
 }
 
 impl Progress {
-    /// Returns how many pods may be created in the next step, and which names are taken. What was remembered of a
-    /// namesake with another UID is forgotten.
-    pub fn of(&self, key: &Key, uid: &str) -> (usize, BTreeMap<u16, Taken>) {
+    /// Returns what is remembered of a PodSet. What was remembered of a namesake with another UID is forgotten, and what
+    /// became of pods of another template does not count.
+    pub fn of(&self, key: &Key, uid: &str, template: &str) -> Memory {
         let mut all = self.lock();
         let trace = all.entry(key.clone()).or_insert_with(|| Trace::new(uid));
         if &*trace.uid != uid {
@@ -50,10 +76,41 @@ impl Progress {
         let now = Instant::now();
         trace.taken.retain(|_, belief| now < belief.until + backoff::MAX);
         let believed = trace.taken.iter().filter(|(_, belief)| now < belief.until);
-        (
-            trace.pace,
-            believed.map(|(slot, belief)| (*slot, belief.by.clone())).collect(),
-        )
+        Memory {
+            pace: trace.pace,
+            taken: believed.map(|(slot, belief)| (*slot, belief.by.clone())).collect(),
+            early_ends: trace.early_ends(template),
+        }
+    }
+
+    /// Returns since when a set has been as far as it is now: a time in seconds since 1970.
+    pub fn progressed_at(&self, key: &Key, marks: Marks, now: i64) -> i64 {
+        let mut all = self.lock();
+        let Some(trace) = all.get_mut(key) else { return now };
+        match trace.marks {
+            Some((before, since)) if before == marks => since,
+            _ => {
+                trace.marks = Some((marks, now));
+                now
+            }
+        }
+    }
+
+    /// Counts that pods of these ages in seconds had ended and were deleted.
+    pub fn ended(&self, key: &Key, template: &str, ages: impl Iterator<Item = i64>) {
+        if let Some(trace) = self.lock().get_mut(key) {
+            let before = trace.early_ends(template);
+            let times = podset::early_ends(before, ages);
+            if times > before {
+                trace.early = Some(Early {
+                    template: template.into(),
+                    times,
+                    last: Instant::now(),
+                });
+            } else if times == 0 {
+                trace.early = None;
+            }
+        }
     }
 
     /// Returns how long it takes from a time on until a name that was found taken is to be tried again.
@@ -112,7 +169,16 @@ impl Trace {
             began: None,
             pace: 1,
             taken: BTreeMap::new(),
+            early: None,
+            marks: None,
         }
+    }
+
+    fn early_ends(&self, template: &str) -> u32 {
+        let long_ago = Duration::from_secs(podset::EARLY.unsigned_abs());
+        let early = self.early.as_ref();
+        let counts = early.filter(|early| &*early.template == template && early.last.elapsed() <= long_ago);
+        counts.map_or(0, |early| early.times)
     }
 }
 
@@ -131,18 +197,18 @@ mod tests {
         let progress = Progress::default();
         let mut paces = Vec::new();
         for done in [true, true, true, false, true] {
-            paces.push(progress.of(&key(), "u1").0);
+            paces.push(progress.of(&key(), "u1", "t").pace);
             progress.stepped(&key(), done, BTreeMap::new());
         }
         assert_eq!(paces, [1, 2, 4, 8, 1]);
         progress.rested(&key());
-        assert_eq!(progress.of(&key(), "u1").0, 1);
+        assert_eq!(progress.of(&key(), "u1", "t").pace, 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn work_is_told_of_when_it_goes_on() {
         let progress = Progress::default();
-        progress.of(&key(), "u1");
+        progress.of(&key(), "u1", "t");
         let mut told = Vec::new();
         for _ in 0..3 {
             progress.stepped(&key(), true, BTreeMap::new());
@@ -157,15 +223,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_name_is_believed_to_be_taken_for_longer_each_time() {
         let progress = Progress::default();
-        progress.of(&key(), "u1");
+        progress.of(&key(), "u1", "t");
         let mut waits = Vec::new();
         for _ in 0..10 {
             let began = Instant::now();
             progress.stepped(&key(), true, [(3, Taken::Released)].into());
-            assert_eq!(progress.of(&key(), "u1").1, [(3, Taken::Released)].into());
+            assert_eq!(progress.of(&key(), "u1", "t").taken, [(3, Taken::Released)].into());
             let wait = progress.tries_again_in(&key(), Instant::now()).unwrap();
             advance(wait).await;
-            assert_eq!(progress.of(&key(), "u1").1, BTreeMap::new());
+            assert_eq!(progress.of(&key(), "u1", "t").taken, BTreeMap::new());
             assert_eq!(progress.tries_again_in(&key(), Instant::now()), None);
             // A look that saw the name taken has to come back, even if it ends when it is no longer.
             assert_eq!(progress.tries_again_in(&key(), began), Some(wait));
@@ -175,7 +241,7 @@ mod tests {
         assert!(waits[4] >= Duration::from_secs(3), "{waits:?}");
         assert!(waits[9] <= backoff::MAX, "{waits:?}");
         advance(backoff::MAX).await;
-        progress.of(&key(), "u1");
+        progress.of(&key(), "u1", "t");
         progress.stepped(&key(), true, [(3, Taken::Released)].into());
         assert!(
             progress.tries_again_in(&key(), Instant::now()).unwrap() <= Duration::from_millis(250),
@@ -187,8 +253,34 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_set_that_was_made_anew_starts_afresh() {
         let progress = Progress::default();
-        progress.of(&key(), "u1");
+        progress.of(&key(), "u1", "t");
         progress.stepped(&key(), true, [(0, Taken::Ending)].into());
-        assert_eq!(progress.of(&key(), "u2"), (1, BTreeMap::new()));
+        progress.ended(&key(), "t", [1].into_iter());
+        let fresh = Memory {
+            pace: 1,
+            ..Memory::default()
+        };
+        assert_eq!(progress.of(&key(), "u2", "t"), fresh);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn early_ends_are_remembered_for_one_template_and_a_while() {
+        let progress = Progress::default();
+        let early_ends = |template| progress.of(&key(), "u1", template).early_ends;
+        assert_eq!(early_ends("t"), 0);
+        let long = podset::EARLY;
+        for (ages, expected) in [
+            (vec![5], 1),
+            (vec![], 1),
+            (vec![10, long], 2),
+            (vec![long], 0),
+            (vec![5], 1),
+        ] {
+            progress.ended(&key(), "t", ages.into_iter());
+            assert_eq!(early_ends("t"), expected);
+        }
+        assert_eq!(early_ends("another"), 0);
+        advance(Duration::from_secs(long.unsigned_abs()) + Duration::from_secs(1)).await;
+        assert_eq!(early_ends("t"), 0);
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::super::fixtures::{NOW, ending, not_ready, outdated, pod, successor, web, with_old_image};
+use super::super::super::fixtures::{NOW, ending, finished, not_ready, outdated, pod, successor, web, with_old_image};
 use super::super::super::{ImageChange, SetPod, Wanted};
-use super::{decide, decide_with};
+use super::{decide, decide_despite, decide_with};
 
 fn replacing(set: Wanted, slots: &[u16]) -> Wanted {
     Wanted {
@@ -166,4 +166,40 @@ fn an_available_pod_is_not_given_up_for_one_that_has_just_become_ready() {
         ..pod(1)
     };
     assert_eq!(decide(&set, &[pod(0), just_ready]), "delete web-1 (Surplus)");
+}
+
+#[test]
+fn pods_are_updated_while_others_cannot_be_created() {
+    let idle = [not_ready(with_old_image(0)), not_ready(outdated(1)), pod(2)];
+    assert_eq!(decide(&web(5), &idle), "create 3, 4");
+    assert_eq!(decide_despite(&web(5), &idle), "update web-0 in c1");
+    let of_another_shape = [not_ready(outdated(1)), pod(2)];
+    assert_eq!(decide_despite(&web(5), &of_another_shape), "delete web-1 (Outdated)");
+    let serving = [with_old_image(0), outdated(1), outdated(2), pod(3)];
+    let set = Wanted {
+        max_unavailable: 4,
+        ..web(5)
+    };
+    assert_eq!(
+        decide_despite(&set, &serving),
+        "update web-0 in c1",
+        "one that serves is not deleted: none could take its place"
+    );
+    assert_eq!(
+        decide_despite(&web(5), &serving),
+        "settled",
+        "the missing pod is one that may be unavailable"
+    );
+}
+
+#[test]
+fn a_step_that_fails_holds_up_none_that_come_later() {
+    let orphan = SetPod {
+        controller: None,
+        ..pod(1)
+    };
+    let pods = [orphan, finished(0), pod(2)];
+    let set = web(3);
+    assert_eq!(decide(&set, &pods), "adopt web-1");
+    assert_eq!(decide_despite(&set, &pods), "delete web-0 (Finished)");
 }

@@ -1,0 +1,85 @@
+//! What a set does to many pods at a time leaves the other sets their share of the requests.
+
+use std::time::Duration;
+
+use faults::Proxy;
+use faults::proxy::{Action, Requests, Rule, Verb};
+use serde_json::json;
+
+use crate::harness::{Namespace, OPERATOR, Operator, PATIENCE, POD, QUIET, pods_of};
+use crate::{bare, stray};
+
+fn behind_proxy(name: &str) -> (Proxy, Operator, crate::Space) {
+    let space = bare(name);
+    let proxy = Proxy::before(&space.cluster.control_plane, OPERATOR, &[]).unwrap();
+    let operator = space
+        .cluster
+        .spawn_operator_behind(&proxy, &["--watch-namespace", &space.name]);
+    (proxy, operator, space)
+}
+
+fn has_pods(space: &Namespace, set: &str, count: usize) {
+    space.until_podset(set, "all pods are there", |set| pods_of(set).len() == count);
+}
+
+/// An admission webhook that does not answer, for one verb after the other.
+#[test]
+fn requests_that_hang_are_few_and_other_sets_go_on() {
+    let (proxy, _operator, space) = behind_proxy("hanging");
+    let label = json!({"appdeploy.dev/podset": "strays"});
+    for pod in 0..40 {
+        space.create(POD, stray(&format!("stray-{pod}"), label.clone()));
+    }
+    space.podset("large", json!({"replicas": 100, "template": {"image": "app:1"}}));
+    has_pods(&space, "large", 100);
+    let hang = |verb| proxy.add(Rule::new(Requests::with(&[verb]).on("pods"), Action::Hang));
+    let changes: [(&str, Verb, &dyn Fn(), (&str, usize)); 3] = [
+        (
+            "update",
+            Verb::Patch,
+            &|| space.set_podset("large", json!({"template": {"image": "app:2"}})),
+            ("large", 100),
+        ),
+        (
+            "adopt",
+            Verb::Patch,
+            &|| drop(space.podset("strays", json!({"replicas": 40}))),
+            ("strays", 40),
+        ),
+        (
+            "delete",
+            Verb::Delete,
+            &|| space.set_podset("large", json!({"replicas": 0})),
+            ("large", 0),
+        ),
+    ];
+    for (what, verb, change, (set, count)) in changes {
+        let rule = hang(verb);
+        change();
+        proxy.wait_for_hits(PATIENCE, rule, 1).unwrap();
+        std::thread::sleep(QUIET);
+        let small = format!("small-{what}");
+        space.podset(&small, json!({}));
+        space.until_there(POD, &format!("{small}-0"));
+        let hanging = proxy.hits(rule);
+        assert!(hanging <= 2, "{what}: {hanging} requests hang");
+        proxy.remove(rule);
+        has_pods(&space, set, count);
+    }
+}
+
+/// Pods that were deleted by force leave no trace on the watch that they were to end, so each is looked at.
+#[test]
+fn pods_that_vanished_are_read_at_the_same_time() {
+    let (proxy, _operator, space) = behind_proxy("vanished");
+    space.podset("web", json!({"replicas": 12}));
+    has_pods(&space, "web", 12);
+    let rule = proxy.add(Rule::new(Requests::with(&[Verb::Get]).on("pods"), Action::Hold));
+    for pod in 0..12 {
+        space.delete(POD, &format!("web-{pod}"));
+    }
+    // Shorter than the deadline of the first: one after the other, they would be no more than one by then.
+    proxy.wait_for_hits(Duration::from_secs(8), rule, 8).unwrap();
+    proxy.remove(rule);
+    has_pods(&space, "web", 12);
+}
