@@ -17,7 +17,7 @@ use crate::desired::{CONTAINER, pod_spec};
 /// the current template, and keeps running as it is.
 #[must_use]
 pub fn adopted(set: &PodSet, wanted: &Wanted, pod: &SetPod) -> Value {
-    let is_as_created = pod.orphan_spec.as_ref() == Some(&comparable(&pod_spec(&set.spec.template)));
+    let is_as_created = pod.orphan_spec.as_deref() == Some(&comparable(&pod_spec(&set.spec.template)));
     let says_shape = pod.shape.as_deref() == Some(&*wanted.shape);
     let mut annotations = json!({});
     if pod.template.is_none() {
@@ -40,12 +40,12 @@ pub fn adopted(set: &PodSet, wanted: &Wanted, pod: &SetPod) -> Value {
 
 /// Returns the spec of a pod as the API server completes it, without what can be changed in place (the image) and without
 /// what the API server and the scheduler add to every pod.
-pub(super) fn comparable(spec: &PodSpec) -> Box<Value> {
+pub(super) fn comparable(spec: &PodSpec) -> Value {
     // A typed object always serialises: its keys are text.
     let mut spec = serde_json::to_value(spec).unwrap_or_default();
     defaults::pod_spec(&mut spec);
     let Some(fields) = spec.as_object_mut() else {
-        return Box::new(spec);
+        return spec;
     };
     fields.remove("nodeName");
     for (field, default) in [
@@ -68,7 +68,7 @@ pub(super) fn comparable(spec: &PodSpec) -> Box<Value> {
     for container in containers.into_iter().flatten() {
         complete(container);
     }
-    Box::new(spec)
+    spec
 }
 
 /// Whether the API server adds a toleration to every pod.
@@ -143,7 +143,7 @@ mod tests {
     fn orphan(spec: &Value) -> SetPod {
         SetPod {
             uid: "p1".into(),
-            orphan_spec: Some(comparable(&serde_json::from_value(spec.clone()).unwrap())),
+            orphan_spec: Some(Box::new(comparable(&serde_json::from_value(spec.clone()).unwrap()))),
             ..SetPod::default()
         }
     }

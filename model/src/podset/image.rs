@@ -42,6 +42,7 @@ pub enum Reported {
 
 impl Reported {
     /// Reads what is reported of a container.
+    #[must_use]
     pub fn read(old: &str, new: &str, running: &ContainerStatus) -> Self {
         match (is_run_by(old, running), is_run_by(new, running)) {
             (true, false) => Self::Old,

@@ -21,6 +21,7 @@ const SHORTEST_RUN: i64 = 3;
 const OVERDUE_AFTER: i64 = 30;
 
 /// A pod that carries a PodSet's label or controller reference.
+#[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SetPod {
     /// Its name.
@@ -144,7 +145,11 @@ impl SetPod {
             name: pod.name_any(),
             uid: pod.uid().unwrap_or_default(),
             version: pod.resource_version().unwrap_or_default(),
-            orphan_spec: pod.spec.as_ref().filter(|_| is_orphan).map(adoption::comparable),
+            orphan_spec: pod
+                .spec
+                .as_ref()
+                .filter(|_| is_orphan)
+                .map(|spec| Box::new(adoption::comparable(spec))),
             controller: controller.map(|(name, uid)| Controller {
                 name,
                 uid: uid.to_owned(),

@@ -130,6 +130,7 @@ fn container_id(number: u8) -> String {
 }
 
 /// A pod on the API server, or in a cache.
+#[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pod {
     pub name: Name,

@@ -22,6 +22,9 @@ fn has_pods(space: &Namespace, set: &str, count: usize) {
     space.until_podset(set, "all pods are there", |set| pods_of(set).len() == count);
 }
 
+/// What a person does, the verb of the requests that follow, and the set that has so many pods then.
+type Change<'a> = (&'a str, Verb, &'a dyn Fn(), (&'a str, usize));
+
 /// An admission webhook that does not answer, for one verb after the other.
 #[test]
 fn requests_that_hang_are_few_and_other_sets_go_on() {
@@ -33,7 +36,7 @@ fn requests_that_hang_are_few_and_other_sets_go_on() {
     space.podset("large", json!({"replicas": 100, "template": {"image": "app:1"}}));
     has_pods(&space, "large", 100);
     let hang = |verb| proxy.add(Rule::new(Requests::with(&[verb]).on("pods"), Action::Hang));
-    let changes: [(&str, Verb, &dyn Fn(), (&str, usize)); 3] = [
+    let changes: [Change; 3] = [
         (
             "update",
             Verb::Patch,

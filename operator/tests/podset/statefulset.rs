@@ -1,4 +1,4 @@
-//! What Kubernetes tests of its StatefulSets (`test/integration/statefulset`), where it applies to pods with the names
+//! What Kubernetes tests of each `StatefulSet` (`test/integration/statefulset`), where it applies to pods with the names
 //! of slots and no other file has it.
 
 use std::collections::BTreeMap;

@@ -69,6 +69,7 @@ fn case(
 }
 
 /// What is asked for in each namespace.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn cases() -> Vec<Case> {
     let mut cases = vec![
         case(("list", OURS, "appdeploys"), Log, make_app, has_children),
