@@ -70,4 +70,6 @@ pub mod condition {
     pub const EXPOSED: &str = "Exposed";
     /// A pod of a PodSet could not be created or deleted. Named as in a ReplicaSet.
     pub const REPLICA_FAILURE: &str = "ReplicaFailure";
+    /// All of them. Conditions of other types belong to other writers.
+    pub const OURS: [&str; 5] = [READY, RECONCILING, STALLED, EXPOSED, REPLICA_FAILURE];
 }

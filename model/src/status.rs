@@ -56,7 +56,7 @@ pub fn status(
         ChildState::Deployment(rollout) => Some(rollout),
         _ => None,
     });
-    let is_hostless = found.reason == Reason::HostConflict;
+    let is_hostless = lacks_its_ingress(&found, observed);
     let count = |of: fn(&crate::observed::Rollout) -> i32| Some(rollout.map_or(0, |rollout| of(rollout)));
     AppDeployStatus {
         observed_generation: app.metadata.generation,
@@ -91,7 +91,7 @@ fn conditions(
     if let (Some((is, reason, message)), false) = (exposed, found.reason == Reason::Deleting) {
         conditions.push(make.one(condition::EXPOSED, is, reason, &message));
     }
-    conditions
+    make.with_foreign_conditions(conditions)
 }
 
 /// Returns how long it takes until the clock alone makes [`status`] say something else: a container that had
@@ -132,11 +132,17 @@ fn address(valid: &Valid<'_>, observed: &Observed) -> Option<String> {
     observed.child(kind).seen()?.address().map(str::to_owned)
 }
 
+/// Whether there is no Ingress because the host or the name of a child is another owner's.
+fn lacks_its_ingress(found: &Diagnosis, observed: &Observed) -> bool {
+    let has_ingress = observed.ingress.seen().is_some();
+    found.reason == Reason::HostConflict || found.reason == Reason::NameConflict && !has_ingress
+}
+
 /// Whether the application can be reached from outside: nothing for one that is not meant to be.
 fn exposed(valid: Option<&Valid<'_>>, observed: &Observed, found: &Diagnosis) -> Option<(bool, &'static str, String)> {
     let route = valid?.route.as_ref()?;
     let ingress = route.ingress.as_ref()?;
-    if found.reason == Reason::HostConflict {
+    if lacks_its_ingress(found, observed) {
         return Some((false, found.reason.as_str(), found.message.clone()));
     }
     if let Some(address) = observed.ingress.seen().and_then(|child| child.address()) {
@@ -195,6 +201,21 @@ impl Conditions<'_> {
         conditions
     }
 
+    /// Returns these conditions of ours together with those that other writers have stored, in the order in which they are
+    /// stored: a writer that only changes the order causes no write.
+    pub fn with_foreign_conditions(&self, mut ours: Vec<Condition>) -> Vec<Condition> {
+        let mut all = Vec::new();
+        for stored in self.before {
+            if let Some(at) = ours.iter().position(|condition| condition.type_ == stored.type_) {
+                all.push(ours.remove(at));
+            } else if !condition::OURS.contains(&stored.type_.as_str()) {
+                all.push(stored.clone());
+            }
+        }
+        all.extend(ours);
+        all
+    }
+
     /// Makes one.
     pub fn one(&self, type_: &str, is: bool, reason: &str, message: &str) -> Condition {
         let status = if is { "True" } else { "False" };
@@ -211,5 +232,43 @@ impl Conditions<'_> {
             last_transition_time: since,
             observed_generation: self.generation,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn condition(type_: &str, message: &str) -> Condition {
+        let condition = json!({"type": type_, "status": "True", "reason": "Because", "message": message,
+            "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        serde_json::from_value(condition).unwrap()
+    }
+
+    #[test]
+    fn conditions_of_others_keep_their_place() {
+        let before = [
+            condition("example.com/Scanned", "clean"),
+            condition("Stalled", "old"),
+            condition("Ready", "old"),
+            condition("example.com/Audited", "yes"),
+        ];
+        let make = Conditions {
+            before: &before,
+            generation: None,
+            now: Timestamp::UNIX_EPOCH,
+        };
+        let ours = vec![condition("Ready", "new"), condition("Exposed", "new")];
+        let all = make.with_foreign_conditions(ours);
+        let told: Vec<_> = all.iter().map(|c| (c.type_.as_str(), c.message.as_str())).collect();
+        let expected = [
+            ("example.com/Scanned", "clean"),
+            ("Ready", "new"),
+            ("example.com/Audited", "yes"),
+            ("Exposed", "new"),
+        ];
+        assert_eq!(told, expected, "Stalled is ours, and is over");
     }
 }

@@ -186,7 +186,7 @@ fn conditions(set: &PodSet, found: &Diagnosis, hindrances: &[Hindrance], now: Ti
     if let Some((reason, failure)) = failed {
         conditions.push(make.one(condition::REPLICA_FAILURE, true, reason, &failure.to_string()));
     }
-    conditions
+    make.with_foreign_conditions(conditions)
 }
 
 /// The pods in numbers and names.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::api::{GetParams, Patch};
-use kube::core::Request;
+use kube::core::{ObjectMeta, Request};
 use model::pod::Question;
 use model::{ChildKind, Failure};
 use serde::Serialize;
@@ -247,7 +247,7 @@ impl<K: Primary> Teller<K> {
             self.queue.add_after(key.clone(), wait);
             return Ok(());
         }
-        let patch = status_patch(object.meta().uid.as_deref(), before, wanted);
+        let patch = status_patch(object.meta(), before, wanted);
         let url = K::url_path(&(), Some(&key.namespace));
         let request = Request::new(url).patch_subresource("status", &key.name, &by_us(), &Patch::Merge(&patch));
         let answer = self.caller.send("patch", K::STATUS, request).await;
@@ -266,6 +266,15 @@ impl<K: Primary> Teller<K> {
             }
             // It was deleted meanwhile; the watch says so soon.
             Err(CallError::Refused(status)) if status.is_not_found() => Ok(()),
+            // Somebody has changed the object, perhaps its conditions, which the patch would have replaced.
+            Err(CallError::Refused(status)) if status.code == 409 => {
+                debug!(message = status.message, "the object has changed; looking again");
+                self.read_anew(look)
+                    .await
+                    .map_err(|failure| warn!(%failure, "the status could not be written"))?;
+                self.wake(key.clone());
+                Ok(())
+            }
             Err(_) if seeded::is(Bug::StatusOnce) => Ok(()),
             Err(CallError::Refused(status)) => {
                 warn!(code = status.code, message = status.message, "the status was refused");
@@ -295,8 +304,9 @@ impl<K: Primary> Teller<K> {
 }
 
 /// Makes the merge patch (RFC 7386) that turns the stored status into the wanted one. The UID makes it fail on
-/// an object of the same name that was made anew.
-fn status_patch<S: Serialize>(uid: Option<&str>, before: Option<&S>, wanted: &S) -> Value {
+/// an object of the same name that was made anew, and the version on one that has changed: a merge patch replaces a list as a
+/// whole, and another writer may just have added a condition.
+fn status_patch<S: Serialize>(meta: &ObjectMeta, before: Option<&S>, wanted: &S) -> Value {
     let fields = |status: &S| match serde_json::to_value(status) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
@@ -309,7 +319,7 @@ fn status_patch<S: Serialize>(uid: Option<&str>, before: Option<&S>, wanted: &S)
     if let Some(Value::Object(cause)) = patch.get_mut("cause") {
         cause.entry("next").or_insert(Value::Null);
     }
-    json!({"metadata": {"uid": uid}, "status": patch})
+    json!({"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": patch})
 }
 
 #[cfg(test)]
@@ -377,6 +387,11 @@ mod tests {
 
     #[test]
     fn what_is_no_longer_true_is_removed() {
+        let meta = ObjectMeta {
+            uid: Some("u1".into()),
+            resource_version: Some("7".into()),
+            ..ObjectMeta::default()
+        };
         let before = AppDeployStatus {
             url: Some("http://web.default/".into()),
             cause: Some(Cause {
@@ -391,8 +406,8 @@ mod tests {
             ..AppDeployStatus::default()
         };
         assert_eq!(
-            status_patch(Some("u1"), Some(&before), &after),
-            json!({"metadata": {"uid": "u1"}, "status": {"url": "http://web.default/", "cause": null}})
+            status_patch(&meta, Some(&before), &after),
+            json!({"metadata": {"uid": "u1", "resourceVersion": "7"}, "status": {"url": "http://web.default/", "cause": null}})
         );
         let after = AppDeployStatus {
             cause: Some(Cause {
@@ -403,7 +418,7 @@ mod tests {
             ..AppDeployStatus::default()
         };
         assert_eq!(
-            status_patch(Some("u1"), Some(&before), &after)["status"],
+            status_patch(&meta, Some(&before), &after)["status"],
             json!({"url": null, "cause": {"reason": "Evicted", "message": "no room", "next": null}})
         );
     }

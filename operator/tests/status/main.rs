@@ -75,6 +75,53 @@ fn an_app_is_reconciling_until_it_is_ready() {
     );
 }
 
+/// Writes a condition as another controller would, with a time that is never the same.
+fn set_foreign_condition(shop: &Namespace, kind: harness::Kind, name: &str, second: u32) {
+    let condition = json!({"type": "example.com/Scanned", "status": "True", "reason": "Clean", "message": "",
+        "lastTransitionTime": format!("2026-01-01T00:00:{second:02}Z")});
+    let (object, params) = (shop.get(kind, name), kube::api::PatchParams::apply("scanner").force());
+    let status =
+        json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "status": {"conditions": [condition]}});
+    let (api, patch) = (shop.api(kind), kube::api::Patch::Apply(&status));
+    shop.cluster
+        .block_on(api.patch_subresource("status", name, &params, &patch))
+        .unwrap();
+}
+
+#[test]
+fn conditions_of_other_writers_are_kept_and_cost_no_write() {
+    let shop = namespace("conditions");
+    shop.settled_app("shop", web());
+    shop.podset_of("set", json!({"replicas": 1}), &["set-0"]);
+    for (kind, name) in [(APP, "shop"), (harness::PODSET, "set")] {
+        shop.until(kind, name, "the status is about the current spec", told);
+        std::thread::sleep(QUIET);
+        let mark = shop.mark();
+        for second in 0..5 {
+            set_foreign_condition(&shop, kind, name, second);
+            std::thread::sleep(QUIET / 5);
+        }
+        std::thread::sleep(QUIET);
+        let scanned = |object: &Value| condition(object, "example.com/Scanned").is_some();
+        assert!(
+            scanned(&shop.get(kind, name)),
+            "{}: {:#}",
+            kind.name(),
+            shop.get(kind, name)
+        );
+        assert_eq!(
+            shop.asked_since(mark).tally(),
+            std::collections::BTreeMap::new(),
+            "{}",
+            kind.name()
+        );
+        // A status that changes keeps it, too.
+        shop.patch(kind, name, kube::api::Patch::Merge(json!({"spec": {"replicas": 0}})));
+        let object = shop.until(kind, name, "the status is about the new spec", told);
+        assert!(scanned(&object), "{object:#}");
+    }
+}
+
 #[test]
 fn people_see_it_with_kubectl() {
     let shop = namespace("kubectl");
