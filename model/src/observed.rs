@@ -6,6 +6,7 @@ use k8s_openapi::api::apps::v1::DeploymentStatus;
 use kube::core::ObjectMeta;
 use serde_json::Value;
 
+use crate::host::Place;
 use crate::pod::PodState;
 use crate::{ChildKind, Digest};
 
@@ -112,6 +113,8 @@ pub enum ChildState {
         address: Option<String>,
         /// It names a class.
         has_class: bool,
+        /// The places that it serves.
+        places: Box<[Place]>,
     },
 }
 
@@ -216,6 +219,7 @@ impl Child {
                     address: text(data, "/status/loadBalancer/ingress/0/ip")
                         .or_else(|| text(data, "/status/loadBalancer/ingress/0/hostname")),
                     has_class: text(data, "/spec/ingressClassName").is_some(),
+                    places: places(data),
                 },
             },
         }
@@ -231,6 +235,21 @@ impl Child {
     #[must_use]
     pub fn is_left_by_a_predecessor(&self, name: &str) -> bool {
         self.foreign_owner.as_deref() == Some(&*another(&format!("AppDeploy {name}")))
+    }
+
+    /// Whether its controller is an AppDeploy of this name: the one that exists, or a predecessor.
+    #[must_use]
+    pub fn is_of_app(&self, name: &str) -> bool {
+        self.is_left_by_a_predecessor(name)
+    }
+
+    /// Returns the places that an Ingress serves.
+    #[must_use]
+    pub fn places(&self) -> &[Place] {
+        match &self.state {
+            ChildState::Ingress { places, .. } => places,
+            _ => &[],
+        }
     }
 
     /// Returns the state of a Deployment.
@@ -326,6 +345,17 @@ fn rollout(meta: &ObjectMeta, data: &Value, revision_spec: Option<String>) -> Ro
         overdue: condition("Progressing").is_some_and(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded")),
         revision_spec,
     }
+}
+
+fn places(data: &Value) -> Box<[Place]> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let rules = data.pointer("/spec/rules").map(list).unwrap_or_default();
+    let of = |rule: Value| {
+        let paths = rule.pointer("/http/paths").map(list).unwrap_or_default();
+        let place = move |path: Value| Some(Place::new(rule["host"].as_str()?, path["path"].as_str().unwrap_or("/")));
+        paths.into_iter().filter_map(place).collect::<Vec<_>>()
+    };
+    rules.into_iter().flat_map(of).collect()
 }
 
 fn text(data: &Value, pointer: &str) -> Option<String> {

@@ -76,8 +76,23 @@ pub struct Plan {
 #[must_use]
 pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
     let mut plan = Plan::default();
+    let service = &observed.service;
     for (kind, wanted) in desired.objects() {
+        let leads_to_a_service = kind == ChildKind::Ingress && desired.service.is_some();
+        let misleads = leads_to_a_service && service.seen().is_some_and(|child| is_foreign(app, child));
+        let waits = leads_to_a_service && !may_become_ours(app, service);
         match (wanted, observed.child(kind)) {
+            // It leads to a foreign Service, which is perhaps not meant to be reached from outside.
+            (Some(_), Sight::Seen(child)) if misleads && !child.deleting && child.is_controlled_by(&app.uid) => {
+                plan.actions.push(Action::Delete {
+                    kind,
+                    name: app.name.clone(),
+                    uid: child.uid.clone(),
+                });
+            }
+            // It waits for a Service of ours, or for one that this plan creates.
+            (Some(_), Sight::Absent) if waits => {}
+            (Some(_), Sight::Seen(child)) if waits && child.is_controlled_by(&app.uid) => {}
             (Some(_), Sight::Blind(why)) => {
                 plan.failures.push(Failure::Blind {
                     resource: kind.resource(),
@@ -119,6 +134,43 @@ pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
         }
     }
     plan
+}
+
+/// Whether a child belongs to another owner, who is not just about to be removed with it.
+fn is_foreign(app: &Valid<'_>, child: &Child) -> bool {
+    !child.is_controlled_by(&app.uid) && !child.is_left_by_a_predecessor(&app.name)
+}
+
+fn may_become_ours(app: &Valid<'_>, service: &Sight<Child>) -> bool {
+    match service {
+        Sight::Absent => true,
+        Sight::Seen(child) => child.is_controlled_by(&app.uid),
+        Sight::Blind(_) => false,
+    }
+}
+
+/// Whether a write can be carried out, by what is known of the Service after the writes before it. An Ingress is written only
+/// while its Service is known to be ours: it would publish whatever has the Service's name.
+#[must_use]
+pub fn may_follow(action: &Action, uid: &str, service: Option<&Child>) -> bool {
+    let is_delete = matches!(action, Action::Delete { .. });
+    is_delete || action.kind() != ChildKind::Ingress || service.is_some_and(|child| child.is_controlled_by(uid))
+}
+
+/// Returns what has to be removed when a write has found the name of a child to be taken: our Ingress, if it leads to that
+/// Service. A watch does not show a Service without our label, so the plan could not know.
+#[must_use]
+pub fn after(failure: &Failure, app: &Valid<'_>, ingress: &Sight<Child>) -> Option<Action> {
+    let is_of_the_service = |kind: &str| kind == ChildKind::Service.as_str();
+    let is_taken = matches!(failure, Failure::NameConflict { kind, .. } if is_of_the_service(kind));
+    let ingress = ingress
+        .seen()
+        .filter(|child| is_taken && child.is_controlled_by(&app.uid) && !child.deleting)?;
+    Some(Action::Delete {
+        kind: ChildKind::Ingress,
+        name: app.name.clone(),
+        uid: ingress.uid.clone(),
+    })
 }
 
 /// Says who has the name of a child that is not ours.
@@ -394,6 +446,85 @@ mod tests {
             kinds(&plan_for(&json!({"image": "nginx"}), &observed)),
             [("apply", ChildKind::Deployment)]
         );
+    }
+
+    fn with_service(spec: &Value, change: impl FnOnce(&mut Child)) -> Observed {
+        let mut observed = settled(spec);
+        let Sight::Seen(child) = &mut observed.service else {
+            panic!()
+        };
+        change(child);
+        observed
+    }
+
+    #[test]
+    fn ingress_never_leads_to_a_foreign_service() {
+        let spec = json!({"image": "nginx", "port": 80});
+        let moved = json!({"image": "nginx", "port": 80, "host": "a.example"});
+        let foreign = with_service(&spec, |child| {
+            child.controller = None;
+            child.foreign_owner = None;
+        });
+        assert_eq!(kinds(&plan_for(&moved, &foreign)), [("delete", ChildKind::Ingress)]);
+        let being_deleted = with_service(&spec, |child| {
+            child.controller = None;
+            child.foreign_owner = None;
+            child.deleting = true;
+        });
+        assert_eq!(
+            kinds(&plan_for(&spec, &being_deleted)),
+            [("delete", ChildKind::Ingress)]
+        );
+        for service in [foreign.service, being_deleted.service, Sight::Blind("403".into())] {
+            let observed = Observed {
+                service,
+                ..Observed::default()
+            };
+            assert_eq!(kinds(&plan_for(&spec, &observed)), [("create", ChildKind::Deployment)]);
+        }
+        // That of a predecessor is about to be removed: what exists stays, and nothing is written before.
+        let leftover = with_service(&spec, |child| {
+            child.controller = Some("its uid".into());
+            child.foreign_owner = Some("another AppDeploy web".into());
+        });
+        assert_eq!(kinds(&plan_for(&moved, &leftover)), []);
+        // Without a Service that is wanted, nothing leads anywhere.
+        let foreign = with_service(&spec, |child| {
+            child.controller = None;
+            child.foreign_owner = None;
+        });
+        assert_eq!(
+            kinds(&plan_for(&json!({"image": "nginx"}), &foreign)),
+            [("apply", ChildKind::Deployment), ("delete", ChildKind::Ingress)]
+        );
+    }
+
+    #[test]
+    fn ingress_is_written_only_after_its_service_is_ours() {
+        let spec = json!({"image": "nginx", "port": 80});
+        let [deployment, service, ingress] = &plan_for(&spec, &Observed::default()).actions[..] else {
+            panic!()
+        };
+        for action in [deployment, service] {
+            assert!(may_follow(action, UID, None));
+        }
+        assert!(!may_follow(ingress, UID, None));
+        let observed = settled(&spec);
+        assert!(may_follow(ingress, UID, observed.service.seen()));
+        assert!(!may_follow(ingress, "another uid", observed.service.seen()));
+
+        let app = app(spec);
+        let valid = validate(&app).unwrap();
+        let of = |kind: ChildKind| Failure::NameConflict {
+            kind: kind.as_str(),
+            name: "web".into(),
+            owner: None,
+        };
+        assert!(after(&of(ChildKind::Deployment), &valid, &observed.ingress).is_none());
+        assert!(after(&of(ChildKind::Service), &valid, &Sight::Absent).is_none());
+        let removed = after(&of(ChildKind::Service), &valid, &observed.ingress).unwrap();
+        assert!(matches!(&removed, Action::Delete { kind: ChildKind::Ingress, uid, .. } if uid == "uid-of-Ingress"));
+        assert!(may_follow(&removed, UID, None));
     }
 
     #[test]

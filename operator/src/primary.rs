@@ -78,7 +78,7 @@ impl Primary for AppDeploy {
 
     /// Whoever claims the same host, or may have it now.
     fn note(world: &World, key: &Key) -> Vec<Key> {
-        world.hosts.note(key, world.apps.cache.get(key).as_ref())
+        world.note_host(key)
     }
 }
 

@@ -83,7 +83,8 @@ impl Watches {
             self.watch_set_pods(scope),
             self.watch_children::<Deployments>(scope, ChildKind::Deployment, &ours, &wake_apps),
             self.watch_children::<Services>(scope, ChildKind::Service, &ours, &wake_apps),
-            self.watch_children::<Ingresses>(scope, ChildKind::Ingress, &ours, &wake_apps),
+            // An Ingress that loses a host, or is gone, makes way for the application that waits for the host.
+            self.watch_children::<Ingresses>(scope, ChildKind::Ingress, &ours, &wake_claimants),
             pods.run()
         );
     }

@@ -72,8 +72,13 @@ fn stays_as_it_is(namespace: &Namespace, owner: &str, make: impl Fn(Kind, &str) 
         );
         let next = format!("kubectl appdeploy adopt {name} -n {}", namespace.name);
         assert_eq!(text(cause, "/next"), next);
-        // What is not in anybody's way is made all the same.
-        for (other, _) in CHILDREN.iter().filter(|(other, _)| other.name() != kind.name()) {
+        // Other children are created all the same, except for an Ingress that would lead to a foreign Service.
+        if kind.name() == "Service" {
+            assert!(namespace.get(INGRESS, name).is_null());
+        }
+        let created =
+            |other: &Kind| other.name() != kind.name() && (kind.name(), other.name()) != ("Service", "Ingress");
+        for (other, _) in CHILDREN.iter().filter(|(other, _)| created(other)) {
             assert_eq!(
                 controller(&namespace.until_there(*other, name)),
                 uid(&app),
@@ -160,7 +165,8 @@ fn what_looks_like_ours_and_is_not_stays_as_it_is() {
 fn a_child_that_lost_its_controller_is_not_ours_any_more() {
     let shop = namespace("lost");
     shop.settled_app("shop", web());
-    for (kind, _) in CHILDREN {
+    // The Ingress before the Service, without which it would be removed.
+    for (kind, _) in CHILDREN.into_iter().rev() {
         let owner = json!([{"op": "replace", "path": "/metadata/ownerReferences/0/controller", "value": false}]);
         let patch: Patch<()> = Patch::Json(serde_json::from_value(owner).unwrap());
         shop.patch(kind, "shop", patch);
@@ -197,4 +203,53 @@ fn a_worker_does_not_mind_a_foreign_service_of_its_name() {
     assert_eq!(ready(&app), ("False", "Progressing"));
     std::thread::sleep(QUIET);
     assert_eq!([SERVICE, INGRESS].map(|kind| shop.bytes(kind, "shop")), before);
+}
+
+/// A Service of somebody else, which is not meant to be reached from outside, with a port of the name that an Ingress uses.
+fn internal_service(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"selector": {"app": "internal"}, "ports": [{"port": 80, "name": "http"}]}})
+}
+
+#[test]
+fn ingress_is_not_created_for_a_foreign_service() {
+    let shop = namespace("publisher");
+    shop.create(SERVICE, internal_service("shop"));
+    let app = shop.settled_app("shop", web());
+    assert_eq!(ready(&app), ("False", "NameConflict"));
+    assert_eq!(app.pointer("/status/url"), None, "it has no Ingress");
+    let exposed = harness::condition(&app, "Exposed").unwrap();
+    assert_eq!(
+        (text(exposed, "/status"), text(exposed, "/reason")),
+        ("False", "NameConflict")
+    );
+    // The pods are created: `adopt` needs them while the old Service serves.
+    shop.until_there(DEPLOYMENT, "shop");
+    shop.set("shop", json!({"host": "shop.example.com"}));
+    shop.until_told("shop");
+    std::thread::sleep(QUIET);
+    assert!(shop.get(INGRESS, "shop").is_null());
+    shop.delete(SERVICE, "shop");
+    shop.until_there(INGRESS, "shop");
+}
+
+/// With the label of our children the watch shows it, without it only the answer to a create does.
+#[test]
+fn ingress_is_removed_when_its_service_becomes_foreign() {
+    let shop = namespace("replaced");
+    for (name, labels) in [
+        ("seen", json!({"app.kubernetes.io/managed-by": "appdeploy"})),
+        ("unseen", json!({})),
+    ] {
+        shop.settled_app(name, web());
+        shop.until_there(INGRESS, name);
+        let owner = json!({"metadata": {"ownerReferences": null, "labels": null}});
+        shop.patch(SERVICE, name, Patch::Merge(owner));
+        shop.patch(SERVICE, name, Patch::Merge(json!({"metadata": {"labels": labels}})));
+        shop.until(APP, name, "it tells of the conflict", |app| {
+            ready(app) == ("False", "NameConflict")
+        });
+        shop.until_gone(INGRESS, name);
+        shop.delete(SERVICE, name);
+        shop.until_there(INGRESS, name);
+    }
 }

@@ -1,4 +1,4 @@
-//! A host belongs to one namespace, and within it a path to one application: the oldest that claims it.
+//! A host belongs to one namespace, and within it a path to one application. Who serves a host keeps it.
 
 #![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
 
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread;
 
 use jiff::Timestamp;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
@@ -18,7 +19,8 @@ fn cluster() -> Arc<Cluster> {
     static SHARED: Shared<Cluster> = Shared::new();
     SHARED.get(|| {
         let flags = ["--allowed-host-suffix", "example.com,example.org"];
-        Cluster::start(ControlPlane::builder()).with_operator(&flags)
+        let builder = ControlPlane::builder().controller_manager(&["garbage-collector-controller"]);
+        Cluster::start(builder).with_operator(&flags)
     })
 }
 
@@ -51,7 +53,7 @@ fn the_second_namespace_waits_for_the_host_of_the_first() {
     assert!(has_lost(&loser), "{loser:#}");
     assert_eq!(
         text(&loser, "/status/cause/message"),
-        "shop.example.com is answered for by an AppDeploy of another namespace, which is older"
+        "shop.example.com is answered for by an AppDeploy of another namespace, which came first"
     );
     assert_eq!(
         text(&loser, "/status/cause/next"),
@@ -98,6 +100,149 @@ fn who_takes_a_host_by_an_edit_loses_its_ingress() {
     );
 }
 
+const GUARD: &str = "example.com/guard";
+
+/// Deletes an app that a finalizer keeps from being removed.
+fn delete_guarded(namespace: &Namespace, name: &str) {
+    namespace.patch(APP, name, Patch::Merge(json!({"metadata": {"finalizers": [GUARD]}})));
+    namespace.delete(APP, name);
+}
+
+fn remove_finalizers(namespace: &Namespace, name: &str) {
+    namespace.patch(APP, name, Patch::Merge(json!({"metadata": {"finalizers": null}})));
+}
+
+/// Creates an app that is already in deletion: an apply that creates an object keeps its deletion timestamp.
+fn created_in_deletion(namespace: &Namespace, name: &str, spec: &Value) -> Value {
+    let object = json!({
+        "apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
+        "metadata": {"name": name, "finalizers": [GUARD], "deletionTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": spec,
+    });
+    let params = PatchParams::apply("tenant");
+    let api = namespace.api(APP);
+    let created = namespace
+        .cluster
+        .block_on(api.patch(name, &params, &Patch::Apply(&object)))
+        .unwrap();
+    let created = serde_json::to_value(created).unwrap();
+    assert_ne!(text(&created, "/metadata/deletionTimestamp"), "", "{created:#}");
+    created
+}
+
+/// Waits until everything that was done before to apps of the namespace is known to the operator: it handles the events of
+/// one watch in order.
+fn until_known(namespace: &Namespace) {
+    namespace.settled_app("witness", json!({"image": "nginx"}));
+    namespace.delete(APP, "witness");
+}
+
+#[test]
+fn app_in_deletion_cannot_take_a_host() {
+    let cluster = cluster();
+    let (attacker, victim) = (cluster.namespace("attacker"), cluster.namespace("victim"));
+    let old = attacker.settled_app("old", on("attacker.example.com", "/"));
+    younger(&victim, "shop", &old, on("victim.example.com", "/"));
+    let before = victim.until_there(INGRESS, "shop");
+
+    delete_guarded(&attacker, "old");
+    attacker.set("old", json!({"host": "victim.example.com"}));
+    until_known(&attacker);
+    let next = attacker.settled_app("next", on("victim.example.com", "/other"));
+    assert!(has_lost(&next), "{next:#}");
+    until_known(&victim);
+    assert!(!has_lost(&victim.get(APP, "shop")));
+    assert_eq!(
+        victim.get(INGRESS, "shop")["metadata"]["uid"],
+        before["metadata"]["uid"]
+    );
+    assert!(attacker.get(INGRESS, "next").is_null());
+    // Nor does it hold what it gave up: its Ingress still has the first host, and no other one.
+    assert_eq!(
+        text(&attacker.get(INGRESS, "old"), "/spec/rules/0/host"),
+        "attacker.example.com"
+    );
+    remove_finalizers(&attacker, "old");
+}
+
+#[test]
+fn app_in_deletion_keeps_the_host_of_its_ingress() {
+    let cluster = cluster();
+    let (first, second) = (cluster.namespace("lingering"), cluster.namespace("patient"));
+    let host = "lingering.example.com";
+    let old = first.settled_app("shop", on(host, "/"));
+    first.until_there(INGRESS, "shop");
+    delete_guarded(&first, "shop");
+    // Neither does a change of its spec release the host: its Ingress still serves it.
+    first.set("shop", json!({"host": "elsewhere.example.com"}));
+    until_known(&first);
+    let waiting = younger(&second, "shop", &old, on(host, "/"));
+    assert!(has_lost(&waiting), "{waiting:#}");
+    assert!(second.get(INGRESS, "shop").is_null());
+    remove_finalizers(&first, "shop");
+    second.until_there(INGRESS, "shop");
+    assert!(first.get(INGRESS, "shop").is_null(), "two namespaces serve one host");
+}
+
+#[test]
+fn app_created_in_deletion_blocks_no_host() {
+    let cluster = cluster();
+    let (attacker, victim) = (cluster.namespace("stillborn"), cluster.namespace("unblocked"));
+    let old = created_in_deletion(&attacker, "block", &on("wanted.example.com", "/"));
+    created_in_deletion(&attacker, "outside", &on("wanted.example.net", "/"));
+    until_known(&attacker);
+    let app = younger(&victim, "shop", &old, on("wanted.example.com", "/"));
+    assert!(!has_lost(&app), "{app:#}");
+    victim.until_there(INGRESS, "shop");
+    for name in ["block", "outside"] {
+        assert!(attacker.get(INGRESS, name).is_null());
+        remove_finalizers(&attacker, name);
+    }
+}
+
+/// Without webhooks nothing keeps an older app from asking for the host of a younger one.
+#[test]
+fn older_app_cannot_take_a_served_host_by_an_edit() {
+    let cluster = cluster();
+    let (first, second) = (cluster.namespace("elder"), cluster.namespace("junior"));
+    let old = first.settled_app("shop", on("elder.example.com", "/"));
+    younger(&second, "shop", &old, on("junior.example.com", "/"));
+    let before = second.until_there(INGRESS, "shop");
+    first.set("shop", json!({"host": "junior.example.com"}));
+    first.until(APP, "shop", "it does not get the host", has_lost);
+    until_known(&second);
+    assert!(!has_lost(&second.get(APP, "shop")));
+    assert_eq!(
+        second.get(INGRESS, "shop")["metadata"]["uid"],
+        before["metadata"]["uid"]
+    );
+}
+
+/// An Ingress that a finalizer keeps still serves its host.
+#[test]
+fn host_is_free_only_when_the_ingress_is_removed() {
+    let cluster = cluster();
+    let (first, second) = (cluster.namespace("balanced"), cluster.namespace("follower"));
+    let host = "balanced.example.com";
+    let old = first.settled_app("shop", on(host, "/"));
+    first.until_there(INGRESS, "shop");
+    first.patch(
+        INGRESS,
+        "shop",
+        Patch::Merge(json!({"metadata": {"finalizers": [GUARD]}})),
+    );
+    first.delete_with(APP, "shop", &DeleteParams::background());
+    first.until_gone(APP, "shop");
+    first.until(INGRESS, "shop", "it is being deleted", |ingress| {
+        !text(ingress, "/metadata/deletionTimestamp").is_empty()
+    });
+    let waiting = younger(&second, "shop", &old, on(host, "/"));
+    assert!(has_lost(&waiting), "{waiting:#}");
+    first.patch(INGRESS, "shop", Patch::Merge(json!({"metadata": {"finalizers": null}})));
+    second.until_there(INGRESS, "shop");
+    second.until(APP, "shop", "it has the host", |app| told(app) && !has_lost(app));
+}
+
 #[test]
 fn within_a_namespace_a_host_is_shared_by_path() {
     let namespace = cluster().namespace("family");
@@ -110,7 +255,7 @@ fn within_a_namespace_a_host_is_shared_by_path() {
     assert!(has_lost(&twin));
     assert_eq!(
         text(&twin, "/status/cause/message"),
-        "family.example.com/api is answered for by AppDeploy sister, which is older"
+        "family.example.com/api is answered for by AppDeploy sister, which came first"
     );
 }
 

@@ -152,9 +152,15 @@ impl Performer<'_> {
             .write("delete", kind, self.collection(kind).delete(&self.app.name, &params))
             .await
         {
-            Ok(_) => {
+            Ok(answer) => {
                 info!(child = kind.as_str(), "deleted what is no longer wanted");
-                self.world.children(kind).cache.forget(self.app);
+                let cache = &self.world.children(kind).cache;
+                if answer.metadata.uid.as_deref() == Some(uid) && answer.metadata.deletion_timestamp.is_some() {
+                    // It is still there, and an Ingress still serves its host.
+                    cache.upsert_known(child(kind, &answer));
+                } else {
+                    cache.forget(self.app);
+                }
                 Ok(Outcome::Done)
             }
             Err(CallError::Refused(status)) if status.is_not_found() || is_another_uid(&status) => Ok(self.gone(kind)),

@@ -1,9 +1,11 @@
 //! One look at one application: observe, validate, desired, plan, perform, status.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crd::AppDeploy;
 use model::digest::stable_hash;
+use model::plan::{after, may_follow};
 use model::status::{StatusOptions, asks, changes_in};
 use model::{Action, ChildKind, Failure, Invalid, Observed, Plan, Sight, Valid, desired, host, plan, status, validate};
 
@@ -38,6 +40,7 @@ impl Reconcile for Reconciler {
         let Some(look) = self.teller.look(key.clone()) else {
             // It is gone. Its children go with it: they carry its owner reference.
             self.dependents.forget(&key);
+            self.release_host(&key);
             return Verdict::Settled;
         };
         let app = &*look.object;
@@ -50,9 +53,19 @@ impl Reconcile for Reconciler {
             Ok(_) if app.metadata.deletion_timestamp.is_some() => Vec::new(),
             Ok(valid) => match self.bring(&look, valid).await {
                 Ok(failures) => failures,
-                Err(verdict) => return verdict,
+                Err(verdict) => {
+                    self.release_host(&look.key);
+                    return verdict;
+                }
             },
         };
+        // A write whose answer was lost may still be carried out: until it was tried again, nobody else gets the host.
+        if !failures
+            .iter()
+            .any(|failure| matches!(failure, Failure::Unavailable { .. }))
+        {
+            self.release_host(&look.key);
+        }
         self.teller
             .conclude(&look, &failures, |now| {
                 let observed = self.world.observe(&look.key);
@@ -73,6 +86,13 @@ impl Reconcile for Reconciler {
 }
 
 impl Reconciler {
+    /// Ends what [`World::reserve_host`] began, and wakes the applications that may have a host because of it.
+    fn release_host(&self, app: &Key) {
+        for other in self.world.release_host(app) {
+            self.teller.wake(other);
+        }
+    }
+
     /// Checks what the administrator has to say about hosts.
     fn admit<'a>(&self, valid: Valid<'a>) -> Result<Valid<'a>, Failure> {
         match host::allowed(&valid, &self.host_suffixes) {
@@ -84,18 +104,26 @@ impl Reconciler {
     /// Writes what is not as wanted, and returns what failed; a verdict if what was believed was wrong.
     async fn bring(&self, look: &Look<AppDeploy>, valid: &Valid<'_>) -> Result<Vec<Failure>, Verdict> {
         let mut wanted = desired(valid);
-        let conflict = self.world.hosts.lost_by(&look.key).map(|(claim, rival)| {
-            wanted.ingress = None;
-            host::conflict(&claim, &rival)
-        });
+        let conflict = match self.world.reserve_host(&look.key) {
+            Ok(others) => {
+                others.into_iter().for_each(|other| self.teller.wake(other));
+                None
+            }
+            Err(lost) => {
+                let (claim, rival) = *lost;
+                wanted.ingress = None;
+                Some(host::conflict(&claim, &rival))
+            }
+        };
         let observed = self.world.observe(&look.key);
         let doubts = self.see(look, valid, &observed);
         let Plan {
-            mut actions,
+            actions,
             mut failures,
             rival_scaler,
         } = plan(valid, &wanted, &observed);
         failures.extend(conflict);
+        let mut actions = VecDeque::from(actions);
         let is_undone = |action: &Action| self.teller.has_written(&look.key, action.kind(), content(action));
         if actions.iter().any(is_undone) && !self.teller.may_repair(look).await {
             actions.retain(|action| !is_undone(action));
@@ -118,7 +146,11 @@ impl Reconciler {
             app: &look.key,
             uid: &valid.uid,
         };
-        for action in actions {
+        while let Some(action) = actions.pop_front() {
+            let service = self.world.children(ChildKind::Service).cache.get(&look.key);
+            if !may_follow(&action, &valid.uid, service.as_deref()) {
+                continue;
+            }
             if let Action::Delete { uid, .. } = &action {
                 self.dependents.give_up(&look.key, uid);
             }
@@ -129,6 +161,7 @@ impl Reconciler {
                 Err(failure) => {
                     // Of a server that does not answer, the next request would be as late. A webhook may be asked of one kind alone.
                     let lost = matches!(failure, Failure::Unavailable { .. }) && !failure.is_of_a_webhook();
+                    actions.extend(after(&failure, valid, &observed.ingress));
                     failures.push(failure);
                     if lost {
                         break;

@@ -211,9 +211,8 @@ impl Reviewed for AppDeploy {
             return Ok(Vec::new());
         }
         host::allowed(&valid, &admission.host_suffixes).map_err(Refusal::Invalid)?;
-        // Whoever wants a host now comes after all that have one. Without webhooks an older app would get it.
-        let rival = Claim::of(&valid, i64::MAX).and_then(|claim| Some((admission.world.hosts.rival(&claim)?, claim)));
-        let Some((rival, claim)) = rival else {
+        // Whoever asks for a host now comes after all that have asked for it.
+        let Some((claim, rival)) = admission.world.host_rival(&valid) else {
             return Ok(Vec::new());
         };
         let conflict = format!("spec.host: {}", host::conflict(&claim, &rival));
@@ -259,10 +258,7 @@ impl Admission {
             Read::TooLarge(_) if review.keeps_its_spec() => return Ok(Judged::default()),
             Read::TooLarge(invalid) => return Err(Refusal::Invalid(invalid.to_string())),
         };
-        // What is being deleted is no longer checked.
-        if new.meta().deletion_timestamp.is_some() {
-            return Ok(Judged::default());
-        }
+        // An object that is being deleted is checked like any other: it exists until its finalizers are removed.
         let old: Option<K> = review.old_object().object();
         if old.as_ref().is_some_and(|old| is_same(old, &new)) {
             return Ok(Judged::default());

@@ -1,144 +1,139 @@
-//! Which applications claim which host, so that whoever loses one learns when it becomes free.
+//! Which applications ask for which host and which have it, so that the one that waits is reconciled when it becomes free.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crd::AppDeploy;
-use model::host::{Claim, rival};
-use model::validate;
+use model::host::{Claim, Claims, Place};
+use model::{ChildKind, Valid};
 
+use super::World;
 use crate::key::Key;
 use crate::primary::Root;
 use crate::seeded::{self, Bug};
 
 /// The claims of all applications.
 #[derive(Debug, Default)]
-pub struct Hosts(Mutex<Claims>);
-
-#[derive(Debug, Default)]
-struct Claims {
-    by_host: HashMap<String, BTreeMap<Key, Claim>>,
-    hosts: HashMap<Key, String>,
-}
+pub struct Hosts(Mutex<Claims<Key>>);
 
 impl Hosts {
-    /// Takes in what is known of an application: nothing, if it is gone. Returns the others whom the change concerns.
-    pub fn note(&self, app: &Key, root: Option<&Root<AppDeploy>>) -> Vec<Key> {
-        if root.is_none() && seeded::is(Bug::HostKept) {
-            return Vec::new();
-        }
-        let claim = root.and_then(claim);
-        let mut claims = self.lock();
-        let before = claims.of(app).cloned();
-        if before == claim {
-            return Vec::new();
-        }
-        let mut concerned = claims.withdraw(app);
-        if let Some(claim) = claim {
-            concerned.extend(claims.make(app, claim));
-        }
-        concerned
-    }
-
-    /// Returns what an application claims and who has it, if it is another one.
-    #[must_use]
-    pub fn lost_by(&self, app: &Key) -> Option<(Claim, Claim)> {
-        let claims = self.lock();
-        let claim = claims.of(app)?;
-        Some((claim.clone(), claims.rival(claim)?.clone()))
-    }
-
-    /// Returns who has what would be claimed, if it is another one.
-    #[must_use]
-    pub fn rival(&self, claim: &Claim) -> Option<Claim> {
-        self.lock().rival(claim).cloned()
-    }
-
     // Nothing that can panic runs under the lock.
-    fn lock(&self) -> MutexGuard<'_, Claims> {
+    fn lock(&self) -> MutexGuard<'_, Claims<Key>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Claims {
-    fn of(&self, app: &Key) -> Option<&Claim> {
-        self.by_host.get(self.hosts.get(app)?)?.get(app)
-    }
-
-    fn rival(&self, claim: &Claim) -> Option<&Claim> {
-        rival(claim, self.by_host.get(&claim.host)?.values())
-    }
-
-    fn withdraw(&mut self, app: &Key) -> Vec<Key> {
-        let Some(host) = self.hosts.remove(app) else {
+/// The caches are read under the lock of the claims: of two threads that store a claim, the second one knows what the first
+/// one knew. A cache that is locked never waits for the claims.
+impl World {
+    /// Stores what an application asks for and has by what is cached now. Returns the other applications that may have or
+    /// not have a host because of it.
+    pub fn note_host(&self, app: &Key) -> Vec<Key> {
+        let mut claims = self.hosts.lock();
+        if seeded::is(Bug::HostKept) && self.apps.cache.get(app).is_none() {
             return Vec::new();
-        };
-        let Some(claims) = self.by_host.get_mut(&host) else {
-            return Vec::new();
-        };
-        claims.remove(app);
-        let others = claims.keys().cloned().collect();
-        if claims.is_empty() {
-            self.by_host.remove(&host);
         }
-        others
+        let now = self.claim(app);
+        claims.note(app, now)
     }
 
-    fn make(&mut self, app: &Key, claim: Claim) -> Vec<Key> {
-        self.hosts.insert(app.clone(), claim.host.clone());
-        let claims = self.by_host.entry(claim.host.clone()).or_default();
-        let others = claims.keys().cloned().collect();
-        claims.insert(app.clone(), claim);
-        others
+    /// Announces that an application is about to write an Ingress with the place that it asks for. Returns the other
+    /// applications that may have what it had announced before.
+    ///
+    /// # Errors
+    /// Returns what it asks for and who keeps it from it. Then no Ingress must be written.
+    pub fn reserve_host(&self, app: &Key) -> Result<Vec<Key>, Box<(Claim, Claim)>> {
+        self.hosts.lock().reserve(app)
     }
-}
 
-fn claim(root: &Root<AppDeploy>) -> Option<Claim> {
-    let Root::Readable(app) = root else { return None };
-    let created = app
-        .metadata
-        .creation_timestamp
-        .as_ref()
-        .map_or(0, |time| time.0.as_second());
-    Claim::of(&validate(app).ok()?, created)
+    /// Ends what [`World::reserve_host`] began, once the result of the write is in the cache. Returns the other applications
+    /// that may have a host because of it.
+    pub fn release_host(&self, app: &Key) -> Vec<Key> {
+        let mut claims = self.hosts.lock();
+        if seeded::is(Bug::HostKept) && self.apps.cache.get(app).is_none() {
+            return Vec::new();
+        }
+        let now = self.claim(app);
+        claims.release(app, now)
+    }
+
+    /// Returns the application that keeps this one from the place that its new spec asks for, and the claim. It comes after
+    /// all that ask for the host already, but for what its Ingress has.
+    #[must_use]
+    pub fn host_rival(&self, app: &Valid<'_>) -> Option<(Claim, Claim)> {
+        let claims = self.hosts.lock();
+        let key = Key::new(&app.namespace, &app.name);
+        let claim = Claim {
+            namespace: app.namespace.clone(),
+            name: app.name.clone(),
+            uid: app.uid.clone(),
+            created: i64::MAX,
+            wants: Some(Place::of(app)?),
+            has: claims.of(&key).map(|claim| claim.has.clone()).unwrap_or_default(),
+            ..Claim::default()
+        };
+        let rival = claims.rival(&claim)?.clone();
+        Some((claim, rival))
+    }
+
+    fn claim(&self, app: &Key) -> Option<Claim> {
+        let root = self.apps.cache.get(app);
+        let object = root.as_ref().and_then(|root| match root {
+            Root::Readable(object) => Some(&**object),
+            Root::Unreadable { .. } => None,
+        });
+        let ingress = self.children(ChildKind::Ingress).cache.get(app);
+        Claim::read(&app.namespace, &app.name, object, ingress.as_deref())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::thread;
 
     use serde_json::json;
 
     use super::*;
+    use crate::cache::Item;
 
-    fn root(name: &str, created: &str, host: &str) -> Root<AppDeploy> {
+    fn item(version: u64, host: &str) -> Item<Root<crd::AppDeploy>> {
         let app = json!({
             "apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
-            "metadata": {"name": name, "namespace": name, "uid": name, "creationTimestamp": created},
+            "metadata": {"name": "shop", "namespace": "a", "uid": "u1"},
             "spec": {"image": "nginx", "port": 80, "host": host},
         });
-        Root::Readable(Arc::new(serde_json::from_value(app).unwrap()))
+        let key = Key::new("a", "shop");
+        Item {
+            owners: [key.clone()].into(),
+            key,
+            version: version.to_string(),
+            value: Root::Readable(Arc::new(serde_json::from_value(app).unwrap())),
+        }
     }
 
+    /// A watch and the answer to a write tell of an application at the same time.
     #[test]
-    fn who_lost_a_host_is_told_when_it_becomes_free() {
-        let hosts = Hosts::default();
-        let (old, young) = (Key::new("old", "old"), Key::new("young", "young"));
-        assert!(
-            hosts
-                .note(&young, Some(&root("young", "2026-01-02T00:00:00Z", "a.b")))
-                .is_empty()
-        );
-        assert_eq!(hosts.lost_by(&young), None);
-        let early = root("old", "2026-01-01T00:00:00Z", "a.b");
-        assert_eq!(hosts.note(&old, Some(&early)), std::slice::from_ref(&young));
-        assert_eq!(hosts.lost_by(&young).unwrap().1.name, "old");
-        assert!(hosts.note(&old, Some(&early)).is_empty(), "nothing is new");
-        assert_eq!(
-            hosts.note(&old, Some(&root("old", "2026-01-01T00:00:00Z", "c.d"))),
-            std::slice::from_ref(&young)
-        );
-        assert_eq!(hosts.lost_by(&young), None);
-        assert!(hosts.note(&young, None).is_empty());
+    fn claims_are_never_older_than_the_cache() {
+        let (world, key) = (World::default(), Key::new("a", "shop"));
+        for round in 1..2000 {
+            thread::scope(|scope| {
+                for version in [2 * round, 2 * round + 1] {
+                    let (world, key) = (&world, &key);
+                    scope.spawn(move || {
+                        world
+                            .apps
+                            .cache
+                            .upsert(item(version, &format!("host-{version}.example.com")));
+                        world.note_host(key);
+                    });
+                }
+            });
+            let known = world
+                .hosts
+                .lock()
+                .of(&key)
+                .and_then(|claim| claim.wants.clone())
+                .unwrap();
+            assert_eq!(known.host, format!("host-{}.example.com", 2 * round + 1));
+        }
     }
 }

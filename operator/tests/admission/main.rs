@@ -14,6 +14,7 @@ mod again;
 mod away;
 mod before;
 mod certificate;
+mod deletion;
 mod given;
 mod people;
 mod same;

@@ -1,0 +1,616 @@
+//! Who gets a host, checked in every state that a small cluster can come to.
+//!
+//! Applications of two namespaces are created, also in deletion, change their host, are deleted with and without a
+//! finalizer, and are removed; Ingresses are held by finalizers and collected after their owners. The operator sees all of
+//! it late and in any order, reconciles several applications at the same time, loses answers to its writes and restarts.
+//! It decides by [`Claim::read`] and [`Claims`], which are the functions that run. Nothing restricts what tenants write: this
+//! is a cluster without webhooks.
+//!
+//! Not in it: a write that reaches the API server after the operator has given it up.
+
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "clippy takes what tests share for code"
+)]
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
+use std::sync::{LazyLock, Mutex};
+
+use crd::AppDeploy;
+use kube::core::ObjectMeta;
+use model::host::{Claim, Claims};
+use model::{Child, ChildKind};
+use serde_json::json;
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+const EXCLUSIVE: &str = "no host is served by two namespaces";
+const KEPT: &str = "who serves a host and asks for it loses it to nobody but the one whose default host it is";
+const RESTS: &str = "when nothing is left to do, every host that is asked for is served";
+
+/// The namespace and name of each application.
+const APPS: [(&str, &str); 3] = [("a", "one"), ("b", "two"), ("a", "three")];
+
+/// The hosts. The last one is the default host of the second application.
+const HOSTS: [&str; 3] = ["x.example.com", "y.example.com", "two.b"];
+
+type Id = usize;
+type Host = usize;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct App {
+    host: Host,
+    created: u8,
+    deleting: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Ingress {
+    host: Host,
+    /// When its owner was created, which serves as the owner's UID.
+    owner: u8,
+    held: bool,
+    deleting: bool,
+}
+
+/// What the API server has, or what the operator knows of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Objects {
+    apps: [Option<App>; APPS.len()],
+    ingresses: [Option<Ingress>; APPS.len()],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Write {
+    Create(Ingress),
+    Apply { owner: u8, host: Host },
+    Delete { owner: u8 },
+}
+
+/// A write of the operator that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Flight {
+    write: Write,
+    /// What the API server has stored by it, once it has.
+    result: Option<Option<Ingress>>,
+    /// The watch has shown something newer since.
+    outdated: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct World {
+    store: Objects,
+    seen: Objects,
+    claims: Table,
+    queue: BTreeSet<Id>,
+    flights: [Option<Flight>; APPS.len()],
+    changes: u8,
+    faults: u8,
+    now: u8,
+    breach: bool,
+}
+
+/// The rule by which hosts are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    /// As it is.
+    Current,
+    /// As it was: the oldest application that names the host in its spec has it, also if it is being deleted, and Ingresses
+    /// do not count. A webhook refuses a host of another namespace, except for an application that is being deleted.
+    ByAge,
+    /// As it is, but writes are not announced.
+    NotReserved,
+    /// As it is, but an application that is being deleted still asks for the host in its spec.
+    DeletingAsks,
+    /// As it is, but the Ingress of an application that was deleted does not count.
+    OrphansIgnored,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Table {
+    Current(Claims<Id>),
+    ByAge(BTreeMap<Id, App>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Action {
+    Create { id: Id, host: Host, deleting: bool },
+    Change { id: Id, host: Host },
+    Delete { id: Id, held: bool },
+    RemoveFinalizer(Id),
+    Hold(Id),
+    Let(Id),
+    Collect(Id),
+    ShowApp(Id),
+    ShowIngress(Id),
+    Reconcile(Id),
+    Commit(Id),
+    Answer(Id),
+    LoseAnswer(Id),
+    Restart,
+}
+
+struct Cluster {
+    rule: Rule,
+    start: World,
+}
+
+/// Returns the claim that [`Claim::read`] reads. It is the same for the same arguments, so it is read once.
+fn read(rule: Rule, id: Id, app: Option<App>, ingress: Option<Ingress>) -> Option<Claim> {
+    type Known = HashMap<(bool, Id, Option<App>, Option<Ingress>), Option<Claim>>;
+    static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+    let asks = rule == Rule::DeletingAsks;
+    let ingress = ingress.filter(|_| rule != Rule::OrphansIgnored || app.is_some());
+    let mut known = KNOWN.lock().expect("no test panics here");
+    let claim = known.entry((asks, id, app, ingress)).or_insert_with(|| {
+        let (namespace, name) = APPS[id];
+        let uid = |created: u8| format!("{created:03}");
+        let object = app.map(|app| -> AppDeploy {
+            let mut meta = json!({"name": name, "namespace": namespace, "uid": uid(app.created),
+                "creationTimestamp": format!("2026-01-01T00:00:{:02}Z", app.created)});
+            if app.deleting && !asks {
+                meta["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
+            }
+            let object = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "metadata": meta,
+                "spec": {"image": "nginx", "port": 80, "host": HOSTS[app.host]}});
+            serde_json::from_value(object).expect("an app")
+        });
+        let child = ingress.map(|ingress| {
+            let meta: ObjectMeta = serde_json::from_value(json!({"name": name, "ownerReferences": [
+                {"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": name, "uid": uid(ingress.owner),
+                    "controller": true}]}))
+            .expect("metadata");
+            let spec = json!({"spec": {"rules": [{"host": HOSTS[ingress.host], "http": {"paths": [{"path": "/"}]}}]}});
+            Child::read(ChildKind::Ingress, &meta, &spec)
+        });
+        Claim::read(namespace, name, object.as_ref(), child.as_ref())
+    });
+    claim.clone()
+}
+
+fn is_default(id: Id, host: Host) -> bool {
+    HOSTS[host] == format!("{}.{}", APPS[id].1, APPS[id].0)
+}
+
+impl Table {
+    fn new(rule: Rule) -> Self {
+        match rule {
+            Rule::ByAge => Self::ByAge(BTreeMap::new()),
+            _ => Self::Current(Claims::default()),
+        }
+    }
+
+    fn note(&mut self, rule: Rule, id: Id, seen: &Objects, releases: bool) -> Vec<Id> {
+        match self {
+            Self::Current(claims) => {
+                let now = read(rule, id, seen.apps[id], seen.ingresses[id]);
+                if releases {
+                    claims.release(&id, now)
+                } else {
+                    claims.note(&id, now)
+                }
+            }
+            Self::ByAge(apps) => {
+                let before = apps.remove(&id);
+                apps.extend(seen.apps[id].map(|app| (id, app)));
+                if before == seen.apps[id] {
+                    Vec::new()
+                } else {
+                    apps.keys().copied().filter(|other| *other != id).collect()
+                }
+            }
+        }
+    }
+
+    /// Whether an application can have what it asks for, which it is then about to write.
+    fn reserve(&mut self, rule: Rule, id: Id) -> Option<Vec<Id>> {
+        let may = match self {
+            Self::Current(claims) if rule == Rule::NotReserved => claims.lost_by(&id).is_none(),
+            Self::Current(claims) => return claims.reserve(&id).ok(),
+            Self::ByAge(apps) => {
+                let age = |id: Id, app: App| (!is_default(id, app.host), app.created);
+                let mine = apps[&id];
+                let older = |other: &Id| apps[other].host == mine.host && age(*other, apps[other]) < age(id, mine);
+                !apps.keys().any(older)
+            }
+        };
+        may.then(Vec::new)
+    }
+}
+
+impl World {
+    fn wake(&mut self, others: Vec<Id>) {
+        self.queue.extend(others);
+    }
+
+    /// What the operator learns wakes the application, and whom its host concerns.
+    fn learn(&mut self, rule: Rule, id: Id) {
+        let others = self.claims.note(rule, id, &self.seen, false);
+        self.wake(others);
+        self.queue.insert(id);
+    }
+
+    fn release(&mut self, rule: Rule, id: Id) {
+        let others = self.claims.note(rule, id, &self.seen, true);
+        self.wake(others);
+    }
+
+    /// Begins to reconcile. Returns the write, if one is needed.
+    fn decide(&mut self, rule: Rule, id: Id) -> Option<Write> {
+        let app = self.seen.apps[id].filter(|app| !app.deleting)?;
+        let reserved = self.claims.reserve(rule, id);
+        let may_have = reserved.is_some();
+        self.wake(reserved.unwrap_or_default());
+        let own = self.seen.ingresses[id];
+        let Some(own) = own else {
+            return may_have.then_some(Write::Create(Ingress {
+                host: app.host,
+                owner: app.created,
+                held: false,
+                deleting: false,
+            }));
+        };
+        // That of a predecessor is waited for, and one that is being deleted.
+        if own.owner != app.created || own.deleting {
+            return None;
+        }
+        if !may_have {
+            let owner = |other: Id| {
+                is_default(other, own.host) && self.seen.apps[other].is_some_and(|app| app.host == own.host)
+            };
+            self.breach |= own.host == app.host && !(0..APPS.len()).any(owner);
+            return Some(Write::Delete { owner: own.owner });
+        }
+        (own.host != app.host).then_some(Write::Apply {
+            owner: own.owner,
+            host: app.host,
+        })
+    }
+
+    fn commit(&mut self, id: Id, write: Write) -> Option<Ingress> {
+        let place = &mut self.store.ingresses[id];
+        match write {
+            Write::Create(new) => {
+                place.get_or_insert(new);
+            }
+            Write::Apply { owner, host } => {
+                if let Some(own) = place.as_mut().filter(|own| own.owner == owner) {
+                    own.host = host;
+                }
+            }
+            Write::Delete { owner } => delete(place, |own| own.owner == owner),
+        }
+        *place
+    }
+
+    fn is_quiet(&self) -> bool {
+        let garbage = |id: Id| {
+            let orphan = |own: Ingress| self.store.apps[id].is_none_or(|app| app.created != own.owner) && !own.deleting;
+            self.store.ingresses[id].is_some_and(orphan)
+        };
+        self.queue.is_empty()
+            && self.flights == [None; APPS.len()]
+            && self.seen == self.store
+            && !(0..APPS.len()).any(garbage)
+    }
+}
+
+fn delete(place: &mut Option<Ingress>, is: impl Fn(&Ingress) -> bool) {
+    match place {
+        Some(own) if is(own) && own.held => own.deleting = true,
+        Some(own) if is(own) => *place = None,
+        _ => {}
+    }
+}
+
+impl Model for Cluster {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![self.start.clone()]
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        for id in 0..APPS.len() {
+            let (app, ingress) = (world.store.apps[id], world.store.ingresses[id]);
+            let admitted = |host: Host| {
+                let rival = |other: Id| {
+                    let elsewhere = APPS[other].0 != APPS[id].0;
+                    elsewhere && world.store.apps[other].is_some_and(|other| other.host == host)
+                };
+                self.rule != Rule::ByAge || app.is_some_and(|app| app.deleting) || !(0..APPS.len()).any(rival)
+            };
+            if world.changes > 0 {
+                match app {
+                    None => actions.extend(
+                        (0..HOSTS.len())
+                            .flat_map(|host| [false, true].map(|deleting| Action::Create { id, host, deleting })),
+                    ),
+                    Some(app) => {
+                        let others = (0..HOSTS.len()).filter(|host| *host != app.host && admitted(*host));
+                        actions.extend(others.map(|host| Action::Change { id, host }));
+                        if !app.deleting {
+                            actions.extend([false, true].map(|held| Action::Delete { id, held }));
+                        }
+                    }
+                }
+                if ingress.is_some_and(|own| !own.held && !own.deleting) {
+                    actions.push(Action::Hold(id));
+                }
+            }
+            if app.is_some_and(|app| app.deleting) {
+                actions.push(Action::RemoveFinalizer(id));
+            }
+            if ingress.is_some_and(|own| own.held && own.deleting) {
+                actions.push(Action::Let(id));
+            }
+            if ingress.is_some_and(|own| app.is_none_or(|app| app.created != own.owner) && !own.deleting) {
+                actions.push(Action::Collect(id));
+            }
+            if world.seen.apps[id] != app {
+                actions.push(Action::ShowApp(id));
+            }
+            if world.seen.ingresses[id] != ingress {
+                actions.push(Action::ShowIngress(id));
+            }
+            match world.flights[id] {
+                None if world.queue.contains(&id) => actions.push(Action::Reconcile(id)),
+                None => {}
+                Some(Flight { result: None, .. }) => {
+                    actions.push(Action::Commit(id));
+                    if world.faults > 0 {
+                        actions.push(Action::LoseAnswer(id));
+                    }
+                }
+                Some(_) => {
+                    actions.push(Action::Answer(id));
+                    if world.faults > 0 {
+                        actions.push(Action::LoseAnswer(id));
+                    }
+                }
+            }
+        }
+        if world.faults > 0 {
+            actions.push(Action::Restart);
+        }
+    }
+
+    fn next_state(&self, world: &World, action: Action) -> Option<World> {
+        let mut next = world.clone();
+        let rule = self.rule;
+        match action {
+            Action::Create { id, host, deleting } => {
+                next.changes -= 1;
+                next.store.apps[id] = Some(App {
+                    host,
+                    created: next.now,
+                    deleting,
+                });
+                next.now += 1;
+            }
+            Action::Change { id, host } => {
+                next.changes -= 1;
+                next.store.apps[id].as_mut()?.host = host;
+            }
+            Action::Delete { id, held } => {
+                next.changes -= 1;
+                if held {
+                    next.store.apps[id].as_mut()?.deleting = true;
+                } else {
+                    next.store.apps[id] = None;
+                }
+            }
+            Action::RemoveFinalizer(id) => next.store.apps[id] = None,
+            Action::Hold(id) => {
+                next.changes -= 1;
+                next.store.ingresses[id].as_mut()?.held = true;
+            }
+            Action::Let(id) => next.store.ingresses[id] = None,
+            Action::Collect(id) => delete(&mut next.store.ingresses[id], |_| true),
+            Action::ShowApp(id) => {
+                next.seen.apps[id] = next.store.apps[id];
+                next.learn(rule, id);
+            }
+            Action::ShowIngress(id) => {
+                next.seen.ingresses[id] = next.store.ingresses[id];
+                if let Some(flight) = &mut next.flights[id] {
+                    flight.outdated = flight.result.is_some();
+                }
+                next.learn(rule, id);
+            }
+            Action::Reconcile(id) => {
+                next.queue.remove(&id);
+                match next.decide(rule, id) {
+                    Some(write) => {
+                        next.flights[id] = Some(Flight {
+                            write,
+                            result: None,
+                            outdated: false,
+                        });
+                    }
+                    None => next.release(rule, id),
+                }
+            }
+            Action::Commit(id) => {
+                let write = next.flights[id]?.write;
+                let result = next.commit(id, write);
+                next.flights[id].as_mut()?.result = Some(result);
+            }
+            Action::Answer(id) => {
+                let flight = next.flights[id].take()?;
+                if !flight.outdated {
+                    next.seen.ingresses[id] = flight.result?;
+                }
+                next.release(rule, id);
+                // What the answer shows is compared with what is wanted by now.
+                next.queue.insert(id);
+            }
+            // It is tried again, and what was reserved stays so until then.
+            Action::LoseAnswer(id) => {
+                next.faults -= 1;
+                next.flights[id] = None;
+                next.queue.insert(id);
+            }
+            Action::Restart => {
+                next.faults -= 1;
+                next.flights = [None; APPS.len()];
+                next.seen = next.store;
+                next.claims = Table::new(rule);
+                for id in 0..APPS.len() {
+                    next.learn(rule, id);
+                }
+            }
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(EXCLUSIVE, |_, world: &World| {
+                let of = |id: Id| world.store.ingresses[id].map(|own| (own.host, APPS[id].0));
+                let all: BTreeSet<_> = (0..APPS.len()).filter_map(of).collect();
+                let hosts: BTreeSet<_> = all.iter().map(|(host, _)| host).collect();
+                all.len() == hosts.len()
+            }),
+            Property::always(KEPT, |_, world: &World| !world.breach),
+            Property::always(RESTS, |_, world: &World| {
+                let served = |id: Id| {
+                    let Some(app) = world.store.apps[id].filter(|app| !app.deleting) else {
+                        return true;
+                    };
+                    // Its own, while that is being deleted, is waited for.
+                    let waits = world.store.ingresses[id].is_some_and(|own| own.deleting);
+                    waits || world.store.ingresses.iter().flatten().any(|own| own.host == app.host)
+                };
+                !world.is_quiet() || (0..APPS.len()).all(served)
+            }),
+        ]
+    }
+}
+
+/// An empty cluster, or one in which the first application is older than the second and both serve a host of their own.
+fn world(rule: Rule, settled: bool, changes: u8, faults: u8) -> World {
+    let mut world = World {
+        store: Objects::default(),
+        seen: Objects::default(),
+        claims: Table::new(rule),
+        queue: BTreeSet::new(),
+        flights: [None; APPS.len()],
+        changes,
+        faults,
+        now: 1,
+        breach: false,
+    };
+    if settled {
+        for id in [0, 1] {
+            let created = world.now;
+            world.now += 1;
+            world.store.apps[id] = Some(App {
+                host: id,
+                created,
+                deleting: false,
+            });
+            world.store.ingresses[id] = Some(Ingress {
+                host: id,
+                owner: created,
+                held: false,
+                deleting: false,
+            });
+        }
+        world.seen = world.store;
+        for id in [0, 1] {
+            world.claims.note(rule, id, &world.seen, false);
+        }
+    }
+    world
+}
+
+fn check(
+    rule: Rule,
+    settled: bool,
+    changes: u8,
+    faults: u8,
+    until: HasDiscoveries,
+) -> (usize, BTreeMap<&'static str, String>) {
+    let cluster = Cluster {
+        rule,
+        start: world(rule, settled, changes, faults),
+    };
+    // Depth first where everything is gone through: it remembers states, and not each of those that it still has to visit.
+    let breadth_first = rule != Rule::Current;
+    let builder = cluster.checker().finish_when(until);
+    if breadth_first {
+        report(builder.spawn_bfs().join(), rule)
+    } else {
+        report(builder.spawn_dfs().join(), rule)
+    }
+}
+
+fn report(checker: impl Checker<Cluster>, rule: Rule) -> (usize, BTreeMap<&'static str, String>) {
+    let stories = checker.discoveries().into_iter().map(|(property, path)| {
+        let mut story = String::new();
+        for action in path.into_actions() {
+            let _ = writeln!(story, "  {action:?}");
+        }
+        (property, story)
+    });
+    let stories = stories.collect();
+    println!("{rule:?}: {} states", checker.unique_state_count());
+    (checker.unique_state_count(), stories)
+}
+
+fn holds(settled: bool, changes: u8, faults: u8, at_least: usize) {
+    let (states, stories) = check(Rule::Current, settled, changes, faults, HasDiscoveries::AnyFailures);
+    assert!(stories.is_empty(), "{stories:#?}");
+    assert!(states >= at_least, "{states} states");
+}
+
+fn breaks(rule: Rule, settled: bool, changes: u8, faults: u8, property: &'static str) {
+    let (_, stories) = check(rule, settled, changes, faults, HasDiscoveries::AllOf([property].into()));
+    let story = stories.get(property);
+    assert!(story.is_some(), "{rule:?}: it holds that {property}: {stories:#?}");
+    println!("{}", story.map_or("", |story| story));
+}
+
+#[test]
+fn hosts_are_given_safely_in_a_new_cluster() {
+    holds(false, 3, 0, 1000);
+}
+
+#[test]
+fn hosts_are_given_safely_among_apps_that_serve() {
+    holds(true, 3, 0, 10_000);
+}
+
+#[test]
+fn hosts_are_given_safely_with_lost_answers_and_restarts() {
+    holds(true, 2, 1, 10_000);
+}
+
+/// The attack: the older application is deleted, held by a finalizer, and then names the host of the younger one.
+#[test]
+fn rule_by_age_lets_an_app_in_deletion_take_a_host() {
+    breaks(Rule::ByAge, true, 2, 0, KEPT);
+}
+
+#[test]
+fn rule_by_age_lets_two_namespaces_serve_a_host() {
+    breaks(Rule::ByAge, false, 2, 0, EXCLUSIVE);
+}
+
+#[test]
+fn writes_that_are_not_announced_let_two_namespaces_serve_a_host() {
+    breaks(Rule::NotReserved, false, 3, 0, EXCLUSIVE);
+}
+
+#[test]
+fn app_in_deletion_that_asks_blocks_a_host() {
+    breaks(Rule::DeletingAsks, false, 2, 0, RESTS);
+}
+
+#[test]
+fn orphaned_ingress_that_does_not_count_lets_two_namespaces_serve_a_host() {
+    breaks(Rule::OrphansIgnored, false, 3, 0, EXCLUSIVE);
+}
