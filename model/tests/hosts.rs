@@ -68,12 +68,16 @@ enum Write {
     Delete { owner: u8 },
 }
 
+/// What is stored after a write; no Ingress after a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Stored(Option<Ingress>);
+
 /// A write of the operator that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Flight {
     write: Write,
     /// What the API server has stored by it, once it has.
-    result: Option<Option<Ingress>>,
+    result: Option<Stored>,
     /// The watch has shown something newer since.
     outdated: bool,
 }
@@ -313,11 +317,11 @@ impl Model for Cluster {
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
-        for id in 0..APPS.len() {
+        for (id, (namespace, _)) in APPS.iter().enumerate() {
             let (app, ingress) = (world.store.apps[id], world.store.ingresses[id]);
             let admitted = |host: Host| {
                 let rival = |other: Id| {
-                    let elsewhere = APPS[other].0 != APPS[id].0;
+                    let elsewhere = APPS[other].0 != *namespace;
                     elsewhere && world.store.apps[other].is_some_and(|other| other.host == host)
                 };
                 self.rule != Rule::ByAge || app.is_some_and(|app| app.deleting) || !(0..APPS.len()).any(rival)
@@ -436,12 +440,12 @@ impl Model for Cluster {
             Action::Commit(id) => {
                 let write = next.flights[id]?.write;
                 let result = next.commit(id, write);
-                next.flights[id].as_mut()?.result = Some(result);
+                next.flights[id].as_mut()?.result = Some(Stored(result));
             }
             Action::Answer(id) => {
                 let flight = next.flights[id].take()?;
                 if !flight.outdated {
-                    next.seen.ingresses[id] = flight.result?;
+                    next.seen.ingresses[id] = flight.result?.0;
                 }
                 next.release(rule, id);
                 // What the answer shows is compared with what is wanted by now.

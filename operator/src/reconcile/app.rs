@@ -106,7 +106,9 @@ impl Reconciler {
         let mut wanted = desired(valid);
         let conflict = match self.world.reserve_host(&look.key) {
             Ok(others) => {
-                others.into_iter().for_each(|other| self.teller.wake(other));
+                for other in others {
+                    self.teller.wake(other);
+                }
                 None
             }
             Err(lost) => {

@@ -20,7 +20,7 @@ use kube::core::Request as ApiRequest;
 use kube::core::admission::{AdmissionResponse, Operation};
 use kube::core::response::{Status, reason};
 use model::admit::{Admitted, Reference, is_same, questions, usual_form, warnings};
-use model::host::{self, Claim};
+use model::host;
 use model::podset::Wanted;
 use model::validate;
 use tokio::sync::Semaphore;

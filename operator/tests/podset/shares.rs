@@ -36,7 +36,7 @@ fn requests_that_hang_are_few_and_other_sets_go_on() {
     space.podset("large", json!({"replicas": 100, "template": {"image": "app:1"}}));
     has_pods(&space, "large", 100);
     let hang = |verb| proxy.add(Rule::new(Requests::with(&[verb]).on("pods"), Action::Hang));
-    let changes: [Change; 3] = [
+    let changes: [Change<'_>; 3] = [
         (
             "update",
             Verb::Patch,
