@@ -349,7 +349,7 @@ fn a_decision_and_a_status_cost_in_proportion_to_the_pods() {
                 .filter(|slot| slot % 2 == 1)
                 .map(|slot| format!("web-{slot}"))
                 .collect(),
-            ..web(usize::from(count))
+            ..web(usize::from(count) - 1)
         };
         let seen = Seen {
             pods: &pods,
