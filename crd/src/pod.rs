@@ -33,28 +33,19 @@ pub struct PodFields {
     /// Environment variables, in order. A variable may refer to an earlier one as `$(NAME)`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 512))]
-    #[x_kube(
-        merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]),
-        validation = ("self.map(v, has(v.value) ? size(v.value) : 0).sum() <= 196608", "the values together are larger than 192 KiB; move large ones into a ConfigMap and refer to them with valueFrom")
-    )]
+    #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]))]
     pub env: Vec<EnvVar>,
 
     /// Replaces the image's entrypoint. Not run in a shell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 512), inner(length(max = 131_072)))]
-    #[x_kube(
-        merge_strategy = kube::core::ListMerge::Atomic,
-        validation = ("self.map(v, size(v)).sum() <= 131072", "all parts together are larger than 128 KiB; move large ones into a file of the image or into the environment")
-    )]
+    #[x_kube(merge_strategy = kube::core::ListMerge::Atomic)]
     pub command: Vec<String>,
 
     /// Replaces the image's default arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 512), inner(length(max = 131_072)))]
-    #[x_kube(
-        merge_strategy = kube::core::ListMerge::Atomic,
-        validation = ("self.map(v, size(v)).sum() <= 131072", "all parts together are larger than 128 KiB; move large ones into a file of the image or into the environment")
-    )]
+    #[x_kube(merge_strategy = kube::core::ListMerge::Atomic)]
     pub args: Vec<String>,
 
     /// CPU and memory for each pod: what the scheduler reserves (`requests`) and what a pod may use at most
@@ -160,17 +151,11 @@ pub struct Resources {
     /// What the scheduler reserves for each pod, such as `cpu: 100m` and `memory: 64Mi`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]
-    #[x_kube(
-        validation = ("self.all(name, size(name) <= 316)", "the name of a resource has at most 316 characters; write it like memory or example.com/gpu")
-    )]
     pub requests: BTreeMap<String, Quantity>,
     /// What each pod may use at most. Over the memory limit the container is killed, over the CPU limit it
     /// is slowed down.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]
-    #[x_kube(
-        validation = ("self.all(name, size(name) <= 316)", "the name of a resource has at most 316 characters; write it like memory or example.com/gpu")
-    )]
     pub limits: BTreeMap<String, Quantity>,
 }
 
