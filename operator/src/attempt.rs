@@ -29,6 +29,8 @@ pub struct Attempt {
     until: Instant,
     /// When the API server wants to be asked again.
     retry_at: Arc<Mutex<Option<Instant>>>,
+    /// When the first request began that got no answer.
+    unanswered: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Attempt {
@@ -40,6 +42,7 @@ impl Attempt {
             began,
             until: began + WORK,
             retry_at: Arc::default(),
+            unanswered: Arc::default(),
         }
     }
 
@@ -64,10 +67,20 @@ pub fn time_left(wanted: Duration) -> Duration {
         .unwrap_or(wanted)
 }
 
-/// Returns since when the current attempt has been running; zero outside of attempts.
+/// Records that a request which began then got no answer. Without a time none could be sent: the attempt has lasted too long.
+pub fn unanswered(since: Option<Instant>) {
+    // Outside of attempts it is not asked for.
+    let _ = CURRENT.try_with(|attempt| {
+        let mut first = attempt.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(since.unwrap_or(attempt.began));
+    });
+}
+
+/// Returns for how long the current attempt has been without an answer; zero if every request was answered.
 #[must_use]
-pub fn elapsed() -> Duration {
-    CURRENT.try_with(|attempt| attempt.began.elapsed()).unwrap_or_default()
+pub fn unanswered_for() -> Duration {
+    let since = CURRENT.try_with(|attempt| *attempt.unanswered.lock().unwrap_or_else(PoisonError::into_inner));
+    since.ok().flatten().map(|since| since.elapsed()).unwrap_or_default()
 }
 
 /// Records that the API server asked to wait before the next request about the same object.
@@ -108,14 +121,31 @@ mod tests {
             advance(Duration::from_secs(4)).await;
             assert_eq!(time_left(CALL), Duration::ZERO);
             assert_eq!(conclude(async { time_left(CALL) }).await, Duration::from_secs(4));
-            assert_eq!(elapsed(), Duration::from_secs(21));
         };
         Attempt::begin().run(work).await;
-        assert_eq!(
-            (time_left(CALL), elapsed()),
-            (CALL, Duration::ZERO),
-            "outside of attempts"
-        );
+        assert_eq!(time_left(CALL), CALL, "outside of attempts");
+    }
+
+    /// A slow API server that answers is not one that fails.
+    #[tokio::test(start_paused = true)]
+    async fn only_requests_without_an_answer_count_as_unanswered() {
+        let work = async {
+            advance(Duration::from_secs(7)).await;
+            assert_eq!(unanswered_for(), Duration::ZERO);
+            let began = Instant::now();
+            advance(Duration::from_secs(3)).await;
+            unanswered(Some(began));
+            advance(Duration::from_secs(1)).await;
+            assert_eq!(conclude(async { unanswered_for() }).await, Duration::from_secs(4));
+        };
+        Attempt::begin().run(work).await;
+        let late = async {
+            advance(Duration::from_secs(20)).await;
+            unanswered(None);
+            assert_eq!(unanswered_for(), Duration::from_secs(20));
+        };
+        Attempt::begin().run(late).await;
+        assert_eq!(unanswered_for(), Duration::ZERO, "outside of attempts");
     }
 
     #[tokio::test(start_paused = true)]

@@ -50,6 +50,7 @@ impl Caller {
         let request = request.map_err(|error| CallError::Lost(error.to_string()))?;
         let left = attempt::time_left(DEADLINE);
         if left.is_zero() {
+            attempt::unanswered(None);
             return Err(CallError::Lost("no time was left in this reconcile".into()));
         }
         let deadline = if matches!(verb, "get" | "list") {
@@ -73,6 +74,9 @@ impl Caller {
             Ok(Err(lost)) => lost,
             Err(_) => CallError::Lost(format!("no answer within {deadline:.0?}")),
         };
+        if matches!(answer, CallError::Lost(_)) {
+            attempt::unanswered(Some(start));
+        }
         span.record("otel.status_code", "error");
         Err(answer)
     }

@@ -139,7 +139,7 @@ impl<K: Primary> Teller<K> {
             warn!(%failure, "not as wanted");
         }
         // A reconcile that has waited for the API server for so long has been patient enough.
-        if self.memory.may_pass(&look.key, failures) && attempt::elapsed() < PATIENCE {
+        if self.memory.may_pass(&look.key, failures) && attempt::unanswered_for() < PATIENCE {
             return Verdict::Failed;
         }
         let word = say(Timestamp::now());
