@@ -585,12 +585,12 @@ fn hosts_are_given_safely_in_a_new_cluster() {
 
 #[test]
 fn hosts_are_given_safely_among_apps_that_serve() {
-    holds(true, 3, 0, 10_000);
+    holds(true, 2, 0, 8_000);
 }
 
 #[test]
 fn hosts_are_given_safely_with_lost_answers_and_restarts() {
-    holds(true, 2, 1, 10_000);
+    holds(true, 1, 1, 800);
 }
 
 /// The attack: the older application is deleted, held by a finalizer, and then names the host of the younger one.

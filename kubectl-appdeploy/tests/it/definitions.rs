@@ -66,7 +66,7 @@ fn older(cluster: &ControlPlane, revision: Option<&str>) -> String {
 
 #[test]
 fn definitions_are_neither_deleted_nor_replaced_by_older_ones() {
-    let cluster = ControlPlane::start().unwrap();
+    let cluster = ControlPlane::builder().controller_manager(&["*"]).start().unwrap();
     let plugin = Plugin::admin(&cluster);
     plugin.run(INSTALL).ok();
     await_policy(&cluster);
@@ -243,7 +243,7 @@ fn person_without_policies(cluster: &ControlPlane) -> Plugin {
 
 #[test]
 fn for_some_namespaces_policies_are_installed_by_who_may() {
-    let cluster = ControlPlane::start().unwrap();
+    let cluster = ControlPlane::builder().controller_manager(&["*"]).start().unwrap();
     let person = person_without_policies(&cluster);
     let whole = person.run("install --wait=false").fails(1);
     assert!(whole.contains("validatingadmissionpolicies"), "{whole}");
@@ -271,7 +271,8 @@ fn a_cluster_without_policies_is_told_and_does_without() {
     );
     let builder = ControlPlane::builder()
         .apiserver_flag(off)
-        .apiserver_flag("--disable-admission-plugins=ServiceAccount,ValidatingAdmissionPolicy");
+        .apiserver_flag("--disable-admission-plugins=ServiceAccount,ValidatingAdmissionPolicy")
+        .controller_manager(&["*"]);
     let cluster = builder.start().unwrap();
     let plugin = Plugin::admin(&cluster);
     for line in [INSTALL, "install --wait=false --watch-namespace=default"] {
