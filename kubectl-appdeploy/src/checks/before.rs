@@ -165,7 +165,7 @@ mod tests {
         assert!(codes.iter().all(|finding| finding.code != Code::MayGrant));
         let lines = [&codes[..1], &findings(&facts, &lacking(false))[..2]].concat();
         insta::assert_snapshot!(short(&lines), @r"
-        error AD0201: you may not write all that an installation consists of (not allowed: create namespaces, create serviceaccounts -n appdeploy-system, create services -n appdeploy-system, create mutatingwebhookconfigurations.admissionregistration.k8s.io, create validatingwebhookconfigurations.admissionregistration.k8s.io and 47 more); next: kubectl auth can-i create namespaces  (let an administrator of the cluster install it)
+        error AD0201: you may not write all that an installation consists of (not allowed: create namespaces, create serviceaccounts -n appdeploy-system, create services -n appdeploy-system, create mutatingwebhookconfigurations.admissionregistration.k8s.io, create validatingadmissionpolicies.admissionregistration.k8s.io and 55 more); next: kubectl auth can-i create namespaces  (let an administrator of the cluster install it)
         ok AD0201: you may write all that an installation consists of
         error AD0202: you may not grant the operator what you may not do yourself (not allowed: create events, create pods); next: kubectl auth can-i create events  (let an administrator of the cluster install it)
         ");
