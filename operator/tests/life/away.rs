@@ -79,7 +79,8 @@ fn a_frozen_api_server_is_outlived() {
     let made = audit
         .by_user(OPERATOR)
         .in_namespace("frozen")
-        .that(|request| request.verb == "create" && request.code == 201);
+        // That the API server did not answer is reported by an Event.
+        .that(|request| request.verb == "create" && request.code == 201 && request.resource != "events");
     assert_eq!(made.count(), 3 * names.len(), "{:?}", made.tally());
 }
 
