@@ -109,7 +109,7 @@ pub fn story(workload: &Workload, children: &Children, asked: &Asked, now: Times
     Story { why, notes, broken }
 }
 
-/// Returns why nobody outside reaches one that is ready: said, although nothing is broken.
+/// Returns why a ready one is not reachable from outside the cluster. It is printed although nothing is broken.
 fn closed(workload: &Workload) -> Option<Told> {
     workload.hidden().map(|why| (why.to_owned(), None))
 }
@@ -217,7 +217,7 @@ pub fn missing(workload: &Workload, children: &Children) -> Vec<Hop> {
         .collect()
 }
 
-/// Whether another object has the name that an app needs for this stop. The operator leaves it as it is.
+/// Whether another object has the name that an app needs for this stop. The operator does not change it.
 pub fn is_taken(workload: &Workload, hop: Hop) -> bool {
     let cause = workload.state().cause.filter(|_| workload.is_observed());
     cause.is_some_and(|cause| {
@@ -441,7 +441,7 @@ mod tests {
     }
 
     proptest! {
-        /// The author of an app chooses the name of its Secret, and whoever writes that Secret its annotations.
+        /// The author of an app chooses the name of its Secret; the author of that Secret chooses its annotations.
         #[test]
         fn names_in_secrets_and_annotations_are_one_word_of_a_command(secret in "[^-].{0,9}", issuer in "[^-].{0,9}") {
             let app = json!({"metadata": {"name": "shop", "namespace": "blue"}, "spec": {"image": "x", "port": 80,

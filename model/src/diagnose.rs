@@ -29,7 +29,7 @@ pub struct Diagnosis {
     pub message: String,
     /// The command to run next, where there is one.
     pub next: Option<NextCommand>,
-    /// Whether nothing changes until somebody changes something.
+    /// Whether nothing changes until a person changes something.
     pub stalled: bool,
 }
 
@@ -308,7 +308,7 @@ pub(crate) fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
             };
             (reason, Some(edit(subject)))
         }
-        // `adopt` shows first what it would take over, and from whom; a pod of others is not for it.
+        // `adopt` shows first what it would take over, and from which owner; a third-party pod is not for it.
         Failure::NameConflict { kind: "Pod", name, .. } => (
             Reason::NameConflict,
             Some(command!("kubectl get pod {} -n {} -o yaml", name, namespace)),

@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::quantity;
 
-/// The key of this process. With a hash that is known, whoever may edit a child could choose a value that has the hash of the
+/// The key of this process. With a known hash, a user who may edit a child could choose a value that has the hash of the
 /// wanted one, and hide the drift.
 static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 

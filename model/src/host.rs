@@ -1,4 +1,4 @@
-//! Which application a host belongs to. Two Ingresses with one host would take requests from each other, and whoever may
+//! Which application a host belongs to. Two Ingresses with one host would take requests from each other, and a user who may
 //! create an AppDeploy could take those of another namespace.
 //!
 //! Two things count: what applications ask for in their spec ([`Claim::wants`]), and which Ingresses exist ([`Claim::has`]).
@@ -289,7 +289,7 @@ mod tests {
     fn app_in_deletion_keeps_its_host_and_takes_none() {
         let claims = [dying("a", "old", 1, "/"), claim("b", "young", 2, "/")];
         assert_eq!(winner(&claims, 1), Some("old"), "its Ingress still serves");
-        // Somebody has changed the Ingress of the older one by hand.
+        // The Ingress of the older one was changed by hand.
         let claims = [dying("a", "old", 1, "/"), serving("b", "young", 2, "/")];
         assert_eq!(winner(&claims, 1), None);
         // Within the namespace a path is waited for as well.

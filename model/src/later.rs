@@ -1,7 +1,7 @@
 //! Fields of a child that differ between versions of the operator: fields that newer versions write (later defaults), and
 //! fields that only older versions write (former defaults).
 //!
-//! An upgrade must restart no pod. So that a child lacks a later default, or has a former one, is no reason to write it: it
+//! An upgrade must restart no pod. A child is not written only because it lacks a later default or has a former one: it
 //! changes with the next change of the pods, which are replaced then anyway (docs/adr/0012).
 
 use std::borrow::Cow;

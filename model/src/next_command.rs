@@ -1,6 +1,6 @@
 //! The command that a message suggests to run next.
 //!
-//! Names, keys and texts of others are part of such commands, and a person copies them into a shell. So a command can only
+//! Third-party names, keys and texts are part of such commands, and a person copies them into a shell. So a command can only
 //! be built from literals and from values that are quoted on the way in: there is no way to make one from a `String`.
 
 use std::fmt::{self, Display};

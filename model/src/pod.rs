@@ -96,7 +96,7 @@ pub struct PodState {
     pub template: Option<String>,
     /// What keeps it from working.
     pub trouble: Option<Trouble>,
-    /// What the kubelet's Events say of its health check or its start. It is not in the pod's status: whoever reads it adds it.
+    /// What the kubelet's Events say of its health check or its start. It is not in the pod's status; the caller adds it.
     pub answer: Option<Answer>,
 }
 

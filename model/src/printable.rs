@@ -1,4 +1,4 @@
-//! Text that a terminal shows as it is: without control characters, escape sequences and invisible characters.
+//! Text that is safe to print on a terminal: without control characters, escape sequences and invisible characters.
 
 use std::borrow::Cow;
 

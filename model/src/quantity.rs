@@ -12,7 +12,7 @@ const SMALLEST_MEMORY: i128 = 4 << 20;
 
 /// Whether an amount of memory is too little to start any container, as if its unit had been forgotten.
 pub(crate) fn is_tiny_memory(text: &str) -> bool {
-    // A limit of zero is none.
+    // Zero means no limit.
     milli(text).is_some_and(|amount| 0 < amount && amount < SMALLEST_MEMORY * 1000)
 }
 

@@ -128,7 +128,7 @@ impl Reason {
         matches!(self, Self::Progressing | Self::AddressPending | Self::Deleting)
     }
 
-    /// Whether nothing changes until somebody changes something. What may pass by itself (a registry that is
+    /// Whether nothing changes until a person changes something. What may pass by itself (a registry that is
     /// down, a node that a cluster autoscaler adds, a database that an application waits for) is not stalled.
     #[must_use]
     pub const fn is_stalled(self) -> bool {

@@ -1,6 +1,6 @@
 //! The status of an object whose reconcile panicked or timed out.
 //!
-//! Nothing is computed that could panic again: everything but the outcome stays as it is stored.
+//! Nothing is computed that could panic again: everything but the outcome keeps its stored value.
 
 use crd::status::condition;
 use crd::{AppDeploy, AppDeployStatus, Cause, PodSet, PodSetStatus};

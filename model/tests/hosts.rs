@@ -26,7 +26,7 @@ use serde_json::json;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 const EXCLUSIVE: &str = "no host is served by two namespaces";
-const KEPT: &str = "who serves a host and asks for it loses it to nobody but the one whose default host it is";
+const KEPT: &str = "an app that serves a host and asks for it loses it only to the app whose default host it is";
 const RESTS: &str = "when nothing is left to do, every host that is asked for is served";
 
 /// The namespace and name of each application.
@@ -98,16 +98,16 @@ struct World {
 /// The rule by which hosts are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
-    /// As it is.
+    /// The rule of the product.
     Current,
     /// As it was: the oldest application that names the host in its spec has it, also if it is being deleted, and Ingresses
     /// do not count. A webhook refuses a host of another namespace, except for an application that is being deleted.
     ByAge,
-    /// As it is, but writes are not announced.
+    /// The rule of the product, but writes are not announced.
     NotReserved,
-    /// As it is, but an application that is being deleted still asks for the host in its spec.
+    /// The rule of the product, but an application that is being deleted still asks for the host in its spec.
     DeletingAsks,
-    /// As it is, but the Ingress of an application that was deleted does not count.
+    /// The rule of the product, but the Ingress of an application that was deleted does not count.
     OrphansIgnored,
 }
 
@@ -228,7 +228,7 @@ impl World {
         self.queue.extend(others);
     }
 
-    /// What the operator learns wakes the application, and whom its host concerns.
+    /// News of an application wakes it and the applications that its host concerns.
     fn learn(&mut self, rule: Rule, id: Id) {
         let others = self.claims.note(rule, id, &self.seen, false);
         self.wake(others);

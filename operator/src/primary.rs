@@ -212,7 +212,7 @@ impl<K: Primary> Reduce for Root<K> {
     }
 }
 
-/// Drops what nothing is decided by, which others may have made large: managed fields, annotations of others, and what is
+/// Drops what nothing is decided by, which others may have made large: managed fields, annotations of other managers, and what is
 /// more than a bounded number of bytes.
 fn trim(meta: &mut ObjectMeta) {
     meta.managed_fields = None;

@@ -159,7 +159,7 @@ impl<R: Reduce> Resource for Reduced<R> {
     }
 }
 
-/// Reads a part of an object. The error has no position in the text, which nobody sees.
+/// Reads a part of an object. The error leaves out the position in the text, which the caller never sees.
 ///
 /// # Errors
 /// Says what does not fit.

@@ -38,7 +38,7 @@ const GRACE: Duration = Duration::from_secs(20);
 /// How long webhooks are served after SIGTERM: the time in which API servers hear that this operator is going.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// Runs the operator until it is told to end.
+/// Runs the operator until it receives a signal to end.
 ///
 /// # Errors
 /// Says what keeps it from starting: an address that is taken, settings that can't be used.
@@ -170,7 +170,7 @@ async fn abort(work: &[JoinHandle<()>], mut ended: mpsc::Receiver<Infallible>, i
     let _ = ended.recv().await;
 }
 
-/// Ends the election. The API server may still carry out a write that was aborted, and nobody else may lead before that: then the
+/// Ends the election. The API server may still carry out a write that was aborted, and no other replica may lead before that: then the
 /// Lease is left to expire.
 async fn resign(elector: &Elector, standing: JoinHandle<()>, is_finished: bool) {
     standing.abort();

@@ -170,8 +170,8 @@ impl<R: Reduce> Watch<'_, R> {
         gone.iter().filter_map(|key| self.kind.cache.forget(key)).collect()
     }
 
-    /// Reads one object with the rights and the selector of the list. One that can't be read counts as gone: whoever needs it
-    /// finds out.
+    /// Reads one object with the rights and the selector of the list. One that can't be read counts as deleted, and its
+    /// owner is reconciled.
     async fn is_there(&self, key: &Key) -> bool {
         let named = format!("metadata.name={},metadata.namespace={}", key.name, key.namespace);
         let mut params = ListParams::default().fields(&named);

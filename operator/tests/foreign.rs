@@ -205,7 +205,7 @@ fn a_worker_does_not_mind_a_foreign_service_of_its_name() {
     assert_eq!([SERVICE, INGRESS].map(|kind| shop.bytes(kind, "shop")), before);
 }
 
-/// A Service of somebody else, which is not meant to be reached from outside, with a port of the name that an Ingress uses.
+/// A third-party Service, which is not meant to be reached from outside, with a port of the name that an Ingress uses.
 fn internal_service(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"selector": {"app": "internal"}, "ports": [{"port": 80, "name": "http"}]}})
 }

@@ -107,7 +107,7 @@ fn forges() -> Vec<Step> {
     let condition = json!({"type": CONDITION, "status": "True", "reason": "Audited", "message": "by another program",
         "lastTransitionTime": "2020-01-01T00:00:00Z"});
     vec![
-        // A Service that is nobody's, with all that the operator writes but the owner.
+        // A Service without an owner, with all that the operator writes but the owner.
         by_tenant(Step {
             deed: Deed::Create(
                 SERVICE,

@@ -190,7 +190,7 @@ fn feasible(found: &Found, app: &AppDeploy, pods: Pods) -> Result<()> {
             "there is a Deployment {name} too, whose name the app needs: nothing was changed"
         ))
         .next(command!(
-            "kubectl delete deployment {} -n {}  (if nobody needs it)",
+            "kubectl delete deployment {} -n {}  (if it is not needed)",
             name,
             namespace
         )));

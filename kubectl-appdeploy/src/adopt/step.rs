@@ -168,7 +168,7 @@ async fn late(cluster: &Cluster, plan: &Plan, deadline: Deadline) -> Result<Erro
 #[derive(Clone, Copy, Debug)]
 pub struct Takeover<'a> {
     pub kind: ChildKind,
-    /// As it is.
+    /// The rule of the product.
     pub live: &'a Value,
     /// What the app wants of it.
     pub wanted: &'a Value,

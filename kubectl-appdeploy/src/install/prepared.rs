@@ -1,4 +1,4 @@
-//! A namespace that somebody has prepared for the operator: whoever is bound to a role in it could read the operator's
+//! A namespace that was prepared before the operator is installed: a user who is bound to a role in it could read the operator's
 //! token and the key of its webhooks.
 
 use futures::join;
@@ -16,7 +16,7 @@ use crate::output::some;
 /// What `OpenShift` makes in each namespace.
 const OF_OPENSHIFT: [&str; 3] = ["system:deployers", "system:image-builders", "system:image-pullers"];
 
-/// Refuses a first installation into a namespace that has role bindings or pods of others.
+/// Refuses a first installation into a namespace that has third-party role bindings or pods.
 pub async fn refuse(cluster: &Cluster, wanted: &[DynamicObject], before: &[Option<DynamicObject>]) -> Result<()> {
     let is_there = |kind: &Kind| {
         let mut pairs = wanted.iter().zip(before);
@@ -54,7 +54,7 @@ pub async fn refuse(cluster: &Cluster, wanted: &[DynamicObject], before: &[Optio
         "namespace/{namespace} is not empty, and no operator is installed in it: nothing was changed"
     ))
     .why(format!(
-        "{}: whoever made them could get the rights that the operator is given there",
+        "{}: their author could get the rights that the operator is given there",
         some(&foreign)
     ))
     .next(command!("kubectl -n {} get rolebindings,pods -o wide", namespace))

@@ -33,7 +33,7 @@ impl Prefixes {
         self.shown = true;
     }
 
-    /// Returns a line as it is printed. A terminal gets text that it shows as it is, apart from colours. A pipe or a file
+    /// Returns a line as it is printed. A terminal gets text without control characters, apart from colours. A pipe or a file
     /// gets the bytes that the application wrote, as from kubectl.
     pub fn line(&mut self, pod: &str, piece: &Piece) -> Vec<u8> {
         let mut line = Vec::new();

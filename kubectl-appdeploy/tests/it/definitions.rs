@@ -105,7 +105,7 @@ fn definitions_are_neither_deleted_nor_replaced_by_older_ones() {
     );
     assert_eq!(stored(&cluster), before);
 
-    // What the definitions have already is no change, and other changes are free.
+    // An apply without a difference, and changes outside the schema, are allowed.
     let again = plugin.run(INSTALL).ok();
     assert!(again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
     cluster
@@ -257,7 +257,7 @@ fn for_some_namespaces_policies_are_installed_by_who_may() {
     );
     assert_eq!(names(&cluster, POLICIES), "");
     person.run("uninstall").ok();
-    // Whoever may, installs them for some namespaces, too.
+    // A person who may create policies gets them in namespaced mode as well.
     let admin = Plugin::admin(&cluster);
     admin.run("install --wait=false --watch-namespace=default").ok();
     assert_eq!(names(&cluster, POLICIES).lines().count(), 4);
@@ -290,7 +290,7 @@ fn a_cluster_without_policies_is_told_and_does_without() {
     assert_eq!(names(&cluster, "crd"), "");
 }
 
-/// Whoever may prepare the namespace could otherwise get what the operator is given in it.
+/// A user who prepares the namespace could otherwise get the rights that the operator has in it.
 #[test]
 fn a_namespace_with_bindings_or_pods_of_others_is_refused() {
     let cluster = ControlPlane::start().unwrap();

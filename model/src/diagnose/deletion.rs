@@ -7,8 +7,8 @@ use crate::{ChildKind, Observed, Sight, command};
 /// The garbage collector's own finalizers: how a deletion works, not what holds it up.
 const OF_THE_COLLECTOR: [&str; 2] = ["foregroundDeletion", "orphan"];
 
-/// Says that a wanted child, or an object of others that has its name, is being deleted: nothing is written to it, and none
-/// of that name can be created until it is gone. `observed` has the objects of others, too.
+/// Says that a wanted child, or a third-party object that has its name, is being deleted: nothing is written to it, and none
+/// of that name can be created until it is gone. `observed` has the third-party objects, too.
 pub(crate) fn of_deletion(subject: Subject<'_>, valid: &Valid<'_>, observed: &Observed) -> Option<Diagnosis> {
     let route = valid.route.as_ref();
     let has_ingress = route.is_some_and(|route| route.ingress.is_some());

@@ -100,7 +100,7 @@ impl<K: Ord + Clone> Claims<K> {
             return Vec::new();
         }
         let before = self.claims.remove(app);
-        // That what was announced has been done concerns nobody: two applications that share a host would else wake each
+        // A finished write that was announced wakes no other application: two applications that share a host would else wake each
         // other without end.
         let is_news = before.as_ref().map(Claim::effect) != now.as_ref().map(Claim::effect);
         let mut concerned = BTreeSet::new();

@@ -227,7 +227,7 @@ impl Pod {
         self.container > 0 && self.runs == self.heard && is_certain
     }
 
-    /// Whether it serves, and will go on serving if nobody changes it. Unlike the decision, this knows what kubelets do not
+    /// Whether it serves, and will go on serving without another change. Unlike the decision, this knows what kubelets do not
     /// report.
     pub fn serves(&self, wish: &Wish, now: i64) -> bool {
         let shortest = wish.wanted.min_ready.max(SHORTEST_RUN);

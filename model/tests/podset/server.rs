@@ -276,7 +276,7 @@ impl Server {
     }
 
     /// The kubelet starts a container: the first one, another one for another image, or again after a crash. It takes the
-    /// image of the spec that it has received. `Ready` stays as it is: without a readiness probe, a restart does not clear
+    /// image of the spec that it has received. `Ready` does not change: without a readiness probe, a restart does not clear
     /// it (kubernetes#91667).
     pub fn start(&mut self, name: Name) -> bool {
         let container = self.next_container;
@@ -315,7 +315,7 @@ impl Server {
         self.change(name, |pod| pod.ready_since = None)
     }
 
-    /// A pod gets stuck: its node is lost, or it gets a finalizer that nobody removes. It is deleted, and stays.
+    /// A pod gets stuck: its node is lost, or it gets a finalizer that is never removed. It is deleted, and stays.
     pub fn strand(&mut self, name: Name) -> bool {
         self.stuck += 1;
         self.change(name, |pod| {

@@ -59,7 +59,7 @@ impl Reconcile for Reconciler {
                 }
             },
         };
-        // A write whose answer was lost may still be carried out: until it was tried again, nobody else gets the host.
+        // A write whose answer was lost may still be carried out: until it is tried again, no other application gets the host.
         if !failures
             .iter()
             .any(|failure| matches!(failure, Failure::Unavailable { .. }))

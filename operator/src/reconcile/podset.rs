@@ -36,7 +36,7 @@ const OBITUARIES: usize = 16;
 /// How long they may take. A look has its deadline, and what was done is to be told in the status.
 const OBITUARIES_LAST: Duration = Duration::from_secs(5);
 
-/// How long steps go on that can be done although another one has failed, before the failure is told.
+/// How long steps go on that can be done although another one has failed, before the failure is reported.
 const DESPITE_FAILURES: Duration = Duration::from_secs(5);
 
 /// What reconciling a PodSet needs.
@@ -162,7 +162,7 @@ impl Reconciler {
         let (began, mut failed, mut hindrances) = (Instant::now(), None, Vec::new());
         loop {
             match self.step(look, &performer, failed.as_ref()).await {
-                // What does not need the step that failed is done all the same, before the failure is told.
+                // What does not need the step that failed is done all the same, before the failure is reported.
                 (Some(step), Advance::Hindered(more)) => {
                     hindrances.extend(more);
                     failed = Some(step);

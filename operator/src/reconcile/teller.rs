@@ -266,7 +266,7 @@ impl<K: Primary> Teller<K> {
             }
             // It was deleted meanwhile; the watch says so soon.
             Err(CallError::Refused(status)) if status.is_not_found() => Ok(()),
-            // Somebody has changed the object, perhaps its conditions, which the patch would have replaced.
+            // Another writer has changed the object, perhaps its conditions, which the patch would have replaced.
             Err(CallError::Refused(status)) if status.code == 409 => {
                 debug!(message = status.message, "the object has changed; looking again");
                 self.read_anew(look)
@@ -304,7 +304,7 @@ impl<K: Primary> Teller<K> {
 }
 
 /// Makes the merge patch (RFC 7386) that turns the stored status into the wanted one. The UID makes it fail on
-/// an object of the same name that was made anew, and the version on one that has changed: a merge patch replaces a list as a
+/// an object of the same name that was created again, and the version on one that has changed: a merge patch replaces a list as a
 /// whole, and another writer may just have added a condition.
 fn status_patch<S: Serialize>(meta: &ObjectMeta, before: Option<&S>, wanted: &S) -> Value {
     let fields = |status: &S| match serde_json::to_value(status) {

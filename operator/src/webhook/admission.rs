@@ -211,7 +211,7 @@ impl Reviewed for AppDeploy {
             return Ok(Vec::new());
         }
         host::allowed(&valid, &admission.host_suffixes).map_err(Refusal::Invalid)?;
-        // Whoever asks for a host now comes after all that have asked for it.
+        // An app that asks for a host now comes after all that have asked for it.
         let Some((claim, rival)) = admission.world.host_rival(&valid) else {
             return Ok(Vec::new());
         };

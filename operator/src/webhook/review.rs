@@ -116,7 +116,7 @@ struct RawMeta<'a> {
 /// What has become of reading an object.
 #[derive(Debug)]
 pub enum Read<K> {
-    /// There is none, or it does not fit its schema, which the API server reports.
+    /// It is missing or does not fit its schema, which the API server reports.
     Absent,
     /// It is larger than what is served.
     TooLarge(Invalid),

@@ -51,7 +51,7 @@ fn who_undoes_each_write_is_answered_now_and_then_and_told() {
     assert_eq!(ready(&shop.get(APP, "shop")), ("False", "Progressing"));
 }
 
-/// Whoever restarts an app again and again changes no spec, and undoes no write.
+/// A person who restarts an app again and again undoes no write of the operator.
 #[test]
 fn many_restarts_in_a_row_are_not_reported_as_overruled() {
     const RESTARTS: usize = 45;

@@ -63,7 +63,7 @@ fn a_pod_that_ends_keeps_its_slot_and_no_other() {
     assert_eq!(count_of(&set, "terminatingReplicas"), 0);
 }
 
-/// A lost node or a finalizer of others may keep a pod for good. It is not created again under its name, but under the next.
+/// A lost node or a third-party finalizer may keep a pod for good. It is not created again under its name, but under the next.
 #[test]
 fn pod_that_does_not_end_gives_up_its_slot() {
     let space = with_nodes("overdue");

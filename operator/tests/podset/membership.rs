@@ -105,7 +105,7 @@ fn orphans_are_taken_in_together_after_one_fresh_look_at_the_set() {
     assert_eq!(others.map(|pod| space.bytes(POD, pod)), before);
 }
 
-/// Whoever may edit a set must not run an image of their choice with what a pod of others has.
+/// An editor of a set must not run an image of their choice with the volumes and rights of a third-party pod.
 #[test]
 fn adopted_pod_is_changed_in_place_only_if_it_is_as_the_set_would_create_it() {
     let space = with_nodes("adopted-image");

@@ -240,7 +240,7 @@ fn where_no_new_pods_could_come_nothing_is_planned() {
       next: kubectl appdeploy resume shop -n a
     error: there is a Deployment shop too, whose name the app needs: nothing was changed
       next: kubectl delete deployment shop -n a
-            (if nobody needs it)
+            (if it is not needed)
     error: AppDeploy shop is being deleted, and what it took over would go with it: nothing was changed
       next: kubectl appdeploy status shop -n a
             (see what holds it)

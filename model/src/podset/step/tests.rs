@@ -240,7 +240,7 @@ fn a_pod_with_the_label_and_no_controller_is_taken_in() {
     }
 }
 
-/// It was orphaned with its set after it was evicted. It holds a name, and nobody else deletes it.
+/// It was orphaned with its set after it was evicted. It holds a name, and no other controller deletes it.
 #[test]
 fn an_orphan_that_has_ended_is_adopted_if_a_set_created_it() {
     let orphan = SetPod {
