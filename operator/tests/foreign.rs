@@ -224,7 +224,7 @@ fn ingress_is_not_created_for_a_foreign_service() {
     );
     // The pods are created: `adopt` needs them while the old Service serves.
     shop.until_there(DEPLOYMENT, "shop");
-    shop.set("shop", json!({"host": "shop.example.com"}));
+    shop.set("shop", json!({"host": "publisher.example.com"}));
     shop.until_told("shop");
     std::thread::sleep(QUIET);
     assert!(shop.get(INGRESS, "shop").is_null());

@@ -106,8 +106,10 @@ fn until_settled(operator: &Operator) {
     });
 }
 
+/// A downgrade gives the pods that the newer version has replaced what the older version writes, such as a label: these are
+/// replaced once more. Pods that the newer version left as they were stay.
 #[test]
-fn an_upgrade_and_a_downgrade_restart_nothing() {
+fn an_upgrade_restarts_nothing_and_a_downgrade_only_what_was_changed() {
     let stage = Stage::new();
     stage.older_api();
     let older = stage.start(true, "older", &[]);
@@ -148,14 +150,18 @@ fn an_upgrade_and_a_downgrade_restart_nothing() {
         text(web, "/spec/template/spec/containers/0/image") == "nginx:2"
     });
     newer.terminate();
-    let before = identities(&stage.space);
+    let others = |mut identities: BTreeMap<String, String>| {
+        identities.remove("Deployment web").unwrap();
+        identities
+    };
+    let before = others(identities(&stage.space));
 
     let older = stage.start(true, "older", &[]);
     until_settled(&older);
     assert_eq!(
-        identities(&stage.space),
+        others(identities(&stage.space)),
         before,
-        "the older version has changed something"
+        "the older version has changed an app that the newer one had left alone"
     );
 }
 

@@ -68,7 +68,9 @@ fn parts_can_be_left_out() {
     let helm = Helm::new();
     let all = helm.template(&[]).len();
     let count = |value| helm.template(&["--set", value]).len();
-    assert_eq!(count("crds.install=false"), all - 2);
+    // Two definitions, and the policy with its binding that protects them.
+    assert_eq!(count("crds.install=false"), all - 4);
+    assert_eq!(count("policies.enabled=false"), all - 4);
     assert_eq!(count("networkPolicy.defaultDeny=false"), all - 1);
     assert_eq!(count("networkPolicy.enabled=false"), all - 2);
 
