@@ -202,6 +202,18 @@ fn an_older_plugin_that_loses_nothing_may_replace_a_newer_definition() {
     assert_eq!(now(), "4000");
 }
 
+/// An administrator may have applied the policies for a person without the right, and GitOps may do so at any time.
+#[test]
+fn policies_that_another_manager_has_applied_are_no_conflict() {
+    let cluster = ControlPlane::start().unwrap();
+    let plugin = Plugin::admin(&cluster);
+    let policies = format!("{CONFIG}/policy");
+    let apply = ["apply", "--server-side", "-k", policies.as_str()];
+    cluster.kubectl(&apply).unwrap();
+    plugin.run(INSTALL).ok();
+    cluster.kubectl(&apply).unwrap();
+}
+
 /// A role with all that an installation takes but policies.
 fn person_without_policies(cluster: &ControlPlane) -> Plugin {
     let all = json!(["*"]);

@@ -17,14 +17,7 @@ fn install(cluster: &Cluster, namespaces: &str) {
     let plugin = Path::new(env!("CARGO_BIN_EXE_appdeploy-operator")).with_file_name("kubectl-appdeploy");
     assert!(plugin.exists(), "`make build` builds {}", plugin.display());
     let mut command = Command::new(plugin);
-    // The harness has applied the policy as another field manager, which owns its match constraints as a whole.
-    command.args([
-        "install",
-        "--wait=false",
-        "--force-conflicts",
-        "--watch-namespace",
-        namespaces,
-    ]);
+    command.args(["install", "--wait=false", "--watch-namespace", namespaces]);
     command.env("KUBECONFIG", cluster.control_plane.kubeconfig());
     let installed = command.output().unwrap();
     assert!(installed.status.success(), "{installed:?}");
