@@ -75,6 +75,8 @@ pub enum Deed {
     Apply(Kind, Value),
     /// The status of an object is applied by another field manager.
     ApplyStatus(Kind, Value),
+    /// An object is created that says that the app `web` of the run is its controller.
+    CreateOwned(Kind, Value),
     /// Something is done in the tenant's namespace.
     ByTenant(Box<Deed>),
     /// Something is tried that the API server may refuse.
@@ -86,7 +88,7 @@ impl Deed {
     #[must_use]
     pub fn is_creation(&self) -> bool {
         match self {
-            Self::Create(..) | Self::Apply(..) => true,
+            Self::Create(..) | Self::Apply(..) | Self::CreateOwned(..) => true,
             Self::Patch(..) | Self::Delete(..) | Self::ApplyStatus(..) => false,
             Self::ByTenant(deed) | Self::Attempt(deed) => deed.is_creation(),
         }

@@ -177,11 +177,13 @@ impl Stage {
         }
         self.runtime.block_on(async {
             match deed {
-                Deed::Create(kind, object) => {
-                    let object = serde_json::from_value(typed(*kind, object))?;
-                    let api = self.api(*kind, namespace);
-                    let created = api.create(&PostParams::default(), &object).await?;
-                    Ok::<_, anyhow::Error>(serde_json::to_value(created)?)
+                Deed::Create(kind, object) => self.create(*kind, namespace, object).await,
+                Deed::CreateOwned(kind, object) => {
+                    let app = self.api(APP, tenant::run_of(namespace)).get(tenant::OWNER).await?;
+                    let mut object = object.clone();
+                    object["metadata"]["ownerReferences"] = json!([{"apiVersion": APP.api_version(), "kind": APP.name,
+                        "name": tenant::OWNER, "uid": app.metadata.uid, "controller": true}]);
+                    self.create(*kind, namespace, &object).await
                 }
                 Deed::Patch(kind, name, patch) => {
                     let api = self.api(*kind, namespace);
@@ -214,6 +216,13 @@ impl Stage {
                 Deed::Attempt(_) | Deed::ByTenant(_) => Ok(Value::Null),
             }
         })
+    }
+
+    async fn create(&self, kind: Kind, namespace: &str, object: &Value) -> Result<Value> {
+        let object = serde_json::from_value(typed(kind, object))?;
+        let api = self.api(kind, namespace);
+        let created = api.create(&PostParams::default(), &object).await?;
+        Ok(serde_json::to_value(created)?)
     }
 
     fn api(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {

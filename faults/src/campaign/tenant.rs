@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::history::{Seen, living, text};
-use super::kind::{APP, DEPLOYMENT, SERVICE};
+use super::kind::{APP, DEPLOYMENT, INGRESS, SERVICE};
 use super::scenario::{self, Deed, Scenario, Step};
 
 /// What the name of the tenant's namespace adds to that of the run.
@@ -15,6 +15,10 @@ const SUFFIX: &str = "-tenant";
 const HOST: &str = "shop.example.com";
 /// Keeps an object in deletion until the tenant removes it.
 const FINALIZER: &str = "tenant.example.com/hold";
+/// The app that forged owner references name.
+pub const OWNER: &str = "web";
+/// The name of objects with a forged owner reference.
+const FORGED: &str = "forged";
 /// A condition that another program writes.
 const CONDITION: &str = "Audited";
 /// The most versions of one app or pod set in a run. The longest undisturbed run has a fifth of it.
@@ -43,9 +47,10 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             Scenario::new("tenant-host", takes_a_host_while_being_deleted()),
             Scenario::new("tenant-born", is_born_in_deletion()),
             Scenario::new("tenant-forge", forges()),
+            Scenario::new("tenant-own", forges_owner_references()),
         ]
     };
-    let guarded = ["guarded-host", "guarded-born", "guarded-forge"];
+    let guarded = ["guarded-host", "guarded-born", "guarded-forge", "guarded-own"];
     let with_webhooks = attacks().into_iter().zip(guarded).map(|(scenario, name)| Scenario {
         name,
         ..scenario.with_webhooks()
@@ -102,7 +107,7 @@ fn forges() -> Vec<Step> {
     let annotations = json!({
         crd::annotation::DESIRED_HASH: "0123456789abcdef", crd::annotation::REVISION_SPEC: "{\"image\":\"evil\"}",
     });
-    let forged = json!({"name": "forged", "labels": labels, "annotations": annotations});
+    let forged = json!({"name": FORGED, "labels": labels, "annotations": annotations});
     let selector = json!({crd::label::APP: "web"});
     let condition = json!({"type": CONDITION, "status": "True", "reason": "Audited", "message": "by another program",
         "lastTransitionTime": "2020-01-01T00:00:00Z"});
@@ -133,6 +138,33 @@ fn forges() -> Vec<Step> {
             settled: scenario::is_rewritten,
         },
         scenario::change(APP, "web", json!({"image": "nginx:1.28"})),
+    ]
+}
+
+/// Objects name the victim's app as their controller: of the tenant's namespace, where no such owner is, so the garbage
+/// collector deletes them, and of the victim's, where they stay as they are until the app is deleted.
+fn forges_owner_references() -> Vec<Step> {
+    let labels = json!({crd::label::APP: OWNER, crd::label::MANAGED_BY: crd::label::MANAGED_BY_VALUE});
+    let service = |name: &str| {
+        json!({"metadata": {"name": name, "labels": labels},
+            "spec": {"ports": [{"port": 80}], "selector": {crd::label::APP: OWNER}}})
+    };
+    let backend = json!({"service": {"name": OWNER, "port": {"number": 80}}});
+    let path = json!({"path": "/", "pathType": "Prefix", "backend": backend});
+    let ingress = json!({"metadata": {"name": FORGED, "labels": labels},
+        "spec": {"rules": [{"host": HOST, "http": {"paths": [path]}}]}});
+    let owned = |kind, object, settled| Step {
+        deed: Deed::CreateOwned(kind, object),
+        settled,
+    };
+    vec![
+        scenario::app(OWNER, json!({"host": HOST})),
+        by_tenant(owned(SERVICE, service(OWNER), is_gone)),
+        by_tenant(owned(INGRESS, ingress.clone(), is_gone)),
+        owned(SERVICE, service(FORGED), at_once),
+        owned(INGRESS, ingress, at_once),
+        scenario::change(APP, OWNER, json!({"image": "nginx:1.28"})),
+        scenario::delete(APP, OWNER, only_the_tenant_is_left),
     ]
 }
 
@@ -200,6 +232,9 @@ fn hosts(history: &[Seen]) -> BTreeSet<String> {
         let (Some(owner), "ingresses") = (owner, seen.resource) else {
             continue;
         };
+        if seen.name() == FORGED {
+            continue;
+        }
         if seen.gone {
             serving.remove(seen.uid());
             if has_tenant && !is_tenants(seen) && !ending.contains(owner) {
