@@ -75,7 +75,7 @@ fn takes_a_host_while_being_deleted() -> Vec<Step> {
         scenario::change(APP, "web", json!({"replicas": 3})),
         by_tenant(Step {
             deed: Deed::Patch(APP, "evil", json!({"metadata": {"finalizers": null}})),
-            settled: is_gone,
+            settled: is_gone_with_children,
         }),
         scenario::change(APP, "web", json!({"image": "nginx:1.28"})),
     ]
@@ -195,6 +195,13 @@ fn is_in_deletion(history: &[Seen], left: &Value) -> bool {
 
 fn is_gone(history: &[Seen], left: &Value) -> bool {
     !living(history).contains_key(text(left, "/metadata/uid"))
+}
+
+/// The garbage collector deletes children some time after their owner.
+fn is_gone_with_children(history: &[Seen], left: &Value) -> bool {
+    let uid = text(left, "/metadata/uid");
+    let is_owned = |seen: &&Seen| seen.controllers().iter().any(|owner| text(owner, "/uid") == uid);
+    is_gone(history, left) && !living(history).values().any(is_owned)
 }
 
 fn only_the_tenant_is_left(history: &[Seen], _: &Value) -> bool {
