@@ -7,28 +7,84 @@ use crd::{AppDeploy, Kind, PodFields, PodSet, PodSetSpec, label};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::quantity;
+use crate::inverse::Additions;
+use crate::{ChildKind, command, quantity};
 
-/// An object of the namespace that a spec reaches through the pods: whoever writes the spec could read it there.
+/// A right that the author of a spec must have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reference {
-    /// `secrets` or `configmaps`.
+    /// The verb.
+    pub verb: &'static str,
+    /// The API group of the object.
+    pub group: &'static str,
+    /// The plural name of its kind: `secrets`, `configmaps` or `deployments`.
     pub resource: &'static str,
     /// Its name.
     pub name: String,
-    /// The first field that refers to it.
-    pub field: String,
+    /// Why the right is needed.
+    pub reason: Reason,
+}
+
+/// Why the author of a spec needs a right.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// This field refers to the object, so a program of the author's choice could read it. If several do, the first.
+    Field(String),
+    /// The object, a Deployment, has these fields that the spec does not stand for, and the change starts another program
+    /// in its pods.
+    Added(Box<str>),
+    /// What the Deployment has beyond the spec is not known; the text is the reason.
+    Unknown(Box<str>),
 }
 
 impl Reference {
-    /// Says that the author may not read it.
+    fn get(resource: &'static str, name: &str, field: String) -> Self {
+        Self {
+            verb: "get",
+            group: "",
+            resource,
+            name: name.to_owned(),
+            reason: Reason::Field(field),
+        }
+    }
+
+    /// Returns the message for an author who lacks the right.
     #[must_use]
     pub fn refusal(&self, author: &str, namespace: &str) -> String {
-        let Self { resource, name, field } = self;
+        let Self { resource, name, .. } = self;
+        let why = match &self.reason {
+            Reason::Field(field) => {
+                return format!(
+                    "{field} refers to {} {name}, which {author} may not get in namespace {namespace}: let somebody apply \
+                     this who may, or ask for the right to get {resource}/{name}",
+                    resource.trim_end_matches('s')
+                );
+            }
+            Reason::Added(fields) => format!(
+                "deployment {name} has fields that were added by another manager ({fields}), and a new image, command, \
+                 argument or variable could read them"
+            ),
+            Reason::Unknown(why) => {
+                format!("the operator cannot see whether other managers added fields to deployment {name}: {why}")
+            }
+        };
+        let grant = command!(
+            "kubectl create role {}-deployer -n {} --verb=patch --resource=deployments.apps --resource-name={}",
+            name,
+            namespace,
+            name
+        )
+        .and(command!(
+            "&& kubectl create rolebinding {}-deployer -n {} --role={}-deployer --user={}",
+            name,
+            namespace,
+            name,
+            author
+        ));
         format!(
-            "{field} refers to {} {name}, which {author} may not get in namespace {namespace}: let somebody apply this who \
-             may, or ask for the right to get {resource}/{name}",
-            resource.trim_end_matches('s')
+            "{why}; this change needs the right to patch deployments/{name} in namespace {namespace}, which {author} does \
+             not have: ask an administrator to apply the change, or to grant the right: {}",
+            grant.as_str()
         )
     }
 }
@@ -96,14 +152,7 @@ pub fn questions<K: Admitted>(new: &K, old: Option<&K>) -> Vec<Reference> {
     }
     let at = K::POD;
     let mut found = Vec::new();
-    let mut add = |resource: &'static str, name: &str, field: String| {
-        let reference = Reference {
-            resource,
-            name: name.to_owned(),
-            field,
-        };
-        found.push(reference);
-    };
+    let mut add = |resource: &'static str, name: &str, field: String| found.push(Reference::get(resource, name, field));
     for var in &new.pod().env {
         let Some(source) = &var.value_from else { continue };
         let field = format!("{at}.env {}", var.name);
@@ -123,6 +172,43 @@ pub fn questions<K: Admitted>(new: &K, old: Option<&K>) -> Vec<Reference> {
     let mut known = BTreeSet::new();
     found.retain(|reference| known.insert((reference.resource, reference.name.clone())));
     found
+}
+
+/// Returns the right that the author of an update needs because of what other managers added to the Deployment: with the
+/// right to patch it, the author could add the same. `None` if the update does not change which program runs there.
+///
+/// `old` is `None` if the stored object cannot be read. That counts as a change of the program.
+#[must_use]
+pub fn question_of_additions(new: &AppDeploy, old: Option<&AppDeploy>, additions: &Additions) -> Option<Reference> {
+    if old.is_some_and(|old| program(&old.spec.pod) == program(&new.spec.pod)) {
+        return None;
+    }
+    let reason = match additions {
+        Additions::None => return None,
+        Additions::Fields(fields) => Reason::Added(fields.clone()),
+        Additions::Unknown(why) => Reason::Unknown(why.clone()),
+    };
+    Some(Reference {
+        verb: "patch",
+        group: "apps",
+        resource: ChildKind::Deployment.resource(),
+        name: new.metadata.name.clone()?,
+        reason,
+    })
+}
+
+/// Returns a spec with only the fields that decide which program runs and what it does. Variables count: `LD_PRELOAD` and
+/// `PATH` choose a program as well.
+fn program(pod: &PodFields) -> PodFields {
+    PodFields {
+        image: pod.image.clone(),
+        image_pull_policy: pod.image_pull_policy,
+        image_pull_secrets: pod.image_pull_secrets.clone(),
+        command: pod.command.clone(),
+        args: pod.args.clone(),
+        env: pod.env.clone(),
+        ..PodFields::default()
+    }
 }
 
 /// Whether two versions of an object ask for the same: an update of labels, say, is nobody's business here.
@@ -264,7 +350,7 @@ mod tests {
     fn every_object_that_a_spec_reaches_is_asked_for_once() {
         let asked: Vec<_> = questions(&referring(1), None)
             .into_iter()
-            .map(|r| (r.resource, r.name, r.field))
+            .map(|r| (r.verb, r.resource, r.name, r.reason))
             .collect();
         let expected = [
             ("secrets", "db", "spec.env A"),
@@ -272,7 +358,48 @@ mod tests {
             ("secrets", "registry", "spec.imagePullSecrets"),
             ("secrets", "tls", "spec.tls.secretName"),
         ];
-        assert_eq!(asked, expected.map(|(r, n, f)| (r, n.to_owned(), f.to_owned())));
+        let expected = expected.map(|(r, n, f)| ("get", r, n.to_owned(), Reason::Field(f.to_owned())));
+        assert_eq!(asked, expected);
+    }
+
+    #[test]
+    fn another_program_next_to_added_fields_needs_the_right_to_patch_the_deployment() {
+        let added = Additions::Fields("spec.template.spec.volumes[keys]".into());
+        let old = app(json!({"image": "nginx:1", "replicas": 1}));
+        for change in [
+            json!({"image": "nginx:2"}),
+            json!({"image": "nginx:1", "command": ["cat", "/keys/key"]}),
+            json!({"image": "nginx:1", "args": ["/keys/key"]}),
+            json!({"image": "nginx:1", "env": [{"name": "LD_PRELOAD", "value": "/x.so"}]}),
+            json!({"image": "nginx:1", "imagePullPolicy": "Always"}),
+            json!({"image": "nginx:1", "imagePullSecrets": [{"name": "mine"}]}),
+        ] {
+            let new = app(change.clone());
+            let asked = question_of_additions(&new, Some(&old), &added).unwrap();
+            let right = (asked.verb, asked.group, asked.resource, &*asked.name);
+            assert_eq!(right, ("patch", "apps", "deployments", "shop"), "{change}");
+            assert_eq!(question_of_additions(&new, Some(&old), &Additions::None), None);
+            let unknown = Additions::Unknown("not listed yet".into());
+            assert!(question_of_additions(&new, Some(&old), &unknown).is_some());
+        }
+        let other = json!({"image": "nginx:1", "replicas": 9, "port": 80, "resources": {"limits": {"cpu": "1"}},
+            "healthCheck": {"path": "/"}, "securityProfile": "restricted", "host": "shop.example.com"});
+        assert_eq!(question_of_additions(&app(other), Some(&old), &added), None);
+        assert!(question_of_additions(&old, None, &added).is_some());
+    }
+
+    #[test]
+    fn the_refusal_names_the_fields_the_right_and_the_next_command() {
+        let (old, new) = (app(json!({"image": "nginx:1"})), app(json!({"image": "nginx:2"})));
+        let refusal = |additions| {
+            let asked = question_of_additions(&new, Some(&old), &additions).unwrap();
+            asked.refusal("system:serviceaccount:ci:o'brien", "blue")
+        };
+        insta::assert_snapshot!(refusal(Additions::Fields("spec.template.spec.volumes[keys]".into())), @r"deployment shop has fields that were added by another manager (spec.template.spec.volumes[keys]), and a new image, command, argument or variable could read them; this change needs the right to patch deployments/shop in namespace blue, which system:serviceaccount:ci:o'brien does not have: ask an administrator to apply the change, or to grant the right: kubectl create role shop-deployer -n blue --verb=patch --resource=deployments.apps --resource-name=shop && kubectl create rolebinding shop-deployer -n blue --role=shop-deployer --user='system:serviceaccount:ci:o'\''brien'");
+        let unknown = refusal(Additions::Unknown("not listed yet".into()));
+        let sentence = "the operator cannot see whether other managers added fields to deployment shop: not listed yet; this \
+                        change needs the right to patch deployments/shop in namespace blue";
+        assert!(unknown.starts_with(sentence), "{unknown}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! For all objects that we write, `of_app(desired(app))` is the app's spec up to defaults, and nothing is left over.
 //! What the API server fills in by itself is never left over.
 
+mod additions;
 mod pod;
 mod rest;
 mod route;
@@ -13,6 +14,7 @@ use serde_json::Value;
 
 use crate::{ChildKind, defaults};
 
+pub use additions::Additions;
 pub use pod::container;
 pub use route::{beside, target};
 

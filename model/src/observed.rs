@@ -7,6 +7,7 @@ use kube::core::ObjectMeta;
 use serde_json::Value;
 
 use crate::host::Place;
+use crate::inverse::Additions;
 use crate::pod::PodState;
 use crate::{ChildKind, Digest};
 
@@ -141,6 +142,8 @@ pub struct Rollout {
     pub paused: bool,
     /// The spec that it was last written from, as JSON.
     pub revision_spec: Option<String>,
+    /// What its pods have that this spec does not stand for.
+    pub additions: Additions,
 }
 
 impl Rollout {
@@ -343,6 +346,7 @@ fn rollout(meta: &ObjectMeta, data: &Value, revision_spec: Option<String>) -> Ro
             .and_then(|c| c.message.clone()),
         paused: data.pointer("/spec/paused").and_then(Value::as_bool).unwrap_or(false),
         overdue: condition("Progressing").is_some_and(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded")),
+        additions: Additions::read(data, revision_spec.as_deref()),
         revision_spec,
     }
 }

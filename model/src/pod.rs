@@ -2,16 +2,21 @@
 
 mod end;
 mod last_words;
+mod output;
 mod probe;
 mod start;
 mod waiting;
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Event, Pod};
+use std::borrow::Cow;
+
+use crd::PodFields;
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Event, Pod, PodSpec};
 use kube::core::Resource as _;
 
 use crate::desired::CONTAINER;
 use crate::diagnose::Reason;
 pub use last_words::last_words;
+pub use output::{Output, Readable};
 pub use probe::{Answer, Check, Failed};
 pub use start::Unstarted;
 
@@ -109,6 +114,8 @@ pub struct Trouble {
     pub detail: String,
     /// Of a pod that is not healthy, what it was asked.
     pub failed: Option<Failed>,
+    /// The last line that the container wrote. It is not part of `detail`.
+    pub output: Option<Output>,
     /// How often in a row its container has ended.
     pub crashes: i32,
 }
@@ -121,6 +128,7 @@ impl Trouble {
             reason,
             detail: detail.into(),
             failed: None,
+            output: None,
             crashes: 0,
         }
     }
@@ -128,7 +136,34 @@ impl Trouble {
     fn unhealthy(failed: Failed) -> Self {
         Self {
             failed: Some(failed.clone()),
-            ..Self::new(Reason::NotHealthy, failed.to_string())
+            ..Self::new(Reason::NotHealthy, failed.without_output().to_string())
+        }
+    }
+
+    /// Returns the detail for readers of this spec: with what the container wrote, unless it can read something that the
+    /// spec does not give it.
+    #[must_use]
+    pub fn detail_for(&self, pod: Option<&PodFields>) -> Cow<'_, str> {
+        self.detail_if(|readable| readable.is_given_by(pod))
+    }
+
+    /// Adds what the container wrote to the detail. Only for readers who may read the pod itself.
+    #[must_use]
+    pub fn disclosed(self) -> Self {
+        Self {
+            detail: self.detail_if(|_| true).into_owned(),
+            output: None,
+            ..self
+        }
+    }
+
+    fn detail_if(&self, may_show: impl Fn(&Readable) -> bool) -> Cow<'_, str> {
+        if let Some(output) = self.output.as_ref().filter(|output| may_show(&output.readable)) {
+            return Cow::Owned(format!("{}; its last words: \"{}\"", self.detail, output.text));
+        }
+        match self.failed.as_ref().filter(|failed| may_show(&failed.readable)) {
+            Some(failed) => Cow::Owned(failed.to_string()),
+            None => Cow::Borrowed(&self.detail),
         }
     }
 
@@ -148,6 +183,8 @@ pub struct Unhealthy {
     pub since: i64,
     /// What it is asked.
     pub check: Check,
+    /// What it can read.
+    pub readable: Readable,
 }
 
 /// A container that runs again after it had ended. It may count as ready and be about to end once more: what it
@@ -188,6 +225,7 @@ impl PodState {
             Some(Trouble::unhealthy(Failed {
                 check: unhealthy.check.clone(),
                 answer: None,
+                readable: unhealthy.readable.clone(),
             }))
         };
         let unstarted = || self.unstarted_at(now)?.trouble(self.answer.as_ref()?);
@@ -244,6 +282,10 @@ impl PodState {
             .iter()
             .flat_map(|spec| &spec.containers)
             .find(|c| c.name == CONTAINER);
+        let spec = ContainerSpec {
+            pod: pod.spec.as_ref(),
+            container,
+        };
         let statuses = || status.iter().flat_map(|s| s.container_statuses.iter().flatten());
         // The container that was to end, because its image was changed in place.
         let ended_by_us = pod
@@ -273,13 +315,12 @@ impl PodState {
             deleting: pod.metadata.deletion_timestamp.is_some(),
             finished,
             unhealthy: own
-                .zip(container)
                 .filter(|_| !ready)
-                .and_then(|(status, spec)| unhealthy(status, spec, ended_by_us)),
+                .and_then(|status| unhealthy(status, spec, ended_by_us)),
             unstarted: status
                 .filter(|_| !ready && !finished)
                 .and_then(|status| Unstarted::read(status, own, container)),
-            shaky: own.and_then(|status| shaky(status, container, ended_by_us)),
+            shaky: own.and_then(|status| shaky(status, spec, ended_by_us)),
             created: pod
                 .metadata
                 .creation_timestamp
@@ -296,7 +337,7 @@ impl PodState {
             } else {
                 unschedulable
                     .or_else(evicted)
-                    .or_else(|| trouble(own?, container, ended_by_us))
+                    .or_else(|| trouble(own?, spec, ended_by_us))
                     .or_else(|| beside(pod))
             },
             answer: None,
@@ -304,10 +345,11 @@ impl PodState {
     }
 }
 
-fn trouble(status: &ContainerStatus, spec: Option<&Container>, ended_by_us: Option<&str>) -> Option<Trouble> {
+fn trouble(status: &ContainerStatus, spec: ContainerSpec<'_>, ended_by_us: Option<&str>) -> Option<Trouble> {
     let state = status.state.as_ref();
-    let image = spec.and_then(|spec| spec.image.as_deref()).unwrap_or(&status.image);
-    let waits = state.and_then(|state| waiting::trouble(state.waiting.as_ref()?, image, spec));
+    let image = spec.container.and_then(|spec| spec.image.as_deref());
+    let image = image.unwrap_or(&status.image);
+    let waits = state.and_then(|state| waiting::trouble(state.waiting.as_ref()?, image, spec.container));
     // A container that crashes is waiting, running and terminated in turn. While it waits, what it died of is in
     // its last state; while it runs, see `shaky`.
     if waits.is_some() || state.is_some_and(|state| state.running.is_some()) {
@@ -324,6 +366,19 @@ fn trouble(status: &ContainerStatus, spec: Option<&Container>, ended_by_us: Opti
     })
 }
 
+/// The spec of a container and of its pod, as far as they are known.
+#[derive(Clone, Copy, Debug, Default)]
+struct ContainerSpec<'a> {
+    pod: Option<&'a PodSpec>,
+    container: Option<&'a Container>,
+}
+
+impl ContainerSpec<'_> {
+    fn readable(&self) -> Readable {
+        Readable::of(self.pod, self.container)
+    }
+}
+
 /// Returns the trouble of a container that is not ours: one that a webhook has put beside the application's, without which
 /// the pod does not become ready.
 fn beside(pod: &Pod) -> Option<Trouble> {
@@ -337,14 +392,19 @@ fn beside(pod: &Pod) -> Option<Trouble> {
     inits.chain(others).filter(|one| !one.ready).find_map(|one| {
         let specs = pod.spec.iter();
         let mut specs = specs.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
-        let Trouble { reason, detail, .. } = trouble(one, specs.find(|c| c.name == one.name), None)?;
+        let spec = ContainerSpec {
+            pod: pod.spec.as_ref(),
+            container: specs.find(|c| c.name == one.name),
+        };
+        // Without its output: no spec of ours gives it anything.
+        let Trouble { reason, detail, .. } = trouble(one, spec, None)?;
         let (name, reason) = (&one.name, reason.as_str());
         let detail = format!("{name}, which is not the application's ({reason}: {detail})");
         Some(Trouble::new(Reason::ContainerFailed, detail))
     })
 }
 
-fn shaky(status: &ContainerStatus, spec: Option<&Container>, ended_by_us: Option<&str>) -> Option<Shaky> {
+fn shaky(status: &ContainerStatus, spec: ContainerSpec<'_>, ended_by_us: Option<&str>) -> Option<Shaky> {
     let since = running_since(status)?;
     let died = status.last_state.as_ref()?.terminated.as_ref()?;
     if end::is_of(died, ended_by_us) {
@@ -360,19 +420,21 @@ fn shaky(status: &ContainerStatus, spec: Option<&Container>, ended_by_us: Option
     })
 }
 
-fn unhealthy(status: &ContainerStatus, spec: &Container, ended_by_us: Option<&str>) -> Option<Unhealthy> {
-    let since = running_since(status)?;
+fn unhealthy(status: &ContainerStatus, spec: ContainerSpec<'_>, ended_by_us: Option<&str>) -> Option<Unhealthy> {
+    let (since, container) = (running_since(status)?, spec.container?);
     let probe = if status.started? {
-        spec.readiness_probe.as_ref()?
+        container.readiness_probe.as_ref()?
     } else {
-        spec.startup_probe.as_ref()?
+        container.startup_probe.as_ref()?
     };
     let killed = status.last_state.as_ref().and_then(|state| state.terminated.as_ref());
-    let killed = killed.filter(|died| !end::is_of(died, ended_by_us) && end::failed_probe(died, Some(spec)).is_some());
+    let killed =
+        killed.filter(|died| !end::is_of(died, ended_by_us) && end::failed_probe(died, Some(container)).is_some());
     let before = killed.and_then(|died| died.started_at.as_ref());
     Some(Unhealthy {
         since: before.map_or(since, |time| time.0.as_second().min(since)),
         check: Check::of(probe),
+        readable: spec.readable(),
     })
 }
 

@@ -1,5 +1,6 @@
 //! All that is known of the cluster, from watches and from the answers to our own writes.
 
+mod additions;
 pub mod answers;
 pub mod hosts;
 pub mod set_pods;

@@ -19,7 +19,8 @@ pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
 }
 
 fn of_trouble(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
-    let (reason, detail) = (trouble.reason, trouble.detail.as_str());
+    let shown = trouble.detail_for(subject.pod);
+    let (reason, detail) = (trouble.reason, &*shown);
     let namespace = subject.namespace;
     let (message, next) = match reason {
         Reason::ImageNotFound => (

@@ -142,7 +142,7 @@ fn profile(spec: &Value, container: &Value) -> SecurityProfile {
 }
 
 /// Labels and annotations of the pods that are neither ours nor Kubernetes'.
-fn metadata(metadata: &Value) -> Vec<Left> {
+pub(super) fn metadata(metadata: &Value) -> Vec<Left> {
     const KNOWN: [&str; 6] = [
         label::APP,
         label::MANAGED_BY,

@@ -1,35 +1,36 @@
 //! What a container died of.
 
-use std::fmt::Write as _;
-
 use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, Probe};
 
 use super::last_words::last_words;
 use super::probe::{Check, Failed};
-use super::{STEADY, Trouble, waiting};
+use super::{ContainerSpec, Output, STEADY, Trouble, waiting};
 use crate::diagnose::Reason;
 
 /// Returns what a container died of. Every end is a trouble: an application is meant to run on.
-pub(super) fn trouble(died: &ContainerStateTerminated, spec: Option<&Container>) -> Trouble {
+pub(super) fn trouble(died: &ContainerStateTerminated, spec: ContainerSpec<'_>) -> Trouble {
     let message = died.message.as_deref().unwrap_or_default();
+    let container = spec.container;
     match died.reason.as_deref() {
-        Some("OOMKilled") => return Trouble::new(Reason::OutOfMemory, memory_limit(spec).unwrap_or_default()),
-        Some("StartError" | "ContainerCannotRun") => return waiting::start_trouble(message, memory_limit(spec)),
+        Some("OOMKilled") => return Trouble::new(Reason::OutOfMemory, memory_limit(container).unwrap_or_default()),
+        Some("StartError" | "ContainerCannotRun") => return waiting::start_trouble(message, container),
         _ => {}
     }
-    if let Some(probe) = failed_probe(died, spec) {
+    if let Some(probe) = failed_probe(died, container) {
         return Trouble::unhealthy(Failed {
             check: Check::of(probe),
             answer: None,
+            readable: spec.readable(),
         });
     }
-    let mut detail = exit(died.exit_code);
-    // The kubelet puts the end of the log there (terminationMessagePolicy FallbackToLogsOnError).
-    if let Some(words) = last_words(message) {
-        // A String takes everything.
-        let _ = write!(detail, "; its last words: \"{words}\"");
+    Trouble {
+        // The kubelet puts the end of the log there (terminationMessagePolicy FallbackToLogsOnError).
+        output: last_words(message).map(|text| Output {
+            text,
+            readable: spec.readable(),
+        }),
+        ..Trouble::new(Reason::CrashLoop, exit(died.exit_code))
     }
-    Trouble::new(Reason::CrashLoop, detail)
 }
 
 /// Whether it is the end of this container.
@@ -90,11 +91,18 @@ mod tests {
 
     use super::*;
 
+    fn container(container: &Container) -> ContainerSpec<'_> {
+        ContainerSpec {
+            pod: None,
+            container: Some(container),
+        }
+    }
+
     fn told(died: Value) -> (Reason, String) {
         let limited = json!({"name": "app", "resources": {"limits": {"memory": "64Mi"}}});
         let limited: Container = serde_json::from_value(limited).unwrap();
-        let Trouble { reason, detail, .. } = trouble(&serde_json::from_value(died).unwrap(), Some(&limited));
-        (reason, detail)
+        let trouble = trouble(&serde_json::from_value(died).unwrap(), container(&limited));
+        (trouble.reason, trouble.detail_for(None).into_owned())
     }
 
     #[test]
@@ -109,13 +117,28 @@ mod tests {
         assert_eq!(told(json!({"exitCode": 0})).1, "exit code 0, as if its work were done");
     }
 
+    #[test]
+    fn last_words_of_a_container_with_added_fields_are_hidden() {
+        let died = json!({"exitCode": 1, "reason": "Error", "message": "the key is 1234"});
+        let mounts = json!({"name": "app", "volumeMounts": [{"name": "key", "mountPath": "/key"}]});
+        let mounts: Container = serde_json::from_value(mounts).unwrap();
+        let trouble = trouble(&serde_json::from_value(died).unwrap(), container(&mounts));
+        let spec = crd::PodFields::default();
+        assert_eq!(trouble.detail_for(Some(&spec)), "exit code 1");
+        assert_eq!(trouble.detail, "exit code 1");
+        assert_eq!(
+            trouble.disclosed().detail,
+            "exit code 1; its last words: \"the key is 1234\""
+        );
+    }
+
     /// A pod with the label of an app is anybody's.
     #[test]
     fn a_probe_may_have_any_numbers() {
         let probe = json!({"periodSeconds": i32::MAX, "failureThreshold": i32::MAX, "tcpSocket": {"port": 80}});
         let spec: Container = serde_json::from_value(json!({"name": "app", "livenessProbe": probe})).unwrap();
         let died = json!({"exitCode": 0, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:01:00Z"});
-        let Trouble { reason, .. } = trouble(&serde_json::from_value(died).unwrap(), Some(&spec));
+        let Trouble { reason, .. } = trouble(&serde_json::from_value(died).unwrap(), container(&spec));
         assert_eq!(reason, Reason::CrashLoop);
     }
 

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Probe;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::last_words::last_words;
+use super::output::Readable;
 
 /// What is asked of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +53,21 @@ pub struct Failed {
     pub check: Check,
     /// The answer, if it is known.
     pub answer: Option<Answer>,
+    /// What the container can read.
+    pub readable: Readable,
+}
+
+impl Failed {
+    /// Returns the same without text that the container may have written: of a command what it printed, of a request the
+    /// part of the answer that could not be read.
+    #[must_use]
+    pub fn without_output(&self) -> Self {
+        let answer = self.answer.clone();
+        Self {
+            answer: answer.filter(|answer| !matches!(answer, Answer::Other(_))),
+            ..self.clone()
+        }
+    }
 }
 
 impl Check {
@@ -148,7 +164,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::pod::{Question, Topic};
+    use crate::pod::{Question, Topic, Trouble};
     use k8s_openapi::api::core::v1::Event;
 
     #[test]
@@ -158,12 +174,16 @@ mod tests {
         let exec = json!({"exec": {"command": ["true"]}});
         let refused = "dial tcp 10.0.0.1:8080: connect: connection refused";
         let late = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
-        let mut told = Vec::new();
+        let (mut told, mut hidden) = (Vec::new(), Vec::new());
         for (probe, said) in [
             (&get, "HTTP probe failed with statuscode: 503"),
             (&get, &format!("Get \"http://10.0.0.1:8080/healthz\": {refused}")),
             (&get, &format!("Get \"http://10.0.0.1:8080/healthz\": {late}")),
             (&get, "Get \"http://10.0.0.1:8080/healthz\": EOF"),
+            (
+                &get,
+                "Get \"http://10.0.0.1:8080/healthz\": net/http: HTTP/1.x transport connection broken: malformed HTTP response \"the secret\"",
+            ),
             (&connect, refused),
             (&connect, "dial tcp 10.0.0.1:8080: i/o timeout"),
             (&connect, "dial tcp 10.0.0.1:8080: connect: no route to host"),
@@ -173,13 +193,30 @@ mod tests {
             let answer = Answer::read(&format!("Readiness probe failed: {said}"));
             assert!(answer.is_some(), "{said}");
             let check = Check::of(&probe);
-            told.push(Failed { check, answer }.to_string());
+            let failed = Failed {
+                check,
+                answer,
+                readable: Readable::of(None, None),
+            };
+            let trouble = Trouble::unhealthy(failed.clone());
+            // Of a container that can read anything, nothing that it wrote.
+            if trouble.detail_for(None) != failed.to_string() {
+                hidden.push(trouble.detail_for(None).into_owned());
+            }
+            told.push(trouble.disclosed().detail);
         }
+        insta::assert_snapshot!(hidden.join("\n"), @r"
+        GET /healthz on port 8080 does not answer with a status from 200 to 399
+        GET /healthz on port 8080 does not answer with a status from 200 to 399
+        nothing accepts connections on port 8080
+        the health check fails
+        ");
         insta::assert_snapshot!(told.join("\n"), @r#"
         GET /healthz on port 8080 answers with status 503
         nothing listens on port 8080
         GET /healthz on port 8080 has no answer within 2 s
         GET /healthz on port 8080 fails: EOF
+        GET /healthz on port 8080 fails: malformed HTTP response "the secret"
         nothing listens on port 8080
         port 8080 accepts no connection within 1 s
         connections to port 8080 fail: no route to host

@@ -9,7 +9,6 @@ use crate::diagnose::Reason;
 /// container runtime each spell it out in their own way.
 pub(super) fn trouble(waiting: &ContainerStateWaiting, image: &str, spec: Option<&Container>) -> Option<Trouble> {
     let message = waiting.message.as_deref().unwrap_or_default();
-    let limit = end::memory_limit(spec);
     Some(match waiting.reason.as_deref()? {
         "" | "ContainerCreating" | "PodInitializing" | "CrashLoopBackOff" => return None,
         "ErrImagePull" | "ImagePullBackOff" | "RegistryUnavailable" | "SignatureValidationFailed" => {
@@ -18,23 +17,41 @@ pub(super) fn trouble(waiting: &ContainerStateWaiting, image: &str, spec: Option
         "InvalidImageName" => Trouble::new(Reason::InvalidImageName, image),
         "ErrImageNeverPull" => Trouble::new(Reason::ImageNotFound, image),
         "CreateContainerConfigError" => config_trouble(message),
-        "CreateContainerError" | "RunContainerError" | "StartError" => start_trouble(message, limit),
+        "CreateContainerError" | "RunContainerError" | "StartError" => start_trouble(message, spec),
+        // No spec of ours has such a hook, and its message holds the output of the hook.
+        reason @ ("PostStartHookError" | "PreStopHookError") => Trouble::new(Reason::ContainerFailed, reason),
         reason if message.is_empty() => Trouble::new(Reason::ContainerFailed, reason),
         _ => Trouble::new(Reason::ContainerFailed, start::words(message)),
     })
 }
 
-/// Tells a command that is not there from all else that keeps a container from being started. `limit` is its memory limit.
-pub(super) fn start_trouble(message: &str, limit: Option<&str>) -> Trouble {
-    if let Some(trouble) = start::too_small(message, limit) {
+/// Distinguishes a command that the image lacks from everything else that keeps a container from being started.
+pub(super) fn start_trouble(message: &str, spec: Option<&Container>) -> Trouble {
+    if let Some(trouble) = start::too_small(message, end::memory_limit(spec)) {
         return trouble;
     }
     let missing = ["executable file not found", "no such file or directory"];
-    if !missing.iter().any(|words| message.contains(words)) {
-        return Trouble::new(Reason::ContainerFailed, start::words(message));
+    let is_missing = missing.iter().any(|words| message.contains(words));
+    let program = program_of_variables(spec);
+    if !is_missing {
+        let words = || start::words(message);
+        return Trouble::new(
+            Reason::ContainerFailed,
+            program.map_or_else(words, |program| format!("{program} cannot be started")),
+        );
     }
     let command = message.split("exec: \"").nth(1).and_then(|rest| rest.split('"').next());
-    Trouble::new(Reason::CommandNotFound, command.unwrap_or(message))
+    Trouble::new(Reason::CommandNotFound, program.or(command).unwrap_or(message))
+}
+
+/// Returns the program that a container starts, as its spec has it, if variables are part of it. In messages of the
+/// runtime their values are filled in, and a value can be secret.
+fn program_of_variables(spec: Option<&Container>) -> Option<&str> {
+    let [command, args] = [&spec?.command, &spec?.args].map(|words| words.as_ref().and_then(|words| words.first()));
+    command
+        .or(args)
+        .map(String::as_str)
+        .filter(|program| program.contains("$("))
 }
 
 /// Tells apart what a person has to change from what passes by itself.
@@ -76,4 +93,42 @@ fn config_trouble(message: &str) -> Trouble {
         Reason::ContainerFailed
     };
     Trouble::new(reason, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_of_variables_in_a_program_are_hidden() {
+        let missing = "exec: \"s3cret\": executable file not found in $PATH";
+        let denied = "unable to start container process: exec: \"s3cret\": permission denied";
+        for fields in [json!({"command": ["$(TOKEN)", "x"]}), json!({"args": ["$(TOKEN)"]})] {
+            let mut container = json!({"name": "app"});
+            container
+                .as_object_mut()
+                .unwrap()
+                .extend(fields.as_object().unwrap().clone());
+            let container: Container = serde_json::from_value(container).unwrap();
+            let trouble = |message| start_trouble(message, Some(&container));
+            assert_eq!(trouble(missing), Trouble::new(Reason::CommandNotFound, "$(TOKEN)"));
+            assert_eq!(
+                trouble(denied),
+                Trouble::new(Reason::ContainerFailed, "$(TOKEN) cannot be started")
+            );
+        }
+        assert_eq!(start_trouble(missing, None).detail, "s3cret");
+    }
+
+    #[test]
+    fn output_of_hooks_is_hidden() {
+        let waiting = ContainerStateWaiting {
+            reason: Some("PostStartHookError".into()),
+            message: Some("Exec lifecycle hook failed, message: \"s3cret\"".into()),
+        };
+        let expected = Trouble::new(Reason::ContainerFailed, "PostStartHookError");
+        assert_eq!(trouble(&waiting, "nginx", None), Some(expected));
+    }
 }

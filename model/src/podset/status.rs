@@ -138,10 +138,11 @@ pub fn conflicts(wanted: &Wanted, seen: Seen<'_>) -> Vec<Failure> {
 
 /// Says what a pod died of that is deleted because it had ended.
 #[must_use]
-pub fn obituary(pod: &str, state: Option<&PodState>) -> String {
-    match state.and_then(|state| state.trouble.as_ref()) {
-        Some(trouble) if trouble.detail.is_empty() => format!("{pod} has ended ({})", trouble.reason.as_str()),
-        Some(trouble) => format!("{pod} has ended ({}): {}", trouble.reason.as_str(), trouble.detail),
+pub fn obituary(set: &PodSet, pod: &str, state: Option<&PodState>) -> String {
+    let trouble = state.and_then(|state| state.trouble.as_ref());
+    match trouble.map(|trouble| (trouble.reason.as_str(), trouble.detail_for(Some(&set.spec.template)))) {
+        Some((reason, detail)) if detail.is_empty() => format!("{pod} has ended ({reason})"),
+        Some((reason, detail)) => format!("{pod} has ended ({reason}): {detail}"),
         None => format!("{pod} has ended by itself"),
     }
 }

@@ -308,7 +308,7 @@ impl Reconciler {
     /// A pod that has ended for good would be the record of what it died of. It had to go, so an Event is.
     async fn tell_of_the_ended(&self, set: &PodSet, ended: &Ended<'_>) {
         let told = stream::iter(&ended.pods).for_each_concurrent(OBITUARIES, async |(pod, state)| {
-            let message = podset::obituary(&pod.name, Some(state));
+            let message = podset::obituary(set, &pod.name, Some(state));
             self.teller.warn(set, "PodEnded", &message).await;
         });
         if timeout(OBITUARIES_LAST, told).await.is_err() {

@@ -243,7 +243,7 @@ impl Health {
         self.failed(None, why.to_owned(), Obstacle::Denied);
     }
 
-    pub(super) fn listed(&self, scope: Option<&str>) {
+    pub(crate) fn listed(&self, scope: Option<&str>) {
         self.0.send_modify(|conditions| {
             conditions.lists += 1;
             *conditions.of_mut(scope) = Condition {

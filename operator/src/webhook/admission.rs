@@ -1,5 +1,5 @@
 //! Answers to the API server about objects that are about to be stored. What is answered is decided in
-//! [`model::admit`]; here it is asked for what that needs: who claims the host, and what the author may read.
+//! [`model::admit`]; here it is asked for what that needs: who claims the host, and which rights the author has.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use kube::api::PostParams;
 use kube::core::Request as ApiRequest;
 use kube::core::admission::{AdmissionResponse, Operation};
 use kube::core::response::{Status, reason};
-use model::admit::{Admitted, Reference, is_same, questions, usual_form, warnings};
+use model::admit::{Admitted, Reference, is_same, question_of_additions, questions, usual_form, warnings};
 use model::host;
 use model::podset::Wanted;
 use model::validate;
@@ -29,6 +29,7 @@ use tracing::{debug, info, warn};
 use super::log_limit::{LogLimit, truncated};
 use super::review::{Read, Request, Review, Reviewable};
 use crate::call::Caller;
+use crate::key::Key;
 use crate::world::World;
 
 /// The most objects that one spec may refer to: each is a question to the API server.
@@ -189,7 +190,7 @@ fn not_a_review(error: &str) -> Response {
 struct Judged {
     /// What its author should know.
     warnings: Vec<String>,
-    /// What its author must be allowed to read.
+    /// The rights that its author must have.
     references: Vec<Reference>,
 }
 
@@ -198,6 +199,11 @@ trait Reviewed: Admitted + Reviewable {
     /// Checks what the schema can't. What was stored before and stays is nobody's fault who changes something else.
     /// Returns what its author should know.
     fn check(&self, old: Option<&Self>, admission: &Admission) -> Result<Vec<String>, Refusal>;
+
+    /// Returns the right that the author of an update needs because of fields that other managers added to its pods.
+    fn question_of_additions(&self, _old: Option<&Self>, _admission: &Admission) -> Option<Reference> {
+        None
+    }
 }
 
 impl Reviewed for AppDeploy {
@@ -222,6 +228,12 @@ impl Reviewed for AppDeploy {
             return Ok(vec![format!("{conflict}; this one gets it when that one goes")]);
         }
         Err(Refusal::Invalid(conflict))
+    }
+
+    fn question_of_additions(&self, old: Option<&Self>, admission: &Admission) -> Option<Reference> {
+        let meta = &old.unwrap_or(self).metadata;
+        let additions = admission.world.additions(&Key::of(meta), meta.uid.as_deref());
+        question_of_additions(self, old, &additions)
     }
 }
 
@@ -267,13 +279,16 @@ impl Admission {
             warnings: new.check(old.as_ref(), self)?,
             references: questions(&new, old.as_ref()),
         };
+        if review.request.operation == Operation::Update {
+            judged.references.extend(new.question_of_additions(old.as_ref(), self));
+        }
         if old.is_none() {
             judged.warnings.extend(warnings(&new));
         }
         Ok(judged)
     }
 
-    /// Asks whether the author may read what the spec refers to.
+    /// Checks whether the author has the rights that the spec needs.
     async fn ask(&self, request: &Request, references: &[Reference]) -> Result<(), Refusal> {
         if references.len() > MOST_REFERENCES {
             return Err(Refusal::Invalid(format!(
@@ -284,7 +299,7 @@ impl Admission {
         let namespace = request.namespace.as_deref().unwrap_or_default();
         let questions = references
             .iter()
-            .map(|reference| self.may_get(request, namespace, reference).boxed())
+            .map(|reference| self.may(request, namespace, reference).boxed())
             .collect::<Vec<_>>();
         let answers: Vec<_> = stream::iter(questions).buffered(QUESTIONS_PER_REVIEW).collect().await;
         let mut refusals = Vec::new();
@@ -311,7 +326,7 @@ impl Admission {
         Err(Refusal::Forbidden(refusals.join("; ")))
     }
 
-    async fn may_get(&self, request: &Request, namespace: &str, reference: &Reference) -> Result<bool, String> {
+    async fn may(&self, request: &Request, namespace: &str, reference: &Reference) -> Result<bool, String> {
         let user = &request.user_info;
         let review = LocalSubjectAccessReview {
             metadata: ObjectMeta {
@@ -325,7 +340,8 @@ impl Admission {
                 extra: user.extra.clone(),
                 resource_attributes: Some(ResourceAttributes {
                     namespace: Some(namespace.to_owned()),
-                    verb: Some("get".into()),
+                    verb: Some(reference.verb.into()),
+                    group: Some(reference.group.into()),
                     resource: Some(reference.resource.into()),
                     name: Some(reference.name.clone()),
                     ..ResourceAttributes::default()

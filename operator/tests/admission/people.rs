@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kube::api::Patch;
 use serde_json::{Value, json};
 use testcluster::{ControlPlane, Kubectl};
 
@@ -98,6 +99,83 @@ fn a_tenant_refers_to_a_secret_only_if_they_may_read_it() {
         ])
         .unwrap_err();
     assert!(refused.to_string().contains("which john may not get"), "{refused}");
+}
+
+/// Gives an app's Deployment a volume with a Secret, as an administrator or an injector would.
+fn add_volume(space: &Namespace, app: &str) {
+    let volume = json!({"spec": {"template": {"spec": {
+        "volumes": [{"name": "keys", "secret": {"secretName": "keys"}}],
+        "containers": [{"name": "app", "volumeMounts": [{"name": "keys", "mountPath": "/keys"}]}]}}}});
+    space.patch(DEPLOYMENT, app, Patch::Strategic(volume));
+}
+
+#[test]
+fn another_program_next_to_an_added_volume_needs_the_right_to_patch_the_deployment() {
+    let asking = asking();
+    let space = asking.cluster.namespace("volumes");
+    let jane = tenant(&space, "jane-volumes");
+    let patch = |app: &str, spec: &Value| {
+        let patch = json!({"spec": spec}).to_string();
+        let words = [
+            "patch",
+            "appdeploy",
+            app,
+            "-n",
+            &space.name,
+            "--type=merge",
+            "-p",
+            &patch,
+        ];
+        jane.run(&words).map_err(|error| error.to_string())
+    };
+    for app in ["shop", "plain"] {
+        space.settled_app(app, json!({"image": "nginx:1"}));
+        space.until_there(DEPLOYMENT, app);
+        patch(app, &json!({"image": "nginx:2"})).unwrap();
+        space.until_told(app);
+    }
+    add_volume(&space, "shop");
+    let changes = [
+        json!({"command": ["cat", "/keys/key"]}),
+        json!({"args": ["/keys/key"]}),
+        json!({"image": "evil:1"}),
+        json!({"env": [{"name": "LD_PRELOAD", "value": "/x.so"}]}),
+    ];
+    // The operator has to see the volume first. An unchanged spec is no change.
+    eventually("a new program is refused", || {
+        let refused = patch("shop", &changes[0]);
+        if refused.is_ok() {
+            patch("shop", &json!({"command": null})).unwrap();
+        }
+        refused.is_err()
+    });
+    let sentence = "deployment shop has fields that were added by another manager \
+                    (spec.template.spec.containers[app].volumeMounts[keys], spec.template.spec.volumes[keys])";
+    let right =
+        "this change needs the right to patch deployments/shop in namespace volumes, which jane-volumes does not have";
+    for change in &changes {
+        let refused = patch("shop", change).unwrap_err();
+        assert!(refused.contains("(Forbidden)"), "{refused}");
+        assert!(refused.contains(sentence) && refused.contains(right), "{refused}");
+        patch("plain", change).unwrap();
+    }
+    patch(
+        "shop",
+        &json!({"replicas": 2, "resources": {"requests": {"cpu": "10m"}}}),
+    )
+    .unwrap();
+
+    // The command of the message grants the right.
+    let refused = patch("shop", &changes[0]).unwrap_err();
+    let (_, next) = refused.split_once("grant the right: kubectl ").unwrap();
+    for command in next.trim().split(" && kubectl ") {
+        space
+            .cluster
+            .control_plane
+            .kubectl(&command.split(' ').collect::<Vec<_>>())
+            .unwrap();
+    }
+    eventually("the right counts", || patch("shop", &changes[0]).is_ok());
 }
 
 /// I1 for the one right that only an admission needs.

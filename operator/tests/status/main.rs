@@ -10,6 +10,7 @@ mod harness;
 
 mod exposure;
 mod health;
+mod output;
 mod unreadable;
 
 use std::time::Instant;

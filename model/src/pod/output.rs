@@ -1,0 +1,158 @@
+//! What a container wrote, and who may read it in a status.
+//!
+//! The last line of a log can hold whatever the program could read. The status of an object is read by everyone who may
+//! read the object, so it shows what a container wrote only if the container could read nothing but what the spec of that
+//! object gives it: no mount, and no variable of another manager.
+
+use std::collections::BTreeSet;
+
+use crd::PodFields;
+use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec};
+
+use crate::desired::pod_spec;
+
+/// What a container can read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readable {
+    /// Its environment variables, as JSON.
+    variables: BTreeSet<String>,
+    /// It has something that no spec of ours gives a container: a mount, a device, variables from a whole Secret or
+    /// ConfigMap, or a view of other processes.
+    more: bool,
+}
+
+/// Text that a container wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The text.
+    pub text: String,
+    /// What the container can read.
+    pub readable: Readable,
+}
+
+impl Readable {
+    /// Reads it from the spec of a pod and of a container in it. An unknown container can read anything.
+    #[must_use]
+    pub fn of(pod: Option<&PodSpec>, container: Option<&Container>) -> Self {
+        let sees_processes =
+            pod.is_some_and(|pod| pod.share_process_namespace == Some(true) || pod.host_pid == Some(true));
+        let has_mounts = |container: &Container| {
+            let mounts = container.volume_mounts.iter().flatten().count();
+            let devices = container.volume_devices.iter().flatten().count();
+            mounts + devices + container.env_from.iter().flatten().count() > 0
+        };
+        Self {
+            variables: container.map(variables).unwrap_or_default(),
+            more: sees_processes || container.is_none_or(has_mounts),
+        }
+    }
+
+    /// Whether a spec gives the container all of it. Without a spec, only if there is nothing to read.
+    #[must_use]
+    pub fn is_given_by(&self, pod: Option<&PodFields>) -> bool {
+        let given = || {
+            let pod = pod.map(pod_spec).unwrap_or_default();
+            pod.containers.iter().flat_map(variables).collect::<BTreeSet<_>>()
+        };
+        !self.more && (self.variables.is_empty() || self.variables.is_subset(&given()))
+    }
+}
+
+/// Returns the variables of a container. Not only their names count: another manager can give a value to a variable that
+/// the spec names.
+fn variables(container: &Container) -> BTreeSet<String> {
+    let usual = |var: &EnvVar| EnvVar {
+        // The API server leaves out an empty value.
+        value: var.value.clone().filter(|value| !value.is_empty()),
+        ..var.clone()
+    };
+    let variables = container.env.iter().flatten().map(usual);
+    // A typed object always serialises: its keys are text.
+    variables.filter_map(|var| serde_json::to_string(&var).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn fields(env: &Value) -> PodFields {
+        serde_json::from_value(json!({"image": "nginx", "env": env})).unwrap()
+    }
+
+    fn is_shown(pod: Value, spec: Option<&PodFields>) -> bool {
+        let pod: PodSpec = serde_json::from_value(pod).unwrap();
+        Readable::of(Some(&pod), pod.containers.first()).is_given_by(spec)
+    }
+
+    #[test]
+    fn output_of_a_container_with_added_fields_is_hidden() {
+        let env = json!([{"name": "KEY", "value": "1234"}, {"name": "EMPTY"},
+            {"name": "DB", "valueFrom": {"secretKeyRef": {"name": "db", "key": "a"}}}]);
+        let spec = fields(&env);
+        let pod = |env: &Value| json!({"containers": [{"name": "app", "env": env}]});
+        assert!(is_shown(pod(&env), Some(&spec)));
+        assert!(!is_shown(pod(&env), None));
+        assert!(is_shown(pod(&json!([])), None));
+        for (change, why) in [
+            (
+                json!({"volumeMounts": [{"name": "key", "mountPath": "/key"}]}),
+                "a mount",
+            ),
+            (
+                json!({"volumeDevices": [{"name": "key", "devicePath": "/key"}]}),
+                "a device",
+            ),
+            (
+                json!({"envFrom": [{"secretRef": {"name": "key"}}]}),
+                "variables from a Secret",
+            ),
+            (json!({"env": [{"name": "TOKEN", "value": "1234"}]}), "a variable"),
+            (
+                json!({"env": [{"name": "KEY", "value": "other"}]}),
+                "the value of a variable",
+            ),
+            (
+                json!({"env": [{"name": "EMPTY", "valueFrom": {"secretKeyRef": {"name": "db", "key": "a"}}}]}),
+                "a value for a variable without one",
+            ),
+            (
+                json!({"env": [{"name": "DB", "valueFrom": {"secretKeyRef": {"name": "db", "key": "other"}}}]}),
+                "another key",
+            ),
+        ] {
+            let mut pod = pod(&env);
+            for (field, value) in change.as_object().unwrap() {
+                pod["containers"][0][field] = value.clone();
+            }
+            assert!(!is_shown(pod, Some(&spec)), "{why}");
+        }
+        for field in ["shareProcessNamespace", "hostPID"] {
+            let mut pod = pod(&env);
+            pod[field] = json!(true);
+            assert!(!is_shown(pod, Some(&spec)), "{field}");
+        }
+        assert!(
+            !Readable::of(None, None).is_given_by(Some(&spec)),
+            "an unknown container"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn output_of_a_container_as_rendered_is_shown_and_one_more_variable_hides_it(
+            env in prop::collection::btree_map("[A-Z]{1,3}", prop::option::of("[a-z]{0,3}"), 0..4),
+            more in "[a-z]{1,3}",
+        ) {
+            let env: Vec<Value> = env.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+            let spec = fields(&json!(env));
+            let mut pod = pod_spec(&spec);
+            prop_assert!(Readable::of(Some(&pod), pod.containers.first()).is_given_by(Some(&spec)));
+            let var = EnvVar { name: more, ..EnvVar::default() };
+            pod.containers[0].env.get_or_insert_default().push(var);
+            prop_assert!(!Readable::of(Some(&pod), pod.containers.first()).is_given_by(Some(&spec)));
+        }
+    }
+}

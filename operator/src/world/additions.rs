@@ -1,0 +1,90 @@
+//! Fields of Deployments that other managers added.
+
+use model::inverse::Additions;
+
+use super::World;
+use crate::key::Key;
+
+impl World {
+    /// Returns what other managers added to the Deployment of an application with this UID.
+    ///
+    /// What cannot be listed is unknown. A Deployment that is not in a complete cache does not exist or is not ours, so
+    /// nothing of the application runs there and nothing was added: an author can correct an app whose Deployment was
+    /// never created.
+    #[must_use]
+    pub fn additions(&self, app: &Key, uid: Option<&str>) -> Additions {
+        let (cache, health) = (&self.deployments.cache, &self.deployments.health);
+        let blind = health.unseen(&app.namespace);
+        if let Some(why) = blind.or_else(|| health.outdated(Some(&app.namespace))) {
+            return Additions::Unknown(why.into());
+        }
+        let ours = cache
+            .get(app)
+            .filter(|child| uid.is_none_or(|uid| child.is_controlled_by(uid)));
+        let additions = ours.and_then(|child| Some(child.rollout()?.additions.clone()));
+        additions.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use model::{Child, ChildKind};
+    use serde_json::json;
+
+    use super::*;
+    use crate::cache::Item;
+
+    fn world() -> World {
+        let world = World::default();
+        world.deployments.health.listed(None);
+        world
+    }
+
+    fn deployment(world: &World, owner: &str) {
+        let meta: ObjectMeta = serde_json::from_value(json!({
+            "annotations": {"appdeploy.dev/revision-spec": "{\"image\":\"nginx\"}"},
+            "ownerReferences": [{"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": "shop",
+                "uid": owner, "controller": true}]}))
+        .unwrap();
+        let data = json!({"spec": {"template": {"spec": {"volumes": [{"name": "keys"}]}}}});
+        let key = Key::new("blue", "shop");
+        world.deployments.cache.upsert(Item {
+            owners: [key.clone()].into(),
+            key,
+            version: "1".to_owned(),
+            value: Child::read(ChildKind::Deployment, &meta, &data).into(),
+        });
+    }
+
+    #[test]
+    fn additions_are_those_of_the_deployment_that_the_app_owns() {
+        let (world, app) = (world(), Key::new("blue", "shop"));
+        deployment(&world, "u1");
+        assert_eq!(
+            world.additions(&app, Some("u1")),
+            Additions::Fields("spec.template.spec.volumes[keys]".into())
+        );
+        assert_eq!(
+            world.additions(&app, Some("u2")),
+            Additions::None,
+            "nothing of the app runs there"
+        );
+    }
+
+    #[test]
+    fn without_a_deployment_in_a_complete_cache_nothing_was_added() {
+        assert_eq!(
+            world().additions(&Key::new("blue", "shop"), Some("u1")),
+            Additions::None
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_listed_is_unknown() {
+        let world = World::default();
+        deployment(&world, "u1");
+        let found = world.additions(&Key::new("blue", "shop"), Some("u1"));
+        assert_eq!(found, Additions::Unknown("not listed yet".into()));
+    }
+}
