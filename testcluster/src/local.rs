@@ -13,6 +13,7 @@ mod kubelet;
 mod layout;
 mod leftovers;
 mod machine;
+mod marker;
 mod mode;
 mod network;
 mod node;
@@ -54,7 +55,7 @@ pub(crate) fn kube_bin() -> Result<PathBuf> {
 
 /// Brings the cluster up. One that is up stays as it is; of one that is half up, the other half follows.
 pub(crate) fn up(layout: &Layout, wish: Wish, ui: &Ui) -> Result<()> {
-    layout::create(&layout.state)?;
+    marker::claim(&layout.state)?;
     let _lock = lock(layout, ui)?;
     let reason = if wish.fake {
         Some("asked for with --fake")
@@ -163,7 +164,7 @@ pub(crate) fn down(layout: &Layout, ui: &Ui) -> Result<()> {
         ui.say("There is no cluster.");
         return Ok(());
     }
-    layout::create(&layout.state)?;
+    marker::claim(&layout.state)?;
     let _lock = lock(layout, ui)?;
     let mode = Mode::of(layout);
     let mut daemons = Daemons::load(layout);
@@ -183,7 +184,7 @@ pub(crate) fn down(layout: &Layout, ui: &Ui) -> Result<()> {
             daemons.end(name)?;
             daemons.end_strays(layout, &[name]);
         }
-        layout::remove(&layout.state)
+        marker::remove(&layout.state)
     })
 }
 

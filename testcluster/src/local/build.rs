@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use super::layout::{self, Layout};
 use super::tool::{self, Tool};
 use super::ui::Ui;
-use super::{daemons, images, packages, registry};
+use super::{daemons, images, marker, packages, registry};
 
 /// Builds the Dockerfile in `context` and gives the image to the cluster's registry.
 pub(crate) fn build_image(
@@ -19,6 +19,8 @@ pub(crate) fn build_image(
     profile: &str,
     ui: &Ui,
 ) -> Result<()> {
+    // Its log is written there.
+    marker::claim(&layout.state)?;
     let context = context.map_or_else(layout::workspace, Ok)?;
     if !context.join("Dockerfile").exists() {
         bail!(
