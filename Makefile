@@ -1,13 +1,20 @@
-# The front door: `make help` lists what it opens.
+# `make help` lists the targets.
 #
-# Every verb acts on the local cluster, whose state lies in target/cluster. CLUSTER=current takes the cluster of
-# your own kubeconfig instead, and puts nothing there but what the verb names.
+# Every target acts on the local cluster, whose state is in target/cluster. CLUSTER=current takes the cluster of your own
+# kubeconfig instead: it names the context and the server, and asks first. YES=1 answers yes.
+#
+# Recipes use paths relative to the checkout and quote all others, so that a checkout may be in a folder with spaces.
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 
+# Recipes are run by a shell, in which these characters of a path would have a meaning even in quotes.
+ifneq ($(strip $(foreach char," ' \ ` $$ : ; %,$(findstring $(char),$(CURDIR)))),)
+  $(error the path of this checkout has one of the characters " ' \ ` $$ : ; % in it: move the checkout to another folder)
+endif
+
 CLUSTER ?= local
-# Further arguments for `make run`, `make faults` or `make bench-apps`, such as ARGS='--log-level debug'.
+# Further arguments for `make demo`, `make run`, `make faults` or `make bench-apps`, such as ARGS='--log-level debug'.
 ARGS ?=
 FUZZ_SECONDS ?= 60
 # A checkout of an operator in Go, which `make bench` measures this one beside (docs/performance.md).
@@ -15,16 +22,17 @@ PEER ?=
 
 # Tests mostly wait for a cluster of their own: more of them than processors at a time end sooner.
 THREADS := $(shell n=$$(getconf _NPROCESSORS_ONLN); test "$$n" -gt 4 && echo "$$n" || echo 4)
-# Where each cluster of the operator's tests writes what the operator asked of it.
-RIGHTS := $(CURDIR)/target/rights
+# The requests of the operator to each cluster of its tests, for check-rights.
+RIGHTS := target/rights
 DENY_VERSION := 0.20.2
 CACHE := $(or $(APPDEPLOY_CACHE),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/appdeploy),$(HOME)/.cache/appdeploy)
 DENY := $(CACHE)/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
-BUILT := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug
-RELEASED := $(BUILT:debug=release)
-TESTCLUSTER := $(BUILT)/testcluster
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BUILT := $(TARGET)/debug
+RELEASED := $(TARGET)/release
+TESTCLUSTER := "$(BUILT)/testcluster"
 # What a person puts on their PATH: links to what this checkout built, and to kubectl for the local cluster.
-BIN := $(CURDIR)/target/bin
+BIN := target/bin
 # What is built for the verbs. The tests want more, and their features for all of it.
 PARTS ?= --bins
 # Where a test is run next, what it is made of is built with it: else the next one builds half of it again.
@@ -34,13 +42,13 @@ SOURCES_HASH = $(shell find $(SOURCES) -type f | LC_ALL=C sort | xargs cat | cks
 
 ifeq ($(CLUSTER),local)
   export KUBECONFIG := $(CURDIR)/target/cluster/kubeconfig
-  export PATH := $(BIN):$(PATH)
+  export PATH := $(CURDIR)/$(BIN):$(PATH)
   KUBECTL := $(BIN)/kubectl
   # The operator's image. Its tag changes with the sources, so that the cluster never runs yesterday's.
   IMG ?= localhost/appdeploy-operator:$(SOURCES_HASH)
 else ifeq ($(CLUSTER),current)
   # The person's own kubectl, not ours; and without IMG= the image of this version's release.
-  export PATH := $(BUILT):$(PATH)
+  export PATH := $(if $(filter /%,$(firstword $(BUILT))),,$(CURDIR)/)$(BUILT):$(PATH)
   KUBECTL := kubectl
 else
   $(error CLUSTER is "local" (the default) or "current", not "$(CLUSTER)")
@@ -58,14 +66,13 @@ endif
 
 .PHONY: demo demo-down
 demo: tools ## From nothing to a page: a cluster, the operator in it, an nginx, and what to try next
-	@$(BUILT)/demo --cluster $(CLUSTER) $(IMAGE)
+	@"$(BUILT)/demo" --cluster $(CLUSTER) $(IMAGE) $(ARGS)
 
 ifeq ($(CLUSTER),local)
-demo-down: cluster-down ## End what `make demo` began
+demo-down: cluster-down ## Remove what `make demo` created, and nothing else
 else
 demo-down: tools
-	@$(KUBECTL) delete appdeploy nginx --namespace default --ignore-not-found
-	@$(KUBECTL) appdeploy uninstall --delete-crds
+	@"$(BUILT)/demo" --cluster $(CLUSTER) --down $(ARGS)
 endif
 
 ##@ The local cluster
@@ -88,7 +95,8 @@ build: ## Build the plugin, the operator and the commands of this checkout into 
 	@test -x $(TESTCLUSTER) || echo 'Building the plugin, the operator and the commands around them, for some minutes' >&2
 	@cargo build --quiet --workspace $(PARTS)
 	@mkdir -p $(BIN)
-	@ln -sf $(addprefix $(BUILT)/,kubectl-appdeploy appdeploy-operator testcluster demo) $(BIN)
+	@built=$$(cd "$(BUILT)" && pwd) && for program in kubectl-appdeploy appdeploy-operator testcluster demo; do \
+		ln -sf "$$built/$$program" $(BIN)/ || exit 1; done
 
 tools: build
 ifeq ($(CLUSTER),local)
@@ -101,7 +109,7 @@ test: ## Unit tests, then tests on a private control plane, then the demo's stor
 	cargo test --quiet --workspace --lib --bins
 	cargo test --quiet --workspace --doc
 	@rm -rf $(RIGHTS)
-	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(THREADS)) APPDEPLOY_RIGHTS=$(RIGHTS) \
+	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(THREADS)) APPDEPLOY_RIGHTS="$(CURDIR)/$(RIGHTS)" \
 		cargo test --workspace --no-fail-fast --test '*'
 	@$(MAKE) check-rights
 	@$(MAKE) test-e2e
@@ -118,18 +126,18 @@ test-long: ## The same with all that takes longer: larger models, more schedules
 	@$(MAKE) seeded
 
 faults: build ## Run every scenario with every fault at every call (NAME= picks some, ARGS=--help says more)
-	@$(BUILT)/faults $(if $(NAME),'$(NAME)') $(ARGS)
+	@"$(BUILT)/faults" $(if $(NAME),'$(NAME)') $(ARGS)
 	@$(if $(NAME)$(ARGS),,$(MAKE) fuzz)
 
 reliability: ## Write what `make faults` has found last into docs/reliability.md
-	@$(BUILT)/faults --page docs/reliability.md $(ARGS)
+	@"$(BUILT)/faults" --page docs/reliability.md $(ARGS)
 
 fuzz: ## Give what reads the texts of others anything to read, each for FUZZ_SECONDS (60), as `make faults` does at its end
 	APPDEPLOY_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --quiet --workspace --test fuzz -- --nocapture
 	APPDEPLOY_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --quiet --workspace --bin kubectl-appdeploy fuzz -- --nocapture
 
 recovery: ## Measure how long it takes to recover from twenty injections, into docs/faults.md
-	APPDEPLOY_RECOVERY=$(CURDIR)/docs/faults.md cargo test --quiet --workspace --test injections
+	APPDEPLOY_RECOVERY="$(CURDIR)/docs/faults.md" cargo test --quiet --workspace --test injections
 
 # What is built here has bugs for whoever asks for them; the build after it takes its place.
 seeded: ## See that `make faults` finds bugs: an operator with one on purpose, and the plan that finds it
@@ -145,11 +153,11 @@ bench-podset:
 # What apps cost: time, requests, memory, beside the API server alone and the operator that PEER= names.
 bench-apps:
 	@cargo build --quiet --release --package operator --package bench
-	@$(RELEASED)/bench run $(if $(PEER),--peer '$(PEER)') $(ARGS)
+	@"$(RELEASED)/bench" run $(if $(PEER),--peer '$(PEER)') $(ARGS)
 
 bench-memory: ## Measure the operator's peak memory under its limit, into docs/security.md
 	@cargo build --quiet --release --package operator --package bench
-	@$(RELEASED)/bench memory --page docs/security.md $(ARGS)
+	@"$(RELEASED)/bench" memory --page docs/security.md $(ARGS)
 
 bench-start:
 	cargo bench --quiet --package kubectl-appdeploy --bench start
@@ -160,19 +168,19 @@ lint: check-manifests check-deny ## Format, clippy, licences and advisories, gen
 	cargo test --quiet --workspace --test crates --test docs --test workflows
 
 run: tools reachable ## Run the operator outside the cluster, with your own rights (ARGS= for more of its flags)
-	@exec $(BUILT)/appdeploy-operator --bind 127.0.0.1:8081 $(ARGS)
+	@exec "$(BUILT)/appdeploy-operator" --bind 127.0.0.1:8081 $(ARGS)
 
 manifests: ## Generate the CRDs in config/crd from the types in crd/
 	cargo run --quiet --package crd --example manifests config/crd crd/revision
 
 picture: tools ## Record the session of the README on the real node, into docs/session.svg
-	E2E_IMAGE=$(IMG) APPDEPLOY_PICTURE=$(CURDIR)/docs/session.svg cargo test --quiet --workspace --test e2e -- picture
+	E2E_IMAGE=$(IMG) APPDEPLOY_PICTURE="$(CURDIR)/docs/session.svg" cargo test --quiet --workspace --test e2e -- picture
 
 reference: ## Generate docs/reference from the plugin's command line
 	APPDEPLOY_WRITE_REFERENCE=1 cargo test --quiet --package kubectl-appdeploy --bins reference
 
 performance: ## Write docs/performance.md and its plot from the last `make bench-apps`
-	@$(RELEASED)/bench page docs
+	@"$(RELEASED)/bench" page docs
 
 # What is generated is what `make manifests` would write.
 check-manifests:
@@ -183,18 +191,16 @@ check-manifests:
 
 # Of what `make test` has seen last: each right of the operator was used, and it was denied nothing.
 check-rights:
-	@$(BUILT)/rights config/rbac $(RIGHTS)
+	@"$(BUILT)/rights" config/rbac $(RIGHTS)
 
 # Licences, sources, bans and advisories of all dependencies.
-check-deny: $(DENY)
-	$(DENY) --log-level error check bans licenses sources
+check-deny:
+	@test -x "$(DENY)" || { echo 'Building cargo-deny $(DENY_VERSION), once, into the cache' >&2; \
+		cargo install --quiet --locked --root "$(CACHE)/cargo-deny-$(DENY_VERSION)" cargo-deny@$(DENY_VERSION); }
+	"$(DENY)" --log-level error check bans licenses sources
 	@if git ls-remote --quiet --exit-code https://github.com/rustsec/advisory-db HEAD >/dev/null 2>&1; \
-		then $(DENY) check advisories; \
+		then "$(DENY)" check advisories; \
 		else echo 'advisories: not checked, their database on github.com cannot be fetched from here'; fi
-
-$(DENY):
-	@echo 'Building cargo-deny $(DENY_VERSION), once, into $(CACHE)' >&2
-	@cargo install --quiet --locked --root $(CACHE)/cargo-deny-$(DENY_VERSION) cargo-deny@$(DENY_VERSION)
 
 ##@ Into a cluster
 
@@ -223,7 +229,9 @@ docker-push: build image-named ## Push the operator's image to the local cluster
 
 reachable:
 ifeq ($(CLUSTER),local)
-	@test -f $(KUBECONFIG) || { echo 'There is no local cluster: `make cluster` brings one up.' >&2; exit 1; }
+	@test -f "$(KUBECONFIG)" || { echo 'There is no local cluster: `make cluster` brings one up.' >&2; exit 1; }
+else
+	@$(TESTCLUSTER) up --current --confirm 'Run `make $(filter run install uninstall deploy undeploy,$(MAKECMDGOALS))` on'
 endif
 
 image-named:
@@ -231,7 +239,7 @@ image-named:
 
 ##@ Packages
 
-.PHONY: helm-chart bundle bundle-build dist dist-plugin dist-rest check-packages check-tag
+.PHONY: helm-chart bundle bundle-build dist dist-plugin dist-rest zig check-packages check-tag
 PACKAGES := target/packages
 # What is uploaded for a release.
 RELEASE := $(PACKAGES)/release
@@ -245,7 +253,7 @@ ifeq ($(shell uname -s),Darwin)
 else
   DIST_TARGETS ?= x86_64-unknown-linux-musl aarch64-unknown-linux-musl x86_64-pc-windows-gnu
   DIST_BUILD = PATH="$(ZIG)/bin:$$PATH" cargo zigbuild
-  DIST_TOOLS = $(ZIG)/bin/cargo-zigbuild
+  DIST_TOOLS = zig
 endif
 # What is installed for it, by its content.
 ZIG_PACKAGES := packages/zig.txt
@@ -270,7 +278,7 @@ dist-plugin: $(DIST_TOOLS)
 		rustup target add $$target && \
 		$(DIST_BUILD) --release --locked --package kubectl-appdeploy --target $$target && \
 		end= && case $$target in *windows*) end=.exe;; esac && \
-		$(RENDER) plugin $$target $(dir $(BUILT))$$target/release/kubectl-appdeploy$$end $(RELEASE) || exit 1; \
+		$(RENDER) plugin $$target "$(TARGET)/$$target/release/kubectl-appdeploy$$end" $(RELEASE) || exit 1; \
 	done
 
 # What is released beside the plugin; last, for it reads the plugin's archives.
@@ -289,14 +297,14 @@ check-tag:
 	@version=$$(cargo pkgid --package packages | sed 's/.*[@#]//'); test '$(TAG)' = "v$$version" \
 		|| { echo "the tag is $(TAG), and Cargo.toml says $$version" >&2; exit 1; }
 
-$(ZIG)/bin/cargo-zigbuild:
-	@echo 'Installing zig, once, into $(CACHE)' >&2
-	@python3 -m venv $(ZIG)
-	@$(ZIG)/bin/pip install --quiet --only-binary=:all: --require-hashes --requirement $(ZIG_PACKAGES)
+# Installed once, into the cache.
+zig:
+	@test -x "$(ZIG)/bin/cargo-zigbuild" || { echo 'Installing zig, once, into the cache' >&2; python3 -m venv "$(ZIG)" \
+		&& "$(ZIG)/bin/pip" install --quiet --only-binary=:all: --require-hashes --requirement $(ZIG_PACKAGES); }
 
 .PHONY: help
 help: # Lists every target with a text behind `##`, under the headings `##@`.
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
 		/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
-	@printf '\nCLUSTER=current makes a verb act on the cluster of your own kubeconfig.\n'
+	@printf '\nCLUSTER=current makes a target act on the cluster of your own kubeconfig; it asks first, and YES=1 answers yes.\n'

@@ -17,6 +17,7 @@
 
 pub mod audit;
 pub mod binaries;
+pub mod consent;
 pub mod control_plane;
 pub mod fake_nodes;
 pub mod kubeconfig;

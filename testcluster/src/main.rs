@@ -28,6 +28,9 @@ enum Command {
         /// Only check that the cluster of your own kubeconfig answers.
         #[arg(long)]
         current: bool,
+        /// What is to be done to that cluster: ask first.
+        #[arg(long, value_name = "PURPOSE", requires = "current")]
+        confirm: Option<String>,
         /// Fake nodes even where a real one is possible.
         #[arg(long, conflicts_with = "current")]
         fake: bool,
@@ -73,7 +76,9 @@ fn main() -> ExitCode {
 fn run(cli: Cli, ui: &Ui) -> Result<()> {
     let layout = || Layout::find(cli.state_dir.clone());
     match cli.command {
-        Command::Up { current: true, .. } => print(&local::check_current()?),
+        Command::Up {
+            current: true, confirm, ..
+        } => print(&local::check_current(confirm.as_deref())?),
         Command::Up {
             fake,
             public_registries,

@@ -55,7 +55,7 @@ impl World {
     /// Brings the cluster up and installs the operator.
     pub fn open(image: String, found: &mut Found) -> Result<Self> {
         let checkout = Checkout::find()?;
-        let cluster = Cluster::up(&checkout, false)?;
+        let cluster = Cluster::up(&checkout)?;
         let shell = Shell::new(&checkout, cluster)?;
         let world = Self {
             checkout,

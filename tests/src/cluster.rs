@@ -18,21 +18,25 @@ pub enum Cluster {
 }
 
 impl Cluster {
-    /// Brings the local cluster up, or looks whether the person's own answers.
+    /// Brings the local cluster up.
     ///
     /// # Errors
     /// When `testcluster` fails; it has said why.
-    pub fn up(checkout: &Checkout, current: bool) -> Result<Self> {
-        let mut arguments = vec!["up"];
-        if current {
-            arguments.push("--current");
-        }
-        testcluster(checkout, &arguments)?;
-        Ok(match (current, mode(checkout).as_deref()) {
-            (true, _) => Self::Current,
-            (false, Some("real")) => Self::Real,
-            (false, _) => Self::Fake,
+    pub fn up(checkout: &Checkout) -> Result<Self> {
+        testcluster(checkout, &["up"])?;
+        Ok(match mode(checkout).as_deref() {
+            Some("real") => Self::Real,
+            _ => Self::Fake,
         })
+    }
+
+    /// Names the cluster of the person's kubeconfig, asks whether to do `purpose` there, and checks that it answers.
+    ///
+    /// # Errors
+    /// When the answer is no, or the cluster does not answer.
+    pub fn current(checkout: &Checkout, purpose: &str) -> Result<Self> {
+        testcluster(checkout, &["up", "--current", "--confirm", purpose])?;
+        Ok(Self::Current)
     }
 
     /// Whether the local cluster is there.

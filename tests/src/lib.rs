@@ -2,6 +2,7 @@
 
 pub mod checkout;
 pub mod cluster;
+pub mod demo;
 pub mod guide;
 pub mod page;
 pub mod rights;

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use clap::{Parser, ValueEnum};
 use testcluster::process::Process;
 use tests::cluster::{operator_image, testcluster};
+use tests::demo::{ANNOTATION, DEMO, Existing, Presence};
 use tests::{Checkout, Cluster, Shell, page};
 
 /// The demo's application.
@@ -27,6 +28,9 @@ struct Args {
     /// The namespace of the demo's application.
     #[arg(long, default_value = "default")]
     namespace: String,
+    /// Remove what an earlier demo created in the cluster of your kubeconfig, and nothing else.
+    #[arg(long)]
+    down: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -36,7 +40,8 @@ enum Which {
 }
 
 fn main() -> ExitCode {
-    match demo(&Args::parse()) {
+    let args = Args::parse();
+    match if args.down { remove(&args) } else { demo(&args) } {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Standard error may be closed; the exit code still tells.
@@ -48,17 +53,28 @@ fn main() -> ExitCode {
 
 fn demo(args: &Args) -> Result<()> {
     let checkout = Checkout::find()?;
-    let cluster = Cluster::up(&checkout, args.cluster == Which::Current)?;
+    let cluster = match args.cluster {
+        Which::Local => Cluster::up(&checkout)?,
+        Which::Current => Cluster::current(&checkout, "Install AppDeploy and an app in")?,
+    };
     let shell = Shell::new(&checkout, cluster)?;
     // On fake nodes a pod of the operator would only say that it runs: the operator runs here, until the demo ends.
     let _operator = match cluster {
         Cluster::Fake => Some(run_outside(&checkout, &shell)?),
-        Cluster::Real | Cluster::Current => {
+        Cluster::Real => {
             install(&checkout, &shell, cluster, args.image.as_deref())?;
             None
         }
+        Cluster::Current => {
+            install_current(&checkout, &shell, args)?;
+            None
+        }
     };
-    create(&shell, &args.namespace)?;
+    let created = create(&shell, &args.namespace);
+    if cluster == Cluster::Current {
+        annotate(&shell, &format!("appdeploy {APP} --namespace {}", args.namespace))?;
+    }
+    created?;
     let shown = show_page(&shell, cluster, &args.namespace);
     shell.show(&format!("kubectl appdeploy status{}", flag(&args.namespace)))?;
     if let Some(reason) = shown? {
@@ -88,6 +104,110 @@ fn install(checkout: &Checkout, shell: &Shell, cluster: Cluster, image: Option<&
     }
     let image = image.map(|image| format!(" --image {image}")).unwrap_or_default();
     shell.show(&format!("kubectl appdeploy install{image}"))
+}
+
+/// Installs the operator in somebody's own cluster, unless one is there.
+fn install_current(checkout: &Checkout, shell: &Shell, args: &Args) -> Result<()> {
+    let existing = existing(shell, &args.namespace)?;
+    let setup = existing.setup().map_err(|reason| {
+        anyhow::anyhow!(
+            "{reason}: {APP} in the namespace {}; ARGS='--namespace NAME' takes another one",
+            args.namespace
+        )
+    })?;
+    if !setup.operator {
+        return say("\nThe operator is installed already; the demo uses it as it is.");
+    }
+    let installed = install(checkout, shell, Cluster::Current, args.image.as_deref());
+    annotate(shell, OPERATOR)?;
+    if setup.definitions {
+        annotate(shell, DEFINITIONS)?;
+    }
+    installed
+}
+
+/// The operator's Deployment, as arguments of kubectl.
+const OPERATOR: &str = "deployment appdeploy-operator --namespace appdeploy-system";
+/// The CRDs, as arguments of kubectl.
+const DEFINITIONS: &str = "crd appdeploys.appdeploy.dev podsets.appdeploy.dev";
+
+/// Reads which objects of the demo the cluster has.
+fn existing(shell: &Shell, namespace: &str) -> Result<Existing> {
+    let column = ANNOTATION.replace('.', r"\.");
+    let presence = |object: &str, list: bool| {
+        let item = format!("{{.metadata.name}} {{.metadata.annotations.{column}}}{{\"\\n\"}}");
+        let template = if list {
+            format!("{{range .items[*]}}{item}{{end}}")
+        } else {
+            item
+        };
+        shell.run(&format!(
+            "kubectl get {object} --ignore-not-found --output jsonpath='{template}'"
+        ))
+    };
+    let definitions = presence(DEFINITIONS, true)?;
+    let definitions = definitions
+        .lines()
+        .map(Presence::read)
+        .reduce(|one, other| if one == other { one } else { Presence::Other })
+        .unwrap_or(Presence::Absent);
+    let operator = Presence::read(&presence(OPERATOR, false)?);
+    if definitions == Presence::Absent {
+        return Ok(Existing {
+            app: Presence::Absent,
+            operator,
+            definitions,
+            others: 0,
+        });
+    }
+    let app = Presence::read(&presence(&format!("appdeploy {APP} --namespace {namespace}"), false)?);
+    let all = shell.run("kubectl get appdeploy,podset --all-namespaces --output name")?;
+    let all = all.lines().filter(|line| !line.trim().is_empty()).count();
+    Ok(Existing {
+        app,
+        operator,
+        definitions,
+        others: all.saturating_sub(usize::from(app != Presence::Absent)),
+    })
+}
+
+/// Marks objects as created by the demo, if they exist.
+fn annotate(shell: &Shell, objects: &str) -> Result<()> {
+    shell
+        .run(&format!(
+            "if [ \"$(kubectl get {objects} --ignore-not-found --output name)\" ]; then \
+             kubectl annotate --overwrite {objects} {ANNOTATION}={DEMO}; fi"
+        ))
+        .map(drop)
+}
+
+/// Removes what the demo created in somebody's own cluster.
+fn remove(args: &Args) -> Result<()> {
+    let checkout = Checkout::find()?;
+    if args.cluster == Which::Local {
+        return testcluster(&checkout, &["down"]);
+    }
+    let cluster = Cluster::current(&checkout, "Remove what the demo created from")?;
+    let shell = Shell::new(&checkout, cluster)?;
+    let removal = existing(&shell, &args.namespace)?.removal();
+    if removal.is_empty() {
+        say("There is nothing of the demo to remove.")?;
+    }
+    if removal.app {
+        shell.show(&format!("kubectl appdeploy delete {APP}{}", flag(&args.namespace)))?;
+    }
+    if removal.operator {
+        let definitions = if removal.definitions {
+            " --delete-crds --yes"
+        } else {
+            ""
+        };
+        shell.show(&format!("kubectl appdeploy uninstall{definitions}"))?;
+    }
+    for kept in &removal.kept {
+        say(&format!("Kept {kept}."))?;
+    }
+    Ok(())
 }
 
 fn run_outside(checkout: &Checkout, shell: &Shell) -> Result<Process> {
@@ -176,7 +296,7 @@ fn hints(checkout: &Checkout, cluster: Cluster, namespace: &str) -> String {
         )
     };
     let ends = if cluster == Cluster::Current {
-        "the app, the operator and its CRDs"
+        "what it created here, and nothing else"
     } else {
         "all of it, the cluster included"
     };
@@ -187,6 +307,6 @@ fn hints(checkout: &Checkout, cluster: Cluster, namespace: &str) -> String {
   kubectl appdeploy describe {APP}{flag}
   {third}
 
-`make demo-down` ends {ends}."
+`make demo-down` removes {ends}."
     )
 }
