@@ -111,12 +111,15 @@ impl Claim {
     }
 
     /// Returns the order in which a host is given. First comes the application whose default host it is, because
-    /// it has no other. Then the ones that ask for it and have it; then those that have it without asking, because they are in
-    /// deletion, were deleted, or are moving to another host: they take nothing from the ones before, and the ones after wait
-    /// for them. Then, by age, the ones that ask for it.
+    /// it has no other. Then the ones that ask for it and have it; then the ones that ask for it and have reserved it. Then those
+    /// that have it without asking, because they are in deletion, were deleted, or are moving to another host: they take nothing
+    /// from the ones before, and the ones after wait for them. Then, by age, the ones that ask for it.
     fn rank(&self, host: &str) -> (bool, Standing, i64, &str) {
+        let serves = self.has.iter().any(|place| place.host == host);
         let standing = match (self.wants_host(host), self.has_host(host)) {
-            (true, true) => Standing::Serves,
+            (true, true) if serves => Standing::Serves,
+            // Perhaps before its spec left the host to a neighbour, or for an app of its name that was deleted.
+            (true, true) => Standing::Reserves,
             (_, true) => Standing::Lingers,
             _ => Standing::Asks,
         };
@@ -138,6 +141,7 @@ impl Claim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
     Serves,
+    Reserves,
     Lingers,
     Asks,
 }
@@ -444,6 +448,27 @@ mod tests {
         );
         assert_eq!(claims.release(&"old", None), ["heir"]);
         assert_eq!(claims.reserve(&"heir"), Ok(vec![]));
+    }
+
+    #[test]
+    fn ingress_that_is_deleted_during_a_reconcile_does_not_free_the_host() {
+        let mut claims = Claims::default();
+        claims.note(&"young", Some(serving("b", "young", 2, "/")));
+        claims.note(&"old", Some(claim("a", "old", 1, "/")));
+        assert_eq!(claims.reserve(&"young"), Ok(vec![]));
+        claims.note(&"young", Some(claim("b", "young", 2, "/")));
+        assert!(claims.reserve(&"old").is_err(), "the Ingress is about to be recreated");
+    }
+
+    /// The reservation is for an app of the same name that was deleted while its Ingress was written.
+    #[test]
+    fn reservation_does_not_outrank_an_ingress() {
+        let inherits = Claim {
+            reserved: Some(Place::new(HOST, "/")),
+            ..claim("a", "again", 1, "/")
+        };
+        let claims = [inherits, serving("a", "neighbour", 2, "/")];
+        assert_eq!((winner(&claims, 0), winner(&claims, 1)), (Some("neighbour"), None));
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl<K: Ord + Clone> Claims<K> {
         let Some(claim) = self.claims.get(app) else {
             return Ok(Vec::new());
         };
-        let reserved = claim.wants.clone().filter(|place| !claim.has.contains(place));
+        let reserved = claim.wants.clone();
         let drops = claim.reserved.is_some() && claim.reserved != reserved;
         let now = Claim {
             reserved,
