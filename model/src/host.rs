@@ -62,8 +62,10 @@ pub struct Claim {
     pub wants: Option<Place>,
     /// The places that its Ingress has, until the Ingress is gone.
     pub has: Vec<Place>,
-    /// The place that its Ingress is about to get by a write whose result is not known yet.
+    /// The place that a reconcile may give its Ingress.
     pub reserved: Option<Place>,
+    /// A write with the reserved place was sent, and its result is not known.
+    pub sent: bool,
 }
 
 impl Claim {
@@ -92,6 +94,7 @@ impl Claim {
                 .filter(|child| child.is_of_app(name))
                 .map_or_else(Vec::new, |child| child.places().to_vec()),
             reserved: None,
+            sent: false,
         };
         (claim.wants.is_some() || !claim.has.is_empty()).then_some(claim)
     }
@@ -102,6 +105,11 @@ impl Claim {
 
     fn has_host(&self, host: &str) -> bool {
         self.has.iter().chain(&self.reserved).any(|place| place.host == host)
+    }
+
+    /// Whether its Ingress, which is known to have these places, may have the reserved one as well.
+    fn is_unverified_by(&self, has: &[Place]) -> bool {
+        self.sent && self.reserved.as_ref().is_some_and(|place| !has.contains(place))
     }
 
     /// Returns all hosts that this concerns.
@@ -448,6 +456,39 @@ mod tests {
         );
         assert_eq!(claims.release(&"old", None), ["heir"]);
         assert_eq!(claims.reserve(&"heir"), Ok(vec![]));
+    }
+
+    /// The answer to the write was lost. In the meantime the app is unchanged, names another host, or was deleted.
+    #[test]
+    fn write_without_a_known_result_keeps_its_host() {
+        let asks = |namespace: &str, name: &str| claim(namespace, name, 1, "/");
+        let moved = Claim {
+            wants: Some(Place::new("other.example.com", "/")),
+            ..asks("a", "old")
+        };
+        for later in [Some(asks("a", "old")), Some(moved), None] {
+            let mut claims = Claims::default();
+            claims.note(&"old", Some(asks("a", "old")));
+            claims.note(&"heir", Some(asks("b", "heir")));
+            assert_eq!(claims.reserve(&"old"), Ok(vec![]));
+            claims.begin_write(&"old");
+            claims.release(&"old", later.clone());
+            assert!(claims.is_unverified(&"old") && claims.reserve(&"heir").is_err());
+            claims.end_write(&"old");
+            assert_eq!(claims.release(&"old", None), ["heir"], "{later:?}");
+            assert_eq!(claims.reserve(&"heir"), Ok(vec![]));
+        }
+    }
+
+    #[test]
+    fn ingress_that_is_seen_needs_no_read() {
+        let mut claims = Claims::default();
+        claims.note(&"shop", Some(claim("a", "shop", 1, "/")));
+        assert_eq!(claims.reserve(&"shop"), Ok(vec![]));
+        claims.begin_write(&"shop");
+        assert!(claims.is_unverified(&"shop"));
+        claims.note(&"shop", Some(serving("a", "shop", 1, "/")));
+        assert!(!claims.is_unverified(&"shop"), "the watch has shown the Ingress");
     }
 
     #[test]

@@ -8,12 +8,17 @@ mod harness;
 use std::sync::Arc;
 use std::thread;
 
+use faults::Proxy;
+use faults::proxy::{Action, Answer, Record, Requests, Rule, RuleId, Verb};
 use jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use harness::{APP, Cluster, INGRESS, Namespace, QUIET, Shared, condition, eventually, ready, text, told};
+use harness::{
+    APP, Cluster, INGRESS, Namespace, OPERATOR, Operator, PATIENCE, QUIET, Shared, condition, eventually, ready, text,
+    told,
+};
 
 fn cluster() -> Arc<Cluster> {
     static SHARED: Shared<Cluster> = Shared::new();
@@ -335,4 +340,102 @@ fn a_restart_changes_nothing() {
         let asked = namespace.asked_since(mark).that(|request| request.verb != "list");
         assert_eq!(asked.tally(), std::collections::BTreeMap::new());
     }
+}
+
+/// Two namespaces, and an operator that reaches the API server through a proxy.
+struct Proxied {
+    // Dropped in this order: the operator before the API server.
+    _operator: Operator,
+    proxy: Proxy,
+    first: Namespace,
+    second: Namespace,
+}
+
+impl Proxied {
+    fn start() -> Self {
+        let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
+        let proxy = Proxy::before(&cluster.control_plane, OPERATOR, &[]).unwrap();
+        let operator = cluster.spawn_operator_behind(&proxy, &[]);
+        operator.until_ready();
+        let (first, second) = (cluster.namespace("first"), cluster.namespace("second"));
+        Self {
+            _operator: operator,
+            proxy,
+            first,
+            second,
+        }
+    }
+
+    /// Creates an app in the first namespace whose Ingress is created, but the operator gets no answer and no event. It tries
+    /// again after some seconds. Returns the rule that keeps back the events.
+    fn lose_answer(&self, host: &str) -> RuleId {
+        let watches = Requests::with(&[Verb::Watch]).on("ingresses");
+        let frozen = self.proxy.add(Rule::new(watches, Action::FreezeWatches));
+        let timeout = Answer::refusal(504, "Timeout", "request did not complete within the allotted timeout");
+        let answer = Action::ForwardThenAnswer(timeout.header("Retry-After", "6"));
+        let lost = Rule::new(self.requests(Verb::Create), answer).first(1);
+        let lost = self.proxy.add(lost);
+        self.first.app("shop", on(host, "/"));
+        self.proxy.wait_for_hits(PATIENCE, lost, 1).unwrap();
+        self.first.until_there(INGRESS, "shop");
+        frozen
+    }
+
+    fn requests(&self, verb: Verb) -> Requests {
+        Requests::with(&[verb]).on("ingresses").in_namespace(&self.first.name)
+    }
+
+    /// Returns how often the operator has read the Ingress of the app whose answer was lost.
+    fn reads(&self, records: &[Record]) -> usize {
+        let reads = self.requests(Verb::Get);
+        let is_answered = |record: &&Record| record.told == Some(200) && reads.contain(&record.request);
+        records.iter().filter(is_answered).count()
+    }
+}
+
+/// An app names the default host of another app, which asks for it before the watch has shown the Ingress of the first one.
+#[test]
+fn ingress_is_read_after_a_lost_answer_before_another_namespace_gets_its_host() {
+    let world = Proxied::start();
+    world.second.settled_app("shop", on("own.example.com", "/"));
+    world.second.until_there(INGRESS, "shop");
+    let frozen = world.lose_answer("shop.second");
+    world.second.set("shop", json!({"host": null}));
+    world
+        .second
+        .until(APP, "shop", "it waits for its default host", has_lost);
+    assert_eq!(
+        world.reads(&world.proxy.records()),
+        0,
+        "the write was tried again before"
+    );
+
+    world
+        .second
+        .until(INGRESS, "shop", "it has its default host", |ingress| {
+            text(ingress, "/spec/rules/0/host") == "shop.second"
+        });
+    let left = world.first.get(INGRESS, "shop");
+    assert!(left.is_null(), "two namespaces serve one host: {left:#}");
+    assert_eq!(world.reads(&world.proxy.records()), 1);
+    world.proxy.remove(frozen);
+    world.first.until(APP, "shop", "it has lost the host", has_lost);
+}
+
+#[test]
+fn ingress_of_a_deleted_app_is_read_after_a_lost_answer() {
+    let world = Proxied::start();
+    let frozen = world.lose_answer("shop.example.com");
+    // No garbage collector runs here, so the Ingress stays.
+    world.first.delete(APP, "shop");
+    let waiting = world.second.settled_app("shop", on("shop.example.com", "/"));
+    assert!(has_lost(&waiting), "{waiting:#}");
+    let is_read = |records: &[Record]| world.reads(records) == 1;
+    world.proxy.wait_for(PATIENCE, is_read).unwrap();
+    until_known(&world.second);
+    let early = world.second.get(INGRESS, "shop");
+    assert!(early.is_null(), "two namespaces serve one host: {early:#}");
+    world.proxy.remove(frozen);
+    world.first.delete(INGRESS, "shop");
+    world.second.until_there(INGRESS, "shop");
 }

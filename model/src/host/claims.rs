@@ -6,8 +6,9 @@ use super::{Claim, rival};
 
 /// The claims of all applications. `K` names an application.
 ///
-/// A write of an Ingress is announced with [`Claims::reserve`], so that of two applications that are reconciled at the same
-/// time only one gets the host, and its end with [`Claims::release`].
+/// An application reserves its host with [`Claims::reserve`] before its Ingress is written, so that of two applications that
+/// are reconciled at the same time only one gets the host. [`Claims::release`] ends the reservation, but not while the result of
+/// a write is unknown: see [`Claims::is_unverified`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Claims<K: Ord> {
     claims: BTreeMap<K, Claim>,
@@ -32,6 +33,7 @@ impl<K: Ord + Clone> Claims<K> {
             namespace,
             name,
             reserved,
+            sent,
             ..
         }) = reserving.cloned()
         else {
@@ -44,7 +46,7 @@ impl<K: Ord + Clone> Claims<K> {
             created: i64::MAX,
             ..Claim::default()
         });
-        self.replace(app, Some(Claim { reserved, ..now }))
+        self.replace(app, Some(Claim { reserved, sent, ..now }))
     }
 
     /// Returns what an application asks for and who keeps it from it, if it can't have it.
@@ -61,8 +63,9 @@ impl<K: Ord + Clone> Claims<K> {
         rival(claim, keys.iter().filter_map(|key| self.claims.get(key)))
     }
 
-    /// Announces that an application is about to write an Ingress with the place that it asks for. Until
-    /// [`Claims::release`] it counts as having it. Returns the other applications that may have what it had reserved before.
+    /// Reserves the place that an application asks for, before its Ingress is written. Until [`Claims::release`] it counts as
+    /// having the place, also if its Ingress, which has the place already, is deleted in the meantime. Returns the other
+    /// applications that may have what it had reserved before. Must not be called while it [`Claims::is_unverified`].
     ///
     /// # Errors
     /// Returns what it asks for and who keeps it from it. Then nothing must be written.
@@ -73,19 +76,53 @@ impl<K: Ord + Clone> Claims<K> {
         let Some(claim) = self.claims.get(app) else {
             return Ok(Vec::new());
         };
+        debug_assert!(
+            !claim.is_unverified_by(&claim.has),
+            "the Ingress may have the place that was reserved before"
+        );
         let reserved = claim.wants.clone();
         let drops = claim.reserved.is_some() && claim.reserved != reserved;
         let now = Claim {
             reserved,
+            sent: false,
             ..claim.clone()
         };
         let others = self.replace(app, Some(now));
         Ok(if drops { others } else { Vec::new() })
     }
 
-    /// Ends what [`Claims::reserve`] began, with what is known of the application now. Returns the other applications that
-    /// may have a host because of it.
+    /// Records that a request is about to be sent that gives the Ingress of an application the reserved place.
+    pub fn begin_write(&mut self, app: &K) {
+        self.mark(app, true);
+    }
+
+    /// Records that the result of the last write is known: it was answered, or the Ingress was read since.
+    pub fn end_write(&mut self, app: &K) {
+        self.mark(app, false);
+    }
+
+    fn mark(&mut self, app: &K, sent: bool) {
+        if let Some(claim) = self.claims.get_mut(app) {
+            claim.sent = sent;
+        }
+    }
+
+    /// Whether the Ingress of an application may have a place that is reserved, without being known to have it: the answer to
+    /// the last write was lost. Then the Ingress must be read from the API server before anything else is done.
+    #[must_use]
+    pub fn is_unverified(&self, app: &K) -> bool {
+        self.claims
+            .get(app)
+            .is_some_and(|claim| claim.is_unverified_by(&claim.has))
+    }
+
+    /// Ends the reservation of an application, with what is known of the application now. The reservation stays while the
+    /// application [`Claims::is_unverified`]. Returns the other applications that may have a host because of it.
     pub fn release(&mut self, app: &K, now: Option<Claim>) -> Vec<K> {
+        let has = now.as_ref().map_or(&[][..], |now| &now.has);
+        if self.claims.get(app).is_some_and(|claim| claim.is_unverified_by(has)) {
+            return self.note(app, now);
+        }
         self.replace(app, now)
     }
 

@@ -196,13 +196,40 @@ impl Performer<'_> {
     }
 
     fn collection(&self, kind: ChildKind) -> Request {
-        let namespace = seeded::namespace(&self.app.namespace);
-        Request::new(match kind {
-            ChildKind::Deployment => format!("/apis/apps/v1/namespaces/{namespace}/deployments"),
-            ChildKind::Service => format!("/api/v1/namespaces/{namespace}/services"),
-            ChildKind::Ingress => format!("/apis/networking.k8s.io/v1/namespaces/{namespace}/ingresses"),
-        })
+        collection(self.app, kind)
     }
+}
+
+/// Reads the Ingress of an application from the API server, and takes in what it answers.
+///
+/// # Errors
+/// Says why it could not be read.
+pub async fn read_ingress(caller: &Caller, world: &World, app: &Key) -> Result<(), Failure> {
+    let kind = ChildKind::Ingress;
+    let request = collection(app, kind).get(&app.name, &GetParams::default());
+    let answer = caller.send("get", kind.resource(), request).await;
+    match answer.and_then(|found| about(&app.name, found)) {
+        Ok(found) => {
+            let found = child(kind, &found);
+            // Also that of a predecessor, which serves until the garbage collector has removed it.
+            if found.value.is_of_app(&app.name) {
+                world.children(kind).cache.upsert(found);
+            }
+            Ok(())
+        }
+        // The watch reports when one that is cached was deleted.
+        Err(CallError::Refused(status)) if status.is_not_found() => Ok(()),
+        Err(error) => Err(error.failure("get", kind.as_str(), &app.name)),
+    }
+}
+
+fn collection(app: &Key, kind: ChildKind) -> Request {
+    let namespace = seeded::namespace(&app.namespace);
+    Request::new(match kind {
+        ChildKind::Deployment => format!("/apis/apps/v1/namespaces/{namespace}/deployments"),
+        ChildKind::Service => format!("/api/v1/namespaces/{namespace}/services"),
+        ChildKind::Ingress => format!("/apis/networking.k8s.io/v1/namespaces/{namespace}/ingresses"),
+    })
 }
 
 /// Whether an apply was refused because a port of ours would stand beside the one that somebody made of it.

@@ -8,6 +8,7 @@ use model::digest::stable_hash;
 use model::plan::{after, may_follow};
 use model::status::{StatusOptions, asks, changes_in};
 use model::{Action, ChildKind, Failure, Invalid, Observed, Plan, Sight, Valid, desired, host, plan, status, validate};
+use tracing::warn;
 
 use super::dependents::{Dependents, Doubts};
 use super::teller::{Fate, Look, Teller, Word};
@@ -15,7 +16,7 @@ use crate::call::Caller;
 use crate::dispatch::{Reconcile, Verdict};
 use crate::key::Key;
 use crate::perform::Outcome;
-use crate::perform::children::Performer;
+use crate::perform::children::{Performer, read_ingress};
 use crate::world::World;
 
 /// What reconciling an application needs.
@@ -37,11 +38,12 @@ pub struct Reconciler {
 impl Reconcile for Reconciler {
     /// Brings one application to where its spec wants it, as far as it can be, and says how it is.
     async fn reconcile(&self, key: Key) -> Verdict {
+        let verified = self.verify_host(&key).await;
         let Some(look) = self.teller.look(key.clone()) else {
             // It is gone. Its children go with it: they carry its owner reference.
             self.dependents.forget(&key);
             self.release_host(&key);
-            return Verdict::Settled;
+            return verified.map_or(Verdict::Failed, |()| Verdict::Settled);
         };
         let app = &*look.object;
         let valid = match &look.unreadable {
@@ -51,6 +53,7 @@ impl Reconcile for Reconciler {
         let failures = match &valid {
             Err(failure) => vec![failure.clone()],
             Ok(_) if app.metadata.deletion_timestamp.is_some() => Vec::new(),
+            Ok(_) if verified.is_err() => Vec::new(),
             Ok(valid) => match self.bring(&look, valid).await {
                 Ok(failures) => failures,
                 Err(verdict) => {
@@ -59,7 +62,8 @@ impl Reconcile for Reconciler {
                 }
             },
         };
-        // A write whose answer was lost may still be carried out: until it is tried again, no other application gets the host.
+        let failures = [failures, Vec::from_iter(verified.err())].concat();
+        // An application that is tried again soon keeps its turn: no other one gets the host in the meantime.
         if !failures
             .iter()
             .any(|failure| matches!(failure, Failure::Unavailable { .. }))
@@ -86,11 +90,33 @@ impl Reconcile for Reconciler {
 }
 
 impl Reconciler {
-    /// Ends what [`World::reserve_host`] began, and wakes the applications that may have a host because of it.
+    /// Ends the reservation of an application, unless its host is unverified, and wakes the applications that may have a host
+    /// because of it.
     fn release_host(&self, app: &Key) {
-        for other in self.world.release_host(app) {
+        self.wake(self.world.release_host(app));
+    }
+
+    fn wake(&self, others: Vec<Key>) {
+        for other in others {
             self.teller.wake(other);
         }
+    }
+
+    /// Reads the Ingress of an application if the answer to its last write was lost. Otherwise another namespace could get
+    /// the host of an Ingress that no watch has shown yet.
+    ///
+    /// # Errors
+    /// Says why the Ingress could not be read. Then no Ingress must be written, and the reservation stays.
+    async fn verify_host(&self, app: &Key) -> Result<(), Failure> {
+        if !self.world.host_is_unverified(app) {
+            return Ok(());
+        }
+        read_ingress(&self.caller, &self.world, app).await.inspect_err(
+            |failure| warn!(%failure, "the host stays reserved: it is not known what became of a write"),
+        )?;
+        self.world.end_ingress_write(app);
+        self.wake(self.world.note_host(app));
+        Ok(())
     }
 
     /// Checks what the administrator has to say about hosts.
@@ -106,9 +132,7 @@ impl Reconciler {
         let mut wanted = desired(valid);
         let conflict = match self.world.reserve_host(&look.key) {
             Ok(others) => {
-                for other in others {
-                    self.teller.wake(other);
-                }
+                self.wake(others);
                 None
             }
             Err(lost) => {
@@ -157,7 +181,7 @@ impl Reconciler {
                 self.dependents.give_up(&look.key, uid);
             }
             let (kind, content) = (action.kind(), content(&action));
-            match performer.perform(action).await {
+            match self.perform(&performer, action).await {
                 Ok(Outcome::Done) => self.teller.wrote(&look.key, kind, content),
                 Ok(Outcome::Again) => return Err(Verdict::Again),
                 Err(failure) => {
@@ -176,6 +200,19 @@ impl Reconciler {
         }
         self.see(look, valid, &self.world.observe(&look.key));
         Ok(failures)
+    }
+
+    /// Carries out one write. The host of an Ingress stays reserved until the result is known.
+    async fn perform(&self, performer: &Performer<'_>, action: Action) -> Result<Outcome, Failure> {
+        let gives_host = action.kind() == ChildKind::Ingress && !matches!(action, Action::Delete { .. });
+        if gives_host {
+            self.world.begin_ingress_write(performer.app);
+        }
+        let result = performer.perform(action).await;
+        if gives_host && !matches!(result, Err(Failure::Unavailable { .. })) {
+            self.world.end_ingress_write(performer.app);
+        }
+        result
     }
 
     /// Takes in which children are there, and returns why the application has to be read anew before it is acted upon.

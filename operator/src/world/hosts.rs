@@ -35,8 +35,8 @@ impl World {
         claims.note(app, now)
     }
 
-    /// Announces that an application is about to write an Ingress with the place that it asks for. Returns the other
-    /// applications that may have what it had announced before.
+    /// Reserves the place that an application asks for, before its Ingress is written. Returns the other applications that may
+    /// have what it had reserved before. Must not be called while the host is unverified ([`World::host_is_unverified`]).
     ///
     /// # Errors
     /// Returns what it asks for and who keeps it from it. Then no Ingress must be written.
@@ -44,8 +44,25 @@ impl World {
         self.hosts.lock().reserve(app)
     }
 
-    /// Ends what [`World::reserve_host`] began, once the result of the write is in the cache. Returns the other applications
-    /// that may have a host because of it.
+    /// Records that an Ingress with the reserved place is about to be written.
+    pub fn begin_ingress_write(&self, app: &Key) {
+        self.hosts.lock().begin_write(app);
+    }
+
+    /// Records that the result of that write is in the cache.
+    pub fn end_ingress_write(&self, app: &Key) {
+        self.hosts.lock().end_write(app);
+    }
+
+    /// Whether the Ingress of an application may have a host that no watch has shown: the answer to the last write was lost.
+    /// Then it must be read before anything else is done.
+    #[must_use]
+    pub fn host_is_unverified(&self, app: &Key) -> bool {
+        self.hosts.lock().is_unverified(app)
+    }
+
+    /// Ends the reservation of an application, unless its host is unverified. Returns the other applications that may have a
+    /// host because of it.
     pub fn release_host(&self, app: &Key) -> Vec<Key> {
         let mut claims = self.hosts.lock();
         if seeded::is(Bug::HostKept) && self.apps.cache.get(app).is_none() {
