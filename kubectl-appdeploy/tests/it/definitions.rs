@@ -202,7 +202,7 @@ fn an_older_plugin_that_loses_nothing_may_replace_a_newer_definition() {
     assert_eq!(now(), "4000");
 }
 
-/// An administrator may have applied the policies for a person without the right, and GitOps may do so at any time.
+/// An administrator may have applied the policies for a person without the right, and Flux may do so at any time.
 #[test]
 fn policies_that_another_manager_has_applied_are_no_conflict() {
     let cluster = ControlPlane::start().unwrap();
