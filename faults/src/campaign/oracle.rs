@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::history::{Lives, Seen, lives, living};
+use super::history::{Lives, Seen, lives, living, text};
 
 /// How a run has ended: each field of each object, and how often each object was created and deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,9 +18,9 @@ impl Outcome {
     /// Reads it from what was seen of the run in `namespace`.
     #[must_use]
     pub fn of(history: &[Seen], namespace: &str) -> Self {
-        let mut titles: BTreeMap<&str, String> = BTreeMap::new();
+        let mut phrases: BTreeMap<&str, String> = BTreeMap::new();
         for seen in history {
-            titles.insert(seen.uid(), format!("gone {}", seen.title()));
+            phrases.insert(seen.uid(), format!("the uid of gone {}", seen.title()));
         }
         let mut same: BTreeMap<String, usize> = BTreeMap::new();
         let mut alive: Vec<&Seen> = living(history).into_values().collect();
@@ -36,11 +36,16 @@ impl Outcome {
                 } else {
                     format!("{title} {number}")
                 };
-                titles.insert(seen.uid(), title.clone());
+                phrases.insert(seen.uid(), format!("the uid of {title}"));
+                // Which address a node gives to a pod depends on what else runs. Undisturbed runs may agree by chance.
+                let address = text(&seen.object, "/status/podIP");
+                if !address.is_empty() {
+                    phrases.insert(address, format!("the address of {title}"));
+                }
                 (title, seen)
             })
             .collect();
-        let words = Words { namespace, titles };
+        let words = Words { namespace, phrases };
         let mut fields = BTreeMap::new();
         for (title, seen) in &alive {
             flatten(&seen.object, title, &words, &mut fields);
@@ -55,13 +60,13 @@ impl Outcome {
 /// What stands in a run for what is another in each.
 struct Words<'a> {
     namespace: &'a str,
-    titles: BTreeMap<&'a str, String>,
+    phrases: BTreeMap<&'a str, String>,
 }
 
 impl Words<'_> {
     fn say(&self, text: &str) -> String {
-        match self.titles.get(text) {
-            Some(title) => format!("the uid of {title}"),
+        match self.phrases.get(text) {
+            Some(phrase) => phrase.clone(),
             None => text.replace(self.namespace, "NAMESPACE"),
         }
     }
@@ -230,6 +235,17 @@ mod tests {
         let mut other = seen("web", "b", json!({"host": "web.run-2", "owner": "b"}));
         other.object["metadata"]["namespace"] = json!("run-2");
         assert_eq!(one, Outcome::of(&[other], "run-2"));
+    }
+
+    #[test]
+    fn which_address_a_pod_got_is_not_compared_and_whether_it_has_its_own_is() {
+        let run = |address: &str, second: &str| {
+            let mut pod = seen("web", "a", json!({}));
+            pod.object["status"] = json!({"podIP": address, "podIPs": [{"ip": second}]});
+            Outcome::of(&[pod], "run-1")
+        };
+        assert_eq!(run("10.0.0.1", "10.0.0.1"), run("10.0.0.6", "10.0.0.6"));
+        assert_ne!(run("10.0.0.1", "10.0.0.1"), run("10.0.0.6", "10.0.0.1"));
     }
 
     #[test]
