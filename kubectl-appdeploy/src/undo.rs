@@ -10,6 +10,7 @@ use crate::history::{self, Revision};
 use crate::schema;
 use crate::selection::Selection;
 use crate::ui::Ui;
+use crate::workload::Workload;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +27,7 @@ Examples:
 pub struct Args {
     /// Name of the {one}
     name: String,
-    /// Revision to go back to; default: the one that still serves, else the one before the last
+    /// Revision to go back to; default: the newest with another spec that serves, else the newest with another spec
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     to_revision: Option<u64>,
     #[command(flatten)]
@@ -37,8 +38,14 @@ pub struct Args {
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?.about(kind);
     let app = history::find(&cluster, &args.name).await?;
+    if is_paused(&app) {
+        // As kubectl: what runs, what the spec says and what was before are three things then.
+        return Err(Error::failed(format!("{} is paused: nothing was changed", app.title()))
+            .next(cluster.words().verb("resume", app.name()).and(cluster.flag())));
+    }
     let revisions = history::fetch(&cluster, &app).await?;
-    let target = target(&app.title(), &revisions, args.to_revision)
+    let current = app.pod();
+    let target = target(&app.title(), &revisions, args.to_revision, current)
         .map_err(|error| error.next(cluster.words().verb("history", app.name()).and(cluster.flag())))?;
     let which = Selection {
         names: vec![app.name().to_owned()],
@@ -48,9 +55,18 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
         example: "undo {name}",
         done: "rolled back",
         door: Door::Object,
-        guarded: false,
+        guarded: true,
         edit: &|object| {
-            back(pod_of(kind, object), &target.pod);
+            let pod = pod_of(kind, object);
+            // The revision was chosen by the spec that was read.
+            if is_another(pod, current) {
+                return Err(Error::failed(format!(
+                    "the spec of {} has changed meanwhile: nothing was changed",
+                    app.title()
+                ))
+                .next(cluster.words().verb("history", app.name()).and(cluster.flag())));
+            }
+            back(pod, &target.pod);
             Ok(())
         },
     };
@@ -60,21 +76,37 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     change::run(&cluster, &which, args.flags, verb, ui).await
 }
 
-/// Returns the revision to go back to.
-fn target<'a>(title: &str, revisions: &'a [Revision], number: Option<u64>) -> Result<&'a Revision> {
+fn is_paused(app: &Workload) -> bool {
+    match app {
+        Workload::App(app) => app.spec.paused,
+        Workload::PodSet(set) => set.spec.paused,
+    }
+}
+
+/// Whether the fields of pods in an object are others than these.
+fn is_another(object: &Value, fields: &PodFields) -> bool {
+    serde_json::from_value::<PodFields>(object.clone()).is_ok_and(|read| read != *fields)
+}
+
+/// Returns the revision to go back to from a spec: where nothing has become of it yet, this is the newest one.
+fn target<'a>(
+    title: &str,
+    revisions: &'a [Revision],
+    number: Option<u64>,
+    current: &PodFields,
+) -> Result<&'a Revision> {
+    let mut others = revisions.iter().rev().filter(|one| one.pod != *current);
     let found = match number {
         Some(number) => revisions
             .iter()
             .find(|one| one.number == number)
             .ok_or_else(|| format!("{title} has no revision {number}: nothing was changed")),
         // While a rollout fails the one before may never have been ready, either.
-        None => revisions
-            .iter()
-            .rev()
-            .skip(1)
+        None => others
+            .clone()
             .find(|one| one.serves())
-            .or_else(|| revisions.iter().rev().nth(1))
-            .ok_or_else(|| format!("{title} has no revision before the last: nothing was changed")),
+            .or_else(|| others.next())
+            .ok_or_else(|| format!("{title} has no revision with another spec: nothing was changed")),
     };
     let found = found.map_err(Error::failed)?;
     if found.left.is_empty() {
@@ -104,11 +136,18 @@ mod tests {
     use super::*;
     use crate::ui::Look;
 
+    fn runs(image: &str) -> PodFields {
+        PodFields {
+            image: image.to_owned(),
+            ..PodFields::default()
+        }
+    }
+
     fn revision(number: u64, left: &[&str]) -> Revision {
         Revision {
             number,
             created: None,
-            pod: PodFields::default(),
+            pod: runs(&format!("shop:{number}")),
             left: left.iter().map(ToString::to_string).collect(),
             restarted: None,
             ready: 0,
@@ -119,7 +158,7 @@ mod tests {
     #[test]
     fn the_one_before_the_last_or_the_one_that_was_named() {
         let revisions = [revision(2, &["spec.volumes[data]"]), revision(5, &[]), revision(7, &[])];
-        let said = |number, revisions: &[Revision]| match target("shop", revisions, number) {
+        let said = |number, revisions: &[Revision]| match target("shop", revisions, number, &runs("shop:7")) {
             Ok(found) => found.number.to_string(),
             Err(error) => error.text(&Look::default()),
         };
@@ -128,7 +167,7 @@ mod tests {
             said(Some(7), &revisions),
             said(Some(3), &revisions),
             said(Some(2), &revisions),
-            said(None, &revisions[..1]),
+            said(None, &revisions[2..]),
         ];
         insta::assert_snapshot!(said.join("\n"), @r"
         5
@@ -136,7 +175,7 @@ mod tests {
         error: shop has no revision 3: nothing was changed
         error: revision 2 of shop says what no app can say: nothing was changed
           why:  spec.volumes[data]
-        error: shop has no revision before the last: nothing was changed
+        error: shop has no revision with another spec: nothing was changed
         ");
     }
 
@@ -146,11 +185,47 @@ mod tests {
             ready: 3,
             ..revision(3, &[])
         };
-        let number = |revisions: &[Revision]| target("shop", revisions, None).unwrap().number;
+        let number = |revisions: &[Revision]| target("shop", revisions, None, &runs("shop:5")).unwrap().number;
         let failed = [serving.clone(), revision(4, &[]), revision(5, &[])];
         assert_eq!(number(&failed), 3);
-        let succeeded = [revision(2, &[]), revision(4, &[]), Revision { number: 5, ..serving }];
+        let newest = Revision {
+            ready: 3,
+            ..revision(5, &[])
+        };
+        let succeeded = [revision(2, &[]), revision(4, &[]), newest];
         assert_eq!(number(&succeeded), 4);
+    }
+
+    /// The operator may be down, or just not have seen the spec.
+    #[test]
+    fn spec_that_no_pod_runs_yet_goes_back_to_what_runs() {
+        let serving = Revision {
+            ready: 3,
+            ..revision(5, &[])
+        };
+        let revisions = [revision(2, &[]), revision(4, &[]), serving];
+        let number = |current: &str| target("shop", &revisions, None, &runs(current)).unwrap().number;
+        assert_eq!(number("shop:broken"), 5);
+        assert_eq!(number("shop:5"), 4);
+    }
+
+    /// A restart makes a revision with the same spec.
+    #[test]
+    fn restart_is_nothing_to_go_back_to() {
+        let restarted = Revision {
+            pod: runs("shop:4"),
+            ..revision(5, &[])
+        };
+        let revisions = [revision(2, &[]), revision(4, &[]), restarted];
+        let number = target("shop", &revisions, None, &runs("shop:4")).unwrap().number;
+        assert_eq!(number, 2);
+    }
+
+    #[test]
+    fn spec_that_was_changed_meanwhile_is_noticed() {
+        let read = runs("shop:1");
+        assert!(!is_another(&json!({"image": "shop:1", "replicas": 3}), &read));
+        assert!(is_another(&json!({"image": "shop:2"}), &read));
     }
 
     #[test]

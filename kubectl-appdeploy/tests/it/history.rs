@@ -73,6 +73,15 @@ fn an_app_goes_back_to_what_it_ran_before() {
             "revision 2: image nginx:2\nnext: kubectl appdeploy status shop\n"
         )
     );
+    // No operator runs here: the pods run the third, the spec says the second, and the third is what is gone back to.
+    let dry: Value = serde_json::from_str(&plugin.run("undo shop --dry-run=server -o json").ok()).unwrap();
+    assert_eq!(dry["spec"]["image"], "nginx:3");
+    plugin.run("pause shop").ok();
+    assert_eq!(
+        plugin.run("undo shop").fails(1),
+        "error: appdeploy.appdeploy.dev/shop is paused: nothing was changed\n  next: kubectl appdeploy resume shop\n"
+    );
+    plugin.run("resume shop").ok();
     let env = ["get", "appdeploy/shop", "-o", "jsonpath={.spec.env[0].value}"];
     assert_eq!(cluster.kubectl(&env).unwrap(), "b");
     plugin.run("undo shop --to-revision=1").ok();
