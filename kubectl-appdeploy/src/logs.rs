@@ -3,6 +3,7 @@
 mod follow;
 mod line;
 mod read;
+mod source;
 
 use std::time::Duration;
 
@@ -24,6 +25,13 @@ use line::Prefixes;
 
 /// The lines of each pod where there are several, as kubectl has it.
 const FEW: i64 = 10;
+
+/// What kubelets say of a container that has not been started, or not twice.
+const SILENT: [&str; 3] = [
+    "is waiting to start",
+    "ContainerCreating",
+    "previous terminated container",
+];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -154,9 +162,13 @@ async fn print(
     }
     let log = match cluster.attempt(api.log_stream(&pod.name_any(), params)).await? {
         Ok(log) => log,
-        // Its container has not been started, or not twice.
         Err(kube::Error::Api(status)) if status.code == 400 => {
-            return Ok(Some(silence(pod, params)));
+            let is_silent = SILENT.iter().any(|text| status.message.contains(text));
+            return Ok(Some(if is_silent {
+                silence(pod, params)
+            } else {
+                status.message
+            }));
         }
         Err(source) => return Err(cluster.explain(source)),
     };

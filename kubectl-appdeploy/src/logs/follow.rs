@@ -1,10 +1,12 @@
 //! Logs as they are written, also by pods and containers that come later.
 
 use std::collections::HashSet;
+use std::io;
 use std::pin::pin;
 
+use futures::future::BoxFuture;
 use futures::stream::{BoxStream, SelectAll};
-use futures::{FutureExt as _, StreamExt as _, stream};
+use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use kube::runtime::watcher::{self, Event};
@@ -13,6 +15,7 @@ use kube::{Api, ResourceExt as _};
 use super::Args;
 use super::line::Prefixes;
 use super::read::{Piece, pieces};
+use super::source::{self, Failure, Source};
 use crate::children;
 use crate::connection::Cluster;
 use crate::error::Result;
@@ -24,7 +27,9 @@ use crate::workload::Workload;
 type Writer = (String, String, i32);
 
 /// A line, and who wrote it.
-type Line = (String, Piece);
+type Line = (String, std::result::Result<Piece, kube::Error>);
+
+type Pieces = BoxStream<'static, io::Result<Piece>>;
 
 /// Prints until somebody ends it.
 pub async fn run(
@@ -62,19 +67,33 @@ pub async fn run(
                 (None, _) => return Ok(()),
             },
             Some((label, line)) = lines.next(), if !lines.is_empty() => {
-                ui.print_bytes(&prefixes.line(&label, &line))?;
+                match line {
+                    Ok(line) => ui.print_bytes(&prefixes.line(&label, &line))?,
+                    Err(error) => tell(cluster, &label, error, ui)?,
+                }
                 continue;
             }
         };
         // That one pod of several lacks a container is no mistake.
         for (pod, container) in args.sources(&pods).unwrap_or_default() {
-            if writer(pod, &container).is_some_and(|writer| known.insert(writer)) {
+            if let Some(writer) = writer(pod, &container)
+                && known.insert(writer.clone())
+            {
                 let params = LogParams {
-                    follow: true,
                     container: Some(container.clone()),
                     ..params.clone()
                 };
-                lines.push(open(api.clone(), pod.name_any(), args.label(pod, &container), params));
+                let label = args.label(pod, &container);
+                let source = OfContainer {
+                    api: api.clone(),
+                    name: pod.name_any(),
+                    writer,
+                };
+                lines.push(
+                    source::follow(source, params)
+                        .map(move |line| (label.clone(), line))
+                        .boxed(),
+                );
             }
         }
     }
@@ -93,18 +112,61 @@ pub(super) fn writer(pod: &Pod, name: &str) -> Option<Writer> {
     is_started.then(|| (pod.uid().unwrap_or_default(), name.to_owned(), container.restart_count))
 }
 
-/// Returns the lines of a pod. Where they end, for whatever reason, the watch says whether others come.
-fn open(api: Api<Pod>, name: String, label: String, params: LogParams) -> BoxStream<'static, Line> {
-    async move {
-        let log = api.log_stream(&name, &params).await;
-        let lines = log.map(|log| pieces(log).filter_map(|piece| std::future::ready(piece.ok())));
-        match lines {
-            Ok(lines) => lines.map(move |line| (label.clone(), line)).boxed(),
-            Err(_) => stream::empty().boxed(),
+/// The log of one container of a pod.
+struct OfContainer {
+    api: Api<Pod>,
+    name: String,
+    writer: Writer,
+}
+
+impl Source for OfContainer {
+    fn open(&mut self, params: LogParams) -> BoxFuture<'_, std::result::Result<Pieces, Failure>> {
+        async move {
+            let log = self.api.log_stream(&self.name, &params).await?;
+            Ok(pieces(log))
+        }
+        .boxed()
+    }
+
+    fn is_writing(&mut self) -> BoxFuture<'_, bool> {
+        async move {
+            match self.api.get_opt(&self.name).await {
+                Ok(pod) => pod.is_some_and(|pod| is_running(&pod, &self.writer)),
+                // Without an answer it is not known to have ended.
+                Err(_) => true,
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Whether a container runs that was seen writing, and was not restarted since.
+fn is_running(pod: &Pod, seen: &Writer) -> bool {
+    let inits = pod
+        .status
+        .iter()
+        .flat_map(|status| status.init_container_statuses.iter().flatten());
+    let containers = pod
+        .status
+        .iter()
+        .flat_map(|status| status.container_statuses.iter().flatten());
+    let mut running = inits
+        .chain(containers)
+        .filter(|one| one.state.as_ref().is_some_and(|state| state.running.is_some()));
+    running.any(|one| writer(pod, &one.name).as_ref() == Some(seen))
+}
+
+/// Returns the error that ends the command: without the right, no log of any pod can be read. Else says why one can't be.
+fn tell(cluster: &Cluster, label: &str, error: kube::Error, ui: &mut Ui) -> Result<()> {
+    match &error {
+        kube::Error::Api(status) if matches!(status.code, 401 | 403) => return Err(cluster.explain(error)),
+        kube::Error::Api(status) if status.code == 404 => {}
+        _ => {
+            let why = cluster.explain(error);
+            ui.say(&format!("the log of {label} can't be read: {}", why.sentence()));
         }
     }
-    .flatten_stream()
-    .boxed()
+    Ok(())
 }
 
 #[cfg(test)]
@@ -130,5 +192,10 @@ mod tests {
         assert_eq!(writer(json!({"waiting": {"reason": "ErrImagePull"}}), 0), None);
         assert_eq!(super::writer(&pod(&running(), 0), "proxy"), None);
         assert_eq!(super::writer(&Pod::default(), "app"), None);
+
+        let seen = writer(running(), 0).unwrap();
+        assert!(is_running(&pod(&running(), 0), &seen));
+        assert!(!is_running(&pod(&json!({"terminated": {"exitCode": 1}}), 0), &seen));
+        assert!(!is_running(&pod(&running(), 1), &seen));
     }
 }
