@@ -69,6 +69,7 @@ pub struct Args {
 
 /// Runs the verb.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    args.which.require(kind, "delete {name}")?;
     let cluster = kube.connect().await?.about(kind);
     let found = match args.which.resolve(&cluster, "delete {name}").await {
         Err(error) if args.ignore_not_found && error.is_not_found() => Vec::new(),
@@ -94,9 +95,18 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
                 "waiting until {} and what belongs to it are gone",
                 object.name_any()
             ));
-            if let Err(error) = until_gone(&cluster, &object, deadline).await {
-                failures.push(error);
-                continue;
+            match until_gone(&cluster, &object, deadline).await {
+                // As kubectl: it is deleted, and only watching it is not allowed.
+                Err(error) if error.is_forbidden() => ui.warn(&format!(
+                    "{} was not waited for: {}",
+                    cluster.title(&object.name_any()),
+                    error.reasons()
+                )),
+                Err(error) => {
+                    failures.push(error);
+                    continue;
+                }
+                Ok(()) => {}
             }
         }
         gone.push(Done {

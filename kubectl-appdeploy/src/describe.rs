@@ -34,6 +34,7 @@ pub struct Args {
 
 /// Runs the verb.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    args.which.require(kind, "describe {name}")?;
     let cluster = kube.connect().await?.about(kind);
     let found = args.which.resolve(&cluster, "describe {name}").await?;
     if found.is_empty() {

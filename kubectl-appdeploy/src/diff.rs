@@ -54,6 +54,9 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
 }
 
 async fn compare(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    if args.files.is_empty() {
+        args.which.require(Kind::AppDeploy, "diff {name}")?;
+    }
     let cluster = kube.connect().await?.about(Kind::AppDeploy);
     let wishes = if args.files.is_empty() {
         let found = args.which.resolve(&cluster, "diff {name}").await?;

@@ -61,6 +61,7 @@ struct Leaving {
 
 /// Runs the verb.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    args.which.require(Kind::AppDeploy, "eject {name}")?;
     let cluster = kube.connect().await?.about(Kind::AppDeploy);
     let (leaving, mut failures) = find(&args, &cluster, ui).await?;
     let plan: Vec<String> = leaving.iter().map(Leaving::plan).collect();

@@ -71,9 +71,15 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
     if let Some(state) = target::rest(pod, &container) {
         return Err(target::resting(&cluster, &workload, pod, &container, &state));
     }
-    let tty = args.tty && input::is_terminal();
+    // As kubectl: without -i nothing would read a raw terminal, and Ctrl-C would do nothing.
+    let tty = args.tty && args.stdin && input::is_terminal();
     if args.tty && !tty {
-        ui.warn("stdin is no terminal, so the command gets none");
+        let why = if args.stdin {
+            "stdin is no terminal"
+        } else {
+            "-t needs -i"
+        };
+        ui.warn(&format!("{why}, so the command gets no terminal"));
     }
     let params = AttachParams {
         container: Some(container),

@@ -98,6 +98,7 @@ async fn find(args: &Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<V
         (object, workload)
     };
     if args.files.is_empty() {
+        args.which.require(kind, "export {name}")?;
         let cluster = kube.connect().await?.about(kind);
         let found = args.which.resolve(&cluster, "export {name}").await?;
         if found.is_empty() {

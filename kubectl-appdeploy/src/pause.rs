@@ -55,9 +55,11 @@ pub async fn resume(args: ResumeArgs, kind: Kind, kube: &KubeArgs, ui: &mut Ui) 
 }
 
 async fn run(which: &Selection, flags: Flags, paused: bool, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let example = if paused { "pause {name}" } else { "resume {name}" };
+    which.require(kind, example)?;
     let cluster = kube.connect().await?.about(kind);
     let verb = Verb {
-        example: if paused { "pause {name}" } else { "resume {name}" },
+        example,
         done: if paused { "paused" } else { "resumed" },
         door: Door::Object,
         guarded: false,

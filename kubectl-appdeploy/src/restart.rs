@@ -31,6 +31,7 @@ pub struct Args {
 
 /// Runs the verb.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    args.which.require(kind, "restart {name}")?;
     let cluster = kube.connect().await?.about(kind);
     let now = Timestamp::now();
     let verb = Verb {

@@ -39,6 +39,7 @@ pub struct Args {
 
 /// Runs the verb.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    args.which.require(kind, "scale {name} --replicas=3")?;
     let cluster = kube.connect().await?.about(kind);
     let verb = Verb {
         example: "scale {name} --replicas=3",

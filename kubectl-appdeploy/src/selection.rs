@@ -34,15 +34,21 @@ impl Selection {
         self.names.is_empty() && self.selector.is_none() && !self.all
     }
 
+    /// Refuses a selection of nothing. A verb does so before it connects: what was typed is wrong with any cluster.
+    pub fn require(&self, kind: Kind, example: &'static str) -> Result<()> {
+        if !self.is_empty() {
+            return Ok(());
+        }
+        let words = words::of(kind);
+        Err(Error::usage(format!("no {} is named", words.one))
+            .why(words.fill("name one or more {many}, select them with -l, or take --all"))
+            .next(words.example(example)))
+    }
+
     /// Returns those that are meant, each with its own error: one that is missing does not stop the others.
     /// The example is of the kind's command, like `scale {name} --replicas=3`.
     pub async fn resolve(&self, cluster: &Cluster, example: &'static str) -> Result<Vec<Result<DynamicObject>>> {
-        let words = cluster.words();
-        if self.is_empty() {
-            return Err(Error::usage(format!("no {} is named", words.one))
-                .why(words.fill("name one or more {many}, select them with -l, or take --all"))
-                .next(words.example(example)));
-        }
+        self.require(cluster.kind, example)?;
         let complete = |object| workload::complete(cluster.kind, object);
         if self.names.is_empty() {
             let pages = Pages::of(cluster, Some(&cluster.namespace), self.selector.as_deref());

@@ -68,7 +68,8 @@ fn files_of(path: &Path, recursive: bool) -> Result<Vec<PathBuf>> {
             .extension()
             .is_some_and(|extension| EXTENSIONS.iter().any(|known| extension == *known));
         if entry.is_dir() {
-            if recursive {
+            // As kubectl: a link to a folder may lead back to where it is.
+            if recursive && !entry.is_symlink() {
                 files.extend(files_of(&entry, recursive)?);
             }
         } else if is_read {
@@ -113,6 +114,19 @@ fn of_text(place: &str, text: &str) -> Result<Vec<Document>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn links_to_folders_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("inner");
+        std::fs::create_dir(&inner).unwrap();
+        std::os::unix::fs::symlink(folder.path(), inner.join("back")).unwrap();
+        std::fs::write(inner.join("app.yaml"), "").unwrap();
+        std::os::unix::fs::symlink(inner.join("app.yaml"), inner.join("link.yaml")).unwrap();
+        let files = files_of(folder.path(), true).unwrap();
+        assert_eq!(files, [inner.join("app.yaml"), inner.join("link.yaml")]);
+    }
 
     #[test]
     fn lists_and_several_documents_are_taken_apart() {

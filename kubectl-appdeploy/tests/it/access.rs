@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use serde_json::json;
 use testcluster::ControlPlane;
 
 use crate::plugin::Plugin;
@@ -100,5 +101,75 @@ fn a_page_without_a_right_is_still_a_page() {
     assert!(
         said.contains("kubectl auth can-i delete appdeploys.appdeploy.dev -n default"),
         "{said}"
+    );
+}
+
+/// As with kubectl: who may delete and not watch has deleted, and who may not read logs gets an error instead of silence.
+#[test]
+fn what_may_not_be_watched_or_read_is_told() {
+    let cluster = ControlPlane::start().unwrap();
+    let admin = Plugin::admin(&cluster);
+    admin.run("install --wait=false --webhooks=false").ok();
+    admin.run("create shop --image=nginx").ok();
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": {"name": "jane", "namespace": "default"}, "rules": [
+            {"apiGroups": ["appdeploy.dev"], "resources": ["appdeploys"], "verbs": ["get", "delete"]},
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]});
+    cluster.apply(&role.to_string()).unwrap();
+    cluster
+        .kubectl(&[
+            "create",
+            "rolebinding",
+            "jane",
+            "--role=jane",
+            "--user=jane",
+            "-n",
+            "default",
+        ])
+        .unwrap();
+    let jane = Plugin::of(&cluster.kubeconfig_for("jane", &[]).unwrap());
+    // A right needs a moment until it counts.
+    let may = ["auth", "can-i", "delete", "appdeploys.appdeploy.dev", "--as=jane"];
+    cluster.kubectl(&may).unwrap();
+
+    let pod = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "shop-1", "namespace": "default", "labels": {"appdeploy.dev/app": "shop"}},
+        "spec": {"nodeName": "node", "automountServiceAccountToken": false,
+            "containers": [{"name": "app", "image": "nginx"}]}});
+    cluster.apply(&pod.to_string()).unwrap();
+    let status = json!({"status": {"phase": "Running", "containerStatuses": [{"name": "app", "image": "nginx",
+        "imageID": "x", "ready": true, "restartCount": 0, "state": {"running": {}}}]}});
+    let status = status.to_string();
+    cluster
+        .kubectl(&[
+            "patch",
+            "pod/shop-1",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            &status,
+        ])
+        .unwrap();
+    for line in ["logs shop", "logs shop -f"] {
+        let said = jane.run(line).fails(1);
+        assert!(
+            said.starts_with("Error from server (Forbidden): pods \"shop-1\" is forbidden")
+                && said.contains("  next: kubectl auth can-i get pods/log -n default"),
+            "{line}: {said}"
+        );
+    }
+
+    let run = jane.run("delete shop");
+    assert_eq!(
+        (run.code, run.out.as_str()),
+        (0, "appdeploy.appdeploy.dev/shop deleted\n"),
+        "{}",
+        run.err
+    );
+    assert!(
+        run.err
+            .contains("warning: appdeploy.appdeploy.dev/shop was not waited for"),
+        "{}",
+        run.err
     );
 }
