@@ -128,12 +128,22 @@ fn forges() -> Vec<Step> {
             ),
             settled: at_once,
         },
+        // Not the annotations of the Deployment: whether Kubernetes copies them to a ReplicaSet before they are repaired is a
+        // matter of luck.
         Step {
             deed: Deed::Patch(
                 DEPLOYMENT,
                 "web",
-                json!({"metadata": {"annotations": {crd::annotation::DESIRED_HASH: "0", crd::annotation::REVISION_SPEC: "{}"},
-                    "labels": {crd::label::MANAGED_BY: "evil"}}}),
+                json!({"metadata": {"labels": {crd::label::MANAGED_BY: "evil"}}}),
+            ),
+            settled: scenario::is_rewritten,
+        },
+        Step {
+            deed: Deed::Patch(
+                SERVICE,
+                "web",
+                json!({"metadata": {"annotations": {crd::annotation::DESIRED_HASH: "0"}, "labels": {crd::label::APP: "evil"}},
+                    "spec": {"selector": {crd::label::APP: "evil"}}}),
             ),
             settled: scenario::is_rewritten,
         },
