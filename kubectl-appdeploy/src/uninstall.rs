@@ -1,8 +1,10 @@
 //! `kubectl appdeploy uninstall`: shows its plan, then removes in the order in which nothing is left hanging.
 
+mod contents;
 mod plan;
 mod survey;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube::api::{DynamicObject, Patch, PatchParams, PropagationPolicy};
@@ -15,11 +17,12 @@ use crate::consent;
 use crate::delete;
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::manifests::{self, Kind};
-use crate::output::DryRun;
+use crate::output::{self, DryRun};
 use crate::ui::Ui;
 use crate::wait::{self, Deadline};
 use crate::{duration, workload};
 
+use contents::Contents;
 use plan::{Choice, Names, Plan};
 
 /// What to do when something did not go in time.
@@ -108,7 +111,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     if args.dry_run.is_real() && !plan.workloads.is_empty() && !args.yes {
         consent(&args, &plan)?;
     }
-    remove(&args, &cluster, &plan, ui).await?;
+    remove(&args, &cluster, &plan, found.owners(), ui).await?;
     if args.dry_run.is_real() && args.wait {
         ui.say("AppDeploy is uninstalled.");
     }
@@ -133,7 +136,7 @@ fn consent(args: &Args, plan: &Plan) -> Result<()> {
     consent::ask(&format!("Delete {lost}?"), unasked, "nothing was removed")
 }
 
-async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, ui: &mut Ui) -> Result<()> {
+async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<String>, ui: &mut Ui) -> Result<()> {
     let deadline = Deadline::after(args.timeout);
     let suffix = args.dry_run.suffix();
     let policy = if args.orphan_children {
@@ -168,6 +171,17 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, ui: &mut Ui) -> Res
     for (kind, object) in &plan.steps {
         let (title, name) = (kind.title(&object.name_any()), object.name_any());
         let api = kind.api_of(&cluster.client, object);
+        if *kind == Kind::namespace() && args.dry_run.is_real() {
+            // Somebody may have put something there since the plan was made.
+            let contents = contents::look(cluster, owners.clone()).await?;
+            if contents != Contents::default() {
+                ui.warn(&format!(
+                    "{title} stays: it now also holds {}",
+                    output::some(&contents.foreign)
+                ));
+                continue;
+            }
+        }
         if *kind == Kind::crd() {
             allow_deletion(cluster, &api, object, args.dry_run).await?;
         }

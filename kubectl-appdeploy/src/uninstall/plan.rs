@@ -78,7 +78,7 @@ pub fn plan(found: &Found, choice: Choice) -> Plan {
     if let Some(namespace) = &found.namespace {
         let kind = Kind::namespace();
         let name = namespace.name_any();
-        let mut reasons = found.foreign.clone();
+        let mut reasons = found.contents.foreign.clone();
         if !all_go {
             let inside = found
                 .workloads
@@ -86,7 +86,7 @@ pub fn plan(found: &Found, choice: Choice) -> Plan {
                 .filter(|(_, object)| object.namespace().as_deref() == Some(crd::OPERATOR_NAMESPACE));
             reasons.extend(inside.map(|(kind, object)| workload::title(*kind, &object.name_any())));
         }
-        match (&found.unseen, reasons.is_empty()) {
+        match (&found.contents.unseen, reasons.is_empty()) {
             _ if !crate::manifests::is_ours(namespace) => plan
                 .stays
                 .push((kind.title(&name), "it is not part of AppDeploy".to_owned())),
@@ -200,6 +200,7 @@ fn places(objects: &[&DynamicObject], names: Names) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::contents::Contents;
     use super::*;
     use crate::manifests::{self, Options, policy};
     use serde_json::json;
@@ -372,7 +373,10 @@ mod tests {
     #[test]
     fn a_namespace_that_others_use_stays() {
         let mut found = Found {
-            foreign: vec!["configmap/notes".to_owned()],
+            contents: Contents {
+                foreign: vec!["configmap/notes".to_owned()],
+                unseen: None,
+            },
             ..installed()
         };
         let stays = |found: &Found| {
@@ -383,14 +387,14 @@ mod tests {
                 .cloned()
         };
         assert_eq!(stays(&found).unwrap().1, "it also holds configmap/notes");
-        found.foreign.clear();
+        found.contents.foreign.clear();
         assert_eq!(stays(&found), None);
         found.workloads = vec![app(crd::OPERATOR_NAMESPACE, "inside")];
         assert_eq!(stays(&found).unwrap().1, "it also holds appdeploy.appdeploy.dev/inside");
         found.workloads.clear();
-        found.unseen = Some("secrets is forbidden".to_owned());
+        found.contents.unseen = Some("secrets is forbidden".to_owned());
         assert!(stays(&found).is_some());
-        found.unseen = None;
+        found.contents.unseen = None;
         found.namespace.as_mut().unwrap().metadata.labels = None;
         assert_eq!(stays(&found).unwrap().1, "it is not part of AppDeploy");
     }

@@ -1,5 +1,6 @@
 //! Installing and uninstalling, again and again.
 
+use serde_json::json;
 use testcluster::ControlPlane;
 
 use crate::plugin::Plugin;
@@ -124,6 +125,41 @@ fn nobody_answers(plugin: &Plugin, create: &str) {
     assert_eq!(gone, 7, "{unasked}");
 }
 
+/// Puts a third-party custom resource into the operator's namespace, which owns a volume claim.
+fn database(cluster: &ControlPlane) {
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "databases.db.example"}, "spec": {"group": "db.example", "scope": "Namespaced",
+            "names": {"plural": "databases", "singular": "database", "kind": "Database"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    cluster.apply(&definition.to_string()).unwrap();
+    cluster
+        .kubectl(&[
+            "wait",
+            "crd/databases.db.example",
+            "--for=condition=Established",
+            "--timeout=60s",
+        ])
+        .unwrap();
+    let database = json!({"apiVersion": "db.example/v1", "kind": "Database",
+        "metadata": {"name": "orders", "namespace": "appdeploy-system"}});
+    cluster.apply(&database.to_string()).unwrap();
+    let uid = [
+        "-n",
+        "appdeploy-system",
+        "get",
+        "database/orders",
+        "-o",
+        "jsonpath={.metadata.uid}",
+    ];
+    let uid = cluster.kubectl(&uid).unwrap();
+    let owner =
+        json!({"apiVersion": "db.example/v1", "kind": "Database", "name": "orders", "uid": uid, "controller": true});
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "appdeploy-system", "ownerReferences": [owner]},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    cluster.apply(&claim.to_string()).unwrap();
+}
+
 #[test]
 fn what_belongs_to_others_is_left_alone() {
     let cluster = ControlPlane::builder().controller_manager(&["*"]).start().unwrap();
@@ -158,6 +194,23 @@ fn what_belongs_to_others_is_left_alone() {
     gone.ok();
     cluster
         .kubectl(&["-n", "appdeploy-system", "get", "configmap", "notes"])
+        .unwrap();
+    // A custom resource counts as well, with what it owns.
+    cluster
+        .kubectl(&["-n", "appdeploy-system", "delete", "configmap", "notes"])
+        .unwrap();
+    database(&cluster);
+    let gone = plugin.run("uninstall --timeout=60s");
+    assert!(
+        gone.err.contains(
+            "namespace/appdeploy-system  (it also holds persistentvolumeclaim/data, database.db.example/orders)"
+        ),
+        "{}",
+        gone.err
+    );
+    gone.ok();
+    cluster
+        .kubectl(&["-n", "appdeploy-system", "get", "pvc/data", "database/orders"])
         .unwrap();
     plugin.run("install --wait=false").ok();
 
