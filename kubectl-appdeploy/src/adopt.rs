@@ -95,7 +95,8 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     if plan.is_done() {
         return args.change.tell(ui, &title, "unchanged", &plan.manifest);
     }
-    let is_shown = args.change.output.is_none();
+    // Who is asked sees what for, whatever else is printed.
+    let is_shown = args.change.output.is_none() || args.change.dry_run.is_real() && !args.yes;
     if is_shown {
         show(&args, &plan, ui)?;
     }
@@ -112,6 +113,11 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     }
     if args.change.dry_run.is_real() {
         ask(&args, &cluster, &plan)?;
+        // Somebody may have deployed while the question was open.
+        let now = Found::gather(&cluster, &name, args.deployment.as_deref()).await?;
+        if now.shapes() != found.shapes() {
+            return Err(consent::outdated(args.again(&cluster, "")));
+        }
         Box::pin(course::run(&cluster, &found, &plan, Deadline::after(args.timeout), ui)).await?;
     }
     args.change.tell(ui, &title, "adopted", &plan.manifest)
@@ -149,5 +155,12 @@ fn ask(args: &Args, cluster: &Cluster, plan: &Plan) -> Result<()> {
         cluster.title(name)
     ))
     .next(args.again(cluster, "--yes").remark("if that is wanted"));
-    consent::ask(&format!("Adopt {name}?"), unasked, "nothing was changed")
+    let question = format!("Adopt {name}?");
+    consent::ask(
+        cluster,
+        Some(&cluster.namespace),
+        &question,
+        unasked,
+        "nothing was changed",
+    )
 }

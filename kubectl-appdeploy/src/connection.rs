@@ -252,6 +252,14 @@ impl Cluster {
         workload::title(self.kind, name)
     }
 
+    /// Says which cluster this is, for a question before something that is not easily undone.
+    pub fn place(&self) -> String {
+        match &self.context {
+            Some(context) => format!("context {context}, {}", self.url),
+            None => self.url.clone(),
+        }
+    }
+
     /// Returns `-n NAMESPACE` for the next command where this one had it.
     pub fn flag(&self) -> NextCommand {
         if self.namespaced {

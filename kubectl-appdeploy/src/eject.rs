@@ -65,25 +65,37 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?.about(Kind::AppDeploy);
     let (leaving, mut failures) = find(&args, &cluster, ui).await?;
     let plan: Vec<String> = leaving.iter().map(Leaving::plan).collect();
-    if args.change.output.is_none() && !leaving.is_empty() {
+    let is_asked = args.change.dry_run.is_real() && !args.yes && leaving.iter().any(|one| one.app.is_some());
+    // Who is asked sees what for, whatever else is printed.
+    if (args.change.output.is_none() || is_asked) && !leaving.is_empty() {
         ui.say(&plan.join("\n"));
     }
-    let is_asked = args.change.dry_run.is_real() && leaving.iter().any(|one| one.app.is_some());
-    if is_asked && !args.yes {
+    if is_asked {
         let names: Vec<&str> = leaving.iter().map(|one| one.name.as_str()).collect();
         let names = names.join(" ");
+        let again = leaving.iter().fold(
+            NextCommand::from(cluster.words().command).and("eject"),
+            |command, one| command.and(command!("{}", one.name)),
+        );
         let unasked = Error::usage(format!("{names} would belong to nobody: nothing was changed")).next(
-            leaving
-                .iter()
-                .fold(
-                    NextCommand::from(cluster.words().command).and("eject"),
-                    |command, one| command.and(command!("{}", one.name)),
-                )
+            again
+                .clone()
                 .and("--yes")
                 .and(cluster.flag())
                 .remark("if that is wanted"),
         );
-        consent::ask(&format!("Eject {names}?"), unasked, "nothing was changed")?;
+        let question = format!("Eject {names}?");
+        consent::ask(
+            &cluster,
+            Some(&cluster.namespace),
+            &question,
+            unasked,
+            "nothing was changed",
+        )?;
+        let (now, _) = find(&args, &cluster, ui).await?;
+        if now.iter().map(Leaving::shape).ne(leaving.iter().map(Leaving::shape)) {
+            return Err(consent::outdated(again.and(cluster.flag())));
+        }
     }
     let deadline = Deadline::after(args.timeout);
     let mut done = Vec::new();
@@ -197,6 +209,15 @@ fn is_half_free(object: &Value) -> bool {
 }
 
 impl Leaving {
+    /// Returns what was shown of it.
+    fn shape(&self) -> (Option<Value>, &[(ChildKind, String)]) {
+        let app = self.app.as_ref().map(|app| {
+            let app = serde_json::to_value(app).unwrap_or_default();
+            consent::shape(&app)
+        });
+        (app, &self.stays)
+    }
+
     /// Says what goes and what stays.
     fn plan(&self) -> String {
         let stays: Vec<String> = self

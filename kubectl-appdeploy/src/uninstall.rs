@@ -109,7 +109,11 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     }
     ui.say(&plan.text(Names::Some));
     if args.dry_run.is_real() && !plan.workloads.is_empty() && !args.yes {
-        consent(&args, &plan)?;
+        consent(&args, &cluster, &plan)?;
+        let now = plan::plan(&survey::look(&cluster).await?, choice);
+        if now.text(Names::All) != plan.text(Names::All) {
+            return Err(consent::outdated(args.again()));
+        }
     }
     remove(&args, &cluster, &plan, found.owners(), ui).await?;
     if args.dry_run.is_real() && args.wait {
@@ -119,21 +123,30 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
 }
 
 /// Lets nobody lose anything by accident.
-fn consent(args: &Args, plan: &Plan) -> Result<()> {
+fn consent(args: &Args, cluster: &Cluster, plan: &Plan) -> Result<()> {
     let lost = format!("{} {}", plan::count(&plan.workloads), plan.fate());
-    let flags = [
-        (args.delete_apps, "--delete-apps"),
-        (args.orphan_children, "--orphan-children"),
-        (args.delete_crds, "--delete-crds"),
-    ];
-    let flags = flags.into_iter().filter_map(|(on, flag)| on.then_some(flag));
-    let unasked = Error::usage(format!("this deletes {lost}: nothing was removed")).next(
-        flags
-            .fold("kubectl appdeploy uninstall".into(), NextCommand::and)
-            .and("--yes")
-            .remark("if that is wanted"),
-    );
-    consent::ask(&format!("Delete {lost}?"), unasked, "nothing was removed")
+    let unasked = Error::usage(format!("this deletes {lost}: nothing was removed"))
+        .next(args.again().and("--yes").remark("if that is wanted"));
+    consent::ask(
+        cluster,
+        None,
+        &format!("Delete {lost}?"),
+        unasked,
+        "nothing was removed",
+    )
+}
+
+impl Args {
+    /// Returns the same command once more.
+    fn again(&self) -> NextCommand {
+        let flags = [
+            (self.delete_apps, "--delete-apps"),
+            (self.orphan_children, "--orphan-children"),
+            (self.delete_crds, "--delete-crds"),
+        ];
+        let flags = flags.into_iter().filter_map(|(on, flag)| on.then_some(flag));
+        flags.fold("kubectl appdeploy uninstall".into(), NextCommand::and)
+    }
 }
 
 async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<String>, ui: &mut Ui) -> Result<()> {

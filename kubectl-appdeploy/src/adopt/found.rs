@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::endpoints;
 use super::neighbours::Neighbours;
 use crate::connection::Cluster;
+use crate::consent;
 use crate::diff::{self, Live};
 use crate::error::{Error, Result};
 use crate::workload::Workload;
@@ -99,6 +100,18 @@ impl Found {
             return Err(missing(cluster, name));
         }
         Ok(found)
+    }
+
+    /// Returns what the plan is made from.
+    pub fn shapes(&self) -> Vec<Value> {
+        let app = self.app.as_ref().map(value);
+        let live = ChildKind::ALL
+            .into_iter()
+            .filter_map(|kind| self.live.of(kind).cloned());
+        let all = app.into_iter().chain(live).chain(self.other.clone());
+        all.chain(self.orphans.iter().cloned())
+            .map(|object| consent::shape(&object))
+            .collect()
     }
 
     /// Returns the identity of the app.

@@ -152,6 +152,39 @@ fn cluster_with_pods() -> ControlPlane {
     cluster
 }
 
+/// A deploy while the question is open would be reverted.
+#[test]
+fn plan_is_carried_out_only_if_it_is_still_true() {
+    let cluster = cluster_with_pods();
+    let shop = Space::with_shop(&cluster, "asked");
+    let question = |line: &str, question: &str| {
+        let terminal = shop.plugin.at_terminal(line);
+        terminal.shows(question).unwrap();
+        let screen = terminal.screen().text();
+        // The server and the namespace are named.
+        let text: String = screen.split_whitespace().collect();
+        assert!(
+            text.contains("namespaceasked,") && text.contains(cluster.url().as_str()),
+            "{screen}"
+        );
+        terminal
+    };
+    let terminal = question(&shop.line("-o name"), "Adopt shop?");
+    shop.kubectl("set image deployment/shop nginx=nginx:1.29");
+    terminal.send("y").unwrap();
+    terminal.shows("what was shown has changed meanwhile").unwrap();
+    assert_eq!(terminal.end().unwrap().0, 1);
+    assert_eq!(shop.names("appdeploys"), [""; 0]);
+
+    shop.plugin.run("create blog -n asked --image=nginx:1").ok();
+    let terminal = question("eject blog -n asked", "Eject blog?");
+    shop.plugin.run("set image blog nginx:2 -n asked").ok();
+    terminal.send("y").unwrap();
+    terminal.shows("what was shown has changed meanwhile").unwrap();
+    assert_eq!(terminal.end().unwrap().0, 1);
+    assert_eq!(shop.names("appdeploys"), ["appdeploy.appdeploy.dev/blog"]);
+}
+
 #[test]
 fn what_others_have_made_becomes_an_app_also_if_it_is_interrupted() {
     let cluster = cluster_with_pods();
