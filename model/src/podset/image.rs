@@ -89,6 +89,16 @@ impl SetPod {
         self.arrived_at().is_none_or(|at| now < at)
     }
 
+    /// Whether its container is certain to restart for a changed image, or none has been started.
+    pub(super) fn must_restart(&self) -> bool {
+        let Some(change) = &self.change else {
+            return false;
+        };
+        let is_reverted = self.image.as_ref() == Some(&change.image);
+        let running = self.container.as_deref().filter(|container| !container.is_empty());
+        running.is_none_or(|running| running == change.container && !is_reverted)
+    }
+
     /// Returns what to record on it when its image is changed to another one.
     pub(super) fn change_to(&self, image: &str, now: i64) -> ImageChange {
         let running = self.container.as_ref().filter(|_| self.is_running).cloned();

@@ -242,27 +242,44 @@ impl SetPod {
         self.ready_since.filter(|_| !self.is_updating(now))
     }
 
+    /// Whether it is ready and its container may have been started for the image of its spec.
+    #[must_use]
+    pub fn may_serve(&self, now: i64) -> bool {
+        self.ready_since.is_some() && !(self.is_updating(now) && self.must_restart())
+    }
+
     /// Returns when it counts as available, if nothing happens to it until then.
+    #[must_use]
+    pub fn available_at(&self, set: &Wanted, now: i64) -> Option<i64> {
+        Some(self.arrived_at()?.max(self.steady_at(set, now)?))
+    }
+
+    /// Returns when it has been ready for long enough, whichever image its container was started for.
     ///
     /// Without a readiness probe, `Ready` stays True while a container restarts (kubernetes#91667), so the start of the
     /// container counts as well. Where no time is asked for, a clock that is ahead does not make a pod unavailable.
-    #[must_use]
-    pub fn available_at(&self, set: &Wanted, now: i64) -> Option<i64> {
-        let arrived = self.arrived_at()?;
-        let since = self.started.max(self.ready_since)?;
+    fn steady_at(&self, set: &Wanted, now: i64) -> Option<i64> {
         self.ready_since?;
+        let since = self.started.max(self.ready_since)?;
         let shortest = if self.has_probe { 0 } else { SHORTEST_RUN };
         let is_ahead = since > now.saturating_add(SHORTEST_RUN);
         if set.min_ready == 0 && (self.has_probe || is_ahead) {
-            return Some(arrived);
+            return Some(i64::MIN);
         }
-        Some(since.saturating_add(set.min_ready.max(shortest)).max(arrived))
+        Some(since.saturating_add(set.min_ready.max(shortest)))
     }
 
-    /// Whether it has been ready for long enough.
+    /// Whether it has been ready for long enough, and runs the image of its spec.
     #[must_use]
     pub fn is_available(&self, set: &Wanted, now: i64) -> bool {
         self.available_at(set, now).is_some_and(|at| at <= now)
+    }
+
+    /// Whether it is available, or would be if its container was started for the image of its spec, which is in doubt.
+    /// A pod in doubt must not be counted on, and not be taken for one that does not serve.
+    #[must_use]
+    pub fn may_be_available(&self, set: &Wanted, now: i64) -> bool {
+        self.may_serve(now) && self.steady_at(set, now).is_some_and(|at| at <= now)
     }
 
     /// Whether it runs the current template.

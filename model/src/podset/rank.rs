@@ -13,7 +13,8 @@ use super::{SetPod, Wanted};
 /// While all pods are available, those of an older template come before the others: a set that is scaled down during a
 /// rollout keeps the pods that are updated. A cost that a person has set counts more than that.
 ///
-/// A pod that is about to restart, for another image, counts as not ready.
+/// A pod that is about to restart, for another image, counts as not ready. One that is ready and may be about to restart
+/// comes after those that are not ready and before those that are.
 ///
 /// As there, times count by their order of magnitude, so that pods of about the same age are equal. ReplicaSet then
 /// decides by UID, which is chance, and by restarts only between pods that became ready in the same second. That is no
@@ -29,7 +30,7 @@ pub fn sort(pods: &mut [&SetPod], set: &Wanted, now: i64) {
         (
             pod.node.is_some(),
             pod.phase,
-            pod.serves_since(now).is_some(),
+            (pod.may_serve(now), pod.serves_since(now).is_some()),
             pod.deletion_cost,
             all_available && pod.is_updated(set),
             Reverse(neighbours.get(&pod.node.as_deref()).copied()),
@@ -167,6 +168,36 @@ mod tests {
         let mut pods = [&serving, &restarting];
         sort(&mut pods, &Wanted::default(), 0);
         assert_eq!(pods[0], &restarting);
+    }
+
+    #[test]
+    fn pod_that_may_serve_ranks_between_one_that_does_not_and_one_that_does() {
+        let in_doubt = SetPod {
+            name: "web-1".into(),
+            ready_since: Some(0),
+            container: Some("c1".into()),
+            change: Some(ImageChange {
+                container: String::new(),
+                image: "v1".into(),
+                at: 0,
+            }),
+            ..SetPod::default()
+        };
+        let not_ready = SetPod {
+            name: "web-0".into(),
+            ready_since: None,
+            deletion_cost: 1,
+            ..SetPod::default()
+        };
+        let ready = SetPod {
+            name: "web-2".into(),
+            change: None,
+            deletion_cost: -1,
+            ..in_doubt.clone()
+        };
+        let mut pods = [&ready, &in_doubt, &not_ready];
+        sort(&mut pods, &Wanted::default(), 0);
+        assert_eq!(pods, [&not_ready, &in_doubt, &ready]);
     }
 
     #[test]

@@ -355,15 +355,17 @@ impl<'a> Active<'a> {
         // Far is who is available: one that has just become ready is no reason to give up the chosen one.
         let mut order = self.pods.clone();
         if self.chosen().next().is_some() {
-            order.sort_by_cached_key(|pod| {
-                (
-                    self.is_successor(pod),
-                    pod.is_available(self.set, self.seen.now),
-                    !self.is_chosen(pod),
-                )
-            });
+            order.sort_by_cached_key(|pod| (self.is_successor(pod), self.is_available(pod), !self.is_chosen(pod)));
         }
-        deletion(order.into_iter().take(count), Why::Surplus)
+        let (surplus, kept) = order.split_at(count);
+        let available = kept.iter().filter(|pod| self.is_available(pod)).count();
+        // A chosen pod that may serve stays until the others do.
+        let stays = |pod: &SetPod| {
+            let may_be_missed = available >= self.set.replicas;
+            !may_be_missed && self.is_chosen(pod) && pod.may_be_available(self.set, self.seen.now)
+        };
+        let surplus = surplus.iter().copied().filter(|pod| !stays(pod));
+        deletion(surplus, Why::Surplus)
     }
 
     fn missing(&self) -> Option<Step> {
@@ -387,31 +389,26 @@ impl<'a> Active<'a> {
     }
 
     fn replaced(&self) -> Option<Step> {
-        let is_available = |pod: &SetPod| pod.is_available(self.set, self.seen.now);
+        let is_available = |pod: &SetPod| self.is_available(pod);
         let done = self.chosen().find(|pod| self.successor(pod).is_some_and(is_available));
         deletion(done, Why::Replaced)
+    }
+
+    fn is_available(&self, pod: &SetPod) -> bool {
+        pod.is_available(self.set, self.seen.now)
     }
 
     fn outdated(&self) -> Option<Step> {
         if self.set.paused {
             return None;
         }
-        let is_available = |pod: &SetPod| pod.is_available(self.set, self.seen.now);
-        let available = self.pods.iter().filter(|pod| is_available(pod)).count();
-        let unavailable = self.set.replicas.saturating_sub(available);
-        // Those that don't serve anyway cost nothing; of the others, as many as may be missed.
-        let spare = self.set.max_unavailable.saturating_sub(unavailable);
-        let (serving, idle): (Vec<&SetPod>, Vec<&SetPod>) = self
-            .pods
-            .iter()
-            .filter(|pod| !pod.is_updated(self.set))
-            .partition(|pod| is_available(pod));
-        // While pods can't be created, one that serves is not deleted: none would take its place.
-        let creates_fail = self.missing().is_some();
-        let turn: Vec<&SetPod> = if idle.is_empty() {
-            let stays = |pod: &&SetPod| !creates_fail || pod.can_be_updated(self.set);
-            serving.into_iter().filter(stays).take(spare).collect()
+        let outdated = self.pods.iter().copied().filter(|pod| !pod.is_updated(self.set));
+        let (may_serve, idle): (Vec<&SetPod>, Vec<&SetPod>) =
+            outdated.partition(|pod| pod.may_be_available(self.set, self.seen.now));
+        let turn = if idle.is_empty() {
+            self.turn_of(may_serve)
         } else {
+            // Those that don't serve anyway cost nothing.
             idle
         };
         let (in_place, anew): (Vec<&SetPod>, Vec<&SetPod>) =
@@ -421,6 +418,29 @@ impl<'a> Active<'a> {
         }
         let update = |pod| Update::of(pod, self.set, self.seen.now);
         Some(Step::Update(in_place.into_iter().map(update).collect()))
+    }
+
+    /// Returns which of the outdated pods that may serve are to be changed now.
+    fn turn_of(&self, outdated: Vec<&'a SetPod>) -> Vec<&'a SetPod> {
+        let available = self.pods.iter().filter(|pod| self.is_available(pod)).count();
+        let unavailable = self.set.replicas.saturating_sub(available);
+        // Where more are unavailable than may be, those in doubt may be the ones that serve.
+        let Some(spare) = self.set.max_unavailable.checked_sub(unavailable) else {
+            return Vec::new();
+        };
+        // While pods can't be created, one that may serve is not deleted: none would take its place.
+        let creates_fail = self.missing().is_some();
+        let stays = |pod: &&SetPod| !creates_fail || pod.can_be_updated(self.set);
+        let (serving, in_doubt): (Vec<&SetPod>, Vec<&SetPod>) = outdated
+            .into_iter()
+            .filter(stays)
+            .partition(|pod| self.is_available(pod));
+        if in_doubt.is_empty() {
+            serving.into_iter().take(spare).collect()
+        } else {
+            // They count as unavailable already.
+            in_doubt
+        }
     }
 }
 

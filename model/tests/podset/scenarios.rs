@@ -135,6 +135,8 @@ scenarios! {
         .with(Budget { strandings: 1, returns: 1, ..NONE });
     update_while_pulling: Scenario::of(vec![pods(1), pods(1).image(1)]).with_no_pods().timed();
     pin_while_pulling: Scenario::of(vec![pods(1), pods(1).image(RESPELLED)]).with_no_pods().timed();
+    update_while_it_is_in_doubt_what_runs:
+        Scenario::of(vec![pods(2), pods(3).image(RESPELLED), pods(3).image(1)]).with_no_pods().calm().timed();
     update_after_a_crash: Scenario::of(vec![pods(1), pods(1).image(1)]).with(Budget { crashed: 1, ..NONE });
     pin_after_a_crash: Scenario::of(vec![pods(1), pods(1).image(RESPELLED)]).step_by_step()
         .with(Budget { crashed: 1, ..NONE });

@@ -80,6 +80,28 @@ fn restart_with_the_old_image_is_not_an_update() {
     );
 }
 
+#[test]
+fn only_the_container_of_before_is_certain_to_restart() {
+    assert!(changed().must_restart());
+    assert!(!restarted().must_restart());
+    let reverted = SetPod {
+        image: Some("v1".into()),
+        observed: Some(false),
+        ..changed()
+    };
+    assert!(!reverted.must_restart(), "its kubelet may not have received the change");
+    let nothing_runs = SetPod {
+        container: Some(String::new()),
+        ..restarted()
+    };
+    assert!(nothing_runs.must_restart());
+    let unchanged = SetPod {
+        change: None,
+        ..changed()
+    };
+    assert!(!unchanged.must_restart());
+}
+
 /// The node pulls the old image when the image is changed: it starts the old one first.
 #[test]
 fn first_container_may_be_of_the_image_before() {

@@ -86,6 +86,55 @@ fn a_pod_that_still_runs_the_image_of_before_does_not_serve() {
     assert_eq!(decide(&web(2), &[with_old_image(0), arrived]), "update web-0 in c1");
 }
 
+/// A pod of the older image that is ready, and may still run the image from before its last change.
+fn in_doubt(slot: u16) -> SetPod {
+    SetPod {
+        change: Some(ImageChange {
+            container: String::new(),
+            image: "v-1".into(),
+            at: NOW - 10,
+        }),
+        ..with_old_image(slot)
+    }
+}
+
+#[test]
+fn pods_in_doubt_are_changed_only_as_far_as_max_unavailable_allows() {
+    let set = |replicas, max_unavailable| Wanted {
+        max_unavailable,
+        ..web(replicas)
+    };
+    let (all, two) = ([in_doubt(0), in_doubt(1)], [in_doubt(0), in_doubt(1), pod(2)]);
+    assert_eq!(decide(&set(2, 1), &all), "settled", "both may serve");
+    assert_eq!(decide(&set(3, 1), &two), "settled");
+    assert_eq!(decide(&set(2, 2), &all), "update web-1 in , web-0 in ");
+    assert_eq!(decide(&set(3, 2), &two), "update web-1 in , web-0 in ");
+    let one = [in_doubt(0), with_old_image(1)];
+    assert_eq!(decide(&set(2, 1), &one), "update web-0 in ", "the other one serves");
+    let one_is_idle = [in_doubt(0), not_ready(in_doubt(1))];
+    assert_eq!(decide(&set(2, 1), &one_is_idle), "update web-1 in ");
+    let another_shape = |slot| SetPod {
+        shape: Some("s0".into()),
+        ..in_doubt(slot)
+    };
+    let all = [another_shape(0), another_shape(1)];
+    assert_eq!(decide(&set(2, 1), &all), "settled", "neither is deleted");
+}
+
+#[test]
+fn pod_whose_container_must_restart_is_not_in_doubt() {
+    let restarting = |slot| SetPod {
+        change: Some(ImageChange {
+            container: "c1".into(),
+            image: "v-1".into(),
+            at: NOW,
+        }),
+        ..with_old_image(slot)
+    };
+    let pods = [restarting(0), restarting(1)];
+    assert_eq!(decide(&web(2), &pods), "update web-1 in c1, web-0 in c1");
+}
+
 #[test]
 fn a_pod_to_replace_goes_when_its_successor_is_available() {
     let set = replacing(web(2), &[0]);
@@ -166,6 +215,35 @@ fn an_available_pod_is_not_given_up_for_one_that_has_just_become_ready() {
         ..pod(1)
     };
     assert_eq!(decide(&set, &[pod(0), just_ready]), "delete web-1 (Surplus)");
+}
+
+#[test]
+fn pod_in_doubt_is_not_given_up_for_one_that_is_not_available() {
+    let just_ready = SetPod {
+        ready_since: Some(NOW),
+        started: Some(NOW),
+        ..pod(1)
+    };
+    let chosen = SetPod {
+        change: in_doubt(0).change,
+        ..pod(0)
+    };
+    let set = replacing(web(1), &[0]);
+    assert_eq!(decide(&set, &[chosen.clone(), just_ready]), "settled");
+    assert_eq!(decide(&set, &[chosen.clone(), pod(1)]), "delete web-0 (Surplus)");
+    let none = replacing(web(0), &[0]);
+    assert_eq!(decide(&none, &[chosen]), "delete web-0 (Surplus)");
+}
+
+/// A person has started both successors: one more than the set itself would start.
+#[test]
+fn pod_to_replace_stays_while_two_successors_start() {
+    let set = replacing(web(2), &[0, 1]);
+    let starting = |slot, of| not_ready(successor(slot, of));
+    let pods = [pod(0), pod(1), starting(2, 0), starting(3, 1)];
+    assert_eq!(decide(&set, &pods), "settled");
+    let pods = [pod(0), pod(1), successor(2, 0), starting(3, 1)];
+    assert_eq!(decide(&set, &pods), "delete web-1 (Surplus)");
 }
 
 #[test]
