@@ -88,6 +88,7 @@ enum Common<S: Spec> {
     /// Change the number of pods of {many}
     Scale(scale::Args),
     /// Show {many} and why they are not ready; with a name, also what belongs to it
+    #[command(aliases = ["ls", "list", "get"])]
     Status(status::Args),
     /// Show all there is to know about {many}, with events
     Describe(describe::Args),
@@ -108,6 +109,7 @@ enum Common<S: Spec> {
     /// Show the revisions of {an}, and what each changed
     History(history::Args),
     /// Go back to what an earlier revision of {an} ran
+    #[command(alias = "rollback")]
     Undo(undo::Args),
     /// Give {many} new pods of the same spec
     Restart(restart::Args),

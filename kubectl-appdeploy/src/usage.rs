@@ -10,6 +10,22 @@ use crate::{cli, words};
 
 const NAME: &str = "kubectl appdeploy";
 
+/// The verbs that may be suggested for a word that is none: they change nothing, whatever was meant.
+const READING: [&str; 12] = [
+    "status",
+    "describe",
+    "logs",
+    "events",
+    "top",
+    "history",
+    "export",
+    "diff",
+    "check",
+    "version",
+    "completion",
+    "podset",
+];
+
 /// Returns the error for a command line that clap refuses; `None` where clap only shows what was asked for, such as a help.
 /// `command` is the line up to its last verb.
 pub fn error(told: &clap::Error, command: &str) -> Option<Error> {
@@ -32,7 +48,7 @@ pub fn error(told: &clap::Error, command: &str) -> Option<Error> {
         }
         _ => Error::usage(sentence(told)),
     };
-    if let Some(verb) = suggested(ContextKind::SuggestedSubcommand) {
+    if let Some(verb) = suggested(ContextKind::SuggestedSubcommand).filter(|verb| READING.contains(verb)) {
         return Some(error.next(line(command).and(command!("{}", verb))));
     }
     let error = match suggested(ContextKind::SuggestedArg) {
@@ -110,9 +126,14 @@ mod tests {
         error: unknown command "stats" for "kubectl appdeploy"
           next: kubectl appdeploy status
         "#);
+        // What changes something is not suggested: more than the word may be wrong.
         insta::assert_snapshot!(told("podset creat"), @r#"
         error: unknown command "creat" for "kubectl appdeploy podset"
-          next: kubectl appdeploy podset create
+          next: kubectl appdeploy podset --help
+        "#);
+        insta::assert_snapshot!(told("podset logss"), @r#"
+        error: unknown command "logss" for "kubectl appdeploy podset"
+          next: kubectl appdeploy podset logs
         "#);
         insta::assert_snapshot!(told("frobnicate"), @r#"
         error: unknown command "frobnicate" for "kubectl appdeploy"
@@ -128,6 +149,21 @@ mod tests {
           why:  there is json
           next: kubectl appdeploy status --help
         ");
+    }
+
+    #[test]
+    fn words_of_other_tools_are_understood() {
+        for (word, verb) in [
+            ("ls", "status"),
+            ("list", "status"),
+            ("get", "status"),
+            ("rollback", "undo"),
+        ] {
+            let read = crate::cli::command()
+                .no_binary_name(true)
+                .try_get_matches_from([word, "shop"]);
+            assert_eq!(read.unwrap().subcommand_name(), Some(verb));
+        }
     }
 
     #[test]

@@ -235,10 +235,11 @@ pub fn warnings<K: Admitted>(object: &K) -> Vec<String> {
     let (pod, at) = (object.pod(), K::POD);
     let mut warnings = Vec::new();
     if !object.is_default() && !is_pinned(&pod.image) {
+        let name = pod.image.trim_end_matches(":latest");
+        let why = if name == pod.image { "has no tag" } else { "can change" };
         warnings.push(format!(
-            "{at}.image: {} has no tag, so each start may run another version; write it like {}:1.4",
+            "{at}.image: {} {why}, so each start may run another version; write it like {name}:1.4",
             pod.image,
-            pod.image.trim_end_matches(":latest")
         ));
     }
     if pod
@@ -434,6 +435,19 @@ mod tests {
         ] {
             assert_eq!(is_pinned(image), pinned, "{image}");
         }
+    }
+
+    #[test]
+    fn tag_that_can_change_is_not_called_missing() {
+        let said = |image: &str| warnings(&app(json!({"image": image}))).remove(0);
+        assert_eq!(
+            said("nginx"),
+            "spec.image: nginx has no tag, so each start may run another version; write it like nginx:1.4"
+        );
+        assert_eq!(
+            said("nginx:latest"),
+            "spec.image: nginx:latest can change, so each start may run another version; write it like nginx:1.4"
+        );
     }
 
     #[test]
