@@ -74,21 +74,44 @@ impl Binaries {
         let binaries = Self {
             root: cache()?.join("bin"),
         };
-        let missing: Vec<Program> = components
-            .iter()
-            .flat_map(|component| component.programs())
-            .copied()
-            .filter(|program| !binaries.path(*program).exists())
-            .collect();
+        let missing = binaries.missing_of(components);
         for (index, program) in missing.iter().enumerate() {
             binaries.build(*program, index + 1, missing.len(), progress)?;
         }
         Ok(binaries)
     }
 
-    /// Returns where `program` lies. It is there if its component was ensured.
+    /// Returns the programs of `components` that are not in the cache.
+    ///
+    /// # Errors
+    /// When no variable tells where the cache is.
+    pub fn missing(components: &[Component]) -> Result<Vec<Program>, Error> {
+        let binaries = Self {
+            root: cache()?.join("bin"),
+        };
+        Ok(binaries.missing_of(components))
+    }
+
+    fn missing_of(&self, components: &[Component]) -> Vec<Program> {
+        components
+            .iter()
+            .flat_map(|component| component.programs())
+            .copied()
+            .filter(|program| !self.path(*program).exists())
+            .collect()
+    }
+
+    /// Returns where `program` is. It exists if its component was ensured.
+    ///
+    /// etcd and the programs of Kubernetes are taken from the folders that `APPDEPLOY_KUBE_BIN` and `KUBEBUILDER_ASSETS` name,
+    /// if they are there.
     #[must_use]
     pub fn path(&self, program: Program) -> PathBuf {
+        if program.folder() == Program::KubeApiserver.folder()
+            && let Some(path) = prebuilt(program, |name| std::env::var_os(name))
+        {
+            return path;
+        }
         self.root.join(program.folder()).join(program.name())
     }
 
@@ -104,10 +127,11 @@ impl Binaries {
         build::sources(program, scratch.path())
     }
 
-    /// Returns the folder that holds etcd and all programs of Kubernetes.
+    /// Returns the folder that has etcd and all programs of Kubernetes; with programs from elsewhere, the one with kubectl.
     #[must_use]
     pub fn dir(&self) -> PathBuf {
-        self.root.join(Program::KubeApiserver.folder())
+        let kubectl = self.path(Program::Kubectl);
+        kubectl.parent().map_or_else(PathBuf::new, Path::to_path_buf)
     }
 
     fn build(&self, program: Program, nth: usize, of: usize, progress: &mut dyn Progress) -> Result<(), Error> {
@@ -129,6 +153,19 @@ impl Binaries {
             .map_err(io)?;
         build::build(program, scratch.path(), &target, progress)
     }
+}
+
+/// The variables that name folders with programs that are built already.
+pub const PREBUILT: [&str; 2] = ["APPDEPLOY_KUBE_BIN", "KUBEBUILDER_ASSETS"];
+
+/// Returns the first of the named folders' programs that exists.
+fn prebuilt(program: Program, variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Option<PathBuf> {
+    PREBUILT
+        .iter()
+        .filter_map(|name| variable(name).filter(|value| !value.is_empty()))
+        .filter_map(|folder| std::path::absolute(folder).ok())
+        .map(|folder| folder.join(program.name()))
+        .find(|path| path.is_file())
 }
 
 /// Returns where `program` comes from, for a person to read.
@@ -163,4 +200,31 @@ pub fn cache() -> Result<PathBuf, Error> {
         .ok_or(Error::FindCache)?;
     // `go` runs in a folder of its own, where a relative path would be another one.
     std::path::absolute(&cache).map_err(|source| Error::Write { path: cache, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_the_named_folders_are_used() {
+        let own = tempfile::tempdir().unwrap();
+        let assets = tempfile::tempdir().unwrap();
+        for (folder, name) in [(&own, "etcd"), (&assets, "etcd"), (&assets, "kubectl")] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        let variable = |name: &str| {
+            let folder = if name == "APPDEPLOY_KUBE_BIN" { &own } else { &assets };
+            Some(folder.path().into())
+        };
+        assert_eq!(prebuilt(Program::Etcd, variable), Some(own.path().join("etcd")));
+        assert_eq!(
+            prebuilt(Program::Kubectl, variable),
+            Some(assets.path().join("kubectl"))
+        );
+        // Not there: it is built.
+        assert_eq!(prebuilt(Program::Kubelet, variable), None);
+        assert_eq!(prebuilt(Program::Etcd, |_| None), None);
+        assert_eq!(prebuilt(Program::Etcd, |_| Some("".into())), None);
+    }
 }

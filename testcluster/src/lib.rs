@@ -19,12 +19,15 @@ pub mod audit;
 pub mod binaries;
 pub mod consent;
 pub mod control_plane;
+pub mod disk;
 pub mod fake_nodes;
 pub mod kubeconfig;
 pub mod kubectl;
+pub mod node;
 pub mod pki;
 pub mod port;
 pub mod process;
+pub mod registry;
 
 pub use control_plane::ControlPlane;
 pub use kubectl::Kubectl;

@@ -1,37 +1,58 @@
 //! The local cluster: what `up`, `down` and `status` do, as a sequence of steps that can each be repeated.
 
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, unused_imports, reason = "without Linux there are only fake nodes")
+)]
+
 mod build;
-mod containerd;
+mod cache;
 mod credentials;
 mod current;
 mod daemons;
-mod dns;
 mod fake;
-mod images;
-mod ingress;
-mod kubelet;
 mod layout;
-mod leftovers;
-mod machine;
 mod marker;
 mod mode;
 mod network;
-mod node;
 mod packages;
 mod plane;
+mod preflight;
 mod registry;
 mod tool;
 mod ui;
 
-use std::ffi::OsStr;
+#[cfg(target_os = "linux")]
+mod containerd;
+#[cfg(target_os = "linux")]
+mod dns;
+#[cfg(target_os = "linux")]
+mod images;
+#[cfg(target_os = "linux")]
+mod ingress;
+#[cfg(target_os = "linux")]
+mod inside;
+#[cfg(target_os = "linux")]
+mod kubelet;
+#[cfg(target_os = "linux")]
+mod node;
+#[cfg(target_os = "linux")]
+mod real;
+#[cfg(target_os = "linux")]
+mod sandbox;
+
 use std::fmt::Write;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use testcluster::binaries::{Binaries, Component, Lines, Program, Quiet};
+use testcluster::binaries::{Binaries, Component, Lines, Quiet};
+use testcluster::consent::{Unattended, ask};
 
+#[cfg(target_os = "linux")]
+pub(crate) use build::quick_image;
 pub(crate) use build::{build_image, push};
+pub(crate) use cache::clean as clean_cache;
 pub(crate) use current::check as check_current;
 pub(crate) use layout::Layout;
 pub(crate) use ui::Ui;
@@ -57,132 +78,92 @@ pub(crate) fn kube_bin() -> Result<PathBuf> {
 pub(crate) fn up(layout: &Layout, wish: Wish, ui: &Ui) -> Result<()> {
     marker::claim(&layout.state)?;
     let _lock = lock(layout, ui)?;
-    let reason = if wish.fake {
-        Some("asked for with --fake")
-    } else {
-        machine::why_no_node()
-    };
-    let mode = if reason.is_some() { Mode::Fake } else { Mode::Real };
-    if let Some(earlier) = Mode::of(layout).filter(|earlier| *earlier != mode) {
-        bail!(
-            "the cluster in {} has {} nodes, and this would give it {} ones ({}); end it first: `make cluster-down`",
-            layout.state.display(),
-            earlier.name(),
-            mode.name(),
-            reason.unwrap_or("this user may run a real node")
-        );
-    }
-    let mut daemons = Daemons::load(layout);
-    daemons.end_strays(layout, mode.daemons());
-    if healthy(layout, mode, &daemons) {
-        if mode == Mode::Real {
-            containerd::mirrors(layout, wish.public_registries)?;
+    if let Some(mode) = Mode::of(layout).filter(|mode| healthy(layout, *mode)) {
+        if wish.fake && mode == Mode::Real {
+            bail!("{}", other_nodes(layout, mode, Mode::Fake, "asked for with --fake"));
         }
-        ui.say(&greeting(layout, mode, reason, "is up already"));
+        #[cfg(target_os = "linux")]
+        if mode == Mode::Real {
+            real::mirrors(layout, wish)?;
+        }
+        ui.say(&greeting(layout, mode, None, "is up already"));
         return Ok(());
     }
-    if mode == Mode::Real {
-        node::claim(layout)?;
-        packages::ensure_node(ui)?;
+    // The cluster's own ports are not those of other programs.
+    let before = Mode::of(layout);
+    let mut facts = preflight::gather(layout, wish.fake);
+    if before == Some(Mode::Fake) && Daemons::load(layout).states().any(|(_, _, alive)| alive) {
+        facts.busy.clear();
     }
-    let programs = Binaries::ensure(mode.components(), &mut Lines::stderr())?;
-    layout.write("mode", mode.name())?;
-    credentials::ensure(layout)?;
+    let plan = facts.plan().map_err(anyhow::Error::msg)?;
+    let reason = plan.fake.as_deref();
+    let mode = if reason.is_some() { Mode::Fake } else { Mode::Real };
+    if let Some(earlier) = before.filter(|earlier| *earlier != mode) {
+        bail!(
+            "{}",
+            other_nodes(layout, earlier, mode, reason.unwrap_or("this user may run a real node"))
+        );
+    }
+    if plan.ask || reason.is_some() {
+        ui.say("The local cluster:");
+        plan.lines.iter().for_each(|line| ui.say(&format!("  {line}")));
+    }
+    if plan.ask && !ask("Go on?", Unattended::GoOn)? {
+        bail!("nothing was changed");
+    }
     match mode {
-        Mode::Real => real(layout, wish, &programs, &mut daemons, ui)?,
-        Mode::Fake => {
-            ui.step("control plane", || plane::up(layout, mode, &programs, &mut daemons))?;
-            ui.step("fake nodes", || fake::up(layout, &programs, &mut daemons))?;
-        }
+        #[cfg(target_os = "linux")]
+        Mode::Real => real::up(layout, wish, ui)?,
+        _ => fake(layout, ui)?,
     }
     ui.say(&greeting(layout, mode, reason, "is up"));
     Ok(())
 }
 
-fn real(layout: &Layout, wish: Wish, programs: &Binaries, daemons: &mut Daemons, ui: &Ui) -> Result<()> {
-    let traefik = ingress::ensure(&layout.cache, ui)?;
-    // Before the control plane: it advertises the address that this puts on a link of its own.
-    ui.step("network, and cleaning up after an earlier node", || {
-        node::prepare(layout, daemons)
+fn other_nodes(layout: &Layout, earlier: Mode, now: Mode, reason: &str) -> String {
+    format!(
+        "the cluster in {} has {} nodes, and this would give it {} ones ({reason}); end it first: `make cluster-down`",
+        layout.state.display(),
+        earlier.name(),
+        now.name(),
+    )
+}
+
+fn fake(layout: &Layout, ui: &Ui) -> Result<()> {
+    let first = layout.cache.join(preflight::FAKE);
+    fs::write(&first, layout.state.display().to_string())
+        .with_context(|| format!("failed to write {}", first.display()))?;
+    let programs = Binaries::ensure(Mode::Fake.components(), &mut Lines::stderr())?;
+    layout.write("mode", Mode::Fake.name())?;
+    credentials::ensure(layout)?;
+    credentials::write_kubeconfig(layout, network::API_PORT)?;
+    let mut daemons = Daemons::load(layout);
+    ui.step("control plane", || {
+        plane::up(layout, Mode::Fake, &programs, &mut daemons)
     })?;
-    ui.step("control plane", || plane::up(layout, Mode::Real, programs, daemons))?;
-    let filled = images::seed(layout)?;
-    let config = registry::configure(layout)?;
-    let registry = ["serve".into(), config.display().to_string()];
-    ui.step("registry", || {
-        // By default it looks for a collector of traces, and complains every few seconds.
-        let quiet = [("OTEL_TRACES_EXPORTER", OsStr::new("none"))];
-        daemons.ensure("registry", &programs.path(Program::Registry), &registry, &quiet)?;
-        daemons.wait("registry", 20, || daemons::answers(registry::ADDRESS))
-    })?;
-    if !filled {
-        images::build(layout, ui)?;
-    }
-    containerd::mirrors(layout, wish.public_registries)?;
-    ui.step("node", || node::up(layout, programs, daemons))?;
-    let kubectl = || plane::kubectl(layout, programs);
-    ui.step("cluster DNS and ingress", || {
-        kubectl()
-            .args([
-                "apply",
-                "--server-side",
-                "--force-conflicts",
-                "--field-manager=local-cluster",
-                "-f",
-                "-",
-            ])
-            .stdin(include_str!("local/manifests.yaml"))
-            .run()?;
-        let corefile = dns::configure(layout)?;
-        let corefile = ["-conf".into(), corefile.display().to_string()];
-        daemons.ensure("coredns", &programs.path(Program::CoreDns), &corefile, &[])?;
-        let config = layout.at("traefik.kubeconfig");
-        let settings = [format!("--configfile={}", ingress::configure(layout)?.display())];
-        daemons.ensure("traefik", &traefik, &settings, &[("KUBECONFIG", config.as_os_str())])?;
-        daemons.wait("coredns", 20, || daemons::answers(dns::ADDRESS))?;
-        daemons.wait("traefik", 30, || {
-            daemons::answers(ingress::PING) && daemons::answers(ingress::ADDRESS)
-        })
-    })?;
-    ui.step("node is ready", || {
-        // The kubelet itself first: after a kill the API server still has its last word, "ready".
-        daemons.wait("kubelet", 90, || {
-            daemons::answers(kubelet::HEALTH) && node::ready(kubectl()).unwrap_or(false)
-        })?;
-        // Pods of a namespace wait for it; a person's first command should not.
-        daemons.wait("kube-controller-manager", 30, || {
-            kubectl()
-                .args(["get", "serviceaccount", "default", "--namespace=default"])
-                .succeeds()
-        })
-    })
+    ui.step("fake nodes", || fake::up(layout, &programs, &mut daemons))
 }
 
 /// Ends the cluster and removes its state.
 pub(crate) fn down(layout: &Layout, ui: &Ui) -> Result<()> {
-    if !layout.state.exists() && !Path::new(layout::RUN).exists() {
+    if !layout.state.exists() {
         ui.say("There is no cluster.");
         return Ok(());
     }
     marker::claim(&layout.state)?;
     let _lock = lock(layout, ui)?;
-    let mode = Mode::of(layout);
-    let mut daemons = Daemons::load(layout);
     ui.step("ending the cluster", || {
-        for name in mode
-            .unwrap_or(Mode::Fake)
-            .daemons()
-            .iter()
-            .take_while(|name| **name != "kubelet")
-        {
-            daemons.end(name)?;
+        #[cfg(target_os = "linux")]
+        if Mode::of(layout) == Some(Mode::Real) {
+            return if nix::unistd::Uid::effective().is_root() {
+                real::end(layout)
+            } else {
+                real::as_root(layout, &["node", "end"])
+            };
         }
-        if mode == Some(Mode::Real) || node::owns(layout) {
-            node::clear(layout, &mut daemons)?;
-        }
-        for name in Mode::Real.daemons() {
+        let mut daemons = Daemons::load(layout);
+        for name in Mode::Fake.daemons() {
             daemons.end(name)?;
-            daemons.end_strays(layout, &[name]);
         }
         marker::remove(&layout.state)
     })
@@ -193,37 +174,60 @@ pub(crate) fn status(layout: &Layout) -> Result<String> {
     let Some(mode) = Mode::of(layout) else {
         return Ok("There is no cluster; `make cluster` brings one up.".into());
     };
-    let daemons = Daemons::load(layout);
-    let state = if healthy(layout, mode, &daemons) {
+    let state = if healthy(layout, mode) {
         "is up"
     } else {
-        "is not whole: `make cluster` mends it"
+        "is not whole: `make cluster` repairs it"
     };
     let mut text = greeting(layout, mode, None, state);
-    for (name, pid, alive) in daemons.states() {
-        write!(
-            text,
-            "\n  {name:<24} {}",
-            if alive { format!("runs ({pid})") } else { "ended".into() }
-        )
-        .context("failed to write the status")?;
+    if mode == Mode::Fake {
+        for (name, pid, alive) in Daemons::load(layout).states() {
+            let state = if alive { format!("runs ({pid})") } else { "ended".into() };
+            write!(text, "\n  {name:<24} {state}").context("failed to write the status")?;
+        }
     }
     Ok(text)
 }
 
+/// Prints the state of the programs in the node, if there is one.
+#[cfg(target_os = "linux")]
+pub(crate) fn node_status(layout: &Layout) -> Result<()> {
+    let root = nix::unistd::Uid::effective().is_root();
+    if let Some(node) = testcluster::node::Node::running(&layout.state).filter(|_| root) {
+        sandbox::run(layout, &node, &["status"])?;
+    }
+    Ok(())
+}
+
 /// Tells whether all of the cluster runs and the API server answers.
-fn healthy(layout: &Layout, mode: Mode, daemons: &Daemons) -> bool {
-    mode.daemons().iter().all(|name| daemons.alive(name))
-        && layout.at("pki/complete").exists()
-        && Binaries::ensure(&[Component::ControlPlane], &mut Quiet).is_ok_and(|programs| {
-            plane::ready(layout, &programs)
-                && (mode == Mode::Fake || node::ready(plane::kubectl(layout, &programs)).unwrap_or(false))
-        })
+fn healthy(layout: &Layout, mode: Mode) -> bool {
+    match mode {
+        #[cfg(target_os = "linux")]
+        Mode::Real => real::healthy(layout),
+        _ => {
+            let daemons = Daemons::load(layout);
+            mode.daemons().iter().all(|name| daemons.alive(name))
+                && Binaries::ensure(&[Component::ControlPlane], &mut Quiet)
+                    .is_ok_and(|programs| plane::ready(layout, &programs))
+        }
+    }
+}
+
+/// Runs a part of the node: the programs that `up` starts, not people.
+#[cfg(target_os = "linux")]
+pub(crate) mod parts {
+    pub(crate) use super::inside::{check, status, up};
+    pub(crate) use super::real::{end, start};
+    pub(crate) use super::registry::run as registry;
+    pub(crate) use super::sandbox::{enter, init, supervise, unshare};
 }
 
 fn greeting(layout: &Layout, mode: Mode, reason: Option<&str>, state: &str) -> String {
     let nodes = match (mode, reason) {
-        (Mode::Real, _) => format!("with a real node; Ingresses answer on http://{}", ingress::ADDRESS),
+        (Mode::Real, _) => {
+            let address = fs::read_to_string(layout.at("ingress")).unwrap_or_default();
+            format!("with a real node; Ingresses answer on http://{address}")
+        }
         (Mode::Fake, Some(reason)) => format!("with fake nodes: pods say that they run, no page answers ({reason})"),
         (Mode::Fake, None) => "with fake nodes: pods say that they run, no page answers".into(),
     };

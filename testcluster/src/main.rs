@@ -42,6 +42,8 @@ enum Command {
     Down,
     /// Say what runs.
     Status,
+    /// Delete the programs and images that were built or downloaded for local clusters.
+    CleanCache,
     /// Build Kubernetes' programs if need be, and print their folder.
     KubeBin,
     /// Build the checkout's Dockerfile, and give the image to the cluster's registry.
@@ -54,12 +56,91 @@ enum Command {
         /// Cargo's profile: `quick` builds in seconds after a change.
         #[arg(long, default_value = "release")]
         profile: String,
+        /// Build with Cargo in the quick profile instead of the Dockerfile, without an engine and without root.
+        #[arg(long, conflicts_with_all = ["context", "profile"])]
+        quick: bool,
     },
+    /// Run a part of the node; `up` starts these.
+    #[cfg(target_os = "linux")]
+    #[command(subcommand, hide = true)]
+    Node(Part),
     /// Give an image that docker or `build-image` made to the cluster's registry.
     Push {
         /// The image's name.
         image: String,
     },
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// Start the node and its programs; needs root.
+    Start,
+    /// End the node; needs root.
+    End,
+    /// Start and watch the node, on the host.
+    Supervise,
+    /// Create the node's namespaces.
+    Unshare,
+    /// Be the first process of the node.
+    Init,
+    /// Run another part in the node.
+    Enter {
+        /// The part, with its arguments.
+        #[arg(last = true)]
+        part: Vec<String>,
+    },
+    /// Start the programs of the cluster.
+    Up,
+    /// Print the state of the programs.
+    Status,
+    /// Fail unless the cluster is up.
+    Check,
+    /// Serve a folder of images.
+    Registry {
+        /// The folder.
+        #[arg(long)]
+        store: PathBuf,
+        /// The port on 127.0.0.1.
+        #[arg(long)]
+        port: u16,
+        /// The user and the password that clients must send, as USER:PASSWORD.
+        #[arg(long, env = "REGISTRY_CREDENTIALS")]
+        credentials: Option<String>,
+    },
+}
+
+#[cfg(target_os = "linux")]
+fn run_part(part: Part, layout: &Layout, ui: &Ui) -> Result<()> {
+    use crate::local::parts;
+    use testcluster::registry::Credentials;
+    match part {
+        Part::Start => parts::start(layout, ui),
+        Part::End => parts::end(layout),
+        Part::Supervise => parts::supervise(layout),
+        Part::Unshare => parts::unshare(layout),
+        Part::Init => parts::init(layout),
+        Part::Enter { part } => {
+            let status = parts::enter(layout, &part)?;
+            anyhow::ensure!(status.success(), "{} in the node ended with {status}", part.join(" "));
+            Ok(())
+        }
+        Part::Up => parts::up(layout, ui),
+        Part::Status => print(&parts::status(layout)?),
+        Part::Check => parts::check(layout),
+        Part::Registry {
+            store,
+            port,
+            credentials,
+        } => {
+            let credentials = credentials.as_deref().and_then(|pair| pair.split_once(':'));
+            let credentials = credentials.map(|(user, password)| Credentials {
+                user: user.to_owned(),
+                password: password.to_owned(),
+            });
+            parts::registry(&store, port, credentials.as_ref())
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -92,12 +173,24 @@ fn run(cli: Cli, ui: &Ui) -> Result<()> {
             ui,
         ),
         Command::Down => local::down(&layout()?, ui),
-        Command::Status => print(&local::status(&layout()?)?),
+        Command::Status => {
+            let layout = layout()?;
+            print(&local::status(&layout)?)?;
+            #[cfg(target_os = "linux")]
+            local::node_status(&layout)?;
+            Ok(())
+        }
+        #[cfg(target_os = "linux")]
+        Command::Node(part) => run_part(part, &layout()?, ui),
+        Command::CleanCache => local::clean_cache(ui),
         Command::KubeBin => print(&local::kube_bin()?.display().to_string()),
+        #[cfg(target_os = "linux")]
+        Command::BuildImage { image, quick: true, .. } => local::quick_image(&layout()?, &image, ui),
         Command::BuildImage {
             image,
             context,
             profile,
+            ..
         } => local::build_image(&layout()?, &image, context, &profile, ui),
         Command::Push { image } => local::push(&layout()?, &image, ui),
     }

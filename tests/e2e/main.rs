@@ -7,6 +7,7 @@ mod causes;
 mod failover;
 mod gitops;
 mod guides;
+mod host;
 mod logs;
 mod olm;
 mod picture;
@@ -28,7 +29,7 @@ use world::{Found, Space, World};
 
 type Test = fn(&World, &Space) -> Result<()>;
 
-const TESTS: [(&str, Test); 30] = [
+const TESTS: [(&str, Test); 31] = [
     ("demo", story::the_demo_ends_with_a_page_and_can_be_repeated),
     ("children", story::an_app_is_five_kinds_of_objects_and_a_page),
     ("restricted", story::the_operator_runs_in_a_restricted_namespace),
@@ -52,6 +53,7 @@ const TESTS: [(&str, Test); 30] = [
     ("gitops-leave", gitops::an_app_leaves_and_comes_back_with_the_same_pods),
     ("gitops-come", gitops::what_others_have_made_becomes_an_app),
     ("reach", reach::pods_are_reached),
+    ("host", host::host_is_unchanged_by_a_second_cluster),
     ("picture", picture::a_session_is_what_the_readme_shows),
     ("guide-first-app", guides::first_app),
     ("guide-podset", guides::podset),

@@ -69,32 +69,32 @@ const SERVER: &str =
     r#"["sh","-c","if [ -x /usr/sbin/nginx ]; then exec nginx -g 'daemon off;'; fi; sleep 2; exit 1"]"#;
 
 /// The images contain the same, so only their names differ; kubelets restart the containers all the same.
-pub fn image_is_pinned_by_digest_under_load(_: &World, space: &Space) -> Result<()> {
+pub fn image_is_pinned_by_digest_under_load(world: &World, space: &Space) -> Result<()> {
     serve(space)?;
     let id = space
         .shell
         .run("kubectl get pod web-0 --output jsonpath='{.status.containerStatuses[0].imageID}'")?;
     let (_, digest) = id.split_once('@').with_context(|| format!("{id} has no digest"))?;
-    let outcome = change(space, &[&format!("nginx@{digest}")])?;
+    let outcome = change(world, space, &[&format!("nginx@{digest}")])?;
     report("digest pin", outcome)
 }
 
-pub fn image_is_respelled_under_load(_: &World, space: &Space) -> Result<()> {
+pub fn image_is_respelled_under_load(world: &World, space: &Space) -> Result<()> {
     serve(space)?;
-    let outcome = change(space, &["docker.io/library/nginx:1.28"])?;
+    let outcome = change(world, space, &["docker.io/library/nginx:1.28"])?;
     report("respelled image", outcome)
 }
 
-pub fn image_is_changed_and_changed_back_under_load(_: &World, space: &Space) -> Result<()> {
+pub fn image_is_changed_and_changed_back_under_load(world: &World, space: &Space) -> Result<()> {
     serve(space)?;
-    let outcome = change(space, &["nginx:1.29", "nginx:1.28"])?;
+    let outcome = change(world, space, &["nginx:1.29", "nginx:1.28"])?;
     report("v1, v2, v1", outcome)
 }
 
 /// Without a readiness probe each of these containers is ready for two seconds.
-pub fn image_that_exits_stays_in_one_pod_under_load(_: &World, space: &Space) -> Result<()> {
+pub fn image_that_exits_stays_in_one_pod_under_load(world: &World, space: &Space) -> Result<()> {
     let addresses = serve(space)?;
-    let load = Load::start(addresses.service, addresses.pods);
+    let load = Load::start(&world.node()?, addresses.service, addresses.pods);
     set_image(space, "busybox:1.37")?;
     let shell = &space.shell;
     shell.run("kubectl wait podset/web --for=jsonpath='{.status.cause.reason}'=CrashLoop --timeout=1m")?;
@@ -147,9 +147,9 @@ fn addresses(space: &Space) -> Result<Addresses> {
 }
 
 /// Changes the image while requests are sent, in quick succession if to several, and waits until all pods run the last one.
-fn change(space: &Space, images: &[&str]) -> Result<Outcome> {
+fn change(world: &World, space: &Space, images: &[&str]) -> Result<Outcome> {
     let Addresses { service, pods } = addresses(space)?;
-    let load = Load::start(service, pods);
+    let load = Load::start(&world.node()?, service, pods);
     for image in images {
         set_image(space, image)?;
     }

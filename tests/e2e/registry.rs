@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use testcluster::binaries::{Binaries, Component, Program, Quiet};
+use testcluster::node::Node;
 use testcluster::process::Process;
 use tests::Checkout;
 
@@ -20,8 +20,7 @@ pub const USER: &str = "jane";
 pub const PASSWORD: &str = "open-sesame";
 
 const ADDRESS: &str = "127.0.0.1:17501";
-/// The password by bcrypt, the one hash that the registry knows.
-const HTPASSWD: &str = "jane:$2y$05$abcdefghijklmnopqrstuutXu9KzOt.1yBoZUeFWoT/914/JfszCO\n";
+const PORT: &str = "17501";
 
 /// The registry, which ends when this is dropped; the node then knows its name no more.
 pub struct Registry {
@@ -33,27 +32,21 @@ pub struct Registry {
 impl Registry {
     /// Starts it over the images of the local cluster, and returns when it answers.
     pub fn start(checkout: &Checkout) -> Result<Self> {
-        let binaries =
-            Binaries::ensure(&[Component::Registry], &mut Quiet).context("failed to find the registry's program")?;
+        let node = Node::running(&checkout.state()).context("the node does not run")?;
         let folder = tempfile::tempdir().context("failed to create a folder")?;
-        let htpasswd = folder.path().join("htpasswd");
-        write(&htpasswd, HTPASSWD)?;
-        let config = folder.path().join("config.yaml");
-        write(
-            &config,
-            &format!(
-                "version: 0.1\nlog: {{ level: warn }}\n\
-                 storage:\n  filesystem: {{ rootdirectory: '{}' }}\n\
-                 http: {{ addr: '{ADDRESS}' }}\n\
-                 auth:\n  htpasswd: {{ realm: private, path: '{}' }}\n",
-                checkout.state().join("registry/store").display(),
-                htpasswd.display()
-            ),
-        )?;
-        let mut command = Command::new(binaries.path(Program::Registry));
-        command.arg("serve").arg(&config);
+        // In the node's network, where containerd finds it.
+        let mut command = Command::new("nsenter");
+        command
+            .arg(format!("--net={}", node.namespace("net").display()))
+            .arg("--")
+            .arg(checkout.program("testcluster"))
+            .arg("--state-dir")
+            .arg(checkout.state())
+            .args(["node", "registry", "--port", PORT, "--store"])
+            .arg(checkout.state().join("registry"))
+            .env("REGISTRY_CREDENTIALS", format!("{USER}:{PASSWORD}"));
         let mut process = Process::spawn(&command, &folder.path().join("log")).context("failed to run the registry")?;
-        answers(&mut process)?;
+        answers(&node, &mut process)?;
         Ok(Self {
             _process: process,
             _folder: folder,
@@ -93,9 +86,10 @@ fn write(file: &Path, text: &str) -> Result<()> {
 }
 
 /// A process has no way to tell that it listens.
-fn answers(process: &mut Process) -> Result<()> {
+fn answers(node: &Node, process: &mut Process) -> Result<()> {
     let started = Instant::now();
-    while TcpStream::connect(ADDRESS).is_err() {
+    let connects = || node.in_network(|| TcpStream::connect(ADDRESS).is_ok());
+    while !connects().context("failed to enter the node's network")? {
         let ended = process.exited().context("failed to look at the registry")?;
         ensure!(
             ended.is_none() && started.elapsed() < Duration::from_secs(20),

@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
-use tests::cluster::{operator_image, testcluster};
+use anyhow::{Context as _, Result, ensure};
+use testcluster::node::Node;
+use tests::cluster::{ingress, operator_image, testcluster};
 use tests::{Checkout, Cluster, Shell};
+
+use crate::story::INGRESS;
 
 /// What there was before the tests.
 pub struct Found {
@@ -57,6 +60,10 @@ impl World {
         let checkout = Checkout::find()?;
         let cluster = Cluster::up(&checkout)?;
         let shell = Shell::new(&checkout, cluster)?;
+        ensure!(
+            cluster != Cluster::Real || ingress(&checkout) == INGRESS,
+            "{INGRESS} is in use by another program: the guides' commands expect the ingress controller there"
+        );
         let world = Self {
             checkout,
             shell,
@@ -80,6 +87,11 @@ impl World {
     /// Returns why a test can't run here: on fake nodes only the demo says anything.
     pub fn cannot(&self, test: &str) -> Option<&'static str> {
         (self.cluster == Cluster::Fake && test != "demo").then_some("it needs a real node, which needs root on Linux")
+    }
+
+    /// Returns the real node, whose network has the addresses of pods.
+    pub fn node(&self) -> Result<Node> {
+        Node::running(&self.checkout.state()).context("the node does not run")
     }
 
     /// Whether pages answer.

@@ -74,6 +74,12 @@ pub fn operator_image(shell: &Shell) -> Option<String> {
     Some(image).filter(|image| !image.is_empty())
 }
 
+/// Returns the address at which the local cluster's ingress controller answers.
+#[must_use]
+pub fn ingress(checkout: &Checkout) -> String {
+    std::fs::read_to_string(checkout.state().join("ingress")).unwrap_or_default()
+}
+
 /// What `testcluster` wrote down about its nodes.
 fn mode(checkout: &Checkout) -> Option<String> {
     let text = std::fs::read_to_string(checkout.state().join("mode")).ok()?;

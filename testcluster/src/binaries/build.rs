@@ -66,6 +66,9 @@ fn write_module(program: Program, scratch: &Path) -> Result<PathBuf, Error> {
     let write = || {
         std::fs::create_dir_all(&workdir)?;
         std::fs::write(workdir.join("go.mod"), module.go_mod)?;
+        if let Some(main) = module.main {
+            std::fs::write(workdir.join("main.go"), main)?;
+        }
         std::fs::write(workdir.join("go.sum"), module.go_sum)
     };
     write().map_err(|source| Error::Write {

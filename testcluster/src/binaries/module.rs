@@ -9,6 +9,8 @@ pub(super) struct Module {
     pub(super) version: &'static str,
     pub(super) go_mod: &'static str,
     pub(super) go_sum: &'static str,
+    /// A main package of this crate's own, where upstream's has more in it than is needed.
+    pub(super) main: Option<&'static str>,
     /// Where upstream keeps the version that its release scripts fill in; without it the
     /// programs call themselves v0.0.0, and clients that compare versions go wrong.
     version_variables: &'static [&'static str],
@@ -45,6 +47,7 @@ macro_rules! module {
             version: $version,
             go_mod: include_str!(concat!("../../build/", $name, "/go.mod")),
             go_sum: include_str!(concat!("../../build/", $name, "/go.sum")),
+            main: None,
             version_variables: $variables,
             tags: $tags,
         }
@@ -66,12 +69,10 @@ pub(super) static CONTAINERD: Module = module!(
     &["github.com/containerd/containerd/v2/version.Version"]
 );
 pub(super) static KWOK: Module = module!("kwok", "0.8.0", &["sigs.k8s.io/kwok/pkg/consts.Version"]);
-pub(super) static COREDNS: Module = module!("coredns", "1.15.0", &[]);
-pub(super) static REGISTRY: Module = module!(
-    "registry",
-    "3.1.2",
-    &["github.com/distribution/distribution/v3/version.version"]
-);
+pub(super) static COREDNS: Module = Module {
+    main: Some(include_str!("../../build/coredns/main.go")),
+    ..module!("coredns", "1.15.0", &[])
+};
 pub(super) static PROMETHEUS: Module = module!(
     "prometheus",
     "0.315.0",
@@ -95,6 +96,7 @@ pub(super) fn key(modules: &[&Module]) -> String {
         hash.update(module.go_sum.as_bytes());
         hash.update(module.ldflags().as_bytes());
         hash.update(module.tags().as_bytes());
+        hash.update(module.main.unwrap_or_default().as_bytes());
     }
     let first = modules
         .first()

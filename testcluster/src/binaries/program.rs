@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::module::{
     self, CONTAINERD, COREDNS, ETCD, HELM, KREW, KUBE_SCORE, KUBERNETES, KWOK, Module, OLM, OPERATOR_VERIFY, OPM,
-    PROMETHEUS, REGISTRY,
+    PROMETHEUS,
 };
 
 /// A set of programs that are of use together.
@@ -20,8 +20,6 @@ pub enum Component {
     Kwok,
     /// The cluster's DNS.
     CoreDns,
-    /// A registry for container images.
-    Registry,
     /// What checks and tests alert rules. No cluster needs it.
     Prometheus,
     /// What people install charts with.
@@ -43,7 +41,7 @@ impl Component {
         use Program::{
             Containerd, ContainerdShim, CoreDns, Ctr, Etcd, Helm, Krew, KubeApiserver, KubeControllerManager,
             KubeProxy, KubeScheduler, KubeScore, Kubectl, Kubelet, Kwok, Olm, OlmCatalog, OperatorVerify, Opm,
-            Promtool, Registry,
+            Promtool,
         };
         match self {
             Self::ControlPlane => &[Etcd, KubeApiserver, Kubectl, KubeControllerManager, KubeScheduler],
@@ -51,7 +49,6 @@ impl Component {
             Self::Containerd => &[Containerd, ContainerdShim, Ctr],
             Self::Kwok => &[Kwok],
             Self::CoreDns => &[CoreDns],
-            Self::Registry => &[Registry],
             Self::Prometheus => &[Promtool],
             Self::Helm => &[Helm],
             Self::Krew => &[Krew],
@@ -89,8 +86,6 @@ pub enum Program {
     Kwok,
     /// `coredns`
     CoreDns,
-    /// `registry`
-    Registry,
     /// `promtool`
     Promtool,
     /// `helm`
@@ -132,7 +127,6 @@ impl Program {
             Self::Ctr => "ctr",
             Self::Kwok => "kwok",
             Self::CoreDns => "coredns",
-            Self::Registry => "registry",
             Self::Promtool => "promtool",
             Self::Helm => "helm",
             Self::Krew => "krew",
@@ -158,8 +152,8 @@ impl Program {
             Self::ContainerdShim => "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
             Self::Ctr => "github.com/containerd/containerd/v2/cmd/ctr",
             Self::Kwok => "sigs.k8s.io/kwok/cmd/kwok",
-            Self::CoreDns => "github.com/coredns/coredns",
-            Self::Registry => "github.com/distribution/distribution/v3/cmd/registry",
+            // The main package of this crate.
+            Self::CoreDns => ".",
             Self::Promtool => "github.com/prometheus/prometheus/cmd/promtool",
             Self::Helm => "helm.sh/helm/v3/cmd/helm",
             Self::Krew => "sigs.k8s.io/krew/cmd/krew",
@@ -184,7 +178,6 @@ impl Program {
             Self::Containerd | Self::ContainerdShim | Self::Ctr => &CONTAINERD,
             Self::Kwok => &KWOK,
             Self::CoreDns => &COREDNS,
-            Self::Registry => &REGISTRY,
             Self::Promtool => &PROMETHEUS,
             Self::Helm => &HELM,
             Self::Krew => &KREW,
@@ -215,13 +208,12 @@ impl fmt::Display for Program {
 mod tests {
     use super::*;
 
-    const ALL: [Component; 12] = [
+    const ALL: [Component; 11] = [
         Component::ControlPlane,
         Component::Node,
         Component::Containerd,
         Component::Kwok,
         Component::CoreDns,
-        Component::Registry,
         Component::Prometheus,
         Component::Helm,
         Component::Krew,
@@ -234,6 +226,12 @@ mod tests {
     fn every_program_is_a_tool_of_its_module_at_the_stated_version() {
         for program in ALL.iter().flat_map(|component| component.programs()) {
             let module = program.module();
+            if module.main.is_some() {
+                let pin = format!("github.com/coredns/coredns v{}", module.version);
+                assert!(module.go_mod.contains(&pin), "{} does not have {pin}", module.name);
+                assert_eq!(program.package(), ".");
+                continue;
+            }
             let mut lines = module
                 .go_mod
                 .lines()

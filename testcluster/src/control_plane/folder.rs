@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nix::sys::statvfs::statvfs;
 use tempfile::TempDir;
 
 use super::Error;
@@ -70,9 +69,8 @@ impl Folder {
 }
 
 fn has_room(folder: &Path) -> bool {
-    let free = statvfs(folder).map(|stat| stat.blocks_available() * stat.fragment_size());
-    // Mere presence is not enough: a sandbox may let nobody write there.
-    free.is_ok_and(|free| free >= ENOUGH) && tempfile::tempfile_in(folder).is_ok()
+    // Mere presence is not enough: a sandbox may forbid to write there.
+    crate::disk::free(folder).is_some_and(|free| free >= ENOUGH) && tempfile::tempfile_in(folder).is_ok()
 }
 
 /// Removes folders whose owners were killed before they could.

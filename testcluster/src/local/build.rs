@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use super::layout::{self, Layout};
 use super::tool::{self, Tool};
 use super::ui::Ui;
-use super::{daemons, images, marker, packages, registry};
+use super::{marker, packages, registry};
 
 /// Builds the Dockerfile in `context` and gives the image to the cluster's registry.
 pub(crate) fn build_image(
@@ -47,19 +47,77 @@ pub(crate) fn build_image(
 
 /// Gives an image that docker or `build-image` made to the cluster's registry.
 pub(crate) fn push(layout: &Layout, image: &str, ui: &Ui) -> Result<()> {
-    if !daemons::answers(registry::ADDRESS) {
-        bail!(
-            "the cluster's registry does not answer; `make cluster` brings it up (fake nodes have none and need none)"
-        );
+    if !layout.at("registry").is_dir() {
+        bail!("the cluster has no registry; `make cluster` brings one up (fake nodes have none and need none)");
     }
-    ui.step(&format!("pushing {image} to the cluster's registry"), || {
+    ui.step(&format!("giving {image} to the cluster's registry"), || {
+        let scratch = tempfile::tempdir_in(&layout.state).context("failed to create a folder")?;
+        let archive = scratch.path().join("image.tar");
         if docker() {
-            let place = registry::place(image);
-            Tool::new("docker").args(["tag", image, &place]).run()?;
-            Tool::new("docker").args(["push", "--quiet", &place]).run().map(drop)
+            Tool::new("docker")
+                .args(["save", image, "--output"])
+                .arg(&archive)
+                .run()?;
         } else {
-            images::push(layout, image, image)
+            let place = format!("docker-archive:{}", archive.display());
+            buildah(layout)?.args(["push", "--quiet", image, &place]).run()?;
         }
+        let file = std::fs::File::open(&archive).with_context(|| format!("failed to open {}", archive.display()))?;
+        registry::store(layout)
+            .import(std::io::BufReader::new(file), &registry::place(image))
+            .with_context(|| format!("failed to add {image} to the cluster's registry"))
+    })
+}
+
+/// Returns a call of buildah whose storage is in the cache, apart from the person's own images.
+fn buildah(layout: &Layout) -> Result<Tool> {
+    let storage = layout.cache.join("buildah");
+    // Cache mounts of a build are in TMPDIR, and must outlive it.
+    let tmp = storage.join("tmp");
+    layout::create(&tmp)?;
+    Ok(Tool::new("buildah")
+        .arg("--root")
+        .arg(storage.join("root"))
+        .arg("--runroot")
+        .arg(storage.join("run"))
+        .args(["--storage-driver", "overlay"])
+        .env("TMPDIR", tmp)
+        // Neither a namespace of its own nor runc for its steps: works wherever root may mount.
+        .env("BUILDAH_ISOLATION", "chroot"))
+}
+
+/// Builds the operator of the checkout with Cargo's quick profile and gives it to the cluster's registry. Needs neither root
+/// nor an engine; the Dockerfile is for releases.
+#[cfg(target_os = "linux")]
+pub(crate) fn quick_image(layout: &Layout, image: &str, ui: &Ui) -> Result<()> {
+    const NAME: &str = "appdeploy-operator";
+    let checkout = layout::workspace()?;
+    packages::ensure_compiler(ui)?;
+    let target = base::target()?;
+    let metadata = Tool::new("cargo")
+        .args(["metadata", "--no-deps", "--format-version=1"])
+        .dir(&checkout)
+        .run()?;
+    let metadata: serde_json::Value = serde_json::from_str(&metadata).context("cargo printed no JSON")?;
+    let built = metadata["target_directory"]
+        .as_str()
+        .context("cargo named no target folder")?;
+    ui.step(&format!("building {image}, in the quick profile"), || {
+        let log = layout.dir("logs")?.join("build-image.log");
+        Tool::new("cargo")
+            .args(["build", "--profile", "quick", "--locked", "--package", "operator"])
+            .args(["--bin", NAME, "--target", &target])
+            .dir(&checkout)
+            .run_logged(&log)?;
+        let root = tempfile::tempdir_in(&layout.state).context("failed to create a folder")?;
+        let program = PathBuf::from(built).join(&target).join("quick").join(NAME);
+        std::fs::copy(&program, root.path().join(NAME))
+            .with_context(|| format!("failed to copy {}", program.display()))?;
+        // As in the Dockerfile.
+        let config = serde_json::json!({ "User": "65532:65532", "Entrypoint": [format!("/{NAME}")] });
+        registry::store(layout)
+            .add_image(&[super::images::pack(root.path())?], config, &[registry::place(image)])
+            .context("failed to write the image")
     })
 }
 
@@ -74,7 +132,7 @@ fn with_buildah(layout: &Layout, image: &str, context: &std::path::Path, argumen
     let volumes = base::ensure(layout, &text)?;
     let dockerfile = layout.write("Dockerfile", &text)?;
     let log = layout.dir("logs")?.join("build-image.log");
-    let built = images::buildah(layout)?
+    let built = buildah(layout)?
         // No cache of layers: Cargo knows better what a change touches, and its folder outlives the build.
         .args([
             "build",
@@ -93,7 +151,7 @@ fn with_buildah(layout: &Layout, image: &str, context: &std::path::Path, argumen
         .dir(context)
         .run_logged(&log);
     // What the last build was, and is not any more. A failure costs only room.
-    let _ = images::buildah(layout)?.args(["rmi", "--prune"]).run();
+    let _ = buildah(layout)?.args(["rmi", "--prune"]).run();
     built
 }
 

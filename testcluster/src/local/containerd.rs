@@ -5,12 +5,10 @@ use serde_json::json;
 
 use super::layout::{self, Layout};
 use super::network::POD_CIDR;
-use super::{images, machine, registry, tool};
+use super::{images, preflight, registry, tool};
 
-/// The name of the pods' network; files that plugins leave outside the state folder carry it.
-pub(crate) const NETWORK: &str = "appdeploy";
-/// Where libcni remembers what it did, whatever it is configured to.
-pub(crate) const CNI_RESULTS: &str = "/var/lib/cni/results";
+/// The name of the pods' network.
+const NETWORK: &str = "appdeploy";
 
 /// Writes the configuration and returns its path.
 pub(crate) fn configure(layout: &Layout) -> Result<std::path::PathBuf> {
@@ -21,7 +19,7 @@ pub(crate) fn configure(layout: &Layout) -> Result<std::path::PathBuf> {
 root = "{root}"
 state = "{state}"
 oom_score = 0
-# Not needed by the kubelet, and each would write outside the state folder or wait for something.
+# Not needed by the kubelet; each would wait for something or write elsewhere.
 disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp"]
 
 [grpc]
@@ -40,10 +38,10 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.traci
 [plugins."io.containerd.cri.v1.runtime"]
   # Without CAP_SYS_RESOURCE runc dies with "failed to update /proc/self/oom_score_adj".
   restrict_oom_score_adj = {restrict}
-  # So that unmounting what lies under one folder is enough.
+  # A profile would be loaded into the kernel of the host.
+  disable_apparmor = true
   netns_mounts_under_state_dir = true
   [plugins."io.containerd.cri.v1.runtime".cni]
-    # The plugin for it would leave a file in /var/lib/cni for each pod.
     use_internal_loopback = true
     bin_dirs = ["/usr/lib/cni", "/opt/cni/bin"]
     conf_dir = "{cni}"
@@ -62,7 +60,7 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.traci
         opt = layout.at("containerd/opt").display(),
         pause = images::PAUSE,
         mirrors = layout.at("containerd/mirrors").display(),
-        restrict = !machine::may_lower_oom_score(),
+        restrict = !preflight::may_lower_oom_score(),
         cni = layout.at("cni").display(),
         runc = runc.display(),
         runc_root = layout::run("runc").display(),
@@ -93,7 +91,8 @@ pub(crate) fn mirrors(layout: &Layout, public: bool) -> Result<()> {
 }
 
 /// ptp, not bridge: each packet between pods is routed, so that the answer to a Service's address finds its way back
-/// without the kernel's bridge filter. Masquerading is in our own nft table, not in plugins' iptables rules.
+/// without the kernel's bridge filter. Nothing is masqueraded: pods reach pods, Services
+/// and the node.
 fn network(layout: &Layout) -> Result<()> {
     let config = json!({
         "cniVersion": "1.0.0",

@@ -6,16 +6,18 @@ use anyhow::{Context, Result};
 use testcluster::kubeconfig::{Credential, Kubeconfig};
 use testcluster::pki::{Authority, Identity, write_key_pair};
 
-use super::kubelet::NODE;
 use super::layout::Layout;
-use super::network::{API_PORT, KUBERNETES_IP, NODE_IP};
+use super::network::{API_PORT, KUBERNETES_IP, NODE, NODE_IP};
 
 /// The name of the cluster and context in the person's kubeconfig.
 pub(crate) const CLUSTER: &str = "appdeploy-local";
 
+/// The administrator's kubeconfig, with the API server's port in the node. The person's is a copy with the port on the host.
+pub(crate) const ADMIN: &str = "admin.kubeconfig";
+
 /// Each program's kubeconfig, its user and its group.
 const USERS: [(&str, &str, &str); 7] = [
-    ("kubeconfig", "local-admin", "system:masters"),
+    (ADMIN, "local-admin", "system:masters"),
     (
         "kube-controller-manager.kubeconfig",
         "system:kube-controller-manager",
@@ -79,11 +81,28 @@ pub(crate) fn ensure(layout: &Layout) -> Result<()> {
         &node,
         &ca.client(&node, &["system:nodes"])?,
     )?;
-    hand_over(&layout.kubeconfig())?;
     std::fs::write(&done, "").with_context(|| format!("failed to write {}", done.display()))
 }
 
-/// Gives the person's kubeconfig to who called `sudo`, and who will use it without.
+/// Writes the person's kubeconfig, for an API server on `port` of 127.0.0.1.
+pub(crate) fn write_kubeconfig(layout: &Layout, port: u16) -> Result<()> {
+    let admin = layout.at(ADMIN);
+    let text = std::fs::read_to_string(&admin).with_context(|| format!("failed to read {}", admin.display()))?;
+    let text = text.replace(&format!(":{API_PORT}"), &format!(":{port}"));
+    let file = layout.kubeconfig();
+    if std::fs::read_to_string(&file).is_ok_and(|before| before == text) {
+        return Ok(());
+    }
+    let new = layout.at("kubeconfig.new");
+    // Its permissions are those of the other one: it has the administrator's key.
+    std::fs::copy(&admin, &new)
+        .and_then(|_| std::fs::write(&new, &text))
+        .with_context(|| format!("failed to write {}", new.display()))?;
+    hand_over(&new)?;
+    std::fs::rename(&new, &file).with_context(|| format!("failed to write {}", file.display()))
+}
+
+/// Gives the person's kubeconfig to the user who called `sudo`, and who will use it without.
 fn hand_over(file: &Path) -> Result<()> {
     let id = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     if let (Some(user), Some(group)) = (id("SUDO_UID"), id("SUDO_GID")) {

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use testcluster::process::{Record, detach};
 
 use super::layout::Layout;
-use super::leftovers;
 use super::tool::last_lines;
 
 /// One started process.
@@ -57,16 +56,6 @@ impl Daemons {
             .map(|(name, entry)| (name.as_str(), entry.record.pid, entry.record.is_alive()))
     }
 
-    /// Ends what runs of this cluster without being written down, as after `rm -rf target`.
-    pub(crate) fn end_strays(&self, layout: &Layout, names: &[&str]) {
-        let known = |id: &i32| {
-            self.entries
-                .values()
-                .any(|entry| i64::from(entry.record.pid) == i64::from(*id))
-        };
-        leftovers::end(leftovers::processes(layout, names).into_iter().filter(|id| !known(id)));
-    }
-
     /// Sees to it that exactly this command runs under `name`.
     pub(crate) fn ensure(&mut self, name: &str, program: &Path, args: &[String], env: &[(&str, &OsStr)]) -> Result<()> {
         let mut words = vec![program.display().to_string()];
@@ -84,20 +73,19 @@ impl Daemons {
         // The log of the run that failed is what one wants to read; older ones are not.
         let _ = std::fs::rename(&log, log.with_extension("log.old"));
         let mut command = Command::new(program);
-        command.args(args).envs(env.iter().copied()).current_dir("/");
-        if name != "containerd" {
-            // Only images come from outside; a proxy that is asked for a pod or the node's address knows neither.
-            for variable in [
-                "HTTP_PROXY",
-                "HTTPS_PROXY",
-                "ALL_PROXY",
-                "http_proxy",
-                "https_proxy",
-                "all_proxy",
-            ] {
-                command.env_remove(variable);
-            }
+        command.args(args).current_dir("/");
+        // No proxy of the host knows the addresses of pods and Services.
+        for variable in [
+            "HTTP_PROXY",
+            "HTTPS_PROXY",
+            "ALL_PROXY",
+            "http_proxy",
+            "https_proxy",
+            "all_proxy",
+        ] {
+            command.env_remove(variable);
         }
+        command.envs(env.iter().copied());
         let record = detach(command, &log)?;
         self.entries.insert(name.into(), Entry { record, command: words });
         self.save()

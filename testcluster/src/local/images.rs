@@ -1,45 +1,53 @@
-//! The images of the cluster's own registry: made here from Debian's packages under the public images' names.
+//! The images of the cluster's own registry, made from Debian's packages under the names of public images.
 
 mod content;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use testcluster::registry::Store;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::layout::{self, Layout};
-use super::tool::Tool;
 use super::ui::Ui;
 use super::{packages, registry};
 
 /// The image that holds each pod's namespaces.
 pub(crate) const PAUSE: &str = "registry.k8s.io/pause:3.10";
 
-/// One image: its Dockerfile, what fills its root, and the names under which the registry has it.
+/// One image: its configuration, what fills its root, and the names under which the registry has it.
 struct Image {
     name: &'static str,
-    dockerfile: &'static str,
+    config: fn() -> Value,
     fill: fn(&Path, &Path) -> Result<()>,
     tags: &'static [&'static str],
 }
+
+const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The tags are those that people write and the samples use, not the versions that Debian happens to have.
 const IMAGES: [Image; 3] = [
     Image {
         name: "pause",
-        dockerfile: include_str!("../../images/pause/Dockerfile"),
+        config: || json!({ "User": "65535:65535", "Entrypoint": ["/pause"] }),
         fill: content::pause,
         tags: &[PAUSE],
     },
     Image {
         name: "busybox",
-        dockerfile: include_str!("../../images/busybox/Dockerfile"),
+        config: || json!({ "Env": [PATH], "Cmd": ["sh"] }),
         fill: content::busybox,
         tags: &["busybox:latest", "busybox:stable", "busybox:1.36", "busybox:1.37"],
     },
+    // As the public image: it starts as root, listens on port 80, logs to stdout, and ends gracefully.
     Image {
         name: "nginx",
-        dockerfile: include_str!("../../images/nginx/Dockerfile"),
+        config: || {
+            json!({ "Env": [PATH], "Cmd": ["nginx", "-g", "daemon off;"], "ExposedPorts": { "80/tcp": {} },
+                "StopSignal": "SIGQUIT" })
+        },
         fill: content::nginx,
         tags: &[
             "nginx:latest",
@@ -53,99 +61,83 @@ const IMAGES: [Image; 3] = [
     },
 ];
 
-/// Fills the registry's folder with what an earlier cluster built; must come before the registry starts.
-///
-/// Returns whether the images are there.
-pub(crate) fn seed(layout: &Layout) -> Result<bool> {
-    let seed = seed_dir(layout);
-    let store = layout.dir("registry/store")?;
+/// Fills the cluster's registry with the images, which are made once for all clusters.
+pub(crate) fn ensure(layout: &Layout, ui: &Ui) -> Result<()> {
     let filled = layout.at("registry/filled");
     if filled.exists() {
-        return Ok(true);
-    }
-    if !seed.exists() {
-        return Ok(false);
-    }
-    copy_tree(&seed, &store)?;
-    std::fs::write(&filled, "").with_context(|| format!("failed to write {}", filled.display()))?;
-    Ok(true)
-}
-
-/// Builds the images, pushes them to the running registry, and keeps its folder for the next cluster.
-pub(crate) fn build(layout: &Layout, ui: &Ui) -> Result<()> {
-    packages::ensure_buildah(ui)?;
-    packages::ensure_compiler(ui)?;
-    for image in &IMAGES {
-        ui.step(&format!("making the image {}", image.name), || build_one(layout, image))
-            .with_context(|| format!("failed to make the image {}", image.name))?;
+        return Ok(());
     }
     let seed = seed_dir(layout);
-    // Copied beside it and renamed, so that nobody takes half of it for the whole.
-    let scratch = scratch(layout)?;
-    let copy = scratch.path().join("store");
-    copy_tree(&layout.at("registry/store"), &copy)?;
     if !seed.exists() {
-        std::fs::rename(&copy, &seed).with_context(|| format!("failed to keep the images in {}", seed.display()))?;
+        make(layout, &seed, ui)?;
     }
-    layout.write("registry/filled", "").map(drop)
+    copy_tree(&seed, &layout.dir("registry")?)?;
+    fs::write(&filled, "").with_context(|| format!("failed to write {}", filled.display()))
 }
 
-/// Returns a call of buildah whose storage lies in the cache, apart from the person's own images.
-pub(crate) fn buildah(layout: &Layout) -> Result<Tool> {
-    let storage = layout.cache.join("buildah");
-    // Cache mounts of a build lie in TMPDIR, and must outlive it.
-    let tmp = storage.join("tmp");
-    layout::create(&tmp)?;
-    Ok(Tool::new("buildah")
-        .arg("--root")
-        .arg(storage.join("root"))
-        .arg("--runroot")
-        .arg(storage.join("run"))
-        .args(["--storage-driver", "overlay"])
-        .env("TMPDIR", tmp)
-        // Neither a namespace of its own nor runc for its steps: works wherever root may mount.
-        .env("BUILDAH_ISOLATION", "chroot"))
+/// Returns whether the images must be made first.
+pub(crate) fn missing(layout: &Layout) -> bool {
+    !seed_dir(layout).exists()
 }
 
-/// Pushes an image of buildah's storage to the cluster's registry.
-pub(crate) fn push(layout: &Layout, image: &str, tag: &str) -> Result<()> {
-    let place = format!("docker://{}", registry::place(tag));
-    buildah(layout)?
-        .args(["push", "--tls-verify=false", "--quiet", image, &place])
-        .run()
-        .map(drop)
+fn make(layout: &Layout, seed: &Path, ui: &Ui) -> Result<()> {
+    packages::ensure_compiler(ui)?;
+    // Made under another name and renamed, so that half of it is never taken for the whole.
+    let scratch = scratch(layout)?;
+    let new = scratch.path().join("store");
+    let store = Store::new(&new);
+    for image in &IMAGES {
+        ui.step(&format!("making the image {}", image.name), || {
+            make_one(layout, &store, image)
+        })
+        .with_context(|| format!("failed to make the image {}", image.name))?;
+    }
+    if !seed.exists() {
+        fs::rename(&new, seed).with_context(|| format!("failed to keep the images in {}", seed.display()))?;
+    }
+    Ok(())
 }
 
-fn build_one(layout: &Layout, image: &Image) -> Result<()> {
+fn make_one(layout: &Layout, store: &Store, image: &Image) -> Result<()> {
     let scratch = scratch(layout)?;
     let root = scratch.path().join("root");
     layout::create(&root)?;
     (image.fill)(&root, scratch.path())?;
-    let dockerfile = scratch.path().join("Dockerfile");
-    std::fs::write(&dockerfile, image.dockerfile)
-        .with_context(|| format!("failed to write {}", dockerfile.display()))?;
-    let name = format!("localhost/testcluster/{}", image.name);
-    buildah(layout)?
-        .args(["build", "--quiet", "--pull-never", "--tag", &name, "."])
-        .dir(scratch.path())
-        .run()?;
-    image.tags.iter().try_for_each(|tag| push(layout, &name, tag))
+    let tags: Vec<String> = image.tags.iter().map(|tag| registry::place(tag)).collect();
+    store
+        .add_image(&[pack(&root)?], (image.config)(), &tags)
+        .context("failed to write the image")
+}
+
+/// Packs a folder as the layer of an image. All files belong to root.
+pub(crate) fn pack(root: &Path) -> Result<Vec<u8>> {
+    let mut layer = tar::Builder::new(Vec::new());
+    layer.follow_symlinks(false);
+    layer.mode(tar::HeaderMode::Deterministic);
+    layer.append_dir_all("", root).context("failed to pack the image")?;
+    if root.join("tmp").is_dir() {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Directory);
+        header.set_mode(0o1777);
+        header.set_size(0);
+        layer
+            .append_data(&mut header, "tmp/", std::io::empty())
+            .context("failed to pack the image")?;
+    }
+    layer.into_inner().context("failed to pack the image")
 }
 
 /// The folder that keeps the images; its name changes with all that they are made of but Debian's packages.
 fn seed_dir(layout: &Layout) -> PathBuf {
     let mut hash = Xxh3Default::new();
     for image in &IMAGES {
-        hash.update(image.dockerfile.as_bytes());
+        hash.update((image.config)().to_string().as_bytes());
         image.tags.iter().for_each(|tag| hash.update(tag.as_bytes()));
     }
     for (_, text) in content::FILES {
         hash.update(text.as_bytes());
     }
-    layout
-        .cache
-        .join("images")
-        .join(format!("store-{:016x}", hash.digest()))
+    layout.cache.join("images").join(format!("oci-{:016x}", hash.digest()))
 }
 
 fn scratch(layout: &Layout) -> Result<tempfile::TempDir> {
@@ -158,13 +150,13 @@ fn scratch(layout: &Layout) -> Result<tempfile::TempDir> {
 /// Copies a folder of files and folders.
 fn copy_tree(from: &Path, to: &Path) -> Result<()> {
     layout::create(to)?;
-    for entry in std::fs::read_dir(from).with_context(|| format!("failed to read {}", from.display()))? {
+    for entry in fs::read_dir(from).with_context(|| format!("failed to read {}", from.display()))? {
         let entry = entry.with_context(|| format!("failed to read {}", from.display()))?;
         let target = to.join(entry.file_name());
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             copy_tree(&entry.path(), &target)?;
         } else {
-            std::fs::copy(entry.path(), &target).with_context(|| format!("failed to copy to {}", target.display()))?;
+            fs::copy(entry.path(), &target).with_context(|| format!("failed to copy to {}", target.display()))?;
         }
     }
     Ok(())

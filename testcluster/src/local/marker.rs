@@ -34,17 +34,28 @@ pub(crate) fn has(state: &Path) -> bool {
     fs::read(state.join(MARKER)).is_ok_and(|text| text == TEXT.as_bytes())
 }
 
-/// Deletes a state folder. One without the marker, or with a mount in it, stays as it is.
-pub(crate) fn remove(state: &Path) -> Result<()> {
+/// Fails unless a folder has the marker.
+pub(crate) fn check(state: &Path) -> Result<()> {
     if !has(state) {
         bail!(
             "{} was not created by `testcluster up`: nothing was deleted",
             state.display()
         );
     }
-    let real = state
+    Ok(())
+}
+
+/// Deletes a state folder. One without the marker, or with a mount in it, stays as it is.
+pub(crate) fn remove(state: &Path) -> Result<()> {
+    check(state)?;
+    layout::remove(&check_mounts(state)?)
+}
+
+/// Fails if anything is mounted at or below a folder: deleting it would delete through the mount. Returns its real path.
+pub(crate) fn check_mounts(folder: &Path) -> Result<PathBuf> {
+    let real = folder
         .canonicalize()
-        .with_context(|| format!("failed to resolve {}", state.display()))?;
+        .with_context(|| format!("failed to resolve {}", folder.display()))?;
     let mounts = match fs::read("/proc/self/mountinfo") {
         Ok(text) => mounts_under(&text, &real),
         // No such file: not Linux, where this program mounts nothing.
@@ -55,10 +66,10 @@ pub(crate) fn remove(state: &Path) -> Result<()> {
         bail!(
             "{} is mounted below {}: unmount it first; nothing was deleted",
             mount.display(),
-            state.display()
+            folder.display()
         );
     }
-    layout::remove(&real)
+    Ok(real)
 }
 
 /// Reads the mount points at or below `folder` from a mountinfo, byte by byte: names of files need not be UTF-8.

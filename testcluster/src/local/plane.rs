@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use testcluster::binaries::{Binaries, Program};
 
+use super::credentials;
 use super::daemons::{self, Daemons};
 use super::layout::Layout;
 use super::mode::Mode;
@@ -50,7 +51,7 @@ pub(crate) fn ready(layout: &Layout, programs: &Binaries) -> bool {
 pub(crate) fn kubectl(layout: &Layout, programs: &Binaries) -> Tool {
     Tool::new(programs.path(Program::Kubectl))
         .arg("--kubeconfig")
-        .arg(layout.kubeconfig())
+        .arg(layout.at(credentials::ADMIN))
         .arg("--cache-dir")
         .arg(layout.at("kubectl-cache"))
 }
@@ -69,7 +70,7 @@ fn etcd(layout: &Layout) -> Vec<String> {
         format!("--initial-advertise-peer-urls=https://{ETCD_PEER}"),
         format!("--initial-cluster=default=https://{ETCD_PEER}"),
     ];
-    // Loopback is open to every user of the machine, and who writes to etcd is root of the node.
+    // With fake nodes loopback is that of the host and open to every user; who writes to etcd administers the cluster.
     for prefix in ["--", "--peer-"] {
         args.push(format!("{prefix}cert-file={}", pki("etcd.crt")));
         args.push(format!("{prefix}key-file={}", pki("etcd.key")));
@@ -109,7 +110,7 @@ fn api_server(layout: &Layout, mode: Mode) -> Vec<String> {
     ];
     match mode {
         Mode::Real => args.extend([
-            // The person comes over loopback and pods over the node's address; the nft table keeps others out.
+            // In the node's own network: for its loopback, and for pods.
             "--bind-address=0.0.0.0".into(),
             format!("--advertise-address={NODE_IP}"),
             "--kubelet-preferred-address-types=InternalIP".into(),

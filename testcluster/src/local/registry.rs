@@ -1,35 +1,32 @@
-//! The cluster's own registry: on loopback, without a password, asked by containerd in place of the public ones.
+//! The cluster's own registry: it listens in the node, and containerd pulls from it in place of the public ones.
 
-use anyhow::Result;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use testcluster::registry::{Credentials, Store, serve};
 
 use super::layout::Layout;
 
-/// Where it listens. Loopback: nobody else's business, and buildah and docker trust plain HTTP there.
-pub(crate) const ADDRESS: &str = "127.0.0.1:17500";
-/// The port of [`ADDRESS`].
+/// The port on which it listens, in the node.
 pub(crate) const PORT: u16 = 17500;
+/// Its address in the node.
+pub(crate) const ADDRESS: &str = "127.0.0.1:17500";
 
-/// Writes the configuration and returns its path.
-pub(crate) fn configure(layout: &Layout) -> Result<std::path::PathBuf> {
-    let text = format!(
-        "version: 0.1
-log:
-  level: warn
-storage:
-  filesystem:
-    rootdirectory: {}
-  delete:
-    enabled: true
-http:
-  addr: {ADDRESS}
-",
-        layout.dir("registry/store")?.display()
-    );
-    layout.write("registry/config.yaml", &text)
+/// Returns the store of the cluster's images.
+pub(crate) fn store(layout: &Layout) -> Store {
+    Store::new(layout.at("registry"))
 }
 
-/// Returns where this registry keeps `image`, so that containerd finds it under the image's own name:
-/// `nginx` lies in `library/nginx`, `ghcr.io/a/b:c` in `a/b:c`.
+/// Serves a store, until it fails.
+pub(crate) fn run(folder: &Path, port: u16, credentials: Option<&Credentials>) -> Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .with_context(|| format!("failed to listen on port {port} of 127.0.0.1"))?;
+    serve(&Store::new(folder), &listener, credentials).context("failed to accept connections")
+}
+
+/// Returns the name and the tag of `image` in the registry, so that containerd finds it under the image's own name: `nginx` is
+/// `library/nginx:latest`, `ghcr.io/a/b:c` is `a/b:c`.
 #[must_use]
 pub(crate) fn place(image: &str) -> String {
     let (host, path) = match image.split_once('/') {
@@ -42,7 +39,7 @@ pub(crate) fn place(image: &str) -> String {
         ""
     };
     let tag = if path.contains([':', '@']) { "" } else { ":latest" };
-    format!("{ADDRESS}/{library}{path}{tag}")
+    format!("{library}{path}{tag}")
 }
 
 #[cfg(test)]
@@ -55,15 +52,15 @@ mod tests {
     }
 
     #[test]
-    fn an_image_lies_where_containerd_looks_for_its_name() {
-        for (image, place_of_it) in [
+    fn an_image_is_where_containerd_looks_for_its_name() {
+        for (image, expected) in [
             ("nginx", "library/nginx:latest"),
             ("docker.io/library/nginx:1.29", "library/nginx:1.29"),
             ("someone/app", "someone/app:latest"),
             ("ghcr.io/appdeploy/operator:v1", "appdeploy/operator:v1"),
             ("localhost:5000/app", "app:latest"),
         ] {
-            assert_eq!(place(image), format!("{ADDRESS}/{place_of_it}"));
+            assert_eq!(place(image), expected);
         }
     }
 }

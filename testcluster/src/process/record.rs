@@ -96,7 +96,21 @@ impl FromStr for Record {
     }
 }
 
-/// Returns when a running process started; nothing for one that is gone or waits to be collected.
+/// Returns when a running process started; nothing for one that has ended.
+#[cfg(not(target_os = "linux"))]
+fn started(pid: u32) -> Option<u64> {
+    let output = std::process::Command::new("ps")
+        .args(["-o", "stat=,lstart=", "-p", &pid.to_string()])
+        .output()
+        .ok()?;
+    let line = String::from_utf8_lossy(&output.stdout);
+    let (state, start) = line.trim().split_once(char::is_whitespace)?;
+    // Only compared, so any number that differs for each time does.
+    (!state.starts_with('Z')).then(|| xxhash_rust::xxh3::xxh3_64(start.trim().as_bytes()))
+}
+
+/// Returns when a running process started; nothing for one that has ended or waits to be collected.
+#[cfg(target_os = "linux")]
 fn started(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in the second field may itself hold spaces and brackets.

@@ -1,6 +1,6 @@
 //! Requests to the pods of a set, one after the other, for as long as something is done to them.
 
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use testcluster::node::Node;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -29,35 +30,41 @@ pub struct Outcome {
 /// Requests that are being sent.
 pub struct Load {
     ends: Arc<AtomicBool>,
-    service: JoinHandle<(usize, usize)>,
-    pods: JoinHandle<usize>,
+    service: JoinHandle<io::Result<(usize, usize)>>,
+    pods: JoinHandle<io::Result<usize>>,
 }
 
 impl Load {
-    /// Starts to send requests to a Service, and to each pod behind it.
-    pub fn start(service: SocketAddr, pods: Vec<SocketAddr>) -> Self {
+    /// Starts to send requests to a Service, and to each pod behind it, from the node's network.
+    pub fn start(node: &Node, service: SocketAddr, pods: Vec<SocketAddr>) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&ends);
+        let there = node.clone();
         let to_service = thread::spawn(move || {
-            let (mut requests, mut dropped) = (0, 0);
-            while !until.load(Ordering::Relaxed) {
-                requests += 1;
-                dropped += usize::from(!answers(service));
-                thread::sleep(INTERVAL);
-            }
-            (requests, dropped)
+            there.in_network(|| {
+                let (mut requests, mut dropped) = (0, 0);
+                while !until.load(Ordering::Relaxed) {
+                    requests += 1;
+                    dropped += usize::from(!answers(service));
+                    thread::sleep(INTERVAL);
+                }
+                (requests, dropped)
+            })
         });
         let until = Arc::clone(&ends);
+        let there = node.clone();
         let to_pods = thread::spawn(move || {
-            let mut most = 0;
-            while !until.load(Ordering::Relaxed) {
-                let silent: Vec<_> = pods.iter().filter(|pod| !answers(**pod)).collect();
-                // Asked a second time: those that were not down at the same time do not count.
-                let down = silent.into_iter().filter(|pod| !answers(**pod)).count();
-                most = most.max(down);
-                thread::sleep(INTERVAL);
-            }
-            most
+            there.in_network(|| {
+                let mut most = 0;
+                while !until.load(Ordering::Relaxed) {
+                    let silent: Vec<_> = pods.iter().filter(|pod| !answers(**pod)).collect();
+                    // Asked a second time: those that were not down at the same time do not count.
+                    let down = silent.into_iter().filter(|pod| !answers(**pod)).count();
+                    most = most.max(down);
+                    thread::sleep(INTERVAL);
+                }
+                most
+            })
         });
         Self {
             ends,
@@ -70,8 +77,9 @@ impl Load {
     pub fn stop(self) -> Result<Outcome> {
         self.ends.store(true, Ordering::Relaxed);
         let ended = || "a thread that sends requests has panicked";
-        let (requests, dropped) = self.service.join().ok().with_context(ended)?;
-        let most_down = self.pods.join().ok().with_context(ended)?;
+        let network = "failed to enter the node's network";
+        let (requests, dropped) = self.service.join().ok().with_context(ended)?.context(network)?;
+        let most_down = self.pods.join().ok().with_context(ended)?.context(network)?;
         Ok(Outcome {
             requests,
             dropped,

@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, ValueEnum};
+use testcluster::port::free_address;
 use testcluster::process::Process;
-use tests::cluster::{operator_image, testcluster};
+use tests::cluster::{ingress, operator_image, testcluster};
 use tests::demo::{ANNOTATION, DEMO, Existing, Presence};
 use tests::{Checkout, Cluster, Shell, page};
 
 /// The demo's application.
 const APP: &str = "nginx";
-/// Where the local cluster's ingress controller answers.
-const INGRESS: &str = "127.0.0.1:8080";
 
 /// Brings a cluster up, installs AppDeploy, runs an nginx and shows its page.
 #[derive(Debug, Parser)]
@@ -36,6 +35,8 @@ struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Which {
     Local,
+    /// The one that `make cluster CLUSTER=kind` has created, by the kubeconfig of the environment.
+    Kind,
     Current,
 }
 
@@ -55,6 +56,7 @@ fn demo(args: &Args) -> Result<()> {
     let checkout = Checkout::find()?;
     let cluster = match args.cluster {
         Which::Local => Cluster::up(&checkout)?,
+        Which::Kind => Cluster::Current,
         Which::Current => Cluster::current(&checkout, "Install AppDeploy and an app in")?,
     };
     let shell = Shell::new(&checkout, cluster)?;
@@ -75,12 +77,16 @@ fn demo(args: &Args) -> Result<()> {
         annotate(&shell, &format!("appdeploy {APP} --namespace {}", args.namespace))?;
     }
     created?;
-    let shown = show_page(&shell, cluster, &args.namespace);
+    let shown = if args.cluster == Which::Kind {
+        show_forwarded(&shell, &args.namespace)
+    } else {
+        show_page(&checkout, &shell, cluster, &args.namespace)
+    };
     shell.show(&format!("kubectl appdeploy status{}", flag(&args.namespace)))?;
     if let Some(reason) = shown? {
         say(&format!("\nThere is no page to show: {reason}."))?;
     }
-    say(&hints(&checkout, cluster, &args.namespace))
+    say(&hints(&checkout, args.cluster, cluster, &args.namespace))
 }
 
 fn say(text: &str) -> Result<()> {
@@ -100,7 +106,7 @@ fn install(checkout: &Checkout, shell: &Shell, cluster: Cluster, image: Option<&
     if let (Cluster::Real, Some(image)) = (cluster, image)
         && operator_image(shell).as_deref() != Some(image)
     {
-        testcluster(checkout, &["build-image", image])?;
+        testcluster(checkout, &["build-image", "--quick", image])?;
     }
     let image = image.map(|image| format!(" --image {image}")).unwrap_or_default();
     shell.show(&format!("kubectl appdeploy install{image}"))
@@ -184,7 +190,7 @@ fn annotate(shell: &Shell, objects: &str) -> Result<()> {
 /// Removes what the demo created in somebody's own cluster.
 fn remove(args: &Args) -> Result<()> {
     let checkout = Checkout::find()?;
-    if args.cluster == Which::Local {
+    if args.cluster != Which::Current {
         return testcluster(&checkout, &["down"]);
     }
     let cluster = Cluster::current(&checkout, "Remove what the demo created from")?;
@@ -212,10 +218,12 @@ fn remove(args: &Args) -> Result<()> {
 
 fn run_outside(checkout: &Checkout, shell: &Shell) -> Result<Process> {
     shell.show("kubectl apply --server-side --field-manager=kubectl-appdeploy --kustomize config/crd")?;
-    say("\n$ appdeploy-operator --bind 127.0.0.1:8081 &")?;
+    // Free ports: another program may have the usual ones.
+    let [bind, probes] = [free_address(), free_address()].map(|address| address.to_string());
+    say(&format!("\n$ appdeploy-operator --bind {bind} &"))?;
     let mut command = Command::new(checkout.program("appdeploy-operator"));
     command
-        .args(["--bind", "127.0.0.1:8081"])
+        .args(["--bind", &bind, "--debug-bind", &probes])
         .env("KUBECONFIG", checkout.kubeconfig());
     Process::spawn(&command, &checkout.state().join("logs/operator.log")).context("failed to run the operator")
 }
@@ -237,8 +245,22 @@ fn create(shell: &Shell, namespace: &str) -> Result<()> {
     }
 }
 
+/// Shows the page through a port that is forwarded: kind has no ingress controller.
+fn show_forwarded(shell: &Shell, namespace: &str) -> Result<Option<String>> {
+    let line = format!("kubectl appdeploy port-forward {APP} :80{}", flag(namespace));
+    say(&format!("\n$ {line} &"))?;
+    let html = shell.run(&format!(
+        r"log=$(mktemp); {line} > $log & forward=$!
+          trap 'kill $forward; rm -f $log' EXIT
+          for i in $(seq 100); do grep -q Forwarding $log && break; sleep 0.1; done
+          curl --silent --show-error --fail http://127.0.0.1:$(sed -n 's/.*127.0.0.1:\([0-9]*\) .*/\1/p' $log)/"
+    ))?;
+    say(&page::text(&html).join("\n"))?;
+    Ok(None)
+}
+
 /// Shows the page, or returns why there is none.
-fn show_page(shell: &Shell, cluster: Cluster, namespace: &str) -> Result<Option<String>> {
+fn show_page(checkout: &Checkout, shell: &Shell, cluster: Cluster, namespace: &str) -> Result<Option<String>> {
     let address = match cluster {
         Cluster::Fake => {
             return Ok(Some(
@@ -246,7 +268,7 @@ fn show_page(shell: &Shell, cluster: Cluster, namespace: &str) -> Result<Option<
                     .into(),
             ));
         }
-        Cluster::Real => INGRESS.to_owned(),
+        Cluster::Real => ingress(checkout),
         Cluster::Current => {
             let address = shell.run(&format!(
                 "kubectl get appdeploy {APP} --namespace {namespace} --output jsonpath='{{.status.address}}'"
@@ -273,7 +295,7 @@ fn show_page(shell: &Shell, cluster: Cluster, namespace: &str) -> Result<Option<
     Ok(None)
 }
 
-fn hints(checkout: &Checkout, cluster: Cluster, namespace: &str) -> String {
+fn hints(checkout: &Checkout, which: Which, cluster: Cluster, namespace: &str) -> String {
     let flag = flag(namespace);
     let outside = if cluster == Cluster::Fake {
         ", with the operator in another terminal (`make run`)"
@@ -286,7 +308,13 @@ fn hints(checkout: &Checkout, cluster: Cluster, namespace: &str) -> String {
     } else {
         format!("kubectl appdeploy create oops --image nginx:no-such-tag --port 80 --wait{flag}")
     };
-    let environment = if cluster == Cluster::Current {
+    let environment = if which == Which::Kind {
+        format!(
+            "KUBECONFIG={} PATH={}:$PATH",
+            checkout.root().join("target/kind/kubeconfig").display(),
+            checkout.built().display()
+        )
+    } else if cluster == Cluster::Current {
         format!("PATH={}:$PATH", checkout.built().display())
     } else {
         format!(
@@ -295,10 +323,15 @@ fn hints(checkout: &Checkout, cluster: Cluster, namespace: &str) -> String {
             checkout.bin().display()
         )
     };
-    let ends = if cluster == Cluster::Current {
+    let ends = if which == Which::Current {
         "what it created here, and nothing else"
     } else {
         "all of it, the cluster included"
+    };
+    let with = match which {
+        Which::Local => "",
+        Which::Kind => " CLUSTER=kind",
+        Which::Current => " CLUSTER=current",
     };
     format!(
         "\nThree commands to try next{outside}:\n
@@ -307,6 +340,6 @@ fn hints(checkout: &Checkout, cluster: Cluster, namespace: &str) -> String {
   kubectl appdeploy describe {APP}{flag}
   {third}
 
-`make demo-down` removes {ends}."
+`make demo-down{with}` removes {ends}."
     )
 }

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use crate::local::images;
 use crate::local::layout::Layout;
 use crate::local::tool::{self, Tool};
 
@@ -46,18 +45,28 @@ const ENVIRONMENT: [&str; 13] = [
     "CARGO_REGISTRIES_CRATES_IO_PROTOCOL",
 ];
 
-/// Makes a stand-in for each base image of the Dockerfile that is not there, and returns what the build must mount.
-pub(super) fn ensure(layout: &Layout, dockerfile: &str) -> Result<Vec<String>> {
-    let rustc = |args: &[&str]| Tool::new("rustc").args(args).run().map(|text| text.trim().to_owned());
-    let toolchain = PathBuf::from(rustc(&["--print", "sysroot"]).context("Rust is missing: https://rustup.rs")?);
-    let arch = std::env::consts::ARCH;
-    let target = format!("{arch}-unknown-linux-musl");
-    if !toolchain.join("lib/rustlib").join(&target).exists() {
+/// Returns the target of a static program, installed if need be.
+pub(super) fn target() -> Result<String> {
+    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    if !toolchain()?.join("lib/rustlib").join(&target).exists() {
         if tool::find("rustup").is_none() {
             bail!("Rust's target {target} is missing, which a static program needs");
         }
         Tool::new("rustup").args(["target", "add", &target]).run()?;
     }
+    Ok(target)
+}
+
+fn toolchain() -> Result<PathBuf> {
+    let sysroot = Tool::new("rustc").args(["--print", "sysroot"]).run();
+    let sysroot = sysroot.context("Rust is missing: https://rustup.rs")?;
+    Ok(PathBuf::from(sysroot.trim()))
+}
+
+/// Makes a stand-in for each base image of the Dockerfile that is not there, and returns what the build must mount.
+pub(super) fn ensure(layout: &Layout, dockerfile: &str) -> Result<Vec<String>> {
+    target()?;
+    let toolchain = toolchain()?;
     for name in bases(dockerfile) {
         stand_in(layout, name)?;
     }
@@ -117,7 +126,7 @@ fn bases(dockerfile: &str) -> Vec<&str> {
 }
 
 fn stand_in(layout: &Layout, name: &str) -> Result<()> {
-    let buildah = |args: &[&str]| Ok::<_, anyhow::Error>(images::buildah(layout)?.args(args));
+    let buildah = |args: &[&str]| Ok::<_, anyhow::Error>(super::buildah(layout)?.args(args));
     let path = format!("PATH={RUSTUP}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     let mut settings = vec![path, format!("CARGO_HOME={CARGO}")];
     settings.extend(

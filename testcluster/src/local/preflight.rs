@@ -1,0 +1,438 @@
+//! What `up` needs and is going to do, decided before anything is done.
+
+mod facts;
+
+use std::fmt::Write as _;
+
+pub(crate) use facts::{FAKE, gather, may_lower_oom_score};
+
+/// Gigabyte.
+const GB: u64 = 1 << 30;
+/// Free space of the disk that a running cluster needs.
+const DISK: u64 = GB;
+/// Room that a build needs for each of the program's bytes, mostly in Go's caches: 14 GB for all programs.
+const ROOM_TO_BUILD: u64 = 20;
+/// The least of it, with which a build is tried: an earlier one may have filled Go's caches already.
+const LEAST_ROOM_TO_BUILD: u64 = 5;
+/// Available memory that a cluster with a real node needs.
+const MEMORY: u64 = 2 * GB;
+/// Available memory below which builds fail.
+const MEMORY_TO_BUILD: u64 = 3 * GB;
+
+/// How this user becomes root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Root {
+    /// It is root.
+    Is,
+    /// `sudo` works without a password, or there is a terminal to type it on.
+    Sudo,
+    /// Not at all.
+    No,
+}
+
+/// A program that must be built first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Build {
+    /// The component.
+    pub(crate) name: &'static str,
+    /// How many seconds it takes on two processors.
+    pub(crate) seconds: u64,
+    /// How many megabytes it has.
+    pub(crate) megabytes: u64,
+}
+
+/// The state of the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(crate) struct Facts {
+    /// Fake nodes were asked for.
+    pub(crate) fake: bool,
+    /// The system is Linux.
+    pub(crate) linux: bool,
+    /// How this user becomes root.
+    pub(crate) root: Root,
+    /// Why not even root may create namespaces and mounts here, such as in a container.
+    pub(crate) confined: Option<String>,
+    /// Why a node can't have cgroups here.
+    pub(crate) no_cgroups: Option<String>,
+    /// Debian packages that a real node needs and that are not installed.
+    pub(crate) packages: Vec<&'static str>,
+    /// `apt-get` is there to install them.
+    pub(crate) apt: bool,
+    /// What must be built for a cluster with a real node.
+    pub(crate) real_builds: Vec<Build>,
+    /// What must be built for one with fake nodes.
+    pub(crate) fake_builds: Vec<Build>,
+    /// Programs that builds need and that are missing.
+    pub(crate) tools: Vec<&'static str>,
+    /// Processors.
+    pub(crate) processors: u64,
+    /// Free bytes where the programs are kept.
+    pub(crate) disk: u64,
+    /// Available bytes of memory.
+    pub(crate) memory: u64,
+    /// Ports of 127.0.0.1 that the cluster would use and other programs have, with their use.
+    pub(crate) busy: Vec<(u16, &'static str)>,
+    /// The state folder of a running cluster with fake nodes, whose ports are fixed.
+    pub(crate) other_fake: Option<String>,
+    /// Another kubelet runs on this machine.
+    pub(crate) kubelet: bool,
+    /// Where the programs are kept.
+    pub(crate) cache: String,
+}
+
+/// What `up` does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// Why the nodes are fake; nothing for a real one.
+    pub(crate) fake: Option<String>,
+    /// What is said about it.
+    pub(crate) lines: Vec<String>,
+    /// Something is installed, built or done as root: a person is asked first.
+    pub(crate) ask: bool,
+}
+
+impl Facts {
+    /// Decides which nodes the cluster gets, and what that takes.
+    ///
+    /// # Errors
+    /// With what is missing, if neither kind of nodes is possible.
+    pub(crate) fn plan(&self) -> Result<Plan, String> {
+        let fake = self.why_fake();
+        let builds = if fake.is_some() {
+            &self.fake_builds
+        } else {
+            &self.real_builds
+        };
+        self.check(fake.is_some(), builds)?;
+        let real = fake.is_none();
+        let sudo = real && self.root == Root::Sudo;
+        let install = real && !self.packages.is_empty();
+        let mut lines = vec![match &fake {
+            Some(reason) => {
+                format!("nodes    fake: pods only report that they run, and no page answers\n         ({reason})")
+            }
+            None => "nodes    a real one, in namespaces of its own".to_owned(),
+        }];
+        if install {
+            lines.push(format!(
+                "install  Debian packages, with apt-get: {}",
+                self.packages.join(" ")
+            ));
+        }
+        if !builds.is_empty() {
+            lines.push(self.build_line(builds));
+        }
+        if sudo {
+            lines.push("root     sudo may ask for your password; builds run as you".to_owned());
+        }
+        lines.push(format!(
+            "free     {} GB of disk, {} GB of memory",
+            self.disk / GB,
+            self.memory / GB
+        ));
+        for (port, used_for) in self.busy.iter().filter(|_| real) {
+            lines.push(format!("port     {port} is in use: {used_for} gets another one"));
+        }
+        if real && self.kubelet {
+            lines.push("also     another kubelet runs here; the two do not affect each other".to_owned());
+        }
+        Ok(Plan {
+            fake,
+            lines,
+            ask: install || !builds.is_empty() || sudo,
+        })
+    }
+
+    /// Returns why there can't be a real node, or nothing.
+    fn why_fake(&self) -> Option<String> {
+        if self.fake {
+            return Some("asked for with --fake".into());
+        }
+        if !self.linux {
+            return Some("a real node needs Linux".into());
+        }
+        if let Some(reason) = &self.confined {
+            return Some(reason.clone());
+        }
+        if self.root == Root::No {
+            return Some("a real node needs root, or sudo and a terminal".into());
+        }
+        if let Some(reason) = &self.no_cgroups {
+            return Some(format!("a real node needs cgroups: {reason}"));
+        }
+        if !self.packages.is_empty() && !self.apt {
+            return Some(format!(
+                "not a Debian or Ubuntu, where a real node's packages could be installed: {}",
+                self.packages.join(" ")
+            ));
+        }
+        None
+    }
+
+    /// Checks what both kinds of nodes need.
+    fn check(&self, fake: bool, builds: &[Build]) -> Result<(), String> {
+        if !builds.is_empty() && !self.tools.is_empty() {
+            return Err(format!(
+                "programs must be built, and {} is missing: install Go 1.26 or newer (https://go.dev/doc/install)",
+                self.tools.join(", ")
+            ));
+        }
+        let megabytes: u64 = builds.iter().map(|build| build.megabytes).sum();
+        let disk = DISK + ((megabytes * ROOM_TO_BUILD) << 20);
+        let least = DISK + ((megabytes * LEAST_ROOM_TO_BUILD) << 20);
+        let memory = match (builds.is_empty(), fake) {
+            (false, _) => MEMORY_TO_BUILD,
+            (true, false) => MEMORY,
+            (true, true) => 0,
+        };
+        if self.disk < least {
+            return Err(format!(
+                "too little disk: {} has {} GB free, about {} GB are needed; `make clean-cache` and `go clean -cache` \
+                 make room, APPDEPLOY_CACHE and GOCACHE name other folders",
+                self.cache,
+                self.disk / GB,
+                disk.div_ceil(GB)
+            ));
+        }
+        if self.memory < memory {
+            return Err(format!(
+                "too little memory: {} MB are available, {} MB are needed",
+                self.memory >> 20,
+                memory >> 20
+            ));
+        }
+        if fake && let Some(other) = &self.other_fake {
+            return Err(format!(
+                "a cluster with fake nodes runs already, from {other}: end that one first (`make cluster-down` there)"
+            ));
+        }
+        if fake && let Some((port, used_for)) = self.busy.first() {
+            return Err(format!(
+                "port {port} of 127.0.0.1, for {used_for}, is in use by another program"
+            ));
+        }
+        Ok(())
+    }
+
+    fn build_line(&self, builds: &[Build]) -> String {
+        let seconds: u64 = builds.iter().map(|build| build.seconds).sum();
+        // More than eight processors find nothing to do at the end of each build.
+        let minutes = (seconds * 2 / self.processors.clamp(1, 8)).div_ceil(60);
+        let megabytes: u64 = builds.iter().map(|build| build.megabytes).sum();
+        let names: Vec<&str> = builds.iter().map(|build| build.name).collect();
+        let mut line = format!("build    {}\n", wrap(&names));
+        let _ = write!(
+            line,
+            "         from source, about {minutes} min; {} MB in {},\n         and about {} GB in Go's own caches",
+            megabytes,
+            self.cache,
+            (megabytes * ROOM_TO_BUILD).div_ceil(1 << 10)
+        );
+        line
+    }
+}
+
+/// Joins names in lines of less than 80 columns.
+fn wrap(names: &[&str]) -> String {
+    let mut text = String::new();
+    let mut width = 9;
+    for (index, name) in names.iter().enumerate() {
+        let last = index + 1 == names.len();
+        let word = if last { (*name).to_owned() } else { format!("{name}, ") };
+        if width + word.len() > 78 {
+            text.push_str("\n         ");
+            width = 9;
+        }
+        width += word.len();
+        text.push_str(&word);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Root on a Debian with everything there.
+    fn ready() -> Facts {
+        Facts {
+            fake: false,
+            linux: true,
+            root: Root::Is,
+            confined: None,
+            no_cgroups: None,
+            packages: Vec::new(),
+            apt: true,
+            real_builds: Vec::new(),
+            fake_builds: Vec::new(),
+            tools: Vec::new(),
+            processors: 2,
+            disk: 40 * GB,
+            memory: 8 * GB,
+            busy: Vec::new(),
+            other_fake: None,
+            kubelet: false,
+            cache: "/home/jane/.cache/appdeploy".into(),
+        }
+    }
+
+    fn builds() -> Vec<Build> {
+        [
+            "etcd",
+            "kube-apiserver",
+            "kubectl",
+            "kube-controller-manager",
+            "kube-scheduler",
+            "kubelet",
+            "containerd",
+        ]
+        .map(|name| Build {
+            name,
+            seconds: 60,
+            megabytes: 50,
+        })
+        .to_vec()
+    }
+
+    #[test]
+    fn nothing_is_asked_where_nothing_is_installed_or_built() {
+        let plan = ready().plan().unwrap();
+        assert_eq!((plan.fake, plan.ask), (None, false));
+    }
+
+    #[test]
+    fn what_is_installed_and_built_is_named_and_asked() {
+        let facts = Facts {
+            root: Root::Sudo,
+            packages: vec!["runc", "nftables"],
+            real_builds: builds(),
+            busy: vec![(8080, "the ingress controller")],
+            ..ready()
+        };
+        let plan = facts.plan().unwrap();
+        assert!(plan.ask);
+        let text = plan.lines.join("\n");
+        for words in ["runc nftables", "about 7 min", "350 MB", "kubelet", "sudo", "8080"] {
+            assert!(text.contains(words), "{words:?} is not in:\n{text}");
+        }
+        assert!(
+            text.lines().all(|line| line.len() <= 80),
+            "wider than 80 columns:\n{text}"
+        );
+    }
+
+    #[test]
+    fn fake_nodes_are_used_where_a_real_one_is_not_possible() {
+        let cases: [(Facts, &str); 6] = [
+            (
+                Facts {
+                    linux: false,
+                    ..ready()
+                },
+                "needs Linux",
+            ),
+            (
+                Facts {
+                    root: Root::No,
+                    ..ready()
+                },
+                "needs root",
+            ),
+            (
+                Facts {
+                    confined: Some("a container".into()),
+                    ..ready()
+                },
+                "a container",
+            ),
+            (
+                Facts {
+                    no_cgroups: Some("no memory".into()),
+                    ..ready()
+                },
+                "needs cgroups",
+            ),
+            (
+                Facts {
+                    apt: false,
+                    packages: vec!["runc"],
+                    ..ready()
+                },
+                "not a Debian",
+            ),
+            (Facts { fake: true, ..ready() }, "--fake"),
+        ];
+        for (facts, reason) in cases {
+            let plan = facts.plan().unwrap();
+            assert!(plan.fake.as_ref().is_some_and(|fake| fake.contains(reason)), "{plan:?}");
+            assert!(plan.lines[0].contains("no page answers"), "{plan:?}");
+            assert!(!plan.ask, "{plan:?}");
+        }
+        // A machine without apt-get on which everything is installed has a real node.
+        assert_eq!(Facts { apt: false, ..ready() }.plan().unwrap().fake, None);
+    }
+
+    #[test]
+    fn what_is_missing_is_said_before_anything_is_built() {
+        let cases: [(Facts, &str); 5] = [
+            (
+                Facts {
+                    disk: GB / 2,
+                    ..ready()
+                },
+                "too little disk",
+            ),
+            (
+                Facts {
+                    disk: 2 * GB,
+                    real_builds: builds(),
+                    ..ready()
+                },
+                "about 8 GB",
+            ),
+            (Facts { memory: GB, ..ready() }, "too little memory"),
+            (
+                Facts {
+                    tools: vec!["go"],
+                    real_builds: builds(),
+                    ..ready()
+                },
+                "go is missing",
+            ),
+            (
+                Facts {
+                    fake: true,
+                    other_fake: Some("/home/jane/other/target/cluster".into()),
+                    ..ready()
+                },
+                "from /home/jane/other",
+            ),
+        ];
+        for (facts, reason) in cases {
+            let error = facts.plan().unwrap_err();
+            assert!(error.contains(reason), "{error}");
+        }
+        // Nothing is built: no Go is needed.
+        assert!(
+            Facts {
+                tools: vec!["go"],
+                ..ready()
+            }
+            .plan()
+            .is_ok()
+        );
+        // The ports of fake nodes are fixed, and those of a real one are not.
+        let busy = vec![(17443, "the API server")];
+        assert!(
+            Facts {
+                fake: true,
+                busy: busy.clone(),
+                ..ready()
+            }
+            .plan()
+            .is_err()
+        );
+        assert!(Facts { busy, ..ready() }.plan().is_ok());
+    }
+}

@@ -1,0 +1,119 @@
+//! The cluster with a real node, seen from the host.
+
+use std::ffi::OsString;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use testcluster::binaries::{Binaries, Component, Lines, Program, Quiet};
+use testcluster::node::Node;
+
+use super::layout::Layout;
+use super::mode::Mode;
+use super::tool::Tool;
+use super::ui::Ui;
+use super::{Wish, containerd, credentials, images, ingress, layout, marker, network, packages, sandbox};
+
+/// Brings the cluster up, in namespaces of its own. Builds run as this user; only packages and the node itself need root.
+pub(crate) fn up(layout: &Layout, wish: Wish, ui: &Ui) -> Result<()> {
+    packages::ensure_node(layout, ui)?;
+    Binaries::ensure(Mode::Real.components(), &mut Lines::stderr())?;
+    ingress::ensure(&layout.cache, ui)?;
+    images::ensure(layout, ui)?;
+    layout.write("mode", Mode::Real.name())?;
+    credentials::ensure(layout)?;
+    mirrors(layout, wish)?;
+    // Root writes there, and so does this user.
+    layout.dir("logs")?;
+    as_root(layout, &["node", "start"])?;
+    let node = Node::running(&layout.state).context("the node has ended")?;
+    credentials::write_kubeconfig(layout, node.api_port)?;
+    layout.write("ingress", &format!("127.0.0.1:{}", node.ingress_port))?;
+    if node.ingress_port != ingress::PORT {
+        ui.say(&format!(
+            "Port {} of 127.0.0.1 is in use: Ingresses answer on port {}.",
+            ingress::PORT,
+            node.ingress_port
+        ));
+    }
+    Ok(())
+}
+
+/// Starts the node, or what does not run of it. Needs root.
+pub(crate) fn start(layout: &Layout, ui: &Ui) -> Result<()> {
+    if Node::running(&layout.state).is_none() {
+        forget(layout)?;
+    }
+    let node = ui.step("namespaces of the node", || sandbox::ensure(layout))?;
+    if !sandbox::run(layout, &node, &["up"])?.success() {
+        bail!(
+            "the cluster did not come up; its logs are in {}",
+            layout.at("logs").display()
+        );
+    }
+    Ok(())
+}
+
+/// Runs this program as root, with sudo if this user is not root.
+pub(crate) fn as_root(layout: &Layout, arguments: &[&str]) -> Result<()> {
+    let this = std::env::current_exe().context("failed to find this program")?;
+    let root = nix::unistd::Uid::effective().is_root();
+    let mut command = Command::new(if root { "env" } else { "sudo" });
+    if !root {
+        command.args(["--", "env"]);
+    }
+    let mut cache = OsString::from("APPDEPLOY_CACHE=");
+    cache.push(&layout.cache);
+    command
+        .arg(cache)
+        .arg(this)
+        .arg("--state-dir")
+        .arg(&layout.state)
+        .args(arguments);
+    let status = command.status().context("failed to start sudo")?;
+    if !status.success() {
+        bail!("`testcluster {}` as root ended with {status}", arguments.join(" "));
+    }
+    Ok(())
+}
+
+/// Chooses whether the node asks the public registries too.
+pub(crate) fn mirrors(layout: &Layout, wish: Wish) -> Result<()> {
+    containerd::mirrors(layout, wish.public_registries)
+}
+
+/// Returns whether all of the cluster runs.
+pub(crate) fn healthy(layout: &Layout) -> bool {
+    if Node::running(&layout.state).is_none() {
+        return false;
+    }
+    if nix::unistd::Uid::effective().is_root() {
+        return sandbox::succeeds(layout, &["check"]);
+    }
+    // Without root the programs can't be seen one by one.
+    Binaries::ensure(&[Component::ControlPlane], &mut Quiet).is_ok_and(|programs| {
+        Tool::new(programs.path(Program::Kubectl))
+            .arg("--kubeconfig")
+            .arg(layout.kubeconfig())
+            .args(["wait", "--for=condition=Ready", "node", network::NODE, "--timeout=3s"])
+            .succeeds()
+    })
+}
+
+/// Ends the node, and deletes the state folder, in which it wrote as root. Needs root.
+pub(crate) fn end(layout: &Layout) -> Result<()> {
+    sandbox::end(layout)?;
+    marker::remove(&layout.state)
+}
+
+/// Deletes what the programs of an earlier node have written about containers: no container has survived its node.
+fn forget(layout: &Layout) -> Result<()> {
+    let _ = std::fs::remove_file(layout.at("processes.json"));
+    for name in ["containerd/root", "containerd/opt", "kubelet", "root"] {
+        let folder = layout.at(name);
+        if folder.exists() {
+            marker::check_mounts(&folder)?;
+            layout::remove(&folder)?;
+        }
+    }
+    Ok(())
+}
