@@ -1,7 +1,8 @@
 # `make help` lists the targets.
 #
-# Every target acts on the local cluster, whose state is in target/cluster. CLUSTER=current takes the cluster of your own
-# kubeconfig instead: it names the context and the server, and asks first. YES=1 answers yes.
+# Every target acts on the local cluster, whose state is in target/cluster. CLUSTER=kind takes one that kind runs in docker,
+# and CLUSTER=current takes the cluster of your own kubeconfig: it names the context and the server,
+# and asks first. YES=1 answers yes.
 #
 # Recipes use paths relative to the checkout and quote all others, so that a checkout may be in a folder with spaces.
 
@@ -40,6 +41,13 @@ test-e2e picture: export PARTS := --all-targets
 SOURCES := Cargo.toml Cargo.lock Dockerfile $(foreach crate,crd model operator,$(crate)/Cargo.toml $(crate)/src)
 SOURCES_HASH = $(shell find $(SOURCES) -type f | LC_ALL=C sort | xargs cat | cksum | cut -d ' ' -f 1)
 
+# Builds run as you; the one step that needs root asks for it.
+ifneq ($(filter-out 0,$(SUDO_UID)),)
+  ifeq ($(shell id -u),0)
+    $(error run make as yourself, without sudo: it asks for your password where a step needs root)
+  endif
+endif
+
 ifeq ($(CLUSTER),local)
   export KUBECONFIG := $(CURDIR)/target/cluster/kubeconfig
   export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -50,8 +58,15 @@ else ifeq ($(CLUSTER),current)
   # The person's own kubectl, not ours; and without IMG= the image of this version's release.
   export PATH := $(if $(filter /%,$(firstword $(BUILT))),,$(CURDIR)/)$(BUILT):$(PATH)
   KUBECTL := kubectl
+else ifeq ($(CLUSTER),kind)
+  export KUBECONFIG := $(CURDIR)/target/kind/kubeconfig
+  export PATH := $(if $(filter /%,$(firstword $(BUILT))),,$(CURDIR)/)$(BUILT):$(PATH)
+  KUBECTL := kubectl
+  IMG ?= localhost/appdeploy-operator:$(SOURCES_HASH)
+  # The name of the cluster and of its container.
+  KIND_NAME ?= appdeploy
 else
-  $(error CLUSTER is "local" (the default) or "current", not "$(CLUSTER)")
+  $(error CLUSTER is "local" (the default), "kind" or "current", not "$(CLUSTER)")
 endif
 
 IMAGE = $(if $(IMG),--image $(IMG))
@@ -65,10 +80,10 @@ endif
 ##@ Try it
 
 .PHONY: demo demo-down
-demo: tools ## From nothing to a page: a cluster, the operator in it, an nginx, and what to try next
+demo: tools $(if $(filter kind,$(CLUSTER)),cluster docker-build docker-push) ## From nothing to a page: a cluster, the operator in it, an nginx, and what to try next
 	@"$(BUILT)/demo" --cluster $(CLUSTER) $(IMAGE) $(ARGS)
 
-ifeq ($(CLUSTER),local)
+ifneq ($(CLUSTER),current)
 demo-down: cluster-down ## Remove what `make demo` created, and nothing else
 else
 demo-down: tools
@@ -77,13 +92,33 @@ endif
 
 ##@ The local cluster
 
-.PHONY: cluster cluster-down kube-bin
+.PHONY: cluster cluster-down kube-bin clean-cache
+ifeq ($(CLUSTER),kind)
+cluster: ## Bring the local cluster up: a real node for root on Linux, fake nodes elsewhere
+	@for program in docker kind kubectl; do command -v $$program >/dev/null \
+		|| { echo "CLUSTER=kind needs $$program, which is not installed" >&2; exit 1; }; done
+	@docker version >/dev/null 2>&1 || { echo 'CLUSTER=kind needs a docker that answers: `docker version` shows why not' >&2; exit 1; }
+	@if ! kind get clusters 2>/dev/null | grep -qx '$(KIND_NAME)'; then \
+		mkdir -p target/kind && kind create cluster --name '$(KIND_NAME)' --kubeconfig "$(KUBECONFIG)" --wait 3m; \
+	elif ! test -f "$(KUBECONFIG)"; then \
+		echo 'a kind cluster named $(KIND_NAME) exists, and not from this checkout: KIND_NAME= takes another name' >&2; exit 1; fi
+
+cluster-down:
+	@test -f "$(KUBECONFIG)" || { echo 'There is no kind cluster from this checkout.' >&2; exit 1; }
+	@kind delete cluster --name '$(KIND_NAME)' --kubeconfig "$(KUBECONFIG)"
+	@rm -rf target/kind
+else
 cluster: tools ## Bring the local cluster up: a real node for root on Linux, fake nodes elsewhere
 	@$(TESTCLUSTER) up $(if $(filter current,$(CLUSTER)),--current)
 
-cluster-down: ## End the local cluster and remove all of it but its downloads
+cluster-down: ## End the local cluster and remove all of it but its programs
 	@test -x $(TESTCLUSTER) || $(MAKE) build
 	@$(TESTCLUSTER) down
+endif
+
+clean-cache: ## Delete the programs and images that were built or downloaded for local clusters
+	@test -x $(TESTCLUSTER) || $(MAKE) build
+	@$(TESTCLUSTER) clean-cache
 
 kube-bin: build ## Build Kubernetes' programs if need be; the last line is their folder
 	@$(TESTCLUSTER) kube-bin
@@ -224,11 +259,12 @@ undeploy: tools reachable ## Remove the operator and its rights; CRDs and apps s
 docker-build: build image-named ## Build the operator's image with docker, or without an engine where there is none (IMG=)
 	@if docker version >/dev/null 2>&1; then docker build --tag $(IMG) .; else $(TESTCLUSTER) build-image $(IMG); fi
 
-docker-push: build image-named ## Push the operator's image to the local cluster's registry, or with CLUSTER=current to its own (IMG=)
-	@$(if $(filter local,$(CLUSTER)),$(TESTCLUSTER) push $(IMG),docker push $(IMG))
+docker-push: build image-named ## Give the operator's image to the cluster, or with CLUSTER=current push it to its own registry (IMG=)
+	@$(or $(and $(filter local,$(CLUSTER)),$(TESTCLUSTER) push $(IMG)),\
+		$(and $(filter kind,$(CLUSTER)),kind load docker-image --name '$(KIND_NAME)' $(IMG)),docker push $(IMG))
 
 reachable:
-ifeq ($(CLUSTER),local)
+ifneq ($(CLUSTER),current)
 	@test -f "$(KUBECONFIG)" || { echo 'There is no local cluster: `make cluster` brings one up.' >&2; exit 1; }
 else
 	@$(TESTCLUSTER) up --current --confirm 'Run `make $(filter run install uninstall deploy undeploy,$(MAKECMDGOALS))` on'
@@ -308,3 +344,4 @@ help: # Lists every target with a text behind `##`, under the headings `##@`.
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
 		/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@printf '\nCLUSTER=current makes a target act on the cluster of your own kubeconfig; it asks first, and YES=1 answers yes.\n'
+	@printf 'CLUSTER=kind takes a cluster that kind runs in docker.\n'

@@ -59,7 +59,7 @@ impl Spaced {
         fs::create_dir_all(spaced.folder.path().join("my"))?;
         fs::write(spaced.folder.path().join("my/thesis.tex"), "")?;
         let bin = spaced.folder.path().join("bin");
-        for name in ["cargo", "docker", "python3", "git"] {
+        for name in ["cargo", "docker", "python3", "git", "kind", "kubectl"] {
             stub(&bin.join(name), "")?;
         }
         let built = checkout.join("target/debug");
@@ -155,6 +155,49 @@ fn every_target_works_in_a_path_with_a_space() -> Result<()> {
     ensure!(link.canonicalize()?.ends_with("target/debug/demo"), "{link:?}");
     let kubectl = spaced.checkout().join("target/bin/kubectl");
     ensure!(kubectl.canonicalize()?.ends_with("kube/kubectl"), "{kubectl:?}");
+    Ok(())
+}
+
+#[test]
+fn kind_is_used_where_docker_and_kind_are() -> Result<()> {
+    let spaced = Spaced::new()?;
+    let calls = spaced.make(&["CLUSTER=kind", "demo"])?;
+    let wanted = [
+        "kind create cluster --name appdeploy --kubeconfig",
+        "docker build --tag localhost/appdeploy-operator",
+        "kind load docker-image --name appdeploy localhost/appdeploy-operator",
+        "demo --cluster kind --image localhost/appdeploy-operator",
+    ];
+    let mut rest = calls.as_str();
+    for words in wanted {
+        let at = rest
+            .find(words)
+            .with_context(|| format!("{words:?} is not in:\n{calls}"))?;
+        rest = &rest[at + words.len()..];
+    }
+    ensure!(!calls.contains("testcluster up"), "{calls}");
+    // It deletes only the cluster that it has created.
+    fs::create_dir_all(spaced.checkout().join("target/kind"))?;
+    fs::write(spaced.checkout().join("target/kind/kubeconfig"), "")?;
+    let calls = spaced.make(&["CLUSTER=kind", "demo-down"])?;
+    ensure!(calls.contains("kind delete cluster --name appdeploy"), "{calls}");
+    let again = spaced.make(&["CLUSTER=kind", "demo-down"]);
+    ensure!(again.is_err(), "it deletes a cluster of another checkout");
+    Ok(())
+}
+
+#[test]
+fn make_refuses_to_build_as_root_for_a_person_with_sudo() -> Result<()> {
+    if !nix::unistd::Uid::effective().is_root() {
+        return Ok(());
+    }
+    let output = Command::new("make")
+        .arg("help")
+        .current_dir(root())
+        .env("SUDO_UID", "1000")
+        .output()?;
+    ensure!(!output.status.success(), "it went on");
+    ensure!(text(&output).contains("without sudo"), "{}", text(&output));
     Ok(())
 }
 

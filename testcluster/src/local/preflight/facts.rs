@@ -122,7 +122,7 @@ fn builds(mode: Mode) -> Vec<Build> {
                 "kube-apiserver" => (200, 90),
                 "kubelet" => (80, 85),
                 "containerd" => (60, 40),
-                "coredns" => (140, 60),
+                "coredns" => (90, 55),
                 "kwok" => (60, 50),
                 _ => (25, 50),
             };
