@@ -5,8 +5,9 @@ use std::process::Command;
 use terminal::{CTRL_C, Color, ENTER, Error, Terminal};
 
 fn shell(script: &str) -> Result<Terminal, Error> {
-    let mut command = Command::new("sh");
-    command.args(["-c", script]);
+    // A shell can't trap a signal that was ignored when it began, as SIGINT is in what a script starts in the background.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT", "sh", "-c", script]);
     Terminal::start(command)
 }
 
