@@ -113,7 +113,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     }
     if args.change.dry_run.is_real() {
         ask(&args, &cluster, &plan)?;
-        // Somebody may have deployed while the question was open.
+        // The Deployment may have changed while the prompt was open.
         let now = Found::gather(&cluster, &name, args.deployment.as_deref()).await?;
         if now.shapes() != found.shapes() {
             return Err(consent::outdated(args.again(&cluster, "")));

@@ -10,7 +10,7 @@ use crate::connection::Cluster;
 use crate::error::{Error, Kind, Result};
 use crate::ui::Ui;
 
-/// Asks whether to go on, and says in which cluster and, if it is about one, in which namespace. Where nobody can answer, `unasked` is the error, with the flag that answers; `kept` says what was
+/// Asks whether to go on, and says in which cluster and, if it is about one, in which namespace. Without a terminal, `unasked` is the error, with the flag that answers; `kept` says what was
 /// left as it is when the answer is no.
 pub fn ask(cluster: &Cluster, namespace: Option<&str>, question: &str, unasked: Error, kept: &str) -> Result<()> {
     if !Ui::can_ask() {
@@ -34,7 +34,7 @@ pub fn ask(cluster: &Cluster, namespace: Option<&str>, question: &str, unasked: 
 /// Returns the error for a plan that was made from what has changed since.
 pub fn outdated(next: NextCommand) -> Error {
     Error::failed("what was shown has changed meanwhile: nothing was changed")
-        .next(next.remark("shows it as it is now"))
+        .next(next.remark("shows the current state"))
 }
 
 /// Returns what a plan is made from of an object, and not what changes by itself, such as its status.

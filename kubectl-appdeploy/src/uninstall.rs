@@ -185,7 +185,7 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<St
         let (title, name) = (kind.title(&object.name_any()), object.name_any());
         let api = kind.api_of(&cluster.client, object);
         if *kind == Kind::namespace() && args.dry_run.is_real() {
-            // Somebody may have put something there since the plan was made.
+            // The namespace may hold new objects since the plan was made.
             let contents = contents::look(cluster, owners.clone()).await?;
             if contents != Contents::default() {
                 ui.warn(&format!(

@@ -1,4 +1,4 @@
-//! The Makefile's recipes, in checkouts and clusters where a mistake would cost somebody their files or objects.
+//! The Makefile's recipes, in checkouts and clusters where a mistake would delete a person's files or objects.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -217,7 +217,7 @@ fn make_refuses_a_path_that_a_shell_would_expand() -> Result<()> {
     Ok(())
 }
 
-/// Somebody's own cluster: an API server with the CRDs and an app, without nodes.
+/// A person's own cluster: an API server with the CRDs and an app, without nodes.
 struct Own {
     control_plane: ControlPlane,
     folder: TempDir,

@@ -1,4 +1,4 @@
-//! What the demo may create and remove in somebody's own cluster.
+//! What the demo may create and remove in a person's own cluster.
 
 /// The annotation on everything that the demo creates there.
 pub const ANNOTATION: &str = "appdeploy.dev/created-by";
@@ -55,7 +55,7 @@ impl Existing {
     /// Decides what the demo installs. An operator that is not the demo's is used as it is.
     ///
     /// # Errors
-    /// When an app of the demo's name belongs to somebody else.
+    /// When an app of the demo's name is not the demo's.
     pub fn setup(self) -> Result<Setup, &'static str> {
         if self.app == Presence::Other {
             return Err("an app of that name exists, and the demo did not create it");

@@ -128,8 +128,8 @@ fn forges() -> Vec<Step> {
             ),
             settled: at_once,
         },
-        // Not the annotations of the Deployment: whether Kubernetes copies them to a ReplicaSet before they are repaired is a
-        // matter of luck.
+        // Not the annotations of the Deployment: Kubernetes copies them to a ReplicaSet, but only if it is faster than their
+        // repair.
         Step {
             deed: Deed::Patch(
                 DEPLOYMENT,

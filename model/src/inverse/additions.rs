@@ -259,7 +259,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nobody needs more rights because of what the operator writes.
+        /// Fields that the operator writes require no more rights.
         #[test]
         fn a_deployment_of_the_operator_has_no_additions(
             port in prop::option::of(1..=65535),

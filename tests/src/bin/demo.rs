@@ -112,7 +112,7 @@ fn install(checkout: &Checkout, shell: &Shell, cluster: Cluster, image: Option<&
     shell.show(&format!("kubectl appdeploy install{image}"))
 }
 
-/// Installs the operator in somebody's own cluster, unless one is there.
+/// Installs the operator in a person's own cluster, unless one is there.
 fn install_current(checkout: &Checkout, shell: &Shell, args: &Args) -> Result<()> {
     let existing = existing(shell, &args.namespace)?;
     let setup = existing.setup().map_err(|reason| {
@@ -187,7 +187,7 @@ fn annotate(shell: &Shell, objects: &str) -> Result<()> {
         .map(drop)
 }
 
-/// Removes what the demo created in somebody's own cluster.
+/// Removes what the demo created in a person's own cluster.
 fn remove(args: &Args) -> Result<()> {
     let checkout = Checkout::find()?;
     if args.cluster != Which::Current {

@@ -61,7 +61,7 @@ fn run(layout: &Layout, groups: &Groups, api: TcpListener, ingress: TcpListener)
     forward::into(ingress, Arc::clone(&network), ingress::PORT);
     proxy::start(&node)?;
     save(layout, &node)?;
-    // Whoever deletes the state folder (`cargo clean`) ends the cluster.
+    // The cluster ends when its state folder is deleted (`cargo clean`).
     while marker::has(&layout.state) {
         if unshared.try_wait().context("failed to wait for the node")?.is_some() {
             return Ok(());
