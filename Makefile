@@ -275,7 +275,7 @@ image-named:
 
 ##@ Packages
 
-.PHONY: helm-chart bundle bundle-build dist dist-plugin dist-rest zig check-packages check-tag
+.PHONY: helm-chart bundle bundle-build pin-image dist dist-plugin dist-rest zig check-packages check-tag
 PACKAGES := target/packages
 # What is uploaded for a release.
 RELEASE := $(PACKAGES)/release
@@ -303,6 +303,17 @@ bundle: ## Render the bundle for OLM into target/packages/bundle
 
 bundle-build: bundle image-named ## Build the bundle's image with docker (IMG= is its name)
 	docker build --file $(PACKAGES)/bundle/bundle.Dockerfile --tag $(IMG) $(PACKAGES)/bundle
+
+# All packages then install exactly that image. On a forge the digest becomes the step's output, for the jobs after it.
+pin-image: ## Write the digest of the operator's image into the manifests (DIGEST=, or that of IMG= as docker pushed it)
+	@digest=$$DIGEST; image=$$IMG; \
+	if test -z "$$digest"; then \
+		test -n "$$image" || { echo 'Which image? DIGEST=sha256:… or IMG=registry.example.com/appdeploy-operator:v1 names it.' >&2; exit 1; }; \
+		digest=$$(docker image inspect --format '{{range .RepoDigests}}{{println .}}{{end}}' "$$image" \
+			| grep -F -- "$${image%:*}@" | head -n 1 | cut -d @ -f 2); \
+		test -n "$$digest" || { echo "docker has not pushed $$image: \`docker push $$image\` does" >&2; exit 1; }; \
+	fi; \
+	$(RENDER) pin "$$digest" && if test -n "$$GITHUB_OUTPUT"; then echo "digest=$$digest" >> "$$GITHUB_OUTPUT"; fi
 
 dist: ## Build all that is released into target/packages/release: archives, chart, bill of materials, krew, checksums
 	@rm -rf $(RELEASE)

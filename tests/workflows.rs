@@ -109,6 +109,47 @@ fn what_a_release_is_built_with_is_pinned_by_its_content() -> Result<()> {
     Ok(())
 }
 
+/// What is packed by a job names the image that the job before it has pushed, by its digest.
+#[test]
+fn released_manifests_name_the_image_that_was_pushed() -> Result<()> {
+    let path = root().join(".github/workflows/release.yaml");
+    let release: Value = serde_yaml::from_str(&std::fs::read_to_string(path)?)?;
+    let place = |job: &Value, command: &str| {
+        let steps = job["steps"].as_array()?;
+        let runs = |step: &Value| step["run"].as_str().is_some_and(|run| run.contains(command));
+        steps.iter().position(runs)
+    };
+
+    let images = &release["jobs"]["images"];
+    let pushed = place(images, "docker-push").context("no image is pushed")?;
+    let pinned = place(images, "pin-image").context("the pushed image is not pinned")?;
+    let bundled = place(images, "bundle-build").context("no bundle is built")?;
+    assert!(pushed < pinned && pinned < bundled, "{pushed} {pinned} {bundled}");
+    let (push, pin) = (&images["steps"][pushed], &images["steps"][pinned]);
+    assert_eq!(push["env"]["IMG"], pin["env"]["IMG"]);
+    let id = pin["id"].as_str().context("the step has no id")?;
+    assert_eq!(
+        images["outputs"]["digest"],
+        format!("${{{{ steps.{id}.outputs.digest }}}}")
+    );
+
+    let mut packing = 0;
+    for (name, job) in jobs(&release) {
+        let Some(packs) = place(job, "make dist") else { continue };
+        packing += 1;
+        assert!(
+            job["needs"].to_string().contains("\"images\""),
+            "{name} does not wait for the images"
+        );
+        let pins = place(job, "make pin-image").with_context(|| format!("{name} does not pin the image"))?;
+        assert!(pins < packs, "{name} packs before it pins the image");
+        let digest = &job["steps"][pins]["env"]["DIGEST"];
+        assert_eq!(digest, "${{ needs.images.outputs.digest }}", "{name}");
+    }
+    ensure!(packing == 2, "{packing} jobs pack something");
+    Ok(())
+}
+
 #[test]
 fn a_job_may_do_no_more_than_it_has_to() -> Result<()> {
     for (name, workflow) in workflows()? {

@@ -183,13 +183,13 @@ pub fn image(deployment: &Deployment) -> Option<&str> {
     container(deployment)?.image.as_deref()
 }
 
-/// Returns the tag of an image, or its digest.
+/// Returns the tag of an image, also where a digest follows it; or the digest alone; or `latest`.
 pub fn tag(image: &str) -> &str {
-    if let Some((_, digest)) = image.split_once('@') {
-        return digest;
-    }
-    let name = image.rsplit('/').next().unwrap_or(image);
-    name.split_once(':').map_or("latest", |(_, tag)| tag)
+    let (name, digest) = image
+        .split_once('@')
+        .map_or((image, None), |(name, digest)| (name, Some(digest)));
+    let name = name.rsplit('/').next().unwrap_or(name);
+    name.split_once(':').map_or(digest.unwrap_or("latest"), |(_, tag)| tag)
 }
 
 fn container(deployment: &Deployment) -> Option<&k8s_openapi::api::core::v1::Container> {
@@ -282,6 +282,7 @@ mod tests {
     fn the_tag_of_an_image_is_its_version() {
         assert_eq!(tag("ghcr.io/a/b:v0.1.0"), "v0.1.0");
         assert_eq!(tag("localhost:5000/b"), "latest");
-        assert_eq!(tag("a/b:v1@sha256:abc"), "sha256:abc");
+        assert_eq!(tag("localhost:5000/b:v1@sha256:abc"), "v1");
+        assert_eq!(tag("localhost:5000/b@sha256:abc"), "sha256:abc");
     }
 }

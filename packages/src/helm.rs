@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use crate::fill::fill;
+use crate::image::Image;
 use crate::output::Files;
 use crate::source;
 use crate::{NAMESPACE, VERSION};
@@ -22,6 +23,7 @@ const HELPERS: &str = include_str!("../chart/templates/_helpers.tpl");
 pub fn chart(config: &Path) -> Result<Files> {
     let manifests = source::read(config, "default")?;
     let operator = source::operator(&manifests)?;
+    let image = Image::of(operator)?;
     let icon = source::icon(config)?;
     let sample = source::text(&config.join("samples/appdeploy.yaml"))?;
     let sample: String = sample
@@ -48,7 +50,16 @@ pub fn chart(config: &Path) -> Result<Files> {
                 &[("namespace", NAMESPACE), ("version", VERSION)],
             )?,
         ),
-        ("templates/_helpers.tpl".into(), HELPERS.to_owned()),
+        (
+            "templates/_helpers.tpl".into(),
+            fill(
+                HELPERS,
+                &[
+                    ("repository", image.repository),
+                    ("digest", image.digest.unwrap_or_default()),
+                ],
+            )?,
+        ),
         (
             "templates/NOTES.txt".into(),
             fill(

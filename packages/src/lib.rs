@@ -5,6 +5,7 @@
 
 pub mod archive;
 pub mod helm;
+pub mod image;
 pub mod olm;
 pub mod output;
 pub mod platform;

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 use jiff::Timestamp;
 use packages::platform::Platform;
-use packages::{helm, olm, output, release, sbom};
+use packages::{helm, image, olm, output, release, sbom};
 
 /// Renders what AppDeploy is released as.
 #[derive(Debug, Parser)]
@@ -59,6 +59,11 @@ enum Command {
         /// The folder.
         out: PathBuf,
     },
+    /// Write the digest of the operator's image behind its tag in the manifests.
+    Pin {
+        /// The digest, such as sha256:….
+        digest: String,
+    },
     /// Write Krew's manifest and the checksums of what is in the folder of a release.
     Finish {
         /// The folder.
@@ -88,6 +93,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Chart { out } => print(&release::pack_chart(&helm::chart(&config)?, date()?, &out)?),
         Command::Sbom { package, out } => print(&sbom::write(checkout(), &package, date()?, &out)?),
         Command::Policies { out } => print(&release::write_policies(&config, &out)?),
+        Command::Pin { digest } => image::pin(&config, &digest),
         Command::Finish { out } => {
             print(&release::write_krew(&out)?)?;
             print(&release::write_checksums(&out)?)

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::image::Image;
 use crate::text::Text;
 use crate::{OPERATOR, VERSION};
 
@@ -116,12 +117,10 @@ pub(crate) fn operator(manifests: &[Manifest]) -> Result<&Manifest> {
         .iter()
         .find(|manifest| manifest.kind() == "Deployment" && manifest.name() == OPERATOR)
         .with_context(|| format!("config/default has no Deployment {OPERATOR}"))?;
-    let image = &operator.object["spec"]["template"]["spec"]["containers"][0]["image"];
+    let tag = Image::of(operator)?.tag;
     ensure!(
-        image
-            .as_str()
-            .is_some_and(|image| image.ends_with(&format!(":v{VERSION}"))),
-        "config/{} has the image {image}, which is not of version {VERSION}",
+        tag == format!("v{VERSION}"),
+        "config/{} has an image with the tag {tag}, which is not of version {VERSION}",
         operator.path.display()
     );
     Ok(operator)

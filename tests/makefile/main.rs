@@ -280,6 +280,45 @@ impl Own {
 }
 
 #[test]
+fn pin_image_takes_the_digest_that_docker_pushed() -> Result<()> {
+    let spaced = Spaced::new()?;
+    let digest = format!("sha256:{}", "1".repeat(64));
+    // Docker names each repository that it has pushed the image to, here a mirror first.
+    let digests = format!(
+        "printf 'registry.example.com/mirror/op@sha256:{}\\nregistry.example.com/op@{digest}\\n\\n'",
+        "2".repeat(64)
+    );
+    stub(&spaced.folder.path().join("bin/docker"), &digests)?;
+    let output = spaced.folder.path().join("output");
+    let to = format!("GITHUB_OUTPUT={}", output.display());
+    let calls = spaced.make(&["pin-image", "CLUSTER=current", "IMG=registry.example.com/op:v1", &to])?;
+    ensure!(calls.contains(&format!("packages -- pin {digest}\n")), "{calls}");
+    ensure!(
+        fs::read_to_string(&output)? == format!("digest={digest}\n"),
+        "no output of the step"
+    );
+
+    // Of an image that was not pushed, docker knows no digest.
+    stub(&spaced.folder.path().join("bin/docker"), "")?;
+    let error = spaced.make(&["pin-image", "CLUSTER=current", "IMG=registry.example.com/op:v1"]);
+    let error = error
+        .err()
+        .context("an image that was not pushed is pinned")?
+        .to_string();
+    ensure!(
+        error.contains(
+            "docker has not pushed registry.example.com/op:v1: `docker push registry.example.com/op:v1` does"
+        ),
+        "{error}"
+    );
+
+    let calls = spaced.make(&["pin-image", "CLUSTER=current", &format!("DIGEST={digest}")])?;
+    ensure!(calls.contains(&format!("packages -- pin {digest}\n")), "{calls}");
+    ensure!(!calls.contains("docker"), "{calls}");
+    Ok(())
+}
+
+#[test]
 fn demo_down_keeps_an_app_and_crds_that_the_demo_did_not_create() -> Result<()> {
     let own = Own::new()?.with_app()?;
     let output = own.make(&["CLUSTER=current", "YES=1", "demo-down"])?;

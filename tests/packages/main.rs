@@ -12,6 +12,7 @@ mod bundle;
 mod chart;
 mod objects;
 mod olm;
+mod pinned;
 mod release;
 mod same;
 mod score;

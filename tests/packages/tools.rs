@@ -58,8 +58,13 @@ pub struct Helm {
 
 impl Helm {
     pub fn new() -> Self {
+        Self::of(&config())
+    }
+
+    /// Renders the chart of a folder of manifests.
+    pub fn of(config: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        output::write(&folder.path().join("chart"), &helm::chart(&config()).unwrap()).unwrap();
+        output::write(&folder.path().join("chart"), &helm::chart(config).unwrap()).unwrap();
         Self {
             program: program(Component::Helm, Program::Helm),
             folder,

@@ -4,12 +4,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
+{{/* The digest is that of this version's image, and so gives way to another tag or repository. */}}
 {{- define "appdeploy.image" -}}
 {{- with .Values.image -}}
+{{- $released := and (not .tag) (eq .repository "@repository@") | ternary "@digest@" "" -}}
 {{- if .digest -}}
 {{ .repository }}@{{ .digest }}
 {{- else -}}
-{{ .repository }}:{{ default (printf "v%s" $.Chart.AppVersion) .tag }}
+{{ .repository }}:{{ default (printf "v%s" $.Chart.AppVersion) .tag }}{{ with $released }}@{{ . }}{{ end }}
 {{- end }}
 {{- end }}
 {{- end }}

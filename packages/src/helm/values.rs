@@ -5,21 +5,20 @@ use serde_json::Value;
 
 use crate::OPERATOR;
 use crate::fill::fill;
+use crate::image::Image;
 use crate::source::Manifest;
 
 /// Returns `values.yaml`.
 pub fn render(manifests: &[Manifest], operator: &Manifest) -> Result<String> {
     let spec = &operator.object["spec"];
     let container = &spec["template"]["spec"]["containers"][0];
-    let image = container["image"].as_str().context("the operator has no image")?;
-    let (repository, _) = image.rsplit_once(':').context("the operator's image has no tag")?;
     let ports = api_server_ports(manifests).context("there is no NetworkPolicy of the operator's way out")?;
     let ports: Vec<String> = ports.iter().map(|port| port["port"].to_string()).collect();
     fill(
         include_str!("../../chart/values.yaml"),
         &[
             ("replicas", &spec["replicas"].to_string()),
-            ("repository", repository),
+            ("repository", Image::of(operator)?.repository),
             ("resources", &indented(&serde_yaml::to_string(&container["resources"])?)),
             ("apiServerPorts", &format!("[{}]", ports.join(", "))),
         ],
