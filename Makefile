@@ -168,15 +168,15 @@ reliability: ## Write what `make faults` has found last into docs/reliability.md
 	@"$(BUILT)/faults" --page docs/reliability.md $(ARGS)
 
 fuzz: ## Give what reads the texts of others anything to read, each for FUZZ_SECONDS (60), as `make faults` does at its end
-	APPDEPLOY_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --quiet --workspace --test fuzz -- --nocapture
+	APPDEPLOY_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --quiet --workspace --test it -- fuzz:: --nocapture
 	APPDEPLOY_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --quiet --workspace --bin kubectl-appdeploy fuzz -- --nocapture
 
 recovery: ## Measure how long it takes to recover from twenty injections, into docs/faults.md
-	APPDEPLOY_RECOVERY="$(CURDIR)/docs/faults.md" cargo test --quiet --workspace --test injections
+	APPDEPLOY_RECOVERY="$(CURDIR)/docs/faults.md" cargo test --quiet --workspace --test it -- injections::
 
 # What is built here has bugs for whoever asks for them; the build after it takes its place.
 seeded: ## See that `make faults` finds bugs: an operator with one on purpose, and the plan that finds it
-	cargo test --quiet --workspace --features operator/seeded-bugs --test seeded
+	cargo test --quiet --workspace --features operator/seeded-bugs --test it -- seeded::
 	@$(MAKE) build
 
 bench: bench-start bench-podset bench-apps ## Measure: how the plugin starts, a PodSet beside a ReplicaSet, what thousands of apps cost (PEER=, ARGS=--help)

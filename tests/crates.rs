@@ -132,3 +132,40 @@ fn what_only_computes_knows_no_client_no_runtime_and_no_clock() -> Result<()> {
     }
     Ok(())
 }
+
+/// Returns the modules that a file declares, with or without a `#[path]`.
+fn declared(file: &Path) -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
+    let named = |line: &str| Some(line.strip_suffix(';')?.rsplit_once("mod ")?.1.to_owned());
+    Ok(text
+        .lines()
+        .filter(|line| line.starts_with("mod ") || line.starts_with("pub mod "))
+        .filter_map(named)
+        .collect())
+}
+
+#[test]
+fn every_file_of_a_test_program_is_part_of_it() -> Result<()> {
+    // Cargo makes a program of each file in `tests`, unless it is told not to; then a file that no module names is
+    // never compiled, and its tests never run.
+    for (folder, main) in [("operator/tests", "main.rs"), ("kubectl-appdeploy/tests/it", "main.rs")] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
+        let main = folder.join(main);
+        for file in sources(&folder)?.iter().filter(|file| **file != main) {
+            let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+            let dir = file.parent().context("no folder")?;
+            // The harness has its file in its own folder, because a benchmark uses it too.
+            let own = dir.join("harness.rs");
+            let parent = if dir == folder || *file == own {
+                main.clone()
+            } else if own.is_file() {
+                own
+            } else {
+                dir.with_extension("rs")
+            };
+            let known = declared(&parent)?.iter().any(|module| module == name);
+            assert!(known, "{} is not a module of {}", file.display(), parent.display());
+        }
+    }
+    Ok(())
+}

@@ -2,11 +2,6 @@
 //!
 //! There is no controller but the operator, so every request is one that it chose to make.
 
-#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
-
-#[path = "harness/harness.rs"]
-mod harness;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -14,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use harness::{APP, Cluster, DEPLOYMENT, INGRESS, Namespace, QUIET, SERVICE, Shared, is_long, told, web};
+use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, Namespace, QUIET, SERVICE, Shared, is_long, told, web};
 
 const APPS: usize = 200;
 

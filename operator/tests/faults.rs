@@ -1,7 +1,5 @@
 //! A choice of what `make faults` does, with one thing going wrong at a time.
 
-#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
-
 use std::path::Path;
 use std::sync::Mutex;
 

@@ -4,16 +4,11 @@
 //! remedies are the create by POST, the look at the controller's UID before every other write, and the UID in
 //! each apply.
 
-#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
-
-#[path = "harness/harness.rs"]
-mod harness;
-
 use kube::api::Patch;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use harness::{
+use crate::harness::{
     APP, Cluster, DEPLOYMENT, INGRESS, Kind, Namespace, QUIET, SERVICE, Shared, ready, text, told, uid, web,
 };
 
@@ -217,7 +212,7 @@ fn ingress_is_not_created_for_a_foreign_service() {
     let app = shop.settled_app("shop", web());
     assert_eq!(ready(&app), ("False", "NameConflict"));
     assert_eq!(app.pointer("/status/url"), None, "it has no Ingress");
-    let exposed = harness::condition(&app, "Exposed").unwrap();
+    let exposed = crate::harness::condition(&app, "Exposed").unwrap();
     assert_eq!(
         (text(exposed, "/status"), text(exposed, "/reason")),
         ("False", "NameConflict")

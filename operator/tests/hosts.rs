@@ -1,10 +1,5 @@
 //! A host belongs to one namespace, and within it a path to one application. Who serves a host keeps it.
 
-#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
-
-#[path = "harness/harness.rs"]
-mod harness;
-
 use std::sync::Arc;
 use std::thread;
 
@@ -15,7 +10,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use harness::{
+use crate::harness::{
     APP, Cluster, INGRESS, Namespace, OPERATOR, Operator, PATIENCE, QUIET, Shared, condition, eventually, ready, text,
     told,
 };

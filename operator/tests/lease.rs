@@ -1,10 +1,5 @@
 //! Of several operators one writes, and another takes over when it is gone, frozen or cut off.
 
-#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
-
-#[path = "harness/harness.rs"]
-mod harness;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +11,7 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 use testcluster::audit::Mark;
 
-use harness::{Cluster, LEASE, Namespace, OPERATOR, Operator, config, is_long, text, web};
+use crate::harness::{Cluster, LEASE, Namespace, OPERATOR, Operator, config, is_long, text, web};
 
 const LEASE_NAME: &str = "appdeploy-operator";
 const SECONDS: u64 = 3;
@@ -217,7 +212,7 @@ fn a_slow_api_server_costs_no_lease_and_no_write() {
     operator.until_ready();
     let mark = pair.space.mark();
     pair.space.settled_app("shop", web());
-    pair.space.until_there(harness::INGRESS, "shop");
+    pair.space.until_there(crate::harness::INGRESS, "shop");
     pair.until_lease("it was renewed", |now| {
         now["spec"]["renewTime"] != lease["spec"]["renewTime"]
     });
@@ -315,7 +310,7 @@ fn twenty_kills() {
         let killed = Instant::now();
         let name = format!("after-{round}");
         pair.space.app(&name, web());
-        pair.space.until_there(harness::INGRESS, &name);
+        pair.space.until_there(crate::harness::INGRESS, &name);
         times.push(killed.elapsed());
         leader = follower;
     }

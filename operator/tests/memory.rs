@@ -1,17 +1,5 @@
 //! Memory of the operator's process under attack. `make bench-memory` measures the same cases at full size.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "clippy takes what tests share for code"
-)]
-
-#[path = "webhook/client.rs"]
-#[allow(dead_code, reason = "each test binary uses a part of it")]
-mod client;
-#[path = "harness/harness.rs"]
-mod harness;
-
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -22,8 +10,8 @@ use kube::CustomResourceExt as _;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use client::Caller;
-use harness::{APP, Cluster, Operator, Webhooks, condition, ready, text, web};
+use crate::harness::{APP, Cluster, Operator, Webhooks, condition, ready, text, web};
+use crate::webhook::client::Caller;
 
 /// The most resident memory in MiB: half of the limit that the Deployment sets.
 const MOST: u64 = 128;
@@ -142,7 +130,7 @@ fn oversized_specs_that_are_stored_do_not_exhaust_memory_and_are_reported() {
     // A spec that became small enough is served.
     shop.set("large-7", json!({"env": null, "replicas": 1}));
     shop.until_told("large-7");
-    shop.until_there(harness::DEPLOYMENT, "large-7");
+    shop.until_there(crate::harness::DEPLOYMENT, "large-7");
 }
 
 /// Returns a CRD that takes any spec.

@@ -1,10 +1,5 @@
 //! The API server refuses what can't work, with a sentence that says what to write instead.
 
-#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
-
-#[path = "harness/harness.rs"]
-mod harness;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,7 +8,7 @@ use kube::api::Patch;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use harness::{APP, Cluster, Namespace, Shared, config};
+use crate::harness::{APP, Cluster, Namespace, Shared, config};
 
 fn namespace(name: &str) -> Namespace {
     static SHARED: Shared<Cluster> = Shared::new();

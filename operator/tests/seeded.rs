@@ -1,9 +1,6 @@
 //! That the campaign finds bugs: each of these is in the operator on purpose, and one plan finds it that is survived
 //! without it. `make seeded` builds an operator with them.
 
-#![cfg(feature = "seeded-bugs")]
-#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Mutex;

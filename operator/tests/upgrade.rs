@@ -2,11 +2,6 @@
 //!
 //! The other version is that of the commit that `tests/upgrade/BASE` names: what was released last.
 
-#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
-
-#[path = "harness/harness.rs"]
-mod harness;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use harness::{Base, Cluster, DEPLOYMENT, INGRESS, LEASE, Namespace, Operator, POD, SERVICE, text, uid};
+use crate::harness::{Base, Cluster, DEPLOYMENT, INGRESS, LEASE, Namespace, Operator, POD, SERVICE, text, uid};
 
 /// Apps and pod sets that use what the older version knows.
 fn specs() -> Vec<(&'static str, Value)> {

@@ -4,7 +4,7 @@
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::asking;
+use crate::admission::asking;
 use crate::harness::{APP, INGRESS, Namespace, web};
 
 const GUARD: &str = "example.com/guard";

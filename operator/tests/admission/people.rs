@@ -6,7 +6,7 @@ use kube::api::Patch;
 use serde_json::{Value, json};
 use testcluster::{ControlPlane, Kubectl};
 
-use crate::asking;
+use crate::admission::asking;
 use crate::harness::{APP, Cluster, DEPLOYMENT, Namespace, Webhooks, config, eventually};
 
 /// A tenant who may edit apps in a namespace, and nothing else.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::asking;
+use crate::admission::asking;
 use crate::harness::{APP, INGRESS, PODSET, text, web};
 
 /// Returns the code, the reason and the sentence with which a create was refused.

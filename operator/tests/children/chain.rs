@@ -3,8 +3,8 @@
 use kube::api::Patch;
 use serde_json::{Value, json};
 
+use crate::children::{CHILDREN, namespace};
 use crate::harness::{APP, Namespace, is_long, told, web};
-use crate::{CHILDREN, namespace};
 
 const SEED: u64 = 20_260_801;
 

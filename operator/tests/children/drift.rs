@@ -3,8 +3,8 @@
 use kube::api::Patch;
 use serde_json::{Value, json};
 
+use crate::children::{CHILDREN, namespace};
 use crate::harness::{APP, DEPLOYMENT, INGRESS, Kind, QUIET, SERVICE, text, told, uid, web};
-use crate::{CHILDREN, namespace};
 
 /// What a person can change of a child that is not theirs to change: where, and to what.
 fn drifts() -> Vec<(Kind, &'static str, Value)> {

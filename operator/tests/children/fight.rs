@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::children::{APP, namespace};
 use crate::harness::{DEPLOYMENT, QUIET, SERVICE, eventually, ready, text, web};
-use crate::{APP, namespace};
 
 /// How often the other one writes.
 const PERIOD: Duration = Duration::from_millis(50);

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::children::namespace;
 use crate::harness::{APP, DEPLOYMENT};
-use crate::namespace;
 
 /// G6: what is too long for an annotation does not keep the app from running, and what is larger than allowed is refused.
 #[test]

@@ -3,8 +3,8 @@
 use kube::api::Patch;
 use serde_json::json;
 
+use crate::children::namespace;
 use crate::harness::{APP, DEPLOYMENT, web};
-use crate::namespace;
 
 #[test]
 fn a_restart_makes_new_pods_and_the_status_says_which_restart_it_is_about() {

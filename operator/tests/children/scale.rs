@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
+use crate::children::namespace;
 use crate::harness::{APP, DEPLOYMENT, HPA, eventually, text, web};
-use crate::namespace;
 
 #[test]
 fn the_scale_subresource_scales_the_deployment() {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
+use crate::differential::rest;
+use crate::differential::side::{Rival, Side};
 use crate::harness::{Cluster, PATIENCE};
-use crate::rest;
-use crate::side::{Rival, Side};
 
 /// The watch of a PodSet's pods, which is by label, does not tell when it is gone.
 #[test]

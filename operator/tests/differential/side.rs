@@ -7,9 +7,9 @@ use kube::Error;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::{Value, json};
 
+use crate::differential::schedule::{Act, Burst, OrphanName};
+use crate::differential::sight::Sight;
 use crate::harness::{Kind, Namespace, PATIENCE, POD, PODSET, REPLICA_SET, ready, text, uid};
-use crate::schedule::{Act, Burst, OrphanName};
-use crate::sight::Sight;
 
 /// What both sets are called.
 const NAME: &str = "web";

@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use serde_json::Value;
 
+use crate::differential::side::Rival;
 use crate::harness::{ready, text, uid};
-use crate::side::Rival;
 
 /// What is seen of a set.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 //! A test is a sequence of steps, so everything here is synchronous. Nothing waits for a time where it can
 //! wait for an event.
 
-#![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "the benchmark uses a part of it")]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -8,7 +8,7 @@ use faults::proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::json;
 
 use crate::harness::{APP, DEPLOYMENT, LEASE, Namespace, PATIENCE, SERVICE, config, eventually, text, uid};
-use crate::stage::{Stage, image, time, until_right};
+use crate::injections::stage::{Stage, image, time, until_right};
 
 const SYSTEM: &str = crd::OPERATOR_NAMESPACE;
 

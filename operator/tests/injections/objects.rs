@@ -6,7 +6,7 @@ use kube::api::Patch;
 use serde_json::{Value, json};
 
 use crate::harness::{APP, DEPLOYMENT, INGRESS, Kind, Namespace, POD, QUOTA, SERVICE, eventually, ready, text, uid};
-use crate::stage::{CHILDREN, Stage, image, make_app, time, until_ready, until_right};
+use crate::injections::stage::{CHILDREN, Stage, image, make_app, time, until_ready, until_right};
 
 /// Replaces a field, and returns the time until it is as before.
 fn restored(space: &Namespace, kind: Kind, path: &str, value: Value) -> Duration {

@@ -5,7 +5,7 @@ use faults::proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::{Value, json};
 
 use crate::harness::{Namespace, PATIENCE, POD, PODSET, QUIET, count_of, eventually, pods_of, ready, text, uid};
-use crate::{Stage, creates, expired, of, watches};
+use crate::lies::{Stage, creates, expired, of, watches};
 
 /// The watch of the pods of PodSets. That of the pods of applications goes to the same resource.
 fn set_pods(verb: Verb) -> Requests {

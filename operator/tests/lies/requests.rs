@@ -6,7 +6,7 @@ use faults::proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::{Value, json};
 
 use crate::harness::{APP, DEPLOYMENT, INGRESS, Namespace, PATIENCE, QUIET, SERVICE, is_long, ready, told, web};
-use crate::{Stage, creates, of, watches};
+use crate::lies::{Stage, creates, of, watches};
 
 /// P4. Remedy: the deadline around every call (`perform::call`); concurrency for the others.
 #[test]

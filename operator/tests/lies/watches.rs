@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::{
     APP, DEPLOYMENT, INGRESS, Kind, Operator, PATIENCE, POD, PODSET, SERVICE, is_long, ready, text, uid, web,
 };
-use crate::{Stage, cluster, expired, of, watches};
+use crate::lies::{Stage, cluster, expired, of, watches};
 
 /// P1. Remedy: after a list, the cache says what is missing from it (`Cache::retain`), and that wakes the owner.
 #[test]

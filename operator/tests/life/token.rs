@@ -10,8 +10,8 @@ use testcluster::ControlPlane;
 use testcluster::kubeconfig::{Credential, Kubeconfig, TEST_CLUSTER};
 use testcluster::pki::Authority;
 
-use crate::cluster;
 use crate::harness::{Cluster, DEPLOYMENT, Operator, PATIENCE, eventually, is_long, web};
+use crate::life::cluster;
 
 const SYSTEM: &str = crd::OPERATOR_NAMESPACE;
 

@@ -7,7 +7,7 @@ use faults::proxy::{Action, Requests, Rule, Verb};
 use serde_json::json;
 
 use crate::harness::{OPERATOR, PATIENCE, POD, PODSET, count_of};
-use crate::{bare, operator_of, pod_creates, with_nodes, without_nodes};
+use crate::podset::{bare, operator_of, pod_creates, with_nodes, without_nodes};
 
 /// Row 1. On nodes, so that the watch tells much of pods of which the next step must not know too little.
 #[test]

@@ -4,7 +4,7 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use crate::harness::{POD, condition, count_of, eventually, pods_of, ready, text, uid};
-use crate::{pod_creates, with_nodes, without_nodes};
+use crate::podset::{pod_creates, with_nodes, without_nodes};
 
 /// Row 8. The pod would have been the record of what it died of, had its name not been needed.
 #[test]

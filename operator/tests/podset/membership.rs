@@ -4,7 +4,7 @@ use kube::api::{DeleteParams, Patch, PropagationPolicy};
 use serde_json::{Value, json};
 
 use crate::harness::{Namespace, POD, PODSET, QUIET, count_of, pods_of, text, uid};
-use crate::{bare, operator_of, stray, with_nodes, without_nodes};
+use crate::podset::{bare, operator_of, stray, with_nodes, without_nodes};
 
 /// Rows 6 and 10.
 #[test]

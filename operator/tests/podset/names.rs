@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::harness::{POD, QUIET, condition, eventually, pods_of, ready, text};
-use crate::{pod_creates, stray, without_nodes};
+use crate::podset::{pod_creates, stray, without_nodes};
 
 #[test]
 fn the_name_of_a_foreign_pod_stays_its_own_and_is_told() {

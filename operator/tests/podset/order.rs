@@ -4,7 +4,7 @@ use kube::api::Patch;
 use serde_json::json;
 
 use crate::harness::{POD, count_of, text};
-use crate::{stray, with_nodes};
+use crate::podset::{stray, with_nodes};
 
 /// Row 11. Each is worse than those that stay, in a way that matters less than that of the one before.
 #[test]

@@ -6,7 +6,7 @@ use kube::api::Patch;
 use serde_json::{Value, json};
 
 use crate::harness::{Namespace, POD, PODSET, QUIET, QUOTA, condition, count_of, eventually, text};
-use crate::{pod_creates, pod_writes, without_nodes};
+use crate::podset::{pod_creates, pod_writes, without_nodes};
 
 /// Rows 3 and 14.
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::harness::{POD, QUIET, condition, count_of, eventually, pods_of, ready, text, uid};
-use crate::{pod_writes, with_nodes, without_nodes};
+use crate::podset::{pod_writes, with_nodes, without_nodes};
 
 /// Also with an operator that is started meanwhile: the new pod says itself whose place it takes.
 #[test]
@@ -27,7 +27,7 @@ fn the_chosen_pod_stays_until_its_successor_is_ready() {
     space.pod_runs("web-2", "one", false);
     operator.kill();
     let mark = space.mark();
-    let _operator = crate::operator_of(&space);
+    let _operator = crate::podset::operator_of(&space);
     std::thread::sleep(QUIET);
     assert_eq!(
         pod_writes(space.asked_since(mark)).tally(),

@@ -6,7 +6,7 @@ use kube::api::{DeleteParams, Patch};
 use serde_json::{Value, json};
 
 use crate::harness::{Namespace, POD, PODSET, QUIET, count_of, pods_of, text, uid};
-use crate::{bare, operator_of, stray, with_nodes, without_nodes};
+use crate::podset::{bare, operator_of, stray, with_nodes, without_nodes};
 
 fn set_labels(set: &str) -> Value {
     json!({"appdeploy.dev/podset": set})

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use crate::harness::{POD, QUIET, count_of, pods_of, ready};
-use crate::{operator_of, without_nodes};
+use crate::podset::{operator_of, without_nodes};
 
 fn counts(expected: &[(&str, usize)]) -> BTreeMap<String, usize> {
     let owned = expected.iter().map(|(what, count)| ((*what).to_owned(), *count));

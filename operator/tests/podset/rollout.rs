@@ -10,7 +10,7 @@ use faults::proxy::{Action, Requests, Rule, Verb};
 use serde_json::{Value, json};
 
 use crate::harness::{Namespace, OPERATOR, Operator, POD, QUIET, count_of, ready, text};
-use crate::{Space, bare, pod_writes, with_nodes, without_nodes};
+use crate::podset::{Space, bare, pod_writes, with_nodes, without_nodes};
 
 #[test]
 fn a_new_image_leaves_pods_where_they_are() {
@@ -49,7 +49,7 @@ fn a_pod_is_changed_when_the_one_before_runs_its_new_container() {
     space.set_podset("web", json!({"template": {"image": "app:2"}}));
     let first = until_updating(&space, 1);
     operator.kill();
-    let _operator = crate::operator_of(&space);
+    let _operator = crate::podset::operator_of(&space);
     std::thread::sleep(QUIET);
     assert_eq!(updated(&space), [first]);
     for changed in 1..=3 {

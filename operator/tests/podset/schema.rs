@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::bare;
 use crate::harness::PODSET;
+use crate::podset::bare;
 
 #[test]
 fn a_bad_spec_is_refused_with_what_to_write_instead() {

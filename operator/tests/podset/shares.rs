@@ -7,9 +7,9 @@ use faults::proxy::{Action, Requests, Rule, Verb};
 use serde_json::json;
 
 use crate::harness::{Namespace, OPERATOR, Operator, PATIENCE, POD, QUIET, pods_of, text};
-use crate::{bare, stray};
+use crate::podset::{bare, stray};
 
-fn behind_proxy(name: &str) -> (Proxy, Operator, crate::Space) {
+fn behind_proxy(name: &str) -> (Proxy, Operator, crate::podset::Space) {
     let space = bare(name);
     let proxy = Proxy::before(&space.cluster.control_plane, OPERATOR, &[]).unwrap();
     let operator = space

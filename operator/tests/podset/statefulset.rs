@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::harness::{Namespace, POD, QUIET, condition, count_of, ready, text};
-use crate::refusals::{allow_no_pods, allow_pods};
-use crate::{pod_writes, without_nodes};
+use crate::podset::refusals::{allow_no_pods, allow_pods};
+use crate::podset::{pod_writes, without_nodes};
 
 fn uids_of(space: &Namespace, pods: &[&str]) -> BTreeMap<String, String> {
     let mut uids = space.pod_uids();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::harness::{HPA, PODSET, QUIET, condition, count_of, pods_of, ready, text};
-use crate::{pod_writes, with_nodes};
+use crate::podset::{pod_writes, with_nodes};
 
 /// Row 13.
 #[test]

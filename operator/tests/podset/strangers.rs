@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use crate::harness::{Namespace, POD, QUIET, REPLICA_SET, pods_of};
-use crate::{stray, with_nodes, without_nodes};
+use crate::podset::{stray, with_nodes, without_nodes};
 
 /// Row 7. A ReplicaSet, whose pods carry our label.
 #[test]

@@ -9,7 +9,7 @@ use kube::api::DeleteParams;
 use serde_json::json;
 
 use crate::harness::{POD, PODSET, count_of, pods_of, ready, text, uid};
-use crate::{pod_writes, with_nodes};
+use crate::podset::{pod_writes, with_nodes};
 
 /// Row 12. The pods are the garbage collector's.
 #[test]

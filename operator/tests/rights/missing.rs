@@ -8,13 +8,13 @@ use std::thread;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use crate::deeds::{
+use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, LEASE, Namespace, POD, PODSET, SERVICE, Shared, eventually};
+use crate::rights::deeds::{
     answer_is_told, app_is_told, app_says, becomes, change, children_come_back, has_children, has_pod, knows_the_class,
     leave_a_stray_pod, lose_a_child, make_app, make_app_of_a_class, make_set, pod_comes_back, scale_down, set_is_told,
     set_says, stray_is_adopted, take_the_name, take_the_pods_name, warn, warn_again, warn_again_and_again,
 };
-use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, LEASE, Namespace, POD, PODSET, SERVICE, Shared, eventually};
-use crate::lacking::{Lacking, Right, granted, rights};
+use crate::rights::lacking::{Lacking, Right, granted, rights};
 
 /// What happens without a right.
 struct Case {

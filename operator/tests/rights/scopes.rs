@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use crate::deeds::{app_says, has_children, has_pod, make_app, make_set};
 use crate::harness::{Cluster, DEPLOYMENT, INGRESS, Namespace, Operator, POD, SERVICE, Shared, eventually, text};
-use crate::lacking::{Right, granted, without};
+use crate::rights::deeds::{app_says, has_children, has_pod, make_app, make_set};
+use crate::rights::lacking::{Right, granted, without};
 
 fn cluster() -> Arc<Cluster> {
     static SHARED: Shared<Cluster> = Shared::new();

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::cluster;
 use crate::harness::{Namespace, Operator, QUIET, text, web};
+use crate::seen::cluster;
 
 /// Makes an application that is refused, which is logged, and waits until it is told.
 fn refused(shop: &Namespace, name: &str) -> Value {

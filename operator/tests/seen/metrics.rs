@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::cluster;
 use crate::harness::web;
+use crate::seen::cluster;
 
 /// Returns the names in the tables of the reference. Those that need webhooks, which this operator does not serve, are
 /// left out.

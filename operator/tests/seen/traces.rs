@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::cluster;
-use crate::collector::{Collector, Span};
 use crate::harness::{free_address, web};
+use crate::seen::cluster;
+use crate::seen::collector::{Collector, Span};
 
 /// Whether it is a reconcile of this object that made something.
 fn made<'a>(spans: &'a [Span], name: &str) -> Option<&'a Span> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
 use crate::harness::{APP, CLASS, Cluster, INGRESS, condition, ready, text, web};
-use crate::{holds, is_ready, namespace};
+use crate::status::{holds, is_ready, namespace};
 
 #[test]
 fn an_app_of_a_class_waits_for_its_address() {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::harness::{APP, DEPLOYMENT, EVENT, POD, QUIET, text, uid};
-use crate::namespace;
+use crate::status::namespace;
 
 #[test]
 fn the_answer_of_a_health_check_is_asked_for_once_and_told() {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
 use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, QUIET, ready, text, web};
-use crate::holds;
+use crate::status::holds;
 
 /// P2, G8. Objects that were stored under an older, looser schema. Remedies: `Reduced` on every watch,
 /// without which one of them would stop the whole kind; `validate` before anything is made of a spec.

@@ -7,8 +7,8 @@ use operator::webhook::server::Limits;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::sleep;
 
-use crate::client::{Caller, head, read_all, read_line};
-use crate::server::{NAMESPACE, Server, until_ended};
+use crate::webhook::client::{Caller, head, read_all, read_line};
+use crate::webhook::server::{NAMESPACE, Server, until_ended};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_speaks_tls_1_3_and_nothing_else() {

@@ -7,8 +7,8 @@ use operator::webhook::certificate::{SECRET, Terms, key};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::client::Caller;
-use crate::stage::{Instance, Stage, USER, eventually};
+use crate::webhook::client::Caller;
+use crate::webhook::stage::{Instance, Stage, USER, eventually};
 
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
 const MUTATING: &str = "MutatingWebhookConfiguration";

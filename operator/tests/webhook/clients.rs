@@ -12,8 +12,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-use crate::client::{Caller, Identity, PATIENCE};
-use crate::server::{NAMESPACE, Server, certificate};
+use crate::webhook::client::{Caller, Identity, PATIENCE};
+use crate::webhook::server::{NAMESPACE, Server, certificate};
 
 /// An authority of client certificates.
 struct Authority {
@@ -106,19 +106,19 @@ async fn one_source_address_does_not_keep_others_out() {
     for _ in 0..40 {
         let mut stream = connect_from([127, 0, 0, 2], server.address).await;
         stream
-            .write_all(crate::client::head("/stuck", 0, "keep-alive").as_bytes())
+            .write_all(crate::webhook::client::head("/stuck", 0, "keep-alive").as_bytes())
             .await
             .unwrap();
         held.push(stream);
     }
     let mut other = connect_from([127, 0, 0, 3], server.address).await;
     other
-        .write_all(crate::client::head("/", 0, "close").as_bytes())
+        .write_all(crate::webhook::client::head("/", 0, "close").as_bytes())
         .await
         .unwrap();
     let answer = timeout(
         std::time::Duration::from_secs(3),
-        crate::server::until_ended(&mut other),
+        crate::webhook::server::until_ended(&mut other),
     );
     let answer = String::from_utf8(answer.await.unwrap()).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");

@@ -13,8 +13,8 @@ use serde_json::json;
 use tokio::sync::watch as channel;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use crate::client::{Caller, PATIENCE};
-use crate::stage::{Stage, eventually};
+use crate::webhook::client::{Caller, PATIENCE};
+use crate::webhook::stage::{Stage, eventually};
 
 const KIND: &str = "ValidatingWebhookConfiguration";
 const NAMESPACE: &str = "system";

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::client::{Caller, PATIENCE};
+use crate::webhook::client::{Caller, PATIENCE};
 
 pub const NAMESPACE: &str = "appdeploy-system";
 

@@ -12,8 +12,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
-use crate::client::{Caller, head, read_all, read_line};
-use crate::server::{NAMESPACE, Server, certificate, until_ended};
+use crate::webhook::client::{Caller, head, read_all, read_line};
+use crate::webhook::server::{NAMESPACE, Server, certificate, until_ended};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_stays_for_the_next_request() {

@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::sleep;
 
-use crate::client::PATIENCE;
+use crate::webhook::client::PATIENCE;
 
 /// The operators' user. It has the rights of [`RIGHTS`] and no others.
 pub const USER: &str = "webhooks";

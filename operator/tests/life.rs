@@ -1,10 +1,5 @@
 //! The operator as a process: how it starts, ends, starts again, and what it tells whom.
 
-#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
-
-#[path = "../harness/harness.rs"]
-mod harness;
-
 mod away;
 mod installation;
 mod token;
@@ -19,7 +14,7 @@ use kube::api::Patch;
 use serde_json::json;
 use testcluster::ControlPlane;
 
-use harness::{
+use crate::harness::{
     APP, Cluster, DEPLOYMENT, INGRESS, OPERATOR, Operator, PATIENCE, QUIET, SERVICE, Shared, free_address, is_long,
     text, web,
 };
@@ -30,7 +25,7 @@ fn cluster() -> Arc<Cluster> {
 }
 
 /// Makes a namespace with an operator for it alone.
-fn stage(name: &str) -> (harness::Namespace, Operator) {
+fn stage(name: &str) -> (crate::harness::Namespace, Operator) {
     let cluster = cluster();
     let shop = cluster.namespace(name);
     let operator = cluster.operator(&["--watch-namespace", name]);
@@ -98,7 +93,7 @@ fn an_event_is_not_told_again_after_a_restart() {
     let mut spec = web();
     spec["resources"] = json!({"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}});
     shop.settled_app("shop", spec);
-    harness::eventually("an Event tells of it", || !shop.events_about("shop").is_empty());
+    crate::harness::eventually("an Event tells of it", || !shop.events_about("shop").is_empty());
     operator.terminate();
     // As if the one before had ended between the status and its Event, or had never told.
     let none = json!({"status": {"cause": null, "conditions": null}});
@@ -122,7 +117,7 @@ fn a_repeated_event_is_counted() {
                 json!({"resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": limit}}}),
             );
             shop.until(APP, "shop", "the status is about this limit", |app| {
-                harness::told(app) && text(app, "/status/cause/reason") == reason
+                crate::harness::told(app) && text(app, "/status/cause/reason") == reason
             });
         }
     };
@@ -133,9 +128,9 @@ fn a_repeated_event_is_counted() {
     };
     shop.settled_app("shop", web());
     comes_back();
-    harness::eventually("an Event tells of it", || event()["count"] == 1);
+    crate::harness::eventually("an Event tells of it", || event()["count"] == 1);
     let first = event();
-    harness::eventually("it is counted", || {
+    crate::harness::eventually("it is counted", || {
         comes_back();
         event()["count"].as_i64() > Some(1)
     });
@@ -143,7 +138,7 @@ fn a_repeated_event_is_counted() {
     let before = event();
     let _operator = shop.cluster.operator(&["--watch-namespace", "repeated"]);
     comes_back();
-    harness::eventually("it is counted by another operator", || {
+    crate::harness::eventually("it is counted by another operator", || {
         event()["count"].as_i64() > before["count"].as_i64()
     });
     let last = event();

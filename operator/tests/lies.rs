@@ -3,11 +3,6 @@
 //! A proxy stands before the real API server and does what a test scripts. Each test names the pitfall that it
 //! guards, and the remedy without which it fails.
 
-#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
-
-#[path = "../harness/harness.rs"]
-mod harness;
-
 mod podset;
 mod requests;
 mod watches;
@@ -17,7 +12,7 @@ use faults::proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use harness::{Cluster, Kind, Namespace, OPERATOR, Operator, PATIENCE, Shared};
+use crate::harness::{Cluster, Kind, Namespace, OPERATOR, Operator, PATIENCE, Shared};
 
 /// A namespace, and an operator for it alone that sees the API server through a proxy.
 struct Stage {

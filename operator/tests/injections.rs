@@ -4,11 +4,6 @@
 //!
 //! The cluster has a scheduler, the controllers of Kubernetes and a fake node, so apps become ready.
 
-#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
-
-#[path = "../harness/harness.rs"]
-mod harness;
-
 mod around;
 mod objects;
 mod stage;
@@ -125,7 +120,7 @@ const INJECTIONS: [Injection; 20] = [
 
 #[test]
 fn each_of_twenty_injections_is_recovered_from() {
-    if !harness::is_long() && !times::are_wanted() {
+    if !crate::harness::is_long() && !times::are_wanted() {
         return;
     }
     let stage = Stage::start();

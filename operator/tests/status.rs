@@ -3,11 +3,6 @@
 //! Nothing runs pods here: a test says what the Deployment's controller, the kubelet or an ingress controller
 //! would say, and looks at what the operator makes of it.
 
-#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
-
-#[path = "../harness/harness.rs"]
-mod harness;
-
 mod exposure;
 mod health;
 mod output;
@@ -18,7 +13,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use harness::{
+use crate::harness::{
     APP, Cluster, DEPLOYMENT, Namespace, POD, QUIET, SERVICE, Shared, VALIDATING_WEBHOOK, condition, ready, text, told,
     web,
 };
@@ -77,7 +72,7 @@ fn an_app_is_reconciling_until_it_is_ready() {
 }
 
 /// Writes a condition as another controller would, with a time that is never the same.
-fn set_foreign_condition(shop: &Namespace, kind: harness::Kind, name: &str, second: u32) {
+fn set_foreign_condition(shop: &Namespace, kind: crate::harness::Kind, name: &str, second: u32) {
     let condition = json!({"type": "example.com/Scanned", "status": "True", "reason": "Clean", "message": "",
         "lastTransitionTime": format!("2026-01-01T00:00:{second:02}Z")});
     let (object, params) = (shop.get(kind, name), kube::api::PatchParams::apply("scanner").force());
@@ -94,7 +89,7 @@ fn conditions_of_other_writers_are_kept_and_cost_no_write() {
     let shop = namespace("conditions");
     shop.settled_app("shop", web());
     shop.podset_of("set", json!({"replicas": 1}), &["set-0"]);
-    for (kind, name) in [(APP, "shop"), (harness::PODSET, "set")] {
+    for (kind, name) in [(APP, "shop"), (crate::harness::PODSET, "set")] {
         shop.until(kind, name, "the status is about the current spec", told);
         std::thread::sleep(QUIET);
         let mark = shop.mark();
@@ -214,7 +209,7 @@ fn what_the_api_server_refuses_is_stalled_until_it_is_changed() {
     assert_eq!(text(cause, "/next"), "kubectl edit appdeploy shop -n refused");
     // The Service does not wait for the Deployment.
     assert!(!shop.get(SERVICE, "shop").is_null());
-    harness::eventually("an Event tells of it", || !shop.events_about("shop").is_empty());
+    crate::harness::eventually("an Event tells of it", || !shop.events_about("shop").is_empty());
 
     std::thread::sleep(QUIET);
     assert_eq!(

@@ -1,12 +1,6 @@
 //! What the operator reads that others write, with anything in it: reviews, objects, names. Nothing makes it panic, and what it
 //! takes has what it promises. `make faults` tries each for longer; what was found once stands beside the seeds.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "what a test needs and does not get is its failure"
-)]
-
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -1,15 +1,6 @@
 //! What the operator says before an object is stored, asked by a real API server: section D of what an operator has to
 //! survive. How its certificates and its server behave is tested in `webhook`.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "clippy takes what tests share for code"
-)]
-
-#[path = "../harness/harness.rs"]
-mod harness;
-
 mod again;
 mod away;
 mod before;
@@ -24,7 +15,7 @@ use std::sync::Arc;
 
 use testcluster::ControlPlane;
 
-use harness::{Cluster, Operator, Shared, Webhooks};
+use crate::harness::{Cluster, Operator, Shared, Webhooks};
 
 /// A control plane that asks an operator.
 struct Asking {

@@ -1,14 +1,5 @@
 //! What can be seen of the operator from outside: its metrics, its log, its traces.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "clippy takes what tests share for code"
-)]
-
-#[path = "../harness/harness.rs"]
-mod harness;
-
 mod collector;
 mod logs;
 mod metrics;
@@ -18,7 +9,7 @@ use std::sync::Arc;
 
 use testcluster::ControlPlane;
 
-use harness::{Cluster, Shared};
+use crate::harness::{Cluster, Shared};
 
 fn cluster() -> Arc<Cluster> {
     static SHARED: Shared<Cluster> = Shared::new();

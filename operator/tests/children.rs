@@ -2,11 +2,6 @@
 //!
 //! The garbage collector and the autoscaler run; no controller makes pods, so nothing else writes children.
 
-#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
-
-#[path = "../harness/harness.rs"]
-mod harness;
-
 mod chain;
 mod drift;
 mod fight;
@@ -18,7 +13,7 @@ use kube::api::{DeleteParams, Patch};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use harness::{
+use crate::harness::{
     APP, Cluster, DEPLOYMENT, INGRESS, Kind, Namespace, QUIET, SERVICE, Shared, is_long, ready, text, told, uid, web,
 };
 

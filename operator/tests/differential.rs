@@ -7,15 +7,7 @@
 //!
 //! `APPDEPLOY_SEED=7` plays one schedule alone. With `APPDEPLOY_TEST_LONG` it is 200 schedules instead of 20.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "clippy takes what tests share for code"
-)]
-
 mod ending;
-#[path = "../harness/harness.rs"]
-mod harness;
 mod schedule;
 mod side;
 mod sight;
@@ -27,7 +19,7 @@ use std::thread;
 
 use testcluster::ControlPlane;
 
-use harness::Cluster;
+use crate::harness::Cluster;
 use schedule::{Burst, Schedule};
 use side::{Rival, Side};
 use sight::Sight;

@@ -25,11 +25,6 @@
 //! Rows that an API server that lies can show are in `lies/podset.rs`; decisions alone are tested where they are
 //! made, in `model`.
 
-#![expect(clippy::unwrap_used, reason = "clippy takes what tests share for code")]
-
-#[path = "../harness/harness.rs"]
-mod harness;
-
 mod creation;
 mod ended;
 mod membership;
@@ -54,7 +49,7 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 use testcluster::audit::Requests;
 
-use harness::{Cluster, Namespace, Operator, Shared};
+use crate::harness::{Cluster, Namespace, Operator, Shared};
 
 /// The clusters, made when a test first needs them, and kept for as long as any test runs.
 #[derive(Default)]

@@ -1,0 +1,35 @@
+//! The operator as a process, against a real API server: one program, so that it is linked once and its tests run side
+//! by side. Tests that need the same control plane share it.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "what a test needs and does not get is its failure"
+)]
+
+mod admission;
+mod children;
+mod counts;
+mod differential;
+mod faults;
+mod foreign;
+mod fuzz;
+#[path = "harness/harness.rs"]
+mod harness;
+mod hosts;
+mod injections;
+mod lease;
+mod lies;
+mod life;
+mod memory;
+mod panic;
+mod podset;
+mod rights;
+mod schema;
+#[cfg(feature = "seeded-bugs")]
+mod seeded;
+mod seen;
+mod status;
+mod upgrade;
+mod webhook;
