@@ -10,12 +10,15 @@ use serde_json::Value;
 use super::Type;
 use crate::children::{self, Section};
 use crate::connection::Cluster;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::output;
+use crate::pages::Pages;
 use crate::workload::Workload;
 
-/// How many of a kind are read: enough for any namespace that can still be helped.
-const READ: u32 = 500;
+/// The longest name that Kubernetes makes of a longer one, without the random letters behind it.
+const LONGEST_BASE: usize = 58;
+/// How many random letters it puts behind.
+const RANDOM: usize = 5;
 
 /// Lists the events of one and of what belongs to it, oldest first. Children bear its name, revisions and pods a name
 /// that begins with it.
@@ -52,17 +55,23 @@ async fn fetch(
         .iter()
         .map(|kind| typed(format!("involvedObject.kind={kind}"), of_pods));
     let lists = std::iter::once(own).chain(others).map(async |fields| {
-        let params = ListParams::default().fields(&fields).limit(READ);
-        cluster.attempt(api.list(&params)).await
+        let mut pages = Pages::list(cluster, api.clone(), ListParams::default().fields(&fields));
+        let mut ours = Vec::new();
+        loop {
+            match pages.attempt().await? {
+                Ok(Some(page)) => ours.extend(page.into_iter().filter(|event| is_of(event, workload))),
+                Ok(None) => return Ok(Ok(ours)),
+                Err(source) => return Ok::<_, Error>(Err(source)),
+            }
+        }
     });
     let mut all = Vec::new();
     for list in join_all(lists).await {
         match list? {
-            Ok(events) => all.extend(events.items),
+            Ok(events) => all.extend(events),
             Err(source) => return Ok(Err(source)),
         }
     }
-    all.retain(|event| is_of(event, workload));
     all.sort_by_key(order);
     Ok(Ok(all))
 }
@@ -82,17 +91,15 @@ pub fn is_of(event: &Event, workload: &Workload) -> bool {
             Workload::PodSet(_) => false,
         }
     } else {
-        let rest = name
-            .strip_prefix(workload.name())
-            .and_then(|rest| rest.strip_prefix('-'));
-        rest.is_some_and(|rest| match (workload, kind) {
-            (Workload::App(_), "ReplicaSet") => is_random(rest),
-            (Workload::App(_), "Pod") => rest
-                .split_once('-')
-                .is_some_and(|(set, pod)| is_random(set) && is_random(pod) && pod.len() == 5),
-            (Workload::PodSet(_), "Pod") => !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()),
+        let rest = || name.strip_prefix(workload.name())?.strip_prefix('-');
+        match (workload, kind) {
+            (Workload::App(_), "ReplicaSet") => rest().is_some_and(is_random),
+            (Workload::App(_), "Pod") => is_pod(name, workload.name()),
+            (Workload::PodSet(_), "Pod") => {
+                rest().is_some_and(|slot| !slot.is_empty() && slot.bytes().all(|b| b.is_ascii_digit()))
+            }
             _ => false,
-        })
+        }
     };
     let created = workload.meta().creation_timestamp.as_ref().map(|time| time.0);
     is_ours && last_seen(event) >= created
@@ -102,6 +109,26 @@ pub fn is_of(event: &Event, workload: &Workload) -> bool {
 fn is_random(part: &str) -> bool {
     const LETTERS: &str = "bcdfghjklmnpqrstvwxz2456789";
     !part.is_empty() && part.len() <= 10 && part.chars().all(|c| LETTERS.contains(c))
+}
+
+/// Whether a pod's name was made of the name of this app: with the hash of a ReplicaSet and five random letters behind it.
+/// Kubernetes keeps [`LONGEST_BASE`] characters of what stands before those letters, so apps whose names begin with the same
+/// 58 characters can't be told apart here.
+fn is_pod(name: &str, app: &str) -> bool {
+    let parts = name.len().checked_sub(RANDOM).and_then(|at| name.split_at_checked(at));
+    let Some((base, random)) = parts else {
+        return false;
+    };
+    let is_cut = base.len() == LONGEST_BASE;
+    let fits = match base.strip_prefix(app).map(|rest| rest.strip_prefix('-').ok_or(rest)) {
+        Some(Ok(hash)) => match hash.strip_suffix('-') {
+            Some(hash) => is_random(hash),
+            None => is_cut && (hash.is_empty() || is_random(hash)),
+        },
+        Some(Err(rest)) => is_cut && rest.is_empty(),
+        None => is_cut && app.starts_with(base),
+    };
+    fits && is_random(random)
 }
 
 /// Returns when an event was seen last.
@@ -140,6 +167,8 @@ mod tests {
     use crate::status::list::tests::{healthy, workers};
     use serde_json::json;
 
+    const DAY: &str = "2026-06-01T11:00:00Z";
+
     fn is(workload: &Workload, kind: &str, name: &str, uid: Option<&str>, time: &str) -> bool {
         let event = serde_json::from_value(json!({"metadata": {}, "lastTimestamp": time,
             "involvedObject": {"kind": kind, "name": name, "uid": uid}}));
@@ -148,7 +177,6 @@ mod tests {
 
     #[test]
     fn events_are_told_apart_by_name_and_kind() {
-        const DAY: &str = "2026-06-01T11:00:00Z";
         let shop = healthy();
         for (kind, name, expected) in [
             ("Ingress", "shop", true),
@@ -171,5 +199,42 @@ mod tests {
         assert!(is(&workers(), "Pod", "workers-12", None, DAY));
         assert!(!is(&workers(), "Pod", "workers-x2x9k", None, DAY));
         assert!(!is(&workers(), "Deployment", "workers", None, DAY));
+    }
+
+    /// What names.SimpleNameGenerator of k8s.io/apiserver makes of the name of a ReplicaSet.
+    #[test]
+    fn pods_of_apps_with_long_names_are_recognized() {
+        let set = |app: &str| format!("{app}-5d4f8c7b6d");
+        let pod = |app: &str| {
+            let base = format!("{}-", set(app));
+            format!("{}x2x9k", &base[..base.len().min(LONGEST_BASE)])
+        };
+        for length in 1..=63 {
+            let app = "a".repeat(length);
+            assert!(is_pod(&pod(&app), &app), "{}", pod(&app));
+            // An app whose name goes on after a hyphen is another one, as far as the difference is kept.
+            let other = format!("{app}-area");
+            let is_same = pod(&other).starts_with(&pod(&app)[..pod(&app).len() - RANDOM]);
+            assert_eq!(is_pod(&pod(&other), &app), is_same, "{} of {app}", pod(&other));
+            assert!(
+                !is_pod(&pod(&format!("{app}b")), &app) || length >= LONGEST_BASE,
+                "{app}"
+            );
+        }
+        let app = "shop-of-the-very-long-name-that-somebody-once-gave-it"; // 53 letters
+        assert_eq!(
+            pod(app),
+            "shop-of-the-very-long-name-that-somebody-once-gave-it-5d4fx2x9k"
+        );
+        for name in [
+            "",
+            "x2x9k",
+            "shop",
+            "shop-x2x9k",
+            "shop-5d4f8c7b6d-",
+            "shop-5d4f8c7b6d-é2x9k",
+        ] {
+            assert!(!is_pod(name, "shop"), "{name:?}");
+        }
     }
 }

@@ -70,6 +70,43 @@ fn events_of_all_that_belongs_to_an_app_stand_in_the_order_of_time() {
     );
 }
 
+/// A list has its limit, and the name of a pod as well.
+#[test]
+fn events_are_found_behind_those_of_a_crowd() {
+    let (cluster, plugin) = installed();
+    let app = "shop-of-the-very-long-name-that-somebody-once-gave-it";
+    plugin.run(&format!("create {app} --image=nginx")).ok();
+    let crowd: Vec<Value> = (0..510)
+        .map(|index| {
+            json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("a{index}"), "namespace": "default"},
+                "type": "Normal", "reason": "Started", "lastTimestamp": "2126-01-01T00:00:00Z",
+                "involvedObject": {"kind": "Pod", "name": format!("crowd-5d4f8c7b6d-x{index}"), "namespace": "default"}})
+        })
+        .collect();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": crowd});
+    std::fs::write(file.path(), list.to_string()).unwrap();
+    cluster
+        .kubectl(&["create", "-f", file.path().to_str().unwrap()])
+        .unwrap();
+    let time = "2126-01-01T00:00:02Z";
+    event(
+        &cluster,
+        "b",
+        "Pod",
+        &format!("{app}-5d4fx2x9k"),
+        ("Warning", "BackOff", time),
+    );
+
+    let text = plugin.run(&format!("events {app}")).ok();
+    assert_eq!(
+        text.lines().filter(|line| line.contains("BackOff")).count(),
+        1,
+        "{text}"
+    );
+    assert!(!text.contains("crowd"), "{text}");
+}
+
 #[test]
 fn usage_is_told_where_it_is_measured() {
     let (cluster, plugin) = installed();
