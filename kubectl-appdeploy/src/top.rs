@@ -1,6 +1,6 @@
 //! `kubectl appdeploy top`: what the pods use, beside what they asked for and what they may use at most.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use futures::try_join;
 use k8s_openapi::api::core::v1::{Container, Pod};
@@ -182,14 +182,19 @@ fn uses(all: &[Workload], pods: &[Pod], measured: &Measured) -> Vec<Use> {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         !matches!(phase, Some("Succeeded" | "Failed"))
     };
+    let places: HashMap<(&str, &str), usize> = all
+        .iter()
+        .enumerate()
+        .map(|(index, one)| ((one.namespace(), one.name()), index))
+        .collect();
     let found = pods.iter().filter(lives).filter_map(|pod| {
-        let owner = all.iter().position(|one| {
-            let label = one.kind().pod_selector(one.name());
-            let is_labelled = label
-                .split_once('=')
-                .is_some_and(|(key, value)| pod.labels().get(key).is_some_and(|found| found == value));
-            is_labelled && pod.namespace().as_deref() == Some(one.namespace()) && children::is_pod_of(pod, one)
-        })?;
+        let label = all.first()?.kind().pod_label();
+        let name = pod.labels().get(label)?;
+        let namespace = pod.metadata.namespace.as_deref()?;
+        let owner = *places.get(&(namespace, name.as_str()))?;
+        if !children::is_pod_of(pod, &all[owner]) {
+            return None;
+        }
         let place = (pod.namespace().unwrap_or_default(), pod.name_any());
         let containers = || pod.spec.iter().flat_map(|spec| &spec.containers);
         Some(Use {
@@ -238,8 +243,11 @@ fn of_all(all: &[Workload], uses: &[Use], namespaces: bool) -> Table {
     }
     header.extend(COLUMNS);
     let mut table = Table::new(header);
-    for (index, one) in all.iter().enumerate() {
-        let mine: Vec<&Use> = uses.iter().filter(|pod| pod.owner == index).collect();
+    let mut pods: Vec<Vec<&Use>> = vec![Vec::new(); all.len()];
+    for pod in uses {
+        pods[pod.owner].push(pod);
+    }
+    for (one, mine) in all.iter().zip(pods) {
         let sum = |of: fn(&Use) -> Amounts| mine.iter().map(|pod| of(pod)).fold(Amounts::default(), plus);
         let mut row: Vec<Cell> = vec![one.name().into(), mine.len().to_string().into()];
         if namespaces {

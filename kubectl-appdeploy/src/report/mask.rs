@@ -2,7 +2,9 @@
 //! and tokens in texts. Names stay, since they say what is there.
 
 use std::collections::BTreeSet;
+use std::sync::{LazyLock, OnceLock};
 
+use aho_corasick::{AhoCorasick, Input, MatchKind};
 use serde_json::Value;
 
 /// What stands where something was taken out.
@@ -24,6 +26,12 @@ const KEYS: [&str; 9] = [
     "authorization",
 ];
 
+/// Finds the next of them in one pass; without it, each would be looked for up to the end of the line, again and again.
+static FIND_KEY: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    let builder = &mut AhoCorasick::builder();
+    builder.ascii_case_insensitive(true).build(KEYS).ok()
+});
+
 /// Annotations that Kubernetes and AppDeploy write themselves.
 const HARMLESS: [&str; 9] = [
     "deployment.kubernetes.io/revision",
@@ -42,6 +50,8 @@ const HARMLESS: [&str; 9] = [
 pub struct Mask {
     /// Values that were seen where values are secret: they are taken out of all texts, too.
     known: BTreeSet<String>,
+    /// Finds all of them in one pass over a text; `None` if there are more than it can take.
+    find_known: OnceLock<Option<AhoCorasick>>,
 }
 
 /// Whose an object is.
@@ -65,11 +75,13 @@ impl Mask {
                 self.known.insert(secret.to_owned());
             }
         });
+        self.find_known = OnceLock::new();
     }
 
     /// Takes a name for no secret, although somebody has put it into a variable, too: without names nothing can be understood.
     pub fn forget(&mut self, name: &str) {
         self.known.remove(name);
+        self.find_known = OnceLock::new();
     }
 
     /// Returns an object without what is secret.
@@ -106,15 +118,16 @@ impl Mask {
 
     /// Returns a text without what is secret: what is known to be, and what looks like it.
     pub fn text(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        // The longest first: one may be part of another.
-        let mut known: Vec<&String> = self.known.iter().collect();
-        known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        for secret in known {
-            if text.contains(secret.as_str()) {
-                text = text.replace(secret.as_str(), MASK);
-            }
-        }
+        let find = self.find_known.get_or_init(|| {
+            // The longest: one may be part of another.
+            let builder = &mut AhoCorasick::builder();
+            builder.match_kind(MatchKind::LeftmostLongest).build(&self.known).ok()
+        });
+        let Some(find) = find else {
+            return MASK.to_owned();
+        };
+        let masks = vec![MASK; self.known.len()];
+        let text = find.replace_all(text, &masks);
         let lines = text.split('\n').scan(false, |is_key, line| {
             let is_end = line.contains("-----END ");
             if line.contains("-----BEGIN ") && line.contains("PRIVATE KEY-----") {
@@ -228,17 +241,14 @@ fn tokens(line: &str) -> String {
 
 /// Takes out the values of what is secret by its name: `password=…`, `"token": "…"`, `DB_PASSWORD: …`.
 fn named(line: &str) -> String {
-    // Letters of the same length, so that places are the same in both.
-    let lower = line.to_ascii_lowercase();
+    let Some(find) = FIND_KEY.as_ref() else {
+        return MASK.to_owned();
+    };
     let mut text = String::new();
     let mut at = 0;
-    while let Some(found) = KEYS
-        .iter()
-        .filter_map(|key| Some((lower[at..].find(key)? + at, key.len())))
-        .min()
-    {
-        let key_end = found.0 + found.1;
-        let end = lower[key_end..]
+    while let Some(key) = find.find(Input::new(line).range(at..)) {
+        let key_end = key.end();
+        let end = line[key_end..]
             .find(|c: char| !(c.is_ascii_alphanumeric() || "_-".contains(c)))
             .map_or(line.len(), |length| key_end + length);
         text.push_str(&line[at..end]);
@@ -278,7 +288,32 @@ fn value_after(rest: &str) -> Option<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
     use serde_json::json;
+
+    proptest! {
+        #[test]
+        fn no_known_secret_stays_in_a_text(
+            secrets in vec("[abc]{6,9}", 0..20),
+            text in "[abc \n]{0,200}",
+        ) {
+            let env: Vec<Value> = secrets.iter().map(|secret| json!({"name": "A", "value": secret})).collect();
+            let mut mask = Mask::default();
+            mask.learn(&json!({"env": env}), Owner::Person);
+            let masked = mask.text(&text);
+            for secret in &secrets {
+                prop_assert!(!masked.contains(secret.as_str()), "{secret} is in {masked}");
+            }
+            // What is left is in the text, in this order.
+            let mut rest = text.as_str();
+            for part in masked.split(MASK) {
+                let found = rest.find(part);
+                prop_assert!(found.is_some(), "{part:?} is not in {rest:?}");
+                rest = &rest[found.unwrap_or_default() + part.len()..];
+            }
+        }
+    }
 
     #[test]
     fn passwords_are_taken_out_of_texts() {
