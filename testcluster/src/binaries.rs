@@ -1,50 +1,54 @@
-//! The programs of a cluster, in pinned versions, built from source into a cache outside the checkout.
+//! The programs of a cluster, in pinned versions, in a cache outside the checkout.
 //!
-//! Upstream's release files and container registries are not needed: each program is a Go
-//! module, whose `go.mod` and `go.sum` lie under `build/` and are part of this crate. So a
-//! version is changed in one place, and the checksums of all that goes into a build are known.
+//! A program is taken from a folder that the person names, else fetched from where upstream publishes it, if its sum is known
+//! (`releases.txt`), else built from source. Each is a Go module whose `go.mod` and `go.sum` are in `build/` and part of this
+//! crate, so a version is changed in one place, and the checksums of everything that goes into a build are known.
 
 mod build;
 mod module;
 mod program;
 mod progress;
+mod release;
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 pub use program::{Component, Program};
-pub use progress::{Lines, Progress, Quiet};
+pub use progress::{Lines, Progress, Quiet, Step};
+use release::Release;
 
-/// Why a program is not there.
+/// Why a program is missing.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Neither of the variables that tell where a cache may lie is set.
+    /// None of the variables that name the folder of the cache is set.
     #[error("found no place for the cache of built programs: set APPDEPLOY_CACHE to a folder")]
     FindCache,
-    /// There is no Go.
+    /// Go is not installed.
     #[error(
-        "found no `go` on the PATH, which {program} is built with: \
+        "found no `go` on the PATH, which {programs} is built with: \
          install Go 1.26 or newer (https://go.dev/doc/install)"
     )]
     FindGo {
-        /// What was to be built.
-        program: Program,
+        /// The programs to build.
+        programs: String,
     },
     /// Go did not start.
-    #[error("failed to run `go` to build {program}")]
+    #[error("failed to run `go` to build {programs}")]
     RunGo {
-        /// What was to be built.
-        program: Program,
+        /// The programs to build.
+        programs: String,
         /// Why it did not start.
         source: io::Error,
     },
-    /// Go refused.
-    #[error("failed to build {program}; Go 1.26 or newer and a module proxy are needed, and `go` said:\n{output}")]
+    /// Go failed.
+    #[error("failed to build {programs}; Go 1.26 or newer and a module proxy are needed, and `go` said:\n{output}")]
     Build {
-        /// What was to be built.
-        program: Program,
-        /// What `go` said.
+        /// The programs to build.
+        programs: String,
+        /// What `go` printed.
         output: String,
     },
     /// The cache could not be written.
@@ -57,6 +61,17 @@ pub enum Error {
     },
 }
 
+/// Programs that are neither in the cache nor in a named folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// Those that are fetched.
+    pub fetch: Vec<Program>,
+    /// Those that are built from source.
+    pub build: Vec<Program>,
+    /// The server that would have some of these, and does not answer.
+    pub silent: Option<String>,
+}
+
 /// Programs that are there.
 #[derive(Debug, Clone)]
 pub struct Binaries {
@@ -64,19 +79,31 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Builds what is missing of `components`, and returns when all of it is there.
+    /// Fetches or builds what is missing of `components`, and returns when all of it exists.
     ///
-    /// Several processes may ask for the same at once: one builds, the others wait.
+    /// Several processes may ask for the same: one builds, the others wait.
     ///
     /// # Errors
-    /// When Go is missing or refuses, or the cache can't be written.
+    /// When Go is missing or fails, or the cache can't be written.
     pub fn ensure(components: &[Component], progress: &mut dyn Progress) -> Result<Self, Error> {
         let binaries = Self {
             root: cache()?.join("bin"),
         };
-        let missing = binaries.missing_of(components);
-        for (index, program) in missing.iter().enumerate() {
-            binaries.build(*program, index + 1, missing.len(), progress)?;
+        let Missing { fetch, build, .. } = binaries.missing_of(components);
+        let mut parts: Vec<(bool, Vec<Program>)> = Vec::new();
+        for (fetched, programs) in [(true, fetch), (false, build)] {
+            for program in programs {
+                match parts
+                    .iter_mut()
+                    .find(|(how, part)| *how == fetched && same_module(part, program))
+                {
+                    Some((_, part)) => part.push(program),
+                    None => parts.push((fetched, vec![program])),
+                }
+            }
+        }
+        for (index, (fetched, programs)) in parts.iter().enumerate() {
+            binaries.provide(*fetched, programs, (index + 1, parts.len()), progress)?;
         }
         Ok(binaries)
     }
@@ -84,38 +111,49 @@ impl Binaries {
     /// Returns the programs of `components` that are not in the cache.
     ///
     /// # Errors
-    /// When no variable tells where the cache is.
-    pub fn missing(components: &[Component]) -> Result<Vec<Program>, Error> {
+    /// When no variable names the folder of the cache.
+    pub fn missing(components: &[Component]) -> Result<Missing, Error> {
         let binaries = Self {
             root: cache()?.join("bin"),
         };
         Ok(binaries.missing_of(components))
     }
 
-    fn missing_of(&self, components: &[Component]) -> Vec<Program> {
-        components
+    fn missing_of(&self, components: &[Component]) -> Missing {
+        let missing = components
             .iter()
             .flat_map(|component| component.programs())
             .copied()
-            .filter(|program| !self.path(*program).exists())
-            .collect()
+            .filter(|program| !self.path(*program).exists());
+        let (published, mut build): (Vec<_>, Vec<_>) = missing.partition(|program| Release::of(*program).is_some());
+        if published.is_empty() || answering().is_some() {
+            return Missing {
+                fetch: published,
+                build,
+                silent: None,
+            };
+        }
+        build.extend(published);
+        Missing {
+            fetch: Vec::new(),
+            build,
+            silent: server(),
+        }
     }
 
     /// Returns where `program` is. It exists if its component was ensured.
     ///
-    /// etcd and the programs of Kubernetes are taken from the folders that `APPDEPLOY_KUBE_BIN` and `KUBEBUILDER_ASSETS` name,
-    /// if they are there.
+    /// A program of a cluster is taken from the folder that `APPDEPLOY_KUBE_BIN` names, and etcd and the programs of Kubernetes
+    /// also from the one that `KUBEBUILDER_ASSETS` names, if they are there.
     #[must_use]
     pub fn path(&self, program: Program) -> PathBuf {
-        if program.folder() == Program::KubeApiserver.folder()
-            && let Some(path) = prebuilt(program, |name| std::env::var_os(name))
-        {
+        if let Some(path) = prebuilt(program, |name| std::env::var_os(name)) {
             return path;
         }
         self.root.join(program.folder()).join(program.name())
     }
 
-    /// Returns the folder with the sources of `program`, for files that lie beside its code. Go fetches them if need be.
+    /// Returns the folder with the sources of `program`, for files next to its code. Go fetches them if need be.
     ///
     /// # Errors
     /// When Go is missing or refuses.
@@ -127,45 +165,172 @@ impl Binaries {
         build::sources(program, scratch.path())
     }
 
-    /// Returns the folder that has etcd and all programs of Kubernetes; with programs from elsewhere, the one with kubectl.
+    /// Returns the folder that has etcd and all programs of Kubernetes; with programs of a named folder, the one with kubectl.
     #[must_use]
     pub fn dir(&self) -> PathBuf {
         let kubectl = self.path(Program::Kubectl);
         kubectl.parent().map_or_else(PathBuf::new, Path::to_path_buf)
     }
 
-    fn build(&self, program: Program, nth: usize, of: usize, progress: &mut dyn Progress) -> Result<(), Error> {
-        let target = self.path(program);
-        let folder = self.root.join(program.folder());
+    /// Fetches or builds programs of one module into the cache.
+    fn provide(
+        &self,
+        fetched: bool,
+        programs: &[Program],
+        (nth, of): (usize, usize),
+        progress: &mut dyn Progress,
+    ) -> Result<(), Error> {
+        let Some(first) = programs.first().copied() else {
+            return Ok(());
+        };
+        let folder = self.root.join(first.folder());
         let io = |source| Error::Write {
             path: folder.clone(),
             source,
         };
+        let module = origin(first);
         fs::create_dir_all(&folder).map_err(io)?;
-        let _lock = lock(&folder, || progress.waiting(program)).map_err(io)?;
-        if target.exists() {
+        let _lock = lock(&folder, || {
+            progress.note(&format!("{module} is being built by another process; waiting for it"));
+        })
+        .map_err(io)?;
+        let mut missing: Vec<Program> = programs.to_vec();
+        missing.retain(|program| !self.path(*program).exists());
+        if missing.is_empty() {
             return Ok(());
         }
-        progress.building(program, nth, of);
         let scratch = tempfile::Builder::new()
             .prefix(".build-")
             .tempdir_in(&folder)
             .map_err(io)?;
-        build::build(program, scratch.path(), &target, progress)
+        let mut step = Step {
+            nth,
+            of,
+            name: format!("fetching {module}"),
+            usual: None,
+        };
+        if fetched && let Some(server) = answering() {
+            self.fetch(server, &mut missing, scratch.path(), &step, progress)?;
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        step.name = format!("building {module}");
+        step.usual = Some(usual(&missing));
+        let out = scratch.path().join("out");
+        fs::create_dir_all(&out).map_err(io)?;
+        let started = Instant::now();
+        progress.start(&step);
+        let built = build::build(&missing, scratch.path(), &out, |elapsed, packages| {
+            progress.tick(&step, elapsed, &format!("{packages} packages"));
+        });
+        if built.is_err() {
+            progress.failed(&step);
+        }
+        built?;
+        let bytes = missing
+            .iter()
+            .map(|program| self.keep(*program, &out.join(program.name())));
+        let bytes = bytes.sum::<Result<u64, Error>>()?;
+        progress.done(&step, started.elapsed(), bytes);
+        Ok(())
+    }
+
+    /// Fetches `missing` from `server`, and leaves in it what could not be fetched.
+    fn fetch(
+        &self,
+        server: &str,
+        missing: &mut Vec<Program>,
+        scratch: &Path,
+        step: &Step,
+        progress: &mut dyn Progress,
+    ) -> Result<(), Error> {
+        let started = Instant::now();
+        let mut bytes = 0;
+        let mut left = Vec::new();
+        progress.start(step);
+        for program in std::mem::take(missing) {
+            let Some(release) = Release::of(program) else { continue };
+            let file = scratch.join(program.name());
+            let fetched = release.fetch(server, &file, |_, so_far| {
+                let megabytes = (bytes + so_far) / 1_000_000;
+                progress.tick(step, started.elapsed(), &format!("{megabytes} MB, {program}"));
+            });
+            match fetched {
+                Ok(()) => bytes += self.keep(program, &file)?,
+                Err(error) => {
+                    progress.note(&format!("{program} from {server} is not used: {error}"));
+                    left.push(program);
+                }
+            }
+        }
+        if bytes > 0 {
+            progress.done(step, started.elapsed(), bytes);
+        } else {
+            progress.failed(step);
+        }
+        *missing = left;
+        Ok(())
+    }
+
+    /// Moves a finished program into the cache, and returns its size. Within one file system, so that no process sees half of it.
+    fn keep(&self, program: Program, file: &Path) -> Result<u64, Error> {
+        let target = self.root.join(program.folder()).join(program.name());
+        let moved = fs::metadata(file).and_then(|data| fs::rename(file, &target).map(|()| data.len()));
+        moved.map_err(|source| Error::Write { path: target, source })
     }
 }
 
 /// The variables that name folders with programs that are built already.
 pub const PREBUILT: [&str; 2] = ["APPDEPLOY_KUBE_BIN", "KUBEBUILDER_ASSETS"];
 
-/// Returns the first of the named folders' programs that exists.
+/// Returns the program in the first of the named folders that has it.
 fn prebuilt(program: Program, variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Option<PathBuf> {
     PREBUILT
         .iter()
+        // The second one is what envtest uses, which has the control plane only.
+        .filter(|name| program.is_kubernetes() || **name == PREBUILT[0])
+        .filter(|_| program.is_of_a_cluster())
         .filter_map(|name| variable(name).filter(|value| !value.is_empty()))
         .filter_map(|folder| std::path::absolute(folder).ok())
         .map(|folder| folder.join(program.name()))
         .find(|path| path.is_file())
+}
+
+/// Returns the server that programs are fetched from, if it answers. It is called once, and given up after three seconds.
+pub fn answering() -> Option<&'static str> {
+    static SERVER: OnceLock<Option<String>> = OnceLock::new();
+    let server = SERVER.get_or_init(|| {
+        let server = server()?;
+        let release = Release::of(Program::Kubectl)?;
+        release.is_on(&server).then_some(server)
+    });
+    server.as_deref()
+}
+
+/// Returns the server that programs are fetched from, unless that is switched off.
+fn server() -> Option<String> {
+    release::server(std::env::var(release::VARIABLE).ok())
+}
+
+/// Returns how long building `programs` usually takes on this machine.
+#[must_use]
+pub fn usual(programs: &[Program]) -> Duration {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    let seconds: u64 = programs.iter().map(|program| program.seconds()).sum();
+    // Measured on two. More than eight have nothing to do at the end of each build.
+    Duration::from_secs(seconds * 2 / processors.clamp(1, 8))
+}
+
+fn same_module(part: &[Program], program: Program) -> bool {
+    part.first()
+        .is_some_and(|first| first.module().name == program.module().name)
+}
+
+/// Joins the names of programs.
+fn names(programs: &[Program]) -> String {
+    let names: Vec<&str> = programs.iter().map(|program| program.name()).collect();
+    names.join(", ")
 }
 
 /// Returns where `program` comes from, for a person to read.
@@ -224,6 +389,13 @@ mod tests {
         );
         // Not there: it is built.
         assert_eq!(prebuilt(Program::Kubelet, variable), None);
+        // The first folder may have every program of a cluster, the second one what envtest has.
+        for (folder, name) in [(&own, "coredns"), (&assets, "containerd"), (&own, "helm")] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        assert_eq!(prebuilt(Program::CoreDns, variable), Some(own.path().join("coredns")));
+        assert_eq!(prebuilt(Program::Containerd, variable), None);
+        assert_eq!(prebuilt(Program::Helm, variable), None);
         assert_eq!(prebuilt(Program::Etcd, |_| None), None);
         assert_eq!(prebuilt(Program::Etcd, |_| Some("".into())), None);
     }

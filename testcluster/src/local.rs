@@ -106,7 +106,9 @@ pub(crate) fn up(layout: &Layout, wish: Wish, ui: &Ui) -> Result<()> {
     }
     if plan.ask || reason.is_some() {
         ui.say("The local cluster:");
-        plan.lines.iter().for_each(|line| ui.say(&format!("  {line}")));
+        for line in plan.lines.iter().flat_map(|text| text.lines()) {
+            ui.say(&format!("  {line}"));
+        }
     }
     if plan.ask && !ask("Go on?", Unattended::GoOn)? {
         bail!("nothing was changed");

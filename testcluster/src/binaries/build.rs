@@ -1,45 +1,62 @@
-//! Runs `go build` for one program.
+//! Runs `go build` for the programs of one module.
 
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Error, Program, Progress};
+use super::{Error, Program, names};
 
-/// How often a long build says that it is still at it.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
+/// How often the caller is told that a command still runs.
+const TICK: Duration = Duration::from_secs(1);
 
-/// Builds `program` in `scratch`, and moves it to `target` when it is whole.
-pub(super) fn build(program: Program, scratch: &Path, target: &Path, progress: &mut dyn Progress) -> Result<(), Error> {
-    let workdir = write_module(program, scratch)?;
-    let out = scratch.join(program.name());
-
-    let started = Instant::now();
-    let (status, output) = wait(command(program, &workdir, &out), |elapsed| {
-        progress.still_building(program, elapsed);
-    })
-    .map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => Error::FindGo { program },
-        _ => Error::RunGo { program, source },
-    })?;
+/// Builds `programs`, which are of one module, into the folder `out`. One call of Go compiles what they share once. `tick` gets
+/// the elapsed time and the number of compiled packages, each second.
+///
+/// # Errors
+/// When Go is missing or fails.
+pub(super) fn build(
+    programs: &[Program],
+    scratch: &Path,
+    out: &Path,
+    tick: impl FnMut(Duration, usize),
+) -> Result<(), Error> {
+    let Some(first) = programs.first().copied() else {
+        return Ok(());
+    };
+    let workdir = write_module(first, scratch)?;
+    let (status, output) =
+        wait(command(programs, first, &workdir, out), tick).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => Error::FindGo {
+                programs: names(programs),
+            },
+            _ => Error::RunGo {
+                programs: names(programs),
+                source,
+            },
+        })?;
     if !status.success() {
         return Err(Error::Build {
-            program,
-            output: output.trim_end().to_owned(),
+            programs: names(programs),
+            output: complaint(&output),
         });
     }
-    let io = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::Write { path, source }
-    };
-    let bytes = std::fs::metadata(&out).map_err(io(&out))?.len();
-    // Within one file system, so that nobody ever sees half a program.
-    std::fs::rename(&out, target).map_err(io(target))?;
-    progress.built(program, started.elapsed(), bytes);
     Ok(())
+}
+
+/// Returns what Go printed without the packages that it fetched and compiled.
+fn complaint(output: &str) -> String {
+    let lines = output
+        .lines()
+        .filter(|line| !is_package(line) && !line.starts_with("go: downloading "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns whether `go build -v` names a package in this line.
+fn is_package(line: &str) -> bool {
+    !line.is_empty() && !line.contains(char::is_whitespace)
 }
 
 /// Returns the folder with the sources of `program`.
@@ -48,12 +65,15 @@ pub(super) fn sources(program: Program, scratch: &Path) -> Result<PathBuf, Error
     let output = go(&workdir)
         .args(["list", "-f", "{{.Module.Dir}}", program.package()])
         .output()
-        .map_err(|source| Error::RunGo { program, source })?;
+        .map_err(|source| Error::RunGo {
+            programs: program.to_string(),
+            source,
+        })?;
     if output.status.success() {
         return Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
     }
     Err(Error::Build {
-        program,
+        programs: program.to_string(),
         output: String::from_utf8_lossy(&output.stderr).trim_end().to_owned(),
     })
 }
@@ -78,16 +98,20 @@ fn write_module(program: Program, scratch: &Path) -> Result<PathBuf, Error> {
     Ok(workdir)
 }
 
-fn command(program: Program, workdir: &Path, out: &PathBuf) -> Command {
+fn command(programs: &[Program], first: Program, workdir: &Path, out: &Path) -> Command {
     let mut go = go(workdir);
-    go.arg("build")
-        .arg("-ldflags")
-        .arg(program.module().ldflags())
+    go.args(["build", "-v", "-ldflags"])
+        .arg(first.module().ldflags())
         .arg("-tags")
-        .arg(program.module().tags())
-        .arg("-o")
-        .arg(out)
-        .arg(program.package());
+        .arg(first.module().tags())
+        .arg("-o");
+    // Into a folder, Go names a program after its package, which for a single one may be another name.
+    if programs.len() == 1 {
+        go.arg(out.join(first.name()));
+    } else {
+        go.arg(out);
+    }
+    go.args(programs.iter().map(|program| program.package()));
     go
 }
 
@@ -104,25 +128,55 @@ fn go(workdir: &Path) -> Command {
     go
 }
 
-fn wait(mut command: Command, mut still: impl FnMut(Duration)) -> io::Result<(ExitStatus, String)> {
+/// Runs a command, and returns what it wrote to standard error. `tick` gets the elapsed time and the number of packages that
+/// it has named, each second.
+pub(super) fn wait(mut command: Command, mut tick: impl FnMut(Duration, usize)) -> io::Result<(ExitStatus, String)> {
     let started = Instant::now();
-    let child = command
+    let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()?;
     let (send, receive) = mpsc::channel();
-    thread::spawn(move || send.send(child.wait_with_output()));
+    let reader = child.stderr.take().map(|stderr| {
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+                if send.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                    break;
+                }
+            }
+        })
+    });
+    let mut output = String::new();
+    let mut packages = 0;
+    let mut next = started + TICK;
     loop {
-        match receive.recv_timeout(SIGN_OF_LIFE) {
-            Ok(done) => {
-                let done = done?;
-                return Ok((done.status, String::from_utf8_lossy(&done.stderr).into_owned()));
+        match receive.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Ok(line) => {
+                packages += usize::from(is_package(&line));
+                output.push_str(&line);
+                output.push('\n');
             }
-            Err(mpsc::RecvTimeoutError::Timeout) => still(started.elapsed()),
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                return Err(io::Error::other("the thread that waited is gone"));
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                tick(started.elapsed(), packages);
+                next += TICK;
             }
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
         }
+    }
+    let status = child.wait()?;
+    drop(reader);
+    Ok((status, output))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaint_has_no_packages_and_no_downloads() {
+        let output =
+            "go: downloading k8s.io/api v0.36.3\ninternal/cpu\nk8s.io/api/core/v1\n# k8s.io/x\nx.go:1:2: oops\n";
+        assert_eq!(complaint(output), "# k8s.io/x\nx.go:1:2: oops");
     }
 }

@@ -138,6 +138,48 @@ impl Program {
         }
     }
 
+    /// Returns whether it is etcd or a program of Kubernetes, which are kept in one folder.
+    pub(super) fn is_kubernetes(self) -> bool {
+        matches!(self.module().name, "etcd" | "kubernetes")
+    }
+
+    /// Returns whether a cluster runs it, rather than a test.
+    pub(super) fn is_of_a_cluster(self) -> bool {
+        [
+            Component::ControlPlane,
+            Component::Node,
+            Component::Containerd,
+            Component::Kwok,
+            Component::CoreDns,
+        ]
+        .iter()
+        .any(|component| component.programs().contains(&self))
+    }
+
+    /// Returns how many seconds it adds to a build from source on two processors, with what its module shares in the first one.
+    #[must_use]
+    pub const fn seconds(self) -> u64 {
+        match self {
+            Self::Etcd => 40,
+            Self::KubeApiserver => 200,
+            Self::Kubelet => 80,
+            Self::Containerd | Self::CoreDns | Self::Kwok => 60,
+            _ => 25,
+        }
+    }
+
+    /// Returns how many megabytes it has.
+    #[must_use]
+    pub const fn megabytes(self) -> u64 {
+        match self {
+            Self::Etcd => 30,
+            Self::KubeApiserver => 90,
+            Self::Kubelet => 85,
+            Self::Containerd => 40,
+            _ => 55,
+        }
+    }
+
     /// Returns the Go package that is this program.
     pub(super) const fn package(self) -> &'static str {
         match self {
@@ -190,10 +232,11 @@ impl Program {
 
     /// Returns the name of the folder that this program is kept in.
     pub(super) fn folder(self) -> String {
-        match self.module().name {
+        if self.is_kubernetes() {
             // Tools that are told one folder of Kubernetes programs look for etcd in it.
-            "etcd" | "kubernetes" => module::key(&[&KUBERNETES, &ETCD]),
-            _ => module::key(&[self.module()]),
+            module::key(&[&KUBERNETES, &ETCD])
+        } else {
+            module::key(&[self.module()])
         }
     }
 }

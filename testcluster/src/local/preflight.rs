@@ -2,8 +2,6 @@
 
 mod facts;
 
-use std::fmt::Write as _;
-
 pub(crate) use facts::{FAKE, gather, may_lower_oom_score};
 
 /// Gigabyte.
@@ -30,15 +28,29 @@ pub(crate) enum Root {
     No,
 }
 
-/// A program that must be built first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Build {
-    /// The component.
-    pub(crate) name: &'static str,
-    /// How many seconds it takes on two processors.
-    pub(crate) seconds: u64,
-    /// How many megabytes it has.
-    pub(crate) megabytes: u64,
+/// Programs that a cluster needs and that are missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Programs {
+    /// Those that are fetched.
+    pub(crate) fetch: Vec<&'static str>,
+    /// Their size.
+    pub(crate) fetch_megabytes: u64,
+    /// Where they are fetched from.
+    pub(crate) server: String,
+    /// The server that would have some of those that are built, and does not answer.
+    pub(crate) silent: Option<String>,
+    /// Those that are built from source.
+    pub(crate) build: Vec<&'static str>,
+    /// Their size.
+    pub(crate) build_megabytes: u64,
+    /// How many minutes building them takes here.
+    pub(crate) minutes: u64,
+}
+
+impl Programs {
+    fn is_empty(&self) -> bool {
+        self.fetch.is_empty() && self.build.is_empty()
+    }
 }
 
 /// The state of the machine.
@@ -59,14 +71,12 @@ pub(crate) struct Facts {
     pub(crate) packages: Vec<&'static str>,
     /// `apt-get` is there to install them.
     pub(crate) apt: bool,
-    /// What must be built for a cluster with a real node.
-    pub(crate) real_builds: Vec<Build>,
-    /// What must be built for one with fake nodes.
-    pub(crate) fake_builds: Vec<Build>,
+    /// What a cluster with a real node needs.
+    pub(crate) real: Programs,
+    /// What one with fake nodes needs.
+    pub(crate) fakes: Programs,
     /// Programs that builds need and that are missing.
     pub(crate) tools: Vec<&'static str>,
-    /// Processors.
-    pub(crate) processors: u64,
     /// Free bytes where the programs are kept.
     pub(crate) disk: u64,
     /// Available bytes of memory.
@@ -99,12 +109,8 @@ impl Facts {
     /// With what is missing, if neither kind of nodes is possible.
     pub(crate) fn plan(&self) -> Result<Plan, String> {
         let fake = self.why_fake();
-        let builds = if fake.is_some() {
-            &self.fake_builds
-        } else {
-            &self.real_builds
-        };
-        self.check(fake.is_some(), builds)?;
+        let programs = if fake.is_some() { &self.fakes } else { &self.real };
+        self.check(fake.is_some(), programs)?;
         let real = fake.is_none();
         let sudo = real && self.root == Root::Sudo;
         let install = real && !self.packages.is_empty();
@@ -120,9 +126,7 @@ impl Facts {
                 self.packages.join(" ")
             ));
         }
-        if !builds.is_empty() {
-            lines.push(self.build_line(builds));
-        }
+        lines.extend(self.program_lines(programs));
         if sudo {
             lines.push("root     sudo may ask for your password; builds run as you".to_owned());
         }
@@ -140,7 +144,7 @@ impl Facts {
         Ok(Plan {
             fake,
             lines,
-            ask: install || !builds.is_empty() || sudo,
+            ask: install || !programs.is_empty() || sudo,
         })
     }
 
@@ -171,17 +175,16 @@ impl Facts {
     }
 
     /// Checks what both kinds of nodes need.
-    fn check(&self, fake: bool, builds: &[Build]) -> Result<(), String> {
-        if !builds.is_empty() && !self.tools.is_empty() {
+    fn check(&self, fake: bool, programs: &Programs) -> Result<(), String> {
+        if !programs.build.is_empty() && !self.tools.is_empty() {
             return Err(format!(
                 "programs must be built, and {} is missing: install Go 1.26 or newer (https://go.dev/doc/install)",
                 self.tools.join(", ")
             ));
         }
-        let megabytes: u64 = builds.iter().map(|build| build.megabytes).sum();
-        let disk = DISK + ((megabytes * ROOM_TO_BUILD) << 20);
-        let least = DISK + ((megabytes * LEAST_ROOM_TO_BUILD) << 20);
-        let memory = match (builds.is_empty(), fake) {
+        let room = |each: u64| DISK + ((programs.fetch_megabytes + programs.build_megabytes * each) << 20);
+        let (disk, least) = (room(ROOM_TO_BUILD), room(LEAST_ROOM_TO_BUILD));
+        let memory = match (programs.build.is_empty(), fake) {
             (false, _) => MEMORY_TO_BUILD,
             (true, false) => MEMORY,
             (true, true) => 0,
@@ -215,21 +218,35 @@ impl Facts {
         Ok(())
     }
 
-    fn build_line(&self, builds: &[Build]) -> String {
-        let seconds: u64 = builds.iter().map(|build| build.seconds).sum();
-        // More than eight processors find nothing to do at the end of each build.
-        let minutes = (seconds * 2 / self.processors.clamp(1, 8)).div_ceil(60);
-        let megabytes: u64 = builds.iter().map(|build| build.megabytes).sum();
-        let names: Vec<&str> = builds.iter().map(|build| build.name).collect();
-        let mut line = format!("build    {}\n", wrap(&names));
-        let _ = write!(
-            line,
-            "         from source, about {minutes} min; {} MB in {},\n         and about {} GB in Go's own caches",
-            megabytes,
-            self.cache,
-            (megabytes * ROOM_TO_BUILD).div_ceil(1 << 10)
-        );
-        line
+    fn program_lines(&self, programs: &Programs) -> Vec<String> {
+        let mut lines = Vec::new();
+        if !programs.fetch.is_empty() {
+            lines.push(format!(
+                "fetch    {}\n         from {}, about {} MB",
+                wrap(&programs.fetch),
+                programs.server,
+                programs.fetch_megabytes
+            ));
+        }
+        if !programs.build.is_empty() {
+            lines.push(format!(
+                "build    {}\n         from source, about {} min, and up to {} GB in Go's own caches",
+                wrap(&programs.build),
+                programs.minutes,
+                (programs.build_megabytes * ROOM_TO_BUILD).div_ceil(1 << 10)
+            ));
+        }
+        if let Some(server) = &programs.silent {
+            lines.push(format!("         ({server}, which has some of them, does not answer)"));
+        }
+        if !lines.is_empty() {
+            lines.push(format!(
+                "keep     {} MB in {}",
+                programs.fetch_megabytes + programs.build_megabytes,
+                self.cache
+            ));
+        }
+        lines
     }
 }
 
@@ -238,14 +255,17 @@ fn wrap(names: &[&str]) -> String {
     let mut text = String::new();
     let mut width = 9;
     for (index, name) in names.iter().enumerate() {
-        let last = index + 1 == names.len();
-        let word = if last { (*name).to_owned() } else { format!("{name}, ") };
-        if width + word.len() > 78 {
+        let comma = if index + 1 == names.len() { "" } else { "," };
+        if index > 0 && width + 1 + name.len() + comma.len() > 78 {
             text.push_str("\n         ");
             width = 9;
+        } else if index > 0 {
+            text.push(' ');
+            width += 1;
         }
-        width += word.len();
-        text.push_str(&word);
+        text.push_str(name);
+        text.push_str(comma);
+        width += name.len() + comma.len();
     }
     text
 }
@@ -264,10 +284,9 @@ mod tests {
             no_cgroups: None,
             packages: Vec::new(),
             apt: true,
-            real_builds: Vec::new(),
-            fake_builds: Vec::new(),
+            real: Programs::default(),
+            fakes: Programs::default(),
             tools: Vec::new(),
-            processors: 2,
             disk: 40 * GB,
             memory: 8 * GB,
             busy: Vec::new(),
@@ -277,22 +296,31 @@ mod tests {
         }
     }
 
-    fn builds() -> Vec<Build> {
-        [
-            "etcd",
-            "kube-apiserver",
-            "kubectl",
-            "kube-controller-manager",
-            "kube-scheduler",
-            "kubelet",
-            "containerd",
-        ]
-        .map(|name| Build {
-            name,
-            seconds: 60,
-            megabytes: 50,
-        })
-        .to_vec()
+    const KUBERNETES: [&str; 6] = [
+        "kube-apiserver",
+        "kubectl",
+        "kube-controller-manager",
+        "kube-scheduler",
+        "kubelet",
+        "kube-proxy",
+    ];
+
+    fn builds() -> Programs {
+        Programs {
+            build: KUBERNETES.to_vec(),
+            build_megabytes: 350,
+            minutes: 7,
+            ..Programs::default()
+        }
+    }
+
+    fn fetches() -> Programs {
+        Programs {
+            fetch: KUBERNETES.to_vec(),
+            fetch_megabytes: 400,
+            server: "https://dl.k8s.io/release".into(),
+            ..Programs::default()
+        }
     }
 
     #[test]
@@ -306,20 +334,52 @@ mod tests {
         let facts = Facts {
             root: Root::Sudo,
             packages: vec!["runc", "nftables"],
-            real_builds: builds(),
+            real: Programs {
+                silent: Some("https://dl.k8s.io/release".into()),
+                ..builds()
+            },
             busy: vec![(8080, "the ingress controller")],
             ..ready()
         };
         let plan = facts.plan().unwrap();
         assert!(plan.ask);
         let text = plan.lines.join("\n");
-        for words in ["runc nftables", "about 7 min", "350 MB", "kubelet", "sudo", "8080"] {
+        for words in [
+            "dl.k8s.io/release, which has some of them, does not answer",
+            "runc nftables",
+            "about 7 min",
+            "350 MB",
+            "kubelet",
+            "sudo",
+            "8080",
+        ] {
             assert!(text.contains(words), "{words:?} is not in:\n{text}");
         }
         assert!(
-            text.lines().all(|line| line.len() <= 80),
-            "wider than 80 columns:\n{text}"
+            text.lines().all(|line| line.len() <= 78 && line == line.trim_end()),
+            "wider than 80 columns, or with spaces at the end:\n{text}"
         );
+    }
+
+    #[test]
+    fn what_is_fetched_is_named_with_its_server_and_needs_no_go() {
+        let facts = Facts {
+            real: fetches(),
+            tools: vec!["go"],
+            disk: 2 * GB,
+            ..ready()
+        };
+        let plan = facts.plan().unwrap();
+        assert!(plan.ask);
+        let text = plan.lines.join("\n");
+        for words in [
+            "fetch    kube-apiserver",
+            "from https://dl.k8s.io/release, about 400 MB",
+        ] {
+            assert!(text.contains(words), "{words:?} is not in:\n{text}");
+        }
+        assert!(!text.contains("from source"), "{text}");
+        assert!(text.lines().all(|line| line.len() <= 78), "{text}");
     }
 
     #[test]
@@ -386,7 +446,7 @@ mod tests {
             (
                 Facts {
                     disk: 2 * GB,
-                    real_builds: builds(),
+                    real: builds(),
                     ..ready()
                 },
                 "about 8 GB",
@@ -395,7 +455,7 @@ mod tests {
             (
                 Facts {
                     tools: vec!["go"],
-                    real_builds: builds(),
+                    real: builds(),
                     ..ready()
                 },
                 "go is missing",

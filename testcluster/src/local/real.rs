@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use testcluster::binaries::{Binaries, Component, Lines, Program, Quiet};
+use testcluster::binaries::{Binaries, Component, Lines, PREBUILT, Program, Quiet};
 use testcluster::node::Node;
 
 use super::layout::Layout;
@@ -63,12 +63,16 @@ pub(crate) fn as_root(layout: &Layout, arguments: &[&str]) -> Result<()> {
     }
     let mut cache = OsString::from("APPDEPLOY_CACHE=");
     cache.push(&layout.cache);
-    command
-        .arg(cache)
-        .arg(this)
-        .arg("--state-dir")
-        .arg(&layout.state)
-        .args(arguments);
+    command.arg(cache);
+    // sudo clears the environment, and root must find the same programs.
+    for name in PREBUILT {
+        if let Some(folder) = std::env::var_os(name).filter(|value| !value.is_empty()) {
+            let mut setting = OsString::from(format!("{name}="));
+            setting.push(std::path::absolute(folder).context("failed to find the folder of programs")?);
+            command.arg(setting);
+        }
+    }
+    command.arg(this).arg("--state-dir").arg(&layout.state).args(arguments);
     let status = command.status().context("failed to start sudo")?;
     if !status.success() {
         bail!("`testcluster {}` as root ended with {status}", arguments.join(" "));

@@ -5,10 +5,10 @@ use std::io::IsTerminal;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 
-use testcluster::binaries::Binaries;
+use testcluster::binaries::{self, Binaries, Program};
 use testcluster::disk;
 
-use super::{Build, Facts, Root};
+use super::{Facts, Programs, Root};
 use crate::local::layout::Layout;
 use crate::local::mode::Mode;
 use crate::local::{network, packages, tool};
@@ -32,10 +32,9 @@ pub(crate) fn gather(layout: &Layout, fake: bool) -> Facts {
         no_cgroups: no_cgroups(),
         packages: packages::missing(layout),
         apt: tool::find("apt-get").is_some(),
-        real_builds: builds(Mode::Real),
-        fake_builds: builds(Mode::Fake),
+        real: programs(Mode::Real),
+        fakes: programs(Mode::Fake),
         tools: ["go"].into_iter().filter(|name| tool::find(name).is_none()).collect(),
-        processors: std::thread::available_parallelism().map_or(1, |count| count.get() as u64),
         disk: disk::free(&layout.cache).unwrap_or(u64::MAX),
         memory: memory().unwrap_or(u64::MAX),
         busy: [
@@ -107,32 +106,23 @@ fn capable(bit: u32) -> bool {
         .is_some_and(|mask| mask >> bit & 1 == 1)
 }
 
-/// Returns the programs that are not in the cache, with what was measured on two processors.
-fn builds(mode: Mode) -> Vec<Build> {
-    let Ok(missing) = Binaries::missing(mode.components()) else {
-        return Vec::new();
-    };
-    missing
-        .into_iter()
-        .map(|program| {
-            let name = program.name();
-            let (seconds, megabytes) = match name {
-                // The first of a module compiles what the others share.
-                "etcd" => (40, 30),
-                "kube-apiserver" => (200, 90),
-                "kubelet" => (80, 85),
-                "containerd" => (60, 40),
-                "coredns" => (90, 55),
-                "kwok" => (60, 50),
-                _ => (25, 50),
-            };
-            Build {
-                name,
-                seconds,
-                megabytes,
-            }
-        })
-        .collect()
+/// Returns the programs that are not in the cache.
+fn programs(mode: Mode) -> Programs {
+    let missing = Binaries::missing(mode.components()).unwrap_or_default();
+    let names = |programs: &[Program]| programs.iter().map(|program| program.name()).collect();
+    let megabytes = |programs: &[Program]| programs.iter().map(|program| program.megabytes()).sum();
+    Programs {
+        fetch: names(&missing.fetch),
+        fetch_megabytes: megabytes(&missing.fetch),
+        server: binaries::answering()
+            .filter(|_| !missing.fetch.is_empty())
+            .unwrap_or_default()
+            .to_owned(),
+        silent: missing.silent.clone(),
+        build: names(&missing.build),
+        build_megabytes: megabytes(&missing.build),
+        minutes: binaries::usual(&missing.build).as_secs().div_ceil(60),
+    }
 }
 
 /// Returns the available memory in bytes.
