@@ -34,6 +34,8 @@ RELEASED := $(TARGET)/release
 TESTCLUSTER := "$(BUILT)/testcluster"
 # What a person puts on their PATH: links to what this checkout built, and to kubectl for the local cluster.
 BIN := target/bin
+# Puts the cluster's kubectl there.
+LINK_KUBECTL = $(if $(filter local,$(CLUSTER)),mkdir -p $(BIN) && ln -sf "$$($(TESTCLUSTER) kube-bin | tail -n 1)/kubectl" $(BIN)/kubectl,:)
 # What is built for the verbs. The tests want more, and their features for all of it.
 PARTS ?= --bins
 # Where a test is run next, what it is made of is built with it: else the next one builds half of it again.
@@ -80,7 +82,10 @@ endif
 ##@ Try it
 
 .PHONY: demo demo-down
-demo: tools $(if $(filter kind,$(CLUSTER)),cluster docker-build docker-push) ## From nothing to a page: a cluster, the operator in it, an nginx, and what to try next
+# Only what it runs is built, with the features that everything else is built with.
+demo: PARTS = --bin testcluster --bin kubectl-appdeploy --bin demo
+# The local cluster first: it asks, and the rest needs no answer.
+demo: $(if $(filter local,$(CLUSTER)),cluster) build $(if $(filter kind,$(CLUSTER)),cluster docker-build docker-push) ## From nothing to a page: a cluster, the operator in it, an nginx, and what to try next
 	@"$(BUILT)/demo" --cluster $(CLUSTER) $(IMAGE) $(ARGS)
 
 ifneq ($(CLUSTER),current)
@@ -108,35 +113,42 @@ cluster-down:
 	@kind delete cluster --name '$(KIND_NAME)' --kubeconfig "$(KUBECONFIG)"
 	@rm -rf target/kind
 else
-cluster: tools ## Bring the local cluster up: a real node for root on Linux, fake nodes elsewhere
+cluster: testcluster ## Bring the local cluster up: a real node for root on Linux, fake nodes elsewhere
 	@$(TESTCLUSTER) up $(if $(filter current,$(CLUSTER)),--current)
+	@$(LINK_KUBECTL)
 
 cluster-down: ## End the local cluster and remove all of it but its programs
-	@test -x $(TESTCLUSTER) || $(MAKE) build
+	@test -x $(TESTCLUSTER) || $(MAKE) testcluster
 	@$(TESTCLUSTER) down
 endif
 
 clean-cache: ## Delete the programs and images that were built or downloaded for local clusters
-	@test -x $(TESTCLUSTER) || $(MAKE) build
+	@test -x $(TESTCLUSTER) || $(MAKE) testcluster
 	@$(TESTCLUSTER) clean-cache
 
-kube-bin: build ## Build Kubernetes' programs if need be; the last line is their folder
+kube-bin: testcluster ## Fetch or build Kubernetes' programs if need be; the last line is their folder
 	@$(TESTCLUSTER) kube-bin
 
 ##@ Develop
 
-.PHONY: build tools test test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny
+.PHONY: build testcluster tools test test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny
+# Quiet, but for the first time, which takes minutes.
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
-	@test -x $(TESTCLUSTER) || echo 'Building the plugin, the operator and the commands around them, for some minutes' >&2
-	@cargo build --quiet --workspace $(PARTS)
+	@quiet=--quiet; test -x "$(BUILT)/kubectl-appdeploy" || { quiet=; \
+		echo 'Building the plugin and the commands around it, once; about 3 min on two processors' >&2; }; \
+		cargo build $$quiet --workspace $(PARTS)
 	@mkdir -p $(BIN)
 	@built=$$(cd "$(BUILT)" && pwd) && for program in kubectl-appdeploy appdeploy-operator testcluster demo; do \
 		ln -sf "$$built/$$program" $(BIN)/ || exit 1; done
 
+# The command that brings clusters up, without the rest.
+testcluster:
+	@quiet=--quiet; test -x $(TESTCLUSTER) || { quiet=; \
+		echo 'Building the command that brings the cluster up, once; about 1 min on two processors' >&2; }; \
+		cargo build $$quiet --workspace --bin testcluster
+
 tools: build
-ifeq ($(CLUSTER),local)
-	@ln -sf "$$($(TESTCLUSTER) kube-bin | tail -n 1)/kubectl" $(BIN)/kubectl
-endif
+	@$(LINK_KUBECTL)
 
 test: ## Unit tests, then tests on a private control plane, then the demo's story on the real node
 	cargo fmt --all --check

@@ -159,6 +159,45 @@ fn every_target_works_in_a_path_with_a_space() -> Result<()> {
 }
 
 #[test]
+fn demo_asks_before_it_builds_more_than_the_command_that_asks() -> Result<()> {
+    let calls = Spaced::new()?.make(&["demo"])?;
+    let wanted = [
+        "cargo build --quiet --workspace --bin testcluster\n",
+        "testcluster up\n",
+        "cargo build --quiet --workspace --bin testcluster --bin kubectl-appdeploy --bin demo\n",
+        "demo --cluster local --image localhost/appdeploy-operator",
+    ];
+    let mut rest = calls.as_str();
+    for words in wanted {
+        let at = rest
+            .find(words)
+            .with_context(|| format!("{words:?} is not in:\n{calls}"))?;
+        rest = &rest[at + words.len()..];
+    }
+    let before = calls.split("testcluster up\n").next().unwrap_or_default();
+    ensure!(
+        !before.contains("kube-bin"),
+        "Kubernetes is built before the question:\n{calls}"
+    );
+    Ok(())
+}
+
+#[test]
+fn first_build_shows_its_progress() -> Result<()> {
+    let spaced = Spaced::new()?;
+    // Nothing is built yet.
+    for name in ["testcluster", "kubectl-appdeploy"] {
+        fs::rename(
+            spaced.checkout().join("target/debug").join(name),
+            spaced.folder.path().join(name),
+        )?;
+    }
+    let calls = spaced.make(&["build"])?;
+    ensure!(calls.contains("cargo build --workspace --bins\n"), "{calls}");
+    Ok(())
+}
+
+#[test]
 fn kind_is_used_where_docker_and_kind_are() -> Result<()> {
     let spaced = Spaced::new()?;
     let calls = spaced.make(&["CLUSTER=kind", "demo"])?;

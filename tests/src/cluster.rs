@@ -24,10 +24,19 @@ impl Cluster {
     /// When `testcluster` fails; it has said why.
     pub fn up(checkout: &Checkout) -> Result<Self> {
         testcluster(checkout, &["up"])?;
-        Ok(match mode(checkout).as_deref() {
-            Some("real") => Self::Real,
-            _ => Self::Fake,
-        })
+        Self::local(checkout)
+    }
+
+    /// Returns the local cluster, which exists.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn local(checkout: &Checkout) -> Result<Self> {
+        match mode(checkout).as_deref() {
+            Some("real") => Ok(Self::Real),
+            Some(_) => Ok(Self::Fake),
+            None => bail!("no local cluster: `make cluster` brings one up"),
+        }
     }
 
     /// Names the cluster of the person's kubeconfig, asks whether to do `purpose` there, and checks that it answers.

@@ -1,4 +1,4 @@
-//! `make demo`: from nothing to a page that answers.
+//! `make demo`: from a cluster to a page that answers.
 
 use std::io::Write as _;
 use std::process::{Command, ExitCode};
@@ -15,7 +15,7 @@ use tests::{Checkout, Cluster, Shell, page};
 /// The demo's application.
 const APP: &str = "nginx";
 
-/// Brings a cluster up, installs AppDeploy, runs an nginx and shows its page.
+/// Installs AppDeploy in a cluster, runs an nginx and shows its page.
 #[derive(Debug, Parser)]
 struct Args {
     /// The cluster to use.
@@ -34,6 +34,7 @@ struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Which {
+    /// The one that `make cluster` has brought up.
     Local,
     /// The one that `make cluster CLUSTER=kind` has created, by the kubeconfig of the environment.
     Kind,
@@ -55,7 +56,7 @@ fn main() -> ExitCode {
 fn demo(args: &Args) -> Result<()> {
     let checkout = Checkout::find()?;
     let cluster = match args.cluster {
-        Which::Local => Cluster::up(&checkout)?,
+        Which::Local => Cluster::local(&checkout)?,
         Which::Kind => Cluster::Current,
         Which::Current => Cluster::current(&checkout, "Install AppDeploy and an app in")?,
     };
@@ -217,11 +218,19 @@ fn remove(args: &Args) -> Result<()> {
 }
 
 fn run_outside(checkout: &Checkout, shell: &Shell) -> Result<Process> {
+    const NAME: &str = "appdeploy-operator";
+    say("\nBuilding the operator")?;
+    let status = Command::new("cargo")
+        .args(["build", "--quiet", "--workspace", "--bin", NAME])
+        .current_dir(checkout.root())
+        .status()
+        .context("failed to start cargo")?;
+    anyhow::ensure!(status.success(), "cargo ended with {status}");
     shell.show("kubectl apply --server-side --field-manager=kubectl-appdeploy --kustomize config/crd")?;
     // Free ports: another program may have the usual ones.
     let [bind, probes] = [free_address(), free_address()].map(|address| address.to_string());
     say(&format!("\n$ appdeploy-operator --bind {bind} &"))?;
-    let mut command = Command::new(checkout.program("appdeploy-operator"));
+    let mut command = Command::new(checkout.program(NAME));
     command
         .args(["--bind", &bind, "--debug-bind", &probes])
         .env("KUBECONFIG", checkout.kubeconfig());
