@@ -131,7 +131,7 @@ kube-bin: testcluster ## Fetch or build Kubernetes' programs if need be; the las
 
 ##@ Develop
 
-.PHONY: build testcluster tools test test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny
+.PHONY: build testcluster tools test test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny check-macos
 # Quiet, but for the first time, which takes minutes.
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@quiet=--quiet; test -x "$(BUILT)/kubectl-appdeploy" || { quiet=; \
@@ -209,7 +209,7 @@ bench-memory: ## Measure the operator's peak memory under its limit, into docs/s
 bench-start:
 	cargo bench --quiet --package kubectl-appdeploy --bench start
 
-lint: check-manifests check-deny ## Format, clippy, licences and advisories, generated files, crate dependencies, documentation
+lint: check-manifests check-deny check-macos ## Format, clippy, licences and advisories, generated files, crate dependencies, documentation, macOS
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets --all-features -- --deny warnings
 	cargo test --quiet --workspace --test crates --test docs --test workflows
@@ -248,6 +248,15 @@ check-deny:
 	@if git ls-remote --quiet --exit-code https://github.com/rustsec/advisory-db HEAD >/dev/null 2>&1; \
 		then "$(DENY)" check advisories; \
 		else echo 'advisories: not checked, their database on github.com cannot be fetched from here'; fi
+
+# The commands around the local cluster compile for macOS, where the nodes are fake. C code of dependencies is not compiled for it.
+MAC := aarch64-apple-darwin
+check-macos:
+	@test -z "$$CI" || rustup target add $(MAC)
+	@if test -d "$$(rustc --print sysroot)/lib/rustlib/$(MAC)"; \
+		then SDKROOT=/ CC_aarch64_apple_darwin=true AR_aarch64_apple_darwin=true \
+			cargo check --quiet --target $(MAC) --package testcluster --bins; \
+		else echo 'macOS: not checked, Rust has no target for it (`rustup target add $(MAC)`)'; fi
 
 ##@ Into a cluster
 

@@ -108,3 +108,34 @@ pub(crate) fn path_with(program: &std::path::Path) -> OsString {
     let system = OsStr::new(":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     [folder, system].into_iter().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn containerd_finds_the_shim_of_its_own_folder_before_that_of_the_system() {
+        let own = tempfile::tempdir().unwrap();
+        // Every system has an `env`, as one with Docker has a shim.
+        for name in ["containerd", "env"] {
+            let file = own.path().join(name);
+            fs::write(&file, "").unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let find = |name: &str| {
+            let output = Command::new("/bin/sh")
+                .args(["-c", "command -v \"$0\"", name])
+                .env("PATH", path_with(&own.path().join("containerd")))
+                .output()
+                .unwrap();
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        };
+        assert_eq!(find("env"), own.path().join("env").display().to_string());
+        // What it does not bring, such as runc and mount, is the system's.
+        assert!(find("ls").ends_with("/bin/ls"), "{}", find("ls"));
+    }
+}
