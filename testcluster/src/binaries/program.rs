@@ -160,7 +160,7 @@ impl Program {
     #[must_use]
     pub const fn seconds(self) -> u64 {
         match self {
-            Self::Etcd => 40,
+            Self::Etcd => 45,
             Self::KubeApiserver => 200,
             Self::Kubelet => 80,
             Self::Containerd | Self::CoreDns | Self::Kwok => 60,
@@ -172,11 +172,13 @@ impl Program {
     #[must_use]
     pub const fn megabytes(self) -> u64 {
         match self {
-            Self::Etcd => 30,
-            Self::KubeApiserver => 90,
+            Self::KubeApiserver => 105,
+            Self::KubeControllerManager => 95,
             Self::Kubelet => 85,
+            Self::KubeProxy | Self::KubeScheduler => 73,
             Self::Containerd => 40,
-            _ => 55,
+            Self::Etcd | Self::Ctr | Self::ContainerdShim => 25,
+            _ => 60,
         }
     }
 

@@ -113,8 +113,10 @@ impl<W: Write> Progress for Lines<W> {
             return;
         }
         self.reported = elapsed;
+        // A machine that is busy takes longer, and "9 min of about 7 min" would read like an error.
         let usual = step
             .usual
+            .filter(|usual| elapsed < *usual)
             .map(|usual| format!(" of about {}", rough(usual)))
             .unwrap_or_default();
         let text = format!("  … {}: {}{usual}, {so_far}", step.label(), exact(elapsed));
@@ -197,6 +199,17 @@ mod tests {
         );
         assert_eq!(lines[62], "  ✓ [1/4] building kubernetes 1.36.3 (1 min 2 s, 420 MB)\n");
         assert!(lines.iter().all(|line| line.chars().count() < 80), "{text}");
+    }
+
+    #[test]
+    fn step_that_takes_longer_than_usual_shows_no_estimate() {
+        let mut lines = Lines::new(Vec::new(), true);
+        lines.tick(&step(), Duration::from_secs(381), "1633 packages");
+        let text = String::from_utf8(lines.out).unwrap();
+        assert!(
+            text.ends_with("building kubernetes 1.36.3: 6 min 21 s, 1633 packages"),
+            "{text}"
+        );
     }
 
     #[test]

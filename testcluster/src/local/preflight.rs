@@ -71,6 +71,8 @@ pub(crate) struct Facts {
     pub(crate) packages: Vec<&'static str>,
     /// `apt-get` is there to install them.
     pub(crate) apt: bool,
+    /// What a real node needs that is not a program of Kubernetes, with where it comes from.
+    pub(crate) downloads: Vec<&'static str>,
     /// What a cluster with a real node needs.
     pub(crate) real: Programs,
     /// What one with fake nodes needs.
@@ -126,6 +128,10 @@ impl Facts {
                 self.packages.join(" ")
             ));
         }
+        let download = real && !self.downloads.is_empty();
+        if download {
+            lines.push(format!("fetch    {}", self.downloads.join("\n         ")));
+        }
         lines.extend(self.program_lines(programs));
         if sudo {
             lines.push("root     sudo may ask for your password; builds run as you".to_owned());
@@ -144,7 +150,7 @@ impl Facts {
         Ok(Plan {
             fake,
             lines,
-            ask: install || !programs.is_empty() || sudo,
+            ask: install || download || !programs.is_empty() || sudo,
         })
     }
 
@@ -284,6 +290,7 @@ mod tests {
             no_cgroups: None,
             packages: Vec::new(),
             apt: true,
+            downloads: Vec::new(),
             real: Programs::default(),
             fakes: Programs::default(),
             tools: Vec::new(),
@@ -334,6 +341,7 @@ mod tests {
         let facts = Facts {
             root: Root::Sudo,
             packages: vec!["runc", "nftables"],
+            downloads: vec!["Traefik, with pip; 185 MB"],
             real: Programs {
                 silent: Some("https://dl.k8s.io/release".into()),
                 ..builds()
@@ -347,6 +355,7 @@ mod tests {
         for words in [
             "dl.k8s.io/release, which has some of them, does not answer",
             "runc nftables",
+            "Traefik, with pip",
             "about 7 min",
             "350 MB",
             "kubelet",

@@ -220,11 +220,8 @@ fn remove(args: &Args) -> Result<()> {
 fn run_outside(checkout: &Checkout, shell: &Shell) -> Result<Process> {
     const NAME: &str = "appdeploy-operator";
     say("\nBuilding the operator")?;
-    let status = Command::new("cargo")
-        .args(["build", "--quiet", "--workspace", "--bin", NAME])
-        .current_dir(checkout.root())
-        .status()
-        .context("failed to start cargo")?;
+    let build = format!("cargo build --quiet --workspace --bin {NAME}");
+    let status = shell.command(&build).status().context("failed to start cargo")?;
     anyhow::ensure!(status.success(), "cargo ended with {status}");
     shell.show("kubectl apply --server-side --field-manager=kubectl-appdeploy --kustomize config/crd")?;
     // Free ports: another program may have the usual ones.

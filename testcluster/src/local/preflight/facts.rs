@@ -32,6 +32,7 @@ pub(crate) fn gather(layout: &Layout, fake: bool) -> Facts {
         no_cgroups: no_cgroups(),
         packages: packages::missing(layout),
         apt: tool::find("apt-get").is_some(),
+        downloads: downloads(layout),
         real: programs(Mode::Real),
         fakes: programs(Mode::Fake),
         tools: ["go"].into_iter().filter(|name| tool::find(name).is_none()).collect(),
@@ -104,6 +105,27 @@ fn capable(bit: u32) -> bool {
         .find_map(|line| line.strip_prefix("CapEff:"))
         .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
         .is_some_and(|mask| mask >> bit & 1 == 1)
+}
+
+/// Returns what a real node needs besides Kubernetes' programs and is not in the cache.
+#[cfg(target_os = "linux")]
+fn downloads(layout: &Layout) -> Vec<&'static str> {
+    use crate::local::{images, ingress};
+    [
+        (!ingress::path(&layout.cache).exists(), "Traefik, with pip; 185 MB"),
+        (
+            images::missing(layout),
+            "nginx and busybox for images, with apt-get; 20 MB",
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(missing, text)| missing.then_some(text))
+    .collect()
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn downloads(_: &Layout) -> Vec<&'static str> {
+    Vec::new()
 }
 
 /// Returns the programs that are not in the cache.
