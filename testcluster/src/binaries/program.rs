@@ -164,6 +164,7 @@ impl Program {
             Self::KubeApiserver => 200,
             Self::Kubelet => 80,
             Self::Containerd | Self::CoreDns | Self::Kwok => 60,
+            Self::ContainerdShim | Self::Ctr => 5,
             _ => 25,
         }
     }

@@ -132,6 +132,12 @@ pub(crate) fn quick_image(layout: &Layout, image: &str, ui: &Ui) -> Result<()> {
     })
 }
 
+/// Returns whether Rust lacks the target that an image of the operator is built for.
+#[cfg(target_os = "linux")]
+pub(crate) fn target_missing() -> bool {
+    base::target_missing().unwrap_or(false)
+}
+
 fn with_buildah(layout: &Layout, image: &str, context: &std::path::Path, argument: &str, ui: &Ui) -> Result<()> {
     packages::ensure_buildah(ui)?;
     packages::ensure_compiler(ui)?;

@@ -48,13 +48,19 @@ const ENVIRONMENT: [&str; 13] = [
 /// Returns the target of a static program, installed if need be.
 pub(super) fn target() -> Result<String> {
     let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    if !toolchain()?.join("lib/rustlib").join(&target).exists() {
+    if target_missing()? {
         if tool::find("rustup").is_none() {
             bail!("Rust's target {target} is missing, which a static program needs");
         }
         Tool::new("rustup").args(["target", "add", &target]).run()?;
     }
     Ok(target)
+}
+
+/// Returns whether the target of a static program must be installed first.
+pub(super) fn target_missing() -> Result<bool> {
+    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    Ok(!toolchain()?.join("lib/rustlib").join(target).exists())
 }
 
 fn toolchain() -> Result<PathBuf> {
