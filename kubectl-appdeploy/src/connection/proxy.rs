@@ -31,18 +31,35 @@ fn is_covered(cluster: &Uri, list: &str) -> bool {
         }
         if let (Some(ip), Some((net, bits))) = (ip, entry.split_once('/')) {
             return net
+                .trim_matches(['[', ']'])
                 .parse()
                 .is_ok_and(|net| bits.parse().is_ok_and(|bits| is_within(ip, net, bits)));
         }
-        let (name, port) = entry
-            .rsplit_once(':')
-            .map_or((entry.as_str(), None), |(name, port)| (name, port.parse::<u16>().ok()));
-        if port.is_some() && port != cluster.port_u16() {
+        let (name, port) = split(&entry);
+        let usual = || if cluster.scheme_str() == Some("http") { 80 } else { 443 };
+        if port.is_some_and(|port| port != cluster.port_u16().unwrap_or_else(usual)) {
             return false;
+        }
+        if let Ok(other) = name.parse::<IpAddr>() {
+            return ip == Some(other);
         }
         let name = name.trim_start_matches("*.").trim_start_matches('.');
         !name.is_empty() && (host == name || host.strip_suffix(name).is_some_and(|rest| rest.ends_with('.')))
     })
+}
+
+/// Splits an entry into name and port. An IPv6 address has colons of its own, and brackets if a port follows it.
+fn split(entry: &str) -> (&str, Option<u16>) {
+    if let Some((address, rest)) = entry.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return (address, rest.strip_prefix(':').and_then(|port| port.parse().ok()));
+    }
+    if entry.parse::<IpAddr>().is_ok() {
+        return (entry, None);
+    }
+    match entry.rsplit_once(':') {
+        Some((name, port)) => (name, port.parse().ok()),
+        None => (entry, None),
+    }
 }
 
 fn is_within(ip: IpAddr, net: IpAddr, bits: u32) -> bool {
@@ -71,5 +88,23 @@ mod tests {
         assert!(!direct("https://11.2.3.4", "10.0.0.0/8"));
         assert!(!direct("https://api.example.com:6443", "api.example.com:443"));
         assert!(!direct("https://api.example.com", ""));
+    }
+
+    #[test]
+    fn ipv6_entries_match_with_and_without_brackets_and_port() {
+        let direct = |url: &str, list: &str| is_covered(&url.parse().unwrap(), list);
+        assert!(direct("https://[fd00::1]:6443", "fd00::1"));
+        assert!(direct("https://[fd00::1]:6443", "[fd00::1]"));
+        assert!(direct("https://[fd00::1]:6443", "[fd00::1]:6443"));
+        assert!(direct("https://[fd00::1]:6443", "FD00:0::1"));
+        assert!(direct("https://[fd00::1]:6443", "fd00::/16"));
+        assert!(direct("https://[fd00::1]:6443", "[fd00::]/16"));
+        assert!(!direct("https://[fd00::1]:6443", "[fd00::1]:443"));
+        assert!(!direct("https://[fd00::1]:6443", "fd00::2"));
+        assert!(!direct("https://[fd00::1]:6443", "fd00:"));
+        // An IPv4 address may be spelled in one way only.
+        assert!(direct("https://10.2.3.4:6443", "10.2.3.4:6443"));
+        // A default port counts, too.
+        assert!(direct("https://api.example.com", "api.example.com:443"));
     }
 }
