@@ -83,6 +83,8 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     };
     let mut objects = manifests::objects(&options)?;
     if args.dry_run == DryRun::Client {
+        // What is committed to git must let the operator reach this cluster's API server.
+        reach::foresee(kube, &mut objects, ui).await;
         let done = objects
             .into_iter()
             .map(|object| (object, "created"))

@@ -5,32 +5,55 @@ use kube::Api;
 use kube::api::{DynamicObject, ListParams};
 use serde_json::{Value, json};
 
-use crate::connection::Cluster;
-use crate::error::Result;
+use crate::connection::{Cluster, KubeArgs};
+use crate::error::{Error, Result};
 use crate::manifests::Kind;
+use crate::ui::Ui;
+
+/// Adds the ports of this cluster's API server for a dry run, which needs no cluster. Warns if they are unknown: a policy
+/// that is committed to git without them shuts the operator off.
+pub async fn foresee(kube: &KubeArgs, objects: &mut [DynamicObject], ui: &mut Ui) {
+    let unknown = match kube.connect().await {
+        Ok(cluster) => match ports(&cluster).await {
+            Ok(ports) if !ports.is_empty() => return allow_all(objects, &ports),
+            Ok(_) => Error::failed("Service default/kubernetes has no EndpointSlice"),
+            Err(error) => error,
+        },
+        Err(error) => error,
+    };
+    ui.warn(&format!(
+        "the ports of the API server are unknown, so the NetworkPolicy allows 443 and 6443 only: {}",
+        unknown.sentence()
+    ));
+}
 
 /// Adds the ports at which this cluster's API server listens to the policy that allows the usual ones: microk8s, for
 /// one, has another. Whoever may not see them gets the usual ones. What fails otherwise fails the installation: it would shut
 /// the operator off from the API server, and say that all is well.
 pub async fn open(cluster: &Cluster, objects: &mut [DynamicObject]) -> Result<()> {
-    let api: Api<EndpointSlice> = Api::namespaced(cluster.client.clone(), "default");
-    let params = ListParams::default().labels("kubernetes.io/service-name=kubernetes");
-    let slices = match cluster.call(api.list(&params)).await {
-        Ok(slices) => slices,
-        Err(error) if error.is_forbidden() => return Ok(()),
+    match ports(cluster).await {
+        Ok(ports) => allow_all(objects, &ports),
+        Err(error) if error.is_forbidden() => {}
         Err(error) => return Err(error),
-    };
-    let ports = slices
-        .items
-        .into_iter()
-        .flat_map(|slice| slice.ports.unwrap_or_default());
-    let ports: Vec<i32> = ports.filter_map(|port| port.port).collect();
-    for object in objects {
-        if Kind::of(object) == Kind::network_policy() {
-            allow(&mut object.data, &ports);
-        }
     }
     Ok(())
+}
+
+/// Lists the ports at which the API server listens.
+async fn ports(cluster: &Cluster) -> Result<Vec<i32>> {
+    let api: Api<EndpointSlice> = Api::namespaced(cluster.client.clone(), "default");
+    let params = ListParams::default().labels("kubernetes.io/service-name=kubernetes");
+    let slices = cluster.call(api.list(&params)).await?.items;
+    let ports = slices.into_iter().flat_map(|slice| slice.ports.unwrap_or_default());
+    Ok(ports.filter_map(|port| port.port).collect())
+}
+
+fn allow_all(objects: &mut [DynamicObject], ports: &[i32]) {
+    for object in objects {
+        if Kind::of(object) == Kind::network_policy() {
+            allow(&mut object.data, ports);
+        }
+    }
 }
 
 /// Adds ports to the last rule for what goes out.

@@ -1,8 +1,9 @@
 //! What is built into the plugin is what lies in `config/`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
 use crate::plugin::Plugin;
@@ -28,13 +29,48 @@ fn a_dry_run_prints_what_kustomize_builds() {
     let cluster = ControlPlane::start().unwrap();
     let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/default");
     let kustomize = cluster.kubectl(&["kustomize", config]).unwrap();
-    let printed = Plugin::admin(&cluster).run("install --dry-run=client -o yaml").ok();
+    // Without a cluster: the ports of an API server would be added.
+    let nowhere = Plugin::of(Path::new("/nonexistent/config"));
+    let printed = nowhere.run("install --dry-run=client -o yaml");
+    assert!(
+        printed
+            .err
+            .starts_with("warning: the ports of the API server are unknown"),
+        "{}",
+        printed.err
+    );
+    let printed = printed.ok();
     let (printed, built) = (objects(&cluster, &printed), objects(&cluster, &kustomize));
     assert_eq!(printed.keys().collect::<Vec<_>>(), built.keys().collect::<Vec<_>>());
     for (name, object) in &built {
         assert_eq!(&printed[name], object, "{name}");
     }
     assert_eq!(built.len(), 25);
+}
+
+#[test]
+fn network_policy_allows_the_port_of_the_api_server_in_every_dry_run() {
+    let cluster = ControlPlane::start().unwrap();
+    let plugin = Plugin::admin(&cluster);
+    let port = "16443";
+    let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "kubernetes", "namespace": "default", "labels": {"kubernetes.io/service-name": "kubernetes"}},
+        "endpoints": [{"addresses": ["192.0.2.1"]}], "ports": [{"name": "https", "port": 16443, "protocol": "TCP"}]});
+    cluster.apply(&slice.to_string()).unwrap();
+    for mode in ["client", "server"] {
+        let printed = plugin.run(&format!("install --dry-run={mode} -o yaml"));
+        let policies = printed
+            .out
+            .split("---\n")
+            .filter(|text| text.contains("kind: NetworkPolicy"));
+        assert!(
+            policies.clone().any(|text| text.contains(&format!("port: {port}\n"))),
+            "{mode}: {:?} {}",
+            policies.collect::<Vec<_>>(),
+            printed.err
+        );
+        assert_eq!((printed.code, printed.err.as_str()), (0, ""), "{mode}");
+    }
 }
 
 #[test]
