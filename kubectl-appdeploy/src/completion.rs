@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(words("status --name"), "--namespace :4");
         assert_eq!(words("status -n"), "-n :4");
         // What may stand more than once is offered again.
-        assert_eq!(words("create shop --env A=b --en"), "--env :4");
+        assert_eq!(words("create shop --env A=b --en"), "--env --env-file :4");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod app;
 mod ask;
+mod env_file;
 mod pod;
 mod podset;
 
@@ -14,6 +15,7 @@ use kube::core::ObjectMeta;
 use model::admit;
 use serde_json::Value;
 
+use crate::change::put;
 use crate::connection::{Cluster, KubeArgs, MANAGER};
 use crate::error::{Error, Result};
 use crate::output::{self, ChangeArgs, DryRun};
@@ -53,7 +55,10 @@ pub struct Args<S: Spec> {
     #[arg(short, long, value_name = "LABELS", value_delimiter = ',', value_parser = pod::pair)]
     labels: Vec<(String, String)>,
     /// Return when the {one} is ready; exit code 3 when it can't become so, 4 when it takes too long
-    #[arg(long)]
+    #[arg(
+        long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "false", hide_default_value = true, action = clap::ArgAction::Set, hide_possible_values = true
+    )]
     wait: bool,
     /// How long to wait, like 30s or 5m
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse)]
@@ -87,7 +92,11 @@ pub async fn run<S: Spec>(mut args: Args<S>, kube: &KubeArgs, ui: &mut Ui) -> Re
     }
     let namespace = cluster.as_ref().map(|cluster| cluster.namespace.clone());
     let name = args.complete()?;
-    let object = args.object(&name, namespace.or_else(|| kube.namespace.clone()))?;
+    let mut object = args.object(&name, namespace.or_else(|| kube.namespace.clone()))?;
+    if args.change.dry_run == DryRun::Client && kube.namespace.is_none() {
+        // As with kubectl: the namespace of the context is for this command only, a file is for any.
+        put(&mut object["metadata"], "namespace", None);
+    }
     for warning in tiny_amounts(S::KIND, &object) {
         ui.foresee(warning);
     }

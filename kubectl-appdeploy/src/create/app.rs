@@ -63,6 +63,10 @@ Examples:
   kubectl appdeploy create mailer --image=ghcr.io/acme/mailer \\
     --env=QUEUE=mail -- --verbose
 
+  # Variables from a file of lines like MODE=live; # begins a comment
+  kubectl appdeploy create shop --image=ghcr.io/acme/shop:1.4 \\
+    --env-file=shop.env --env=MODE=test
+
   # Write it down instead of creating it
   kubectl appdeploy create shop --image=nginx --port=80 \\
     --dry-run=client -o yaml > shop.yaml";

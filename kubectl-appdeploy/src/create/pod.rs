@@ -1,11 +1,13 @@
 //! The flags that describe a pod: the same for every kind that makes pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use crd::{
     EnvVar, HealthCheck, ImagePullPolicy, LocalObjectReference, PodFields, Quantity, Resources, SecurityProfile,
 };
 
+use super::env_file;
 use crate::error::{Error, Result};
 use crate::quantity;
 
@@ -21,6 +23,9 @@ pub struct PodArgs {
     /// Environment variable; may be given more than once
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = pair)]
     pub env: Vec<(String, String)>,
+    /// File with lines NAME=VALUE, or NAME to take the value from here; --env wins. May be given more than once
+    #[arg(long, value_name = "FILE")]
+    pub env_file: Vec<PathBuf>,
     /// What each pod reserves, like cpu=100m,memory=64Mi
     #[arg(long, value_name = "AMOUNTS", value_delimiter = ',', value_parser = amount)]
     pub requests: Vec<(String, String)>,
@@ -88,6 +93,7 @@ impl PodArgs {
             image: _,
             port,
             env,
+            env_file,
             requests,
             limits,
             health_path,
@@ -100,6 +106,7 @@ impl PodArgs {
         let flags = [
             (port.is_some(), "--port"),
             (!env.is_empty(), "--env"),
+            (!env_file.is_empty(), "--env-file"),
             (!requests.is_empty(), "--requests"),
             (!limits.is_empty(), "--limits"),
             (health_path.is_some(), "--health-path"),
@@ -150,15 +157,29 @@ impl PodArgs {
 
     fn variables(&self) -> Result<Vec<EnvVar>> {
         let mut variables: Vec<EnvVar> = Vec::new();
+        let mut set = |name: &str, value: &str| {
+            let value = Some(value.to_owned());
+            match variables.iter_mut().find(|variable| variable.name == name) {
+                // As with Docker: a later file wins, and what is typed wins over files.
+                Some(known) => known.value = value,
+                None => variables.push(EnvVar {
+                    name: name.to_owned(),
+                    value,
+                    value_from: None,
+                }),
+            }
+        };
+        for file in &self.env_file {
+            for (name, value) in env_file::read(file)? {
+                set(&name, &value);
+            }
+        }
+        let mut typed = BTreeSet::new();
         for (name, value) in &self.env {
-            if variables.iter().any(|variable| &variable.name == name) {
+            if !typed.insert(name) {
                 return Err(Error::usage(format!("--env sets {name} twice")));
             }
-            variables.push(EnvVar {
-                name: name.clone(),
-                value: Some(value.clone()),
-                value_from: None,
-            });
+            set(name, value);
         }
         Ok(variables)
     }
