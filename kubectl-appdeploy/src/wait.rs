@@ -1,6 +1,7 @@
 //! Waiting: until when, for what, and what to say meanwhile. The cluster tells; nothing is polled.
 
 mod known;
+mod outage;
 mod several;
 
 use std::time::Duration;
@@ -23,6 +24,7 @@ use crate::workload::Workload;
 use crate::{children, duration, operator, route, words};
 
 pub use known::Known;
+pub use outage::{Change, Changes, Connection, Said, follow_all, follow_one};
 pub use several::{Target, all};
 
 /// A time by which something has to be done.
@@ -103,11 +105,16 @@ pub async fn ready(
     ui: &mut Ui,
 ) -> Result<Workload> {
     let api = cluster.objects(Some(namespace));
-    let mut changes = changes(cluster, api.clone(), name);
+    let mut changes = follow_one(cluster, api.clone(), name);
+    let mut connection = Connection::after_a_change();
     let mut last = None;
     loop {
         let (object, over) = match deadline.bound(changes.next()).await {
-            Some(next) => (next.transpose()?.flatten(), false),
+            Some(Some(change)) => match connection.take(change?, ui)? {
+                Some(object) => (object, false),
+                None => continue,
+            },
+            Some(None) => (None, false),
             // Nobody is told that something is not ready without a look at it, however short the time was.
             None if last.is_none() => (cluster.call(api.get_opt(name)).await?, true),
             None => (None, true),
@@ -253,10 +260,12 @@ fn settle<T>(cluster: &Cluster, next: std::result::Result<T, watcher::Error>) ->
         Err(watcher::Error::InitialListFailed(source) | watcher::Error::WatchStartFailed(source)) => source,
         Err(_) => return None,
     };
-    match &source {
-        kube::Error::Api(status) if matches!(status.code, 400..=407 | 409 | 422) => Some(Err(cluster.explain(source))),
-        _ => None,
-    }
+    is_final(&source).then(|| Err(cluster.explain(source)))
+}
+
+/// Whether the same request will be answered in the same way.
+fn is_final(source: &kube::Error) -> bool {
+    matches!(source, kube::Error::Api(status) if matches!(status.code, 400..=407 | 409 | 422))
 }
 
 /// Follows all objects of a selection.

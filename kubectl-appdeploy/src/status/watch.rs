@@ -10,7 +10,7 @@ use super::{Args, Format};
 use crate::connection::Cluster;
 use crate::error::{Error, Kind, Result};
 use crate::ui::Ui;
-use crate::wait::{self, Deadline, Verdict};
+use crate::wait::{self, Connection, Deadline, Verdict};
 use crate::workload::Workload;
 
 /// Until when a watch goes on.
@@ -78,14 +78,16 @@ pub async fn run(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<()> {
         };
         config = config.fields(&format!("metadata.name={name}"));
     }
-    let changes = wait::watch(cluster, api, config);
+    let changes = wait::follow_all(cluster, api, config);
+    // Who waits for something and has set no time for it is not left waiting for a cluster that is gone.
+    let connection = Connection::first(args.until.is_some() && args.timeout.is_none());
     let mut all = Vec::new();
     let show = async {
         if ui.screen() && !matches!(args.output, Some(Format::Json | Format::Yaml | Format::Name)) {
             let first = first.map(|object| Workload::read(cluster.kind, &object));
-            screen::run(args, cluster, first, changes, &mut all, ui).await
+            screen::run(args, cluster, first, (changes, connection), &mut all, ui).await
         } else {
-            lines::run(args, cluster, changes, &mut all, ui).await
+            lines::run(args, cluster, (changes, connection), &mut all, ui).await
         }
     };
     let Some((until, deadline)) = args.until.zip(args.timeout.map(Deadline::after)) else {

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use kube::runtime::watcher;
 use serde_json::Value;
 
-use super::{Deadline, Known, Verdict, changes, deleted, stalled, timed_out, verdict, warn, watch};
+use super::{
+    Change, Changes, Connection, Deadline, Known, Verdict, deleted, follow_all, follow_one, stalled, timed_out,
+    verdict, warn,
+};
 use crate::connection::Cluster;
 use crate::error::{Error, Result};
 use crate::ui::Ui;
@@ -57,11 +59,15 @@ pub async fn all(
     let targets = distinct(targets);
     let mut seen = Seen::new(&targets);
     let mut news = news(cluster, &targets, selector);
+    let mut connection = Connection::after_a_change();
     while !seen.is_done() {
         let Some(next) = deadline.bound(news.next()).await else {
             break;
         };
-        let changed = match next.transpose() {
+        let changed = next
+            .transpose()
+            .and_then(|change| change.map_or(Ok(None), |change| connection.take(change, ui)));
+        let changed = match changed {
             Ok(changed) => changed.unwrap_or_default(),
             Err(error) => {
                 ui.clear_progress();
@@ -95,14 +101,14 @@ fn distinct(targets: &[Target]) -> Vec<Target> {
 /// What changed: the name, and the object unless it is gone.
 type News = Vec<(String, Option<DynamicObject>)>;
 
-fn news<'a>(cluster: &Cluster, targets: &[Target], selector: Option<&str>) -> BoxStream<'a, Result<News>> {
+fn news(cluster: &Cluster, targets: &[Target], selector: Option<&str>) -> Changes<News> {
     let api = cluster.objects(Some(&cluster.namespace));
     if let [one] = targets {
         // The least right that suffices, and the least traffic.
         let name = one.name.clone();
-        let changes = changes(cluster, api, &one.name);
+        let changes = follow_one(cluster, api, &one.name);
         return changes
-            .map(move |next| next.map(|object| vec![(name.clone(), object)]))
+            .map(move |next| next.map(|change| change.map(|object| vec![(name.clone(), object)])))
             .boxed();
     }
     let config = watcher::Config {
@@ -112,9 +118,13 @@ fn news<'a>(cluster: &Cluster, targets: &[Target], selector: Option<&str>) -> Bo
     let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
     let mut known = Known::default();
     let mut listed = false;
-    watch(cluster, api, config)
+    follow_all(cluster, api, config)
         .map(move |next| {
-            let changed = known.take(next?);
+            let event = match next? {
+                Change::Begin(event) | Change::New(event) => event,
+                Change::Lost(error) => return Ok(Change::Lost(error)),
+            };
+            let changed = known.take(event);
             let changed = changed
                 .into_iter()
                 .map(|(object, gone)| (object.name_any(), (!gone).then_some(object)));
@@ -128,7 +138,7 @@ fn news<'a>(cluster: &Cluster, targets: &[Target], selector: Option<&str>) -> Bo
                 let gone: News = gone.map(|name| (name.clone(), None)).collect();
                 news.extend(gone);
             }
-            Ok(news)
+            Ok(Change::New(news))
         })
         .boxed()
 }

@@ -1,10 +1,9 @@
 //! A watch in a pipe: a line for each change that can be seen, or one object for each.
 
 use std::collections::HashMap;
-use std::pin::pin;
 
 use crd::Kind;
-use futures::{Stream, StreamExt as _};
+use futures::StreamExt as _;
 use jiff::{Timestamp, Unit};
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
@@ -15,7 +14,7 @@ use crate::connection::Cluster;
 use crate::error::{Error, Result};
 use crate::status::{Args, Format, nothing, presentable, table};
 use crate::ui::{Ui, clean};
-use crate::wait::Known;
+use crate::wait::{Changes, Connection, Known};
 use crate::workload::{self, Workload};
 use crate::yaml;
 
@@ -23,15 +22,16 @@ use crate::yaml;
 pub async fn run(
     args: &Args,
     cluster: &Cluster,
-    changes: impl Stream<Item = Result<Event<DynamicObject>>>,
+    (mut changes, mut connection): (Changes<Event<DynamicObject>>, Connection),
     all: &mut Vec<Workload>,
     ui: &mut Ui,
 ) -> Result<()> {
-    let mut changes = pin!(changes);
     let mut known = Known::default();
     let mut lines = Lines::new(args, cluster.kind);
-    while let Some(event) = changes.next().await {
-        let event = event?;
+    while let Some(change) = changes.next().await {
+        let Some(event) = connection.take(change?, ui)? else {
+            continue;
+        };
         let is_list = matches!(event, Event::InitDone);
         let news = known.take(event);
         match args.output {

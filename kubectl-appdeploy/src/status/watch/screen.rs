@@ -16,8 +16,8 @@ use crate::error::Result;
 use crate::route::Asked;
 use crate::status::look::{self, Question};
 use crate::status::{Args, Format, list, page};
-use crate::ui::{Stage, Ui};
-use crate::wait::Known;
+use crate::ui::{Stage, Style, Ui};
+use crate::wait::{Change, Changes, Connection, Known, Said};
 use crate::workload::Workload;
 
 /// Changes come in bursts; nobody reads faster than this.
@@ -28,7 +28,7 @@ const TICK: Duration = Duration::from_secs(10);
 /// What makes a page another one.
 enum Wake {
     /// An app or a pod set changed.
-    Change(Box<Event<DynamicObject>>),
+    Change(Box<Change<Event<DynamicObject>>>),
     /// Something that belongs to it changed.
     Part(News),
     /// The page looks different although nothing changed.
@@ -40,14 +40,14 @@ pub async fn run(
     args: &Args,
     cluster: &Cluster,
     first: Option<Workload>,
-    changes: impl Stream<Item = Result<Event<DynamicObject>>> + Send + 'static,
+    (changes, mut connection): (Changes<Event<DynamicObject>>, Connection),
     all: &mut Vec<Workload>,
     ui: &mut Ui,
 ) -> Result<()> {
     let mut wakes: SelectAll<BoxStream<'static, Result<Wake>>> = SelectAll::new();
     wakes.push(
         changes
-            .map(|event| event.map(|event| Wake::Change(Box::new(event))))
+            .map(|change| change.map(|change| Wake::Change(Box::new(change))))
             .boxed(),
     );
     if let Some(first) = &first {
@@ -61,6 +61,7 @@ pub async fn run(
         cluster,
         live: Live::default(),
         asked: Answer::default(),
+        lost: None,
     };
     let mut known = Known::default();
     let mut stage = Stage::new(ui);
@@ -77,7 +78,15 @@ pub async fn run(
         }
         for wake in pending {
             match wake {
-                Wake::Change(event) => drop(known.take(*event)),
+                Wake::Change(change) => {
+                    let (event, said) = connection.judge(*change)?;
+                    match said {
+                        Some(Said::Lost(why)) => view.lost = Some(why),
+                        Some(Said::Back) => view.lost = None,
+                        None => {}
+                    }
+                    drop(event.map(|event| known.take(event)));
+                }
                 Wake::Part(news) => news(&mut view.live),
                 Wake::Redraw => {}
             }
@@ -142,6 +151,8 @@ struct View<'a> {
     cluster: &'a Cluster,
     live: Live,
     asked: Answer,
+    /// Why the page may be outdated.
+    lost: Option<String>,
 }
 
 /// The answer to a question that is asked once.
@@ -152,8 +163,16 @@ struct Answer {
 }
 
 impl View<'_> {
-    /// Returns the page; `None` as long as not all is known that it shows.
+    /// Returns the page, below a warning if it may be outdated; `None` as long as not all is known that it shows.
     async fn text(&mut self, all: &[Workload], ui: &Ui) -> Option<String> {
+        let page = self.page_of(all, ui).await?;
+        Some(match &self.lost {
+            Some(why) => format!("{}\n{page}", ui.look().styled(Style::Busy, "", "warning:", why)),
+            None => page,
+        })
+    }
+
+    async fn page_of(&mut self, all: &[Workload], ui: &Ui) -> Option<String> {
         let now = Timestamp::now();
         match (&self.args.name, all.first()) {
             (Some(name), None) => Some(format!("{} is gone", self.cluster.title(name))),
