@@ -57,16 +57,15 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
         door: Door::Object,
         guarded: true,
         edit: &|object| {
-            let pod = pod_of(kind, object);
-            // The revision was chosen by the spec that was read.
-            if is_another(pod, current) {
+            // The revision was chosen by the object that was read.
+            if has_changed(kind, object, &app) {
                 return Err(Error::failed(format!(
                     "the spec of {} has changed meanwhile: nothing was changed",
                     app.title()
                 ))
                 .next(cluster.words().verb("history", app.name()).and(cluster.flag())));
             }
-            back(pod, &target.pod);
+            back(pod_of(kind, object), &target.pod);
             Ok(())
         },
     };
@@ -81,6 +80,13 @@ fn is_paused(app: &Workload) -> bool {
         Workload::App(app) => app.spec.paused,
         Workload::PodSet(set) => set.spec.paused,
     }
+}
+
+/// Whether an object is another than the one that was read, was paused in the meantime, or says something else about pods.
+fn has_changed(kind: Kind, object: &mut Value, read: &Workload) -> bool {
+    let is_same = object["metadata"]["uid"].as_str() == read.meta().uid.as_deref();
+    let is_paused = object["spec"]["paused"] == true;
+    !is_same || is_paused || is_another(pod_of(kind, object), read.pod())
 }
 
 /// Whether the fields of pods in an object are others than these.
@@ -226,6 +232,19 @@ mod tests {
         let read = runs("shop:1");
         assert!(!is_another(&json!({"image": "shop:1", "replicas": 3}), &read));
         assert!(is_another(&json!({"image": "shop:2"}), &read));
+    }
+
+    #[test]
+    fn only_the_object_that_was_read_is_changed() {
+        let object = |uid: &str, image: &str, paused: bool| {
+            json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "metadata": {"name": "shop", "uid": uid},
+                "spec": {"image": image, "paused": paused}})
+        };
+        let read = Workload::App(serde_json::from_value(object("1", "a", false)).unwrap());
+        let changed =
+            |uid: &str, image: &str, paused| has_changed(Kind::AppDeploy, &mut object(uid, image, paused), &read);
+        assert!(!changed("1", "a", false));
+        assert!(changed("2", "a", false) && changed("1", "b", false) && changed("1", "a", true));
     }
 
     #[test]

@@ -10,7 +10,9 @@ use model::{Child, ChildKind};
 use serde_json::{Value, json};
 
 use super::plan::{Plan, Pods};
+use crate::change::put;
 use crate::connection::{Cluster, MANAGER};
+use crate::consent;
 use crate::diff;
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::operator;
@@ -204,6 +206,12 @@ pub async fn take_over(cluster: &Cluster, over: Takeover<'_>, dry_run: DryRun) -
     let mut live = serde_json::to_value(live).map_err(broken)?;
     let mut tries = 0;
     loop {
+        if !is_as_planned(&live, over.live) {
+            return Err(Error::failed(format!(
+                "{title} has changed since the plan was made, and stays as it is"
+            ))
+            .next("the same command again shows the plan for what there is now"));
+        }
         let object: DynamicObject = serde_json::from_value(over.done(&live)).map_err(broken)?;
         let params = PostParams {
             field_manager: Some(crd::FIELD_MANAGER.to_owned()),
@@ -216,15 +224,25 @@ pub async fn take_over(cluster: &Cluster, over: Takeover<'_>, dry_run: DryRun) -
                 tries += 1;
                 let again = cluster.call(api.get(name)).await?;
                 live = serde_json::to_value(again).map_err(broken)?;
-                if live["metadata"]["uid"] != *uid {
-                    return Err(Error::failed(format!(
-                        "{title} is another one by now, and stays as it is"
-                    )));
-                }
             }
             Err(source) => return Err(cluster.explain(source).about(&title)),
         }
     }
+}
+
+/// Whether an object is as it was when the plan was made, but for the label that is set first, and the number of pods, which an
+/// autoscaler may change at any time.
+fn is_as_planned(now: &Value, planned: &Value) -> bool {
+    let shape = |object: &Value| {
+        let mut shape = consent::shape(object);
+        put(&mut shape["spec"], "replicas", None);
+        put(&mut shape["labels"], label::NAME, None);
+        if shape["labels"].as_object().is_some_and(serde_json::Map::is_empty) {
+            shape["labels"] = Value::Null;
+        }
+        shape
+    };
+    shape(now) == shape(planned)
 }
 
 impl Takeover<'_> {
@@ -258,6 +276,25 @@ impl Takeover<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn object_that_changed_after_the_plan_is_not_taken_over() {
+        let object = |uid: &str, labels: Value, image: &str, replicas: i32| {
+            json!({"metadata": {"uid": uid, "labels": labels, "resourceVersion": replicas.to_string()},
+                "spec": {"replicas": replicas, "image": image}, "status": {"replicas": replicas}})
+        };
+        let planned = object("1", Value::Null, "a", 1);
+        assert!(is_as_planned(
+            &object("1", json!({label::NAME: "shop"}), "a", 3),
+            &planned
+        ));
+        assert!(!is_as_planned(&object("2", Value::Null, "a", 1), &planned));
+        assert!(!is_as_planned(&object("1", json!({"team": "x"}), "a", 1), &planned));
+        assert!(!is_as_planned(&object("1", Value::Null, "b", 1), &planned));
+        let mut owned = object("1", Value::Null, "a", 1);
+        owned["metadata"]["ownerReferences"] = json!([{"uid": "o"}]);
+        assert!(!is_as_planned(&owned, &planned));
+    }
 
     #[test]
     fn what_others_have_owned_is_the_operators_and_they_own_the_status_on() {
