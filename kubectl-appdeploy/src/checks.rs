@@ -28,7 +28,7 @@ use crate::duration;
 use crate::error::{Error, Kind, Result};
 use crate::install::settings::Scope;
 use crate::output;
-use crate::ui::Ui;
+use crate::ui::{Ui, tolerate_closed};
 use crate::wait::Deadline;
 
 use code::Code;
@@ -50,7 +50,7 @@ Examples:
   kubectl appdeploy check
 
   # What is not well, one line each, for a pipeline that waits for it
-  kubectl appdeploy check --wait=1m -o short
+  kubectl appdeploy check --wait -o short
 
   # All but the check for a default IngressClass
   kubectl appdeploy check --suppress=AD0104
@@ -68,12 +68,15 @@ pub struct Args {
     /// Leave these checks out, by their codes
     #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = Code::parse)]
     suppress: Vec<Code>,
-    /// Check again until there is no error, for at most so long; without a duration 1m
+    /// Check again until there is no error
     #[arg(
-        long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "1m",
-        value_parser = duration::parse
+        long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "false", hide_default_value = true, action = clap::ArgAction::Set, hide_possible_values = true
     )]
-    wait: Option<Duration>,
+    wait: bool,
+    /// How long to wait, like 30s or 5m
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration::parse)]
+    timeout: Duration,
     /// short: only what is not well, one line each; or json
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
@@ -97,7 +100,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     }
     let aim = if args.pre { Aim::Install(&args.scope) } else { Aim::Run };
     let cluster = kube.connect().await?;
-    let deadline = args.wait.map(Deadline::after);
+    let deadline = args.wait.then(|| Deadline::after(args.timeout));
     let findings = loop {
         let mut findings = look(&cluster, aim).await;
         findings.retain(|finding| !args.suppress.contains(&finding.code));
@@ -111,14 +114,16 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         }
     };
     ui.clear_progress();
-    match args.output {
-        None => ui.print(&page::text(&findings, &ui.look()))?,
-        Some(Format::Json) => ui.print(&output::json(&page::value(&findings))?)?,
+    let written = match args.output {
+        None => ui.print(&page::text(&findings, &ui.look())),
+        Some(Format::Json) => ui.print(&output::json(&page::value(&findings))?),
         Some(Format::Short) => findings
             .iter()
             .filter(|finding| finding.is_trouble())
-            .try_for_each(|finding| ui.print(&page::line(finding)))?,
-    }
+            .try_for_each(|finding| ui.print(&page::line(finding))),
+    };
+    // The exit code says whether all is well, whether anybody reads the page or not.
+    tolerate_closed(written)?;
     let counts = page::counts(&findings);
     if counts.errors == 0 {
         return Ok(());

@@ -8,13 +8,14 @@ use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand
 
 use crate::connection::{KubeArgs, Warnings};
 use crate::create::{AppArgs, PodSetArgs, Spec};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
+use crate::interrupt::{self, Effect};
 use crate::ui::{Color, Flags, Ui};
 use crate::words::{self, Words};
 use crate::{
     adopt, apply, checks, completion, create, delete, describe, diff, edit, eject, events, exec, export, history,
-    install, logs, open, pause, port_forward, replace, report, restart, scale, set, status, top, undo, uninstall,
-    usage, version,
+    install, logs, open, options, pause, port_forward, replace, report, restart, scale, set, status, top, undo,
+    uninstall, usage, version,
 };
 
 /// An application on Kubernetes as one object: the operator keeps its Deployment, Service and Ingress, and says
@@ -43,6 +44,15 @@ First steps:
 
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 will not become ready by itself,
 4 timed out.";
+
+/// What each help is made of.
+const HELP: &str = "\
+{about-with-newline}
+{usage-heading} {usage}
+
+{all-args}{after-help}
+
+Use \"kubectl appdeploy options\" for the options of all commands, such as -n.";
 
 #[derive(Debug, Subcommand)]
 enum Verb {
@@ -78,6 +88,8 @@ enum Verb {
     Report(report::Args),
     /// Show the versions of the plugin and of the operator
     Version(version::Args),
+    /// List the options that every command has
+    Options(options::Args),
 }
 
 /// What can be done with every kind.
@@ -164,15 +176,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli, ui: &mut Ui) -> Result<()> {
-    // Ctrl-C is how one leaves a watch; elsewhere something may be under way.
-    let interrupted = Error::new(
-        Kind::Interrupted,
-        if cli.verb.is_a_look() {
-            ""
-        } else {
-            "interrupted: what has been asked for goes on in the cluster"
-        },
-    );
+    let (effect, writes) = (cli.verb.effect(), cli.kube.writes.clone());
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -181,7 +185,9 @@ fn run(cli: Cli, ui: &mut Ui) -> Result<()> {
             tokio::select! {
                 // First, so that Ctrl-C is ours before a question blocks the thread.
                 biased;
-                _ = tokio::signal::ctrl_c() => Err(interrupted),
+                () = interrupt::pressed() => Err(interrupt::error(effect, &writes)),
+                // What asks a question is ended by the signal itself: a question blocks the thread that would hear it.
+                error = interrupt::terminated(), if effect == Effect::None => Err(error),
                 outcome = dispatch(cli, ui) => outcome,
             }
         })
@@ -219,6 +225,7 @@ async fn dispatch(cli: Cli, ui: &mut Ui) -> Result<()> {
         Verb::Completion(args) => completion::run(args, ui),
         Verb::Report(args) => report::run(args, kube, ui).await,
         Verb::Version(args) => version::run(args, kube, ui).await,
+        Verb::Options(_) => options::run(ui),
     }
 }
 
@@ -246,29 +253,54 @@ async fn common<S: Spec>(verb: Common<S>, kube: &KubeArgs, ui: &mut Ui) -> Resul
 }
 
 impl Verb {
-    const fn is_a_look(&self) -> bool {
+    const fn effect(&self) -> Effect {
         match self {
-            Self::Open(_) => true,
-            Self::App(verb) => verb.is_a_look(),
-            Self::Podset(PodSetVerb::Common(verb)) => verb.is_a_look(),
-            _ => false,
+            Self::Install(_) | Self::Uninstall(_) | Self::Apply(_) | Self::Adopt(_) | Self::Eject(_) => Effect::Steps,
+            Self::App(verb) => verb.effect(),
+            Self::Podset(PodSetVerb::Common(verb)) => verb.effect(),
+            Self::Podset(PodSetVerb::Replace(_)) => Effect::Change,
+            Self::Check(_)
+            | Self::Open(_)
+            | Self::Diff(_)
+            | Self::Completion(_)
+            | Self::Report(_)
+            | Self::Version(_)
+            | Self::Options(_) => Effect::None,
         }
     }
 }
 
 impl<S: Spec> Common<S> {
-    /// Whether it changes nothing, so that nothing goes on without it.
-    const fn is_a_look(&self) -> bool {
-        matches!(
-            self,
-            Self::Status(_) | Self::Logs(_) | Self::Events(_) | Self::Top(_) | Self::Exec(_) | Self::PortForward(_)
-        )
+    const fn effect(&self) -> Effect {
+        match self {
+            Self::Status(_)
+            | Self::Describe(_)
+            | Self::Logs(_)
+            | Self::Events(_)
+            | Self::Top(_)
+            | Self::Exec(_)
+            | Self::PortForward(_)
+            | Self::History(_)
+            | Self::Export(_) => Effect::None,
+            Self::Create(_)
+            | Self::Scale(_)
+            | Self::Set(_)
+            | Self::Edit(_)
+            | Self::Undo(_)
+            | Self::Restart(_)
+            | Self::Pause(_)
+            | Self::Resume(_)
+            | Self::Delete(_) => Effect::Change,
+        }
     }
 }
 
 /// Returns the command line, its help in the words of each kind.
 pub fn command() -> Command {
-    Cli::command().mut_subcommands(|verb| {
+    // As kubectl: each help has the flags of its verb, and those of all verbs are in `options`.
+    let command = Cli::command().mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg });
+    let command = command.help_template(HELP);
+    command.mut_subcommands(|verb| {
         let kind = match verb.get_name() {
             "podset" => crd::Kind::PodSet,
             _ => crd::Kind::AppDeploy,
@@ -290,6 +322,7 @@ fn filled(command: Command, words: &'static Words) -> Command {
     let fill = |text: Option<&StyledStr>| text.map(|text| words.fill(&text.to_string()));
     let (about, after) = (fill(command.get_about()), fill(command.get_after_help()));
     let mut command = command
+        .help_template(HELP)
         .mut_args(|arg| match fill(arg.get_help()) {
             Some(help) => arg.help(help),
             None => arg,
@@ -303,6 +336,9 @@ fn filled(command: Command, words: &'static Words) -> Command {
     }
     command
 }
+
+#[cfg(test)]
+mod rules;
 
 #[cfg(test)]
 mod tests {
@@ -325,6 +361,27 @@ mod tests {
         for text in texts {
             assert!(!text.contains(['{', '}']), "{text}");
         }
+    }
+
+    #[test]
+    fn help_of_a_verb_shows_its_own_flags_only() {
+        fn walk(command: &mut Command, check: &mut impl FnMut(&str)) {
+            check(&command.render_long_help().to_string());
+            let verbs = command.get_subcommands_mut();
+            verbs
+                .filter(|verb| verb.get_name() != "help")
+                .for_each(|verb| walk(verb, check));
+        }
+        let mut command = command().term_width(80);
+        command.build();
+        walk(&mut command, &mut |help| {
+            for flag in ["--kubeconfig", "--as-group", "--request-timeout", "--context <"] {
+                assert!(!help.contains(flag), "{flag}: {help}");
+            }
+            assert!(help.contains("\"kubectl appdeploy options\""), "{help}");
+            let long = help.lines().find(|line| line.chars().count() > 80);
+            assert_eq!(long, None, "{help}");
+        });
     }
 
     /// Runs a check on every verb, with its words from the first on.
@@ -367,6 +424,7 @@ mod tests {
             "history",
             "logs",
             "open",
+            "options",
             "port-forward",
             "report",
             "status",

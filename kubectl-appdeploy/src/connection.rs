@@ -3,6 +3,7 @@
 mod flags;
 mod proxy;
 mod warnings;
+mod writes;
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use kube::config::{
 };
 use kube::{Client, Config};
 use model::{NextCommand, command};
+use tokio::time::timeout;
 use tower::util::MapResponseLayer;
 
 use crate::error::{self, Error, Result};
@@ -26,13 +28,28 @@ use crate::{duration, workload};
 
 pub use flags::KubeArgs;
 pub use warnings::Warnings;
+use writes::RecordWrites;
+pub use writes::Writes;
 
 /// The field manager of what the plugin writes.
 pub const MANAGER: &str = "kubectl-appdeploy";
 /// How the plugin calls itself towards the API server, so that an audit log tells who asked.
 const AGENT: &str = concat!("kubectl-appdeploy/", env!("CARGO_PKG_VERSION"));
-/// How long one call may take unless `--request-timeout` says otherwise.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one call may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Limits {
+    read: Duration,
+    write: Duration,
+}
+
+impl Limits {
+    /// The limits unless `--request-timeout` says otherwise. The API server itself gives up a request after 60 s, and an
+    /// admission webhook may take 30 s of them: whoever stops waiting earlier does not learn what became of a change.
+    const DEFAULT: Self = Self {
+        read: Duration::from_secs(10),
+        write: Duration::from_secs(65),
+    };
+}
 
 /// A cluster that can be asked.
 #[derive(Clone)]
@@ -47,7 +64,8 @@ pub struct Cluster {
     namespaced: bool,
     url: String,
     context: Option<String>,
-    patience: Option<Duration>,
+    limits: Option<Limits>,
+    writes: Writes,
 }
 
 impl KubeArgs {
@@ -56,10 +74,13 @@ impl KubeArgs {
         // Two crates of this process could bring a provider; rustls wants to be told which one counts.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let (mut config, context) = self.config().await?;
-        let patience = match self.request_timeout {
-            None => Some(PATIENCE),
+        let limits = match self.request_timeout {
+            None => Some(Limits::DEFAULT),
             Some(Duration::ZERO) => None,
-            Some(duration) => Some(duration),
+            Some(duration) => Some(Limits {
+                read: duration,
+                write: duration,
+            }),
         };
         // A call that failed is told at once: whoever waits at a prompt can run it again.
         config.default_retry = false;
@@ -77,7 +98,11 @@ impl KubeArgs {
             warnings.record(answer.headers());
             answer
         });
-        let client = builder.with_layer(&listen).build();
+        let writes = self.writes.clone();
+        let client = builder
+            .with_layer(&listen)
+            .with_layer(&RecordWrites(writes.clone()))
+            .build();
         Ok(Cluster {
             client,
             namespace,
@@ -85,7 +110,8 @@ impl KubeArgs {
             namespaced: self.namespace.is_some(),
             url,
             context,
-            patience,
+            limits,
+            writes,
         })
     }
 
@@ -278,28 +304,54 @@ impl Cluster {
         Box::pin(async move { attempt.await?.map_err(|source| self.explain(source)) })
     }
 
-    /// Waits for one call and leaves the server's answer to the caller.
+    /// Waits for one call and leaves the server's answer to the caller. A change is waited for longer than a read.
     ///
     /// The future of a call is large and there are many of them: each lives on the heap.
     pub fn attempt<'a, T: 'a>(
         &'a self,
         call: impl Future<Output = kube::Result<T>> + 'a,
     ) -> LocalBoxFuture<'a, Result<kube::Result<T>>> {
-        let Some(patience) = self.patience else {
+        let Some(limits) = self.limits else {
             return Box::pin(async move { Ok(call.await) });
         };
-        let call = tokio::time::timeout(patience, call);
+        let mut call = Box::pin(call);
         Box::pin(async move {
-            call.await.map_err(|_| {
-                let patience = duration::text(patience);
-                Error::failed(format!(
-                    "the API server at {} did not answer within {patience}",
-                    self.url
-                ))
-                .why("--request-timeout says how long to wait")
-                .next("kubectl get --raw=/readyz  (says whether the API server is well)")
+            if let Ok(answer) = timeout(limits.read, &mut call).await {
+                return Ok(answer);
+            }
+            let mut waited = limits.read;
+            if self.writes.is_open() {
+                waited = limits.write;
+                if let Ok(answer) = timeout(limits.write.saturating_sub(limits.read), &mut call).await {
+                    return Ok(answer);
+                }
+            }
+            drop(call);
+            let error = Error::failed(format!(
+                "the API server at {} did not answer within {}",
+                self.url,
+                duration::text(waited)
+            ));
+            Err(if self.writes.take_unanswered() {
+                self.in_doubt(error)
+            } else {
+                error
+                    .why("--request-timeout says how long to wait")
+                    .next("kubectl get --raw=/readyz  (says whether the API server is well)")
             })
         })
+    }
+
+    /// Adds to an error that nobody knows whether the change was made.
+    fn in_doubt(&self, error: Error) -> Error {
+        error
+            .why("the change was sent, and may have been made all the same")
+            .next(
+                NextCommand::from(self.words().command)
+                    .and("status")
+                    .and(self.flag())
+                    .remark("shows what there is now"),
+            )
     }
 
     /// Returns an error of the client in words.
@@ -311,6 +363,8 @@ impl Cluster {
             namespace: &self.namespace,
             flag: &self.flag(),
         };
-        error::server(source, asked)
+        let is_in_doubt = self.writes.take_unanswered() && error::may_have_arrived(&source);
+        let error = error::server(source, asked);
+        if is_in_doubt { self.in_doubt(error) } else { error }
     }
 }

@@ -15,7 +15,7 @@ use crate::connection::{Cluster, KubeArgs, MANAGER};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::files::Files;
 use crate::selection::{self, Selection};
-use crate::ui::Ui;
+use crate::ui::{Ui, tolerate_closed};
 use crate::workload::{self, Workload};
 
 pub use live::{Live, api};
@@ -89,7 +89,8 @@ async fn compare(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     }
     pairs.retain(Pair::differs);
     let differs = !pairs.is_empty();
-    show(&pairs, ui)?;
+    // Whether there is a difference does not depend on a reader.
+    tolerate_closed(show(&pairs, ui))?;
     let failures = failures.into_iter().map(Error::of_a_comparison).collect();
     selection::conclude(failures, ui)?;
     if differs {

@@ -5,14 +5,14 @@ mod file;
 
 use crd::Kind;
 use kube::api::DynamicObject;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::change::{self, Door, Flags, UNCHANGED, between};
 use crate::connection::{Cluster, KubeArgs};
 use crate::error::{Error, Kind as Ending, Result};
 use crate::output::{self, Done, DryRun};
 use crate::ui::{Look, Ui};
-use crate::{check, schema, selection, workload, yaml};
+use crate::{check, interrupt, schema, selection, workload, yaml};
 
 use file::File;
 
@@ -74,7 +74,7 @@ async fn until_written(
     let again = cluster.words().verb("edit", &args.name).and(cluster.flag());
     loop {
         file.write(&shown)?;
-        editor::open(file.path(), &again)?;
+        interrupt::left_to_child(|| editor::open(file.path(), &again)).await?;
         let text = file.read()?;
         if text == shown || file::is_empty(&text) {
             return match problem {
@@ -116,9 +116,8 @@ async fn write(
     if args.flags.change.dry_run == DryRun::Client {
         return Ok(Some(done));
     }
-    let patch = change::guarded(patch, object);
-    let sent = cluster.attempt(change::write(cluster, args.flags, Door::Object, name, &patch));
-    if let Some(written) = sent.await?.map_err(|source| cluster.explain(source))? {
+    let written = send(args, cluster, object, before, patch).await?;
+    if let Some(written) = written {
         if args.flags.change.dry_run.is_real() && written.metadata.resource_version == object.metadata.resource_version
         {
             done.word = UNCHANGED;
@@ -126,6 +125,42 @@ async fn write(
         done.object = output::presentable(&workload::complete(cluster.kind, written));
     }
     Ok(Some(done))
+}
+
+/// Writes a patch to the object that was opened, as long as it is as it was shown. A status that was written in between is no
+/// reason to type it twice.
+async fn send(
+    args: &Args,
+    cluster: &Cluster,
+    object: &DynamicObject,
+    before: &Value,
+    mut patch: Value,
+) -> Result<Option<DynamicObject>> {
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    let mut version = object.metadata.resource_version.clone();
+    for again in 1.. {
+        patch["metadata"]["uid"] = json!(object.metadata.uid);
+        patch["metadata"]["resourceVersion"] = json!(version);
+        let sent = cluster.attempt(change::write(cluster, args.flags, Door::Object, name, &patch));
+        match sent.await? {
+            Ok(written) => return Ok(written),
+            Err(kube::Error::Api(status)) if status.is_conflict() && again < change::TRIES => {}
+            Err(source) => return Err(cluster.explain(source)),
+        }
+        let now = cluster
+            .call(cluster.objects(Some(&cluster.namespace)).get(name))
+            .await?;
+        let now = workload::complete(cluster.kind, now);
+        if now.metadata.uid != object.metadata.uid || editable(&now) != *before {
+            break;
+        }
+        version = now.metadata.resource_version;
+    }
+    let title = cluster.title(name);
+    Err(
+        Error::failed(format!("{title} has changed since it was opened: nothing was changed"))
+            .next(cluster.words().verb("edit", name).and(cluster.flag())),
+    )
 }
 
 /// Returns what of an object a person can change.
@@ -177,7 +212,6 @@ fn read(kind: Kind, before: &Value, text: &str) -> Result<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn shop() -> DynamicObject {
         serde_json::from_value(json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",

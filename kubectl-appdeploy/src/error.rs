@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use crate::ui::{Look, Style};
 
-pub use connect::{kubeconfig, unreachable};
+pub use connect::{kubeconfig, may_have_arrived, unreachable};
 pub use server::{Asked, is_missing_api, server};
 
 /// How a command ended when it did not end well. The exit code follows from it.
@@ -33,6 +33,8 @@ pub enum Kind {
     NotCompared,
     /// Somebody pressed Ctrl-C.
     Interrupted,
+    /// A signal ended the command, with this exit code.
+    Terminated(u8),
 }
 
 /// The only error type of the plugin.
@@ -160,7 +162,7 @@ impl Error {
             Kind::Usage | Kind::NotCompared => 2,
             Kind::Stalled => 3,
             Kind::TimedOut => 4,
-            Kind::Passed(code) => code,
+            Kind::Passed(code) | Kind::Terminated(code) => code,
             Kind::Interrupted => 130,
         })
     }

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::ui::Ui;
+use crate::ui::{Ui, tolerate_closed};
 use crate::yaml;
 
 /// How a changed object is printed.
@@ -64,12 +64,14 @@ pub struct ChangeArgs {
 }
 
 impl ChangeArgs {
-    /// Prints the outcome for one object: a line as kubectl has it, or what `-o` asks for.
+    /// Prints the outcome for one object: a line as kubectl has it, or what `-o` asks for. What is still to be waited for or
+    /// to be reported does not depend on a reader of this.
     pub fn tell(self, ui: &mut Ui, title: &str, done: &str, object: &Value) -> Result<()> {
-        match self.output {
-            None => ui.print(&format!("{title} {done}{}", self.dry_run.suffix())),
-            Some(format) => ui.print(&one(format, title, object)?),
-        }
+        let text = match self.output {
+            None => format!("{title} {done}{}", self.dry_run.suffix()),
+            Some(format) => one(format, title, object)?,
+        };
+        tolerate_closed(ui.print(&text))
     }
 
     /// Prints the outcome for several objects. Structured output is one document for all of them.
@@ -79,11 +81,10 @@ impl ChangeArgs {
                 .iter()
                 .try_for_each(|one| self.tell(ui, &one.title, one.word, &one.object)),
             (_, []) => Ok(()),
-            (Some(format), _) => ui.print(&one(
-                format,
-                "",
-                &list(done.iter().map(|one| one.object.clone()).collect()),
-            )?),
+            (Some(format), _) => {
+                let all = list(done.iter().map(|one| one.object.clone()).collect());
+                tolerate_closed(ui.print(&one(format, "", &all)?))
+            }
         }
     }
 }

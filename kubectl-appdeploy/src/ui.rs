@@ -175,6 +175,14 @@ fn unwritten(source: &io::Error) -> Error {
     }
 }
 
+/// Takes a reader of stdout that has left for no failure, where there is more to do or to report than the output.
+pub fn tolerate_closed(written: Result<()>) -> Result<()> {
+    match written {
+        Err(error) if error.kind() == Kind::Quiet => Ok(()),
+        other => other,
+    }
+}
+
 /// The two streams of a command and what is known about them.
 pub struct Ui {
     out: Box<dyn Write>,
@@ -222,12 +230,14 @@ impl Ui {
     /// will warn of: each is told before the next thing that is said.
     pub fn new(color: Color, flags: &Flags, warnings: Warnings) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        // As tools that know the variable: 0 and false are no.
+        let forced = std::env::var("FORCE_COLOR").is_ok_and(|value| !["", "0", "false"].contains(&value.as_str()));
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let on = |terminal: bool| match color {
             Color::Always => true,
             Color::Never => false,
             Color::Auto if set("NO_COLOR") || dumb => false,
-            Color::Auto => terminal || set("FORCE_COLOR"),
+            Color::Auto => terminal || forced,
         };
         let (screen, talk_screen) = (io::stdout().is_terminal(), io::stderr().is_terminal());
         Self {

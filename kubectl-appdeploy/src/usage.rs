@@ -11,7 +11,7 @@ use crate::{cli, words};
 const NAME: &str = "kubectl appdeploy";
 
 /// The verbs that may be suggested for a word that is none: they change nothing, whatever was meant.
-const READING: [&str; 12] = [
+const READING: [&str; 13] = [
     "status",
     "describe",
     "logs",
@@ -23,6 +23,7 @@ const READING: [&str; 12] = [
     "check",
     "version",
     "completion",
+    "options",
     "podset",
 ];
 

@@ -133,6 +133,12 @@ impl Terminal {
         Ok(Self { pty, child, seen })
     }
 
+    /// Returns the program's process ID.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Types.
     ///
     /// # Errors

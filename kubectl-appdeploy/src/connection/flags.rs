@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use model::{NextCommand, command};
 
-use super::Warnings;
+use super::{Warnings, Writes};
 use crate::error::{Error, Result};
 use crate::ui::Flags;
 use crate::{duration, ui};
@@ -75,6 +75,9 @@ pub struct KubeArgs {
     /// What API servers have warned of.
     #[arg(skip)]
     pub warnings: Warnings,
+    /// What was changed so far.
+    #[arg(skip)]
+    pub writes: Writes,
     /// Whether nobody is there to answer what a login asks.
     #[arg(skip)]
     pub unattended: bool,

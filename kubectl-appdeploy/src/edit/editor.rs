@@ -44,6 +44,8 @@ fn command(editor: &str, path: &Path) -> Command {
         return command;
     }
     let mut command = Command::new("sh");
-    command.arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(path);
+    // Ctrl-C is for the editor: the shell outlives it, and ends as the editor does.
+    let script = format!("trap : INT; {editor} \"$1\"");
+    command.arg("-c").arg(script).arg("sh").arg(path);
     command
 }

@@ -58,6 +58,9 @@ pub fn unreachable(error: &(dyn StdError + 'static), url: &str, context: Option<
             .why(find::<AuthError>(error).map_or(said, login))
             .next("kubectl config view --minify  (log in again, or run what it shows under exec)");
     }
+    if lower.contains("close_notify") || lower.contains("connection closed before") {
+        return cannot("the connection was closed before an answer came".to_owned()).next(which(context));
+    }
     if let Some(kind) = io_kind(error) {
         match kind {
             io::ErrorKind::ConnectionRefused => {
@@ -79,6 +82,24 @@ pub fn unreachable(error: &(dyn StdError + 'static), url: &str, context: Option<
         return cannot(format!("its name is unknown: {said}")).next(which(context));
     }
     cannot(said).next(which(context))
+}
+
+/// Whether a request that got no answer may have reached the API server: there was a connection to it.
+pub fn may_have_arrived(error: &kube::Error) -> bool {
+    if !matches!(error, kube::Error::Service(_) | kube::Error::HyperError(_)) {
+        return false;
+    }
+    let said = innermost(error).to_lowercase();
+    let never = [
+        "certificate",
+        "unknownissuer",
+        "dns",
+        "lookup",
+        "name or service not known",
+    ];
+    let kind = io_kind(error);
+    !never.iter().any(|word| said.contains(word))
+        && !matches!(kind, Some(io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut))
 }
 
 /// Returns why a program that logs in did not. What it said itself stands above, unless nobody could have answered it.

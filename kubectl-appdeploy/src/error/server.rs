@@ -129,6 +129,9 @@ fn answer(status: &Status, asked: Asked<'_>) -> Error {
             .next("the same command with --force-conflicts takes these fields over"),
         ("Conflict", _) => error.next("somebody else changed it at the same time: run the command again"),
         ("Expired" | "Gone", _) => error.next("what was asked for is too old by now: run the command again"),
+        ("Timeout", _) if status.code == 504 => error
+            .why("a change may have been made all the same")
+            .next("the API server is in trouble or overloaded: look at what there is, then run the command again"),
         ("Timeout" | "ServerTimeout" | "TooManyRequests" | "ServiceUnavailable" | "InternalError", _) => {
             error.next("the API server is in trouble or overloaded: run the command again in a moment")
         }

@@ -175,7 +175,7 @@ fn an_installation_is_checked_as_it_is() {
         assert_eq!(run.code, i32::from(is_error), "{run:?}");
     };
     check(&[]);
-    plugin.run("check --wait=1m").ok();
+    plugin.run("check --wait --timeout=1m").ok();
 
     // Whoever may see little is told so, and no more.
     let jane = Plugin::of(&cluster.kubeconfig_for("jane", &[]).unwrap());

@@ -61,6 +61,8 @@ fn colour_and_letters_are_what_the_reader_can_show() {
         ("status", &[][..], false),
         ("status", &[("FORCE_COLOR", "1")], true),
         ("status", &[("FORCE_COLOR", "1"), ("NO_COLOR", "1")], false),
+        ("status", &[("FORCE_COLOR", "0")], false),
+        ("status", &[("FORCE_COLOR", "false")], false),
         ("status --color=always", &[], true),
         ("status -o json --color=always", &[], false),
     ] {
@@ -90,6 +92,19 @@ fn nobody_to_read_or_to_answer_is_no_crash() {
         drop(child.stdout.take());
         let run = Run::of(child);
         assert_eq!((run.code, run.err.as_str()), (0, ""), "{line}");
+    }
+    // What an exit code says does not depend on a reader of the output.
+    for (line, code, said) in [
+        ("diff shop", 1, ""),
+        ("diff shop missing", 2, "missing"),
+        ("check", 1, "AppDeploy does not work as it should"),
+        ("restart shop missing", 1, "missing"),
+        ("create late --image=nginx --wait --timeout=1s", 4, "late is not ready"),
+    ] {
+        let mut child = plugin.start(line);
+        drop(child.stdout.take());
+        let run = Run::of(child);
+        assert!(run.code == code && run.err.contains(said), "{line}: {run:?}");
     }
     // A question that nobody can answer names what to give instead.
     let said = plugin.run("create").fails(2);

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use terminal::{CTRL_C, Terminal};
 use testcluster::ControlPlane;
 
-use crate::plugin::{Plugin, Run};
+use crate::plugin::{Plugin, Run, conditions, status};
 
 struct Desk {
     cluster: ControlPlane,
@@ -129,6 +130,90 @@ fn an_edit_can_be_cancelled_and_nothing_of_a_failed_one_is_lost() {
     assert!(broken.contains("did not end well"), "{broken}");
     assert!(std::fs::read_to_string(kept(&broken)).unwrap().contains("nginx:2"));
     assert_eq!(desk.spec(".image"), "nginx:1");
+}
+
+/// What is saved was made from what the editor showed.
+#[test]
+fn edit_of_an_object_that_changed_meanwhile_is_refused_and_kept() {
+    let desk = Desk::new();
+    let (open, go) = (desk.folder.path().join("open"), desk.folder.path().join("go"));
+    let edited = |sed: &str, meanwhile: &dyn Fn()| {
+        let _ = (std::fs::remove_file(&open), std::fs::remove_file(&go));
+        let (open, go) = (open.display(), go.display());
+        let script = format!("touch {open}; while [ ! -e {go} ]; do sleep 0.05; done; sed -i {sed} $1");
+        std::thread::scope(|scope| {
+            let edit = scope.spawn(|| desk.edit(&script, ""));
+            while !desk.folder.path().join("open").exists() && !edit.is_finished() {
+                std::thread::yield_now();
+            }
+            meanwhile();
+            std::fs::write(desk.folder.path().join("go"), "").unwrap();
+            edit.join().unwrap()
+        })
+    };
+    // The operator writes the status all the time.
+    let plugin = Plugin::admin(&desk.cluster);
+    let works = || {
+        status(
+            &desk.cluster,
+            "appdeploy/shop",
+            &conditions("True", "Available", "", None),
+        );
+    };
+    edited("s/value:.*/value:\\ b/", &works).ok();
+    assert_eq!(desk.spec(".env[0].value"), "b");
+
+    let deploy = || drop(plugin.run("set image shop nginx:9").ok());
+    let said = edited("s/value:.*/value:\\ c/;s/port:.*/port:\\ 81/", &deploy).fails(1);
+    assert!(
+        said.starts_with("error: appdeploy.appdeploy.dev/shop has changed since it was opened: nothing was changed\n"),
+        "{said}"
+    );
+    assert!(
+        std::fs::read_to_string(kept(&said)).unwrap().contains("port: 81"),
+        "{said}"
+    );
+    assert_eq!(
+        (desk.spec(".image"), desk.spec(".port")),
+        ("nginx:9".into(), "80".into())
+    );
+    std::fs::remove_file(kept(&said)).unwrap();
+
+    // Another object of the same name.
+    let replace = || {
+        plugin.run("delete shop --cascade=orphan").ok();
+        plugin.run("create shop --image=nginx:9 --port=80 --env=A=b").ok();
+    };
+    let said = edited("s/port:.*/port:\\ 81/", &replace).fails(1);
+    assert!(said.contains("has changed since it was opened"), "{said}");
+    assert_eq!(desk.spec(".port"), "80");
+}
+
+/// An editor may use Ctrl-C for itself, as vi does to leave a mode.
+#[test]
+fn ctrl_c_in_the_editor_is_left_to_the_editor() {
+    let desk = Desk::new();
+    let editor = desk.folder.path().join("editor");
+    let script = "trap '' INT; echo the editor is open; read line; sed -i s/nginx:1/nginx:2/ $1";
+    std::fs::write(&editor, script).unwrap();
+    let plugin = Plugin::admin(&desk.cluster);
+    let mut command = plugin.command("edit shop");
+    command
+        .env("KUBE_EDITOR", format!("sh {}", editor.display()))
+        .env("TMPDIR", desk.folder.path());
+    let terminal = Terminal::start(command).unwrap();
+    terminal.shows("the editor is open").unwrap();
+    terminal.send(CTRL_C).unwrap();
+    terminal.shows("^C").unwrap();
+    terminal.send("\n").unwrap();
+    let (code, screen) = terminal.end().unwrap();
+    assert!(
+        code == 0 && screen.text().contains("shop edited"),
+        "{code}: {}",
+        screen.text()
+    );
+    assert_eq!(desk.spec(".image"), "nginx:2");
+    assert_eq!(desk.kept(), Vec::<PathBuf>::new());
 }
 
 fn kept(said: &str) -> PathBuf {
