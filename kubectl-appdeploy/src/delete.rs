@@ -7,7 +7,7 @@ use crd::Kind;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, DynamicObject, Preconditions, PropagationPolicy};
 use kube::core::ObjectMeta;
-use model::command;
+use model::{NextCommand, command};
 
 use crate::children::{self, Children};
 use crate::connection::{Cluster, KubeArgs};
@@ -17,7 +17,7 @@ use crate::selection::{self, Selection};
 use crate::ui::Ui;
 use crate::wait::{self, Deadline};
 use crate::workload::Workload;
-use crate::{duration, words};
+use crate::{consent, duration, words};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,7 +28,10 @@ Examples:
   {command} delete {name} {other} --ignore-not-found
 
   # Delete the {kind} alone, and leave running what belongs to it
-  {command} delete {name} --cascade=orphan";
+  {command} delete {name} --cascade=orphan
+
+  # Delete all {many} of a team, without a question
+  {command} delete -l team=shop --yes";
 
 /// What happens to what belongs to one that is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -48,6 +51,9 @@ enum Cascade {
 pub struct Args {
     #[command(flatten)]
     which: Selection,
+    /// Do not ask before deleting what -l or --all selects
+    #[arg(short, long)]
+    yes: bool,
     /// Do not mind {many} that do not exist
     #[arg(long)]
     ignore_not_found: bool,
@@ -77,6 +83,9 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     };
     if found.is_empty() && args.which.names.is_empty() {
         selection::nothing(&cluster, ui);
+    }
+    if args.is_asked() {
+        consent(&args, &cluster, &found)?;
     }
     let (mut gone, mut failures) = (Vec::new(), Vec::new());
     // All are asked to go before the first is waited for.
@@ -118,6 +127,40 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     }
     args.change.tell_all(ui, &gone)?;
     selection::conclude(failures, ui)
+}
+
+impl Args {
+    /// Whether objects would be deleted that the command line does not name.
+    const fn is_asked(&self) -> bool {
+        self.change.dry_run.is_real() && !self.yes && self.which.names.is_empty()
+    }
+}
+
+/// Asks whether to delete what was selected. Each is deleted by its identity, so nothing else is after the answer.
+fn consent(args: &Args, cluster: &Cluster, found: &[Result<DynamicObject>]) -> Result<()> {
+    let names: Vec<String> = found.iter().flatten().map(kube::ResourceExt::name_any).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let words = cluster.words();
+    let what = format!("{} ({})", words.count(names.len()), output::some(&names));
+    let selected = match &args.which.selector {
+        Some(selector) => command!("delete -l {}", selector),
+        None => NextCommand::from("delete --all"),
+    };
+    let again = NextCommand::from(words.command)
+        .and(selected)
+        .and("--yes")
+        .and(cluster.flag());
+    let unasked =
+        Error::usage(format!("this deletes {what}: nothing was deleted")).next(again.remark("if that is wanted"));
+    consent::ask(
+        cluster,
+        Some(&cluster.namespace),
+        &format!("Delete {what}?"),
+        unasked,
+        "nothing was deleted",
+    )
 }
 
 async fn ask(args: &Args, cluster: &Cluster, object: Result<DynamicObject>) -> Result<DynamicObject> {

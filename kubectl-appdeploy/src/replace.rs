@@ -43,7 +43,10 @@ pub struct Args {
     pods: Vec<String>,
     /// Return when these pods are gone and the {one} is ready; exit code 3 when it can't become so, 4 when it
     /// takes too long
-    #[arg(long)]
+    #[arg(
+        long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "false", hide_default_value = true, action = clap::ArgAction::Set, hide_possible_values = true
+    )]
     wait: bool,
     /// How long to wait, like 30s or 5m
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse)]

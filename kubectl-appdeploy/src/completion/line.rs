@@ -251,7 +251,8 @@ impl<'c> Reader<'c> {
     fn flags(&self, partial: &str) -> Vec<Candidate> {
         let open = self.command.get_arguments().filter(|arg| {
             let again = matches!(arg.get_action(), ArgAction::Append | ArgAction::Count);
-            !arg.is_hide_set() && (again || !self.used.iter().any(|id| id.as_str() == arg.get_id().as_str()))
+            (!arg.is_hide_set() || arg.is_global_set())
+                && (again || !self.used.iter().any(|id| id.as_str() == arg.get_id().as_str()))
         });
         open.filter_map(|arg| {
             let about = arg.get_help().map(ToString::to_string).unwrap_or_default();

@@ -114,6 +114,39 @@ fn dry_runs_change_nothing() {
         plugin.run("create shop --image=nginx --dry-run=server").ok(),
         "appdeploy.appdeploy.dev/shop created (server dry run)\n"
     );
+    // Variables from files and flags, and nothing of a file with a mistake in it.
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (first, second) = (
+        file("first", "# mode\nMODE=live\nLEVEL=1\n"),
+        file("second", "LEVEL=2\nLANG\n"),
+    );
+    let line = format!(
+        "create shop --image=nginx --dry-run=server -o json --env-file={first} --env-file={second} -e MODE=test"
+    );
+    let written: Value = serde_json::from_str(&plugin.run(&line).ok()).unwrap();
+    assert_eq!(
+        written["spec"]["env"],
+        json!([{"name": "MODE", "value": "test"}, {"name": "LEVEL", "value": "2"}, {"name": "LANG", "value": "C.UTF-8"}])
+    );
+    let wrong = file("wrong", "MODE=live\nBAD NAME=secret\n");
+    let said = plugin
+        .run(&format!("create shop --image=nginx --env-file={wrong}"))
+        .fails(2);
+    assert!(
+        said.contains(&format!("  why:  {wrong}:2: invalid name")) && !said.contains("secret"),
+        "{said}"
+    );
+    // As with kubectl: what is written down is for any namespace, unless one was asked for.
+    for (flags, namespace) in [("", None), (" -n default", Some("default")), (" -n team", Some("team"))] {
+        let line = format!("create shop --image=nginx --port=80 --dry-run=client -o json{flags}");
+        let written: Value = serde_json::from_str(&plugin.run(&line).ok()).unwrap();
+        assert_eq!(written["metadata"]["namespace"].as_str(), namespace, "{line}");
+    }
     assert!(plugin.run("status -o name").ok().is_empty());
     plugin.run("create shop --image=nginx").ok();
     assert_eq!(
@@ -155,7 +188,27 @@ fn apps_are_scaled_and_deleted_by_name_and_by_label() {
     assert!(run.err.contains("\"nope\" not found"), "{}", run.err);
     plugin.run("delete nope --ignore-not-found").ok();
     assert!(plugin.run("delete").fails(2).contains("no app is named"));
-    assert_eq!(plugin.run("delete --all --cascade=background").ok().lines().count(), 2);
+    // What no name was given for is asked about.
+    let said = plugin.run("delete --all").fails(2);
+    assert_eq!(
+        said,
+        "error: this deletes 2 apps (a, b): nothing was deleted\n  next: kubectl appdeploy delete --all --yes\n        \
+         (if that is wanted)\n"
+    );
+    let said = plugin.run("delete -l team=x").fails(2);
+    assert!(
+        said.contains("next: kubectl appdeploy delete -l team=x --yes\n"),
+        "{said}"
+    );
+    plugin.run("delete -l team=x --dry-run=server").ok();
+    assert_eq!(
+        plugin
+            .run("delete --all --yes --cascade=background")
+            .ok()
+            .lines()
+            .count(),
+        2
+    );
     let empty = plugin.run("status");
     assert_eq!((empty.code, empty.out.as_str()), (0, ""));
     assert!(

@@ -160,7 +160,9 @@ fn a_pod_set_is_scaled_waited_for_and_deleted_with_its_pods() {
     let owner = uid(&cluster, "podset/workers");
     pod(&cluster, "workers-0", Some(("PodSet", &owner)), None);
     assert_eq!(
-        plugin.run("podset delete --all --cascade=orphan --timeout=30s").ok(),
+        plugin
+            .run("podset delete --all --yes --cascade=orphan --timeout=30s")
+            .ok(),
         "podset.appdeploy.dev/workers deleted\n"
     );
     assert!(
