@@ -45,7 +45,7 @@ pub struct KubeArgs {
     /// UID to act as
     #[arg(long = "as-uid", global = true, value_name = "UID", hide_short_help = true)]
     pub as_uid: Option<String>,
-    /// How long a single call may take, like 5s or 1m; 0 means for ever
+    /// How long one request may take, like 5s or 1m; 0 sets no limit. Default: 10s to read, 65s to change something
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse, hide_short_help = true)]
     pub request_timeout: Option<Duration>,
     /// Do not check the API server's certificate

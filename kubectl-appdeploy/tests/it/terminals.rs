@@ -178,7 +178,7 @@ fn what_is_waited_for_is_one_line_that_is_overwritten() {
     assert_eq!(code, 130);
     assert!(
         last.text()
-            .ends_with("interrupted: what has been asked for goes on in the cluster"),
+            .ends_with("interrupted: changes sent so far continue in the cluster"),
         "{}",
         last.text()
     );
