@@ -131,7 +131,7 @@ kube-bin: testcluster ## Fetch or build Kubernetes' programs if need be; the las
 
 ##@ Develop
 
-.PHONY: build testcluster tools test test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny check-macos
+.PHONY: build testcluster tools test test-format test-units test-api test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny check-macos
 # Quiet, but for the first time, which takes minutes.
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@quiet=--quiet; test -x "$(BUILT)/kubectl-appdeploy" || { quiet=; \
@@ -150,16 +150,35 @@ testcluster:
 tools: build
 	@$(LINK_KUBECTL)
 
+# The parts of `make test`. Each runs whatever became of the one before it.
+TEST_PARTS := test-format test-units test-api check-rights test-e2e
+# What is passed to the test programs: `make test-long` runs what is ignored because it takes minutes, too.
+TEST_FLAGS := $(if $(APPDEPLOY_TEST_LONG),--include-ignored)
+
 test: ## Unit tests, then tests on a private control plane, then the demo's story on the real node
+	@start=$$(date +%s); $(MAKE) build PARTS=--all-targets || exit 1; \
+	echo "make test: build took $$(($$(date +%s) - start)) s"; \
+	failed=; for part in $(TEST_PARTS); do \
+		start=$$(date +%s); \
+		$(MAKE) $$part || failed="$$failed $$part"; \
+		echo "make test: $$part took $$(($$(date +%s) - start)) s"; \
+	done; \
+	long=$$(cargo test --quiet --workspace --tests -- --ignored --list 2>/dev/null | grep -c ': test$$'); \
+	echo "make test: $$long long tests $(if $(APPDEPLOY_TEST_LONG),run,skipped: make test-long runs them)"; \
+	test -z "$$failed" || { echo "make test: failed:$$failed" >&2; exit 1; }
+
+test-format:
 	cargo fmt --all --check
-	@$(MAKE) build PARTS=--all-targets
-	cargo test --quiet --workspace --lib --bins
+
+test-units:
+	cargo test --quiet --workspace --no-fail-fast --lib --bins -- $(TEST_FLAGS)
 	cargo test --quiet --workspace --doc
+
+# Tests on control planes of their own, and all others that are programs of their own.
+test-api:
 	@rm -rf $(RIGHTS)
 	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(THREADS)) APPDEPLOY_RIGHTS="$(CURDIR)/$(RIGHTS)" \
-		cargo test --workspace --no-fail-fast --test '*'
-	@$(MAKE) check-rights
-	@$(MAKE) test-e2e
+		cargo test --workspace --no-fail-fast --test '*' -- $(TEST_FLAGS)
 
 # The last part of `make test` alone; NAME= picks tests by a part of their name.
 test-e2e: tools
@@ -169,8 +188,7 @@ causes: ## Take anew what the tests of causes know of a real cluster (model/test
 	@E2E_CAUSES=model/tests/causes $(MAKE) test-e2e NAME=causes
 
 test-long: ## The same with all that takes longer: larger models, more schedules, two minutes of a steady cluster
-	@APPDEPLOY_TEST_LONG=1 $(MAKE) test
-	@$(MAKE) seeded
+	@failed=; APPDEPLOY_TEST_LONG=1 $(MAKE) test || failed=1; $(MAKE) seeded || failed=1; test -z "$$failed"
 
 faults: build ## Run every scenario with every fault at every call (NAME= picks some, ARGS=--help says more)
 	@"$(BUILT)/faults" $(if $(NAME),'$(NAME)') $(ARGS)
@@ -184,7 +202,7 @@ fuzz: ## Give what reads the texts of others anything to read, each for FUZZ_SEC
 	APPDEPLOY_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --quiet --workspace --bin kubectl-appdeploy fuzz -- --nocapture
 
 recovery: ## Measure how long it takes to recover from twenty injections, into docs/faults.md
-	APPDEPLOY_RECOVERY="$(CURDIR)/docs/faults.md" cargo test --quiet --workspace --test it -- injections::
+	APPDEPLOY_RECOVERY="$(CURDIR)/docs/faults.md" cargo test --quiet --workspace --test it -- --include-ignored injections::
 
 # What is built here has bugs for whoever asks for them; the build after it takes its place.
 seeded: ## See that `make faults` finds bugs: an operator with one on purpose, and the plan that finds it
@@ -358,7 +376,7 @@ dist-rest:
 	@$(RENDER) finish $(RELEASE)
 
 check-packages: build ## Test that all packages install the same, and that the tools which take them do
-	APPDEPLOY_TEST_LONG=1 cargo test --package tests --test packages
+	APPDEPLOY_TEST_LONG=1 cargo test --package tests --test packages -- --include-ignored
 
 # A release is of the version that its tag says.
 check-tag:

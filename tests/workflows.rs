@@ -58,6 +58,23 @@ fn what_a_workflow_runs_is_a_target_of_make() -> Result<()> {
     Ok(())
 }
 
+/// A checkout of a forge has one commit, and a runner is not root.
+#[test]
+fn tests_on_a_forge_have_the_history_and_the_rights_that_they_need() -> Result<()> {
+    let path = root().join(".github/workflows/ci.yaml");
+    let ci: Value = serde_yaml::from_str(&std::fs::read_to_string(path)?)?;
+    let steps = ci["jobs"]["test"]["steps"].as_array().context("no steps")?;
+    let checkout = steps.iter().find(|step| {
+        step["uses"]
+            .as_str()
+            .is_some_and(|uses| uses.starts_with("actions/checkout@"))
+    });
+    assert_eq!(checkout.context("no checkout")?["with"]["fetch-depth"], 0);
+    let test = steps.iter().find(|step| step["run"] == "make test");
+    assert_eq!(test.context("no tests")?["env"]["YES"], "1");
+    Ok(())
+}
+
 /// A tag can be moved to other code, a commit can't. Which version it is stands behind it.
 #[test]
 fn an_action_is_pinned_to_a_commit() -> Result<()> {

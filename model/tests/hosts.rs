@@ -672,12 +672,9 @@ fn hosts_are_given_safely_with_lost_answers_and_restarts() {
     holds(true, 2, 1, 40_000);
 }
 
-/// Takes minutes, so it runs only with `make test-long`.
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn hosts_are_given_safely_in_larger_clusters() {
-    if std::env::var_os("APPDEPLOY_TEST_LONG").is_none() {
-        return;
-    }
     holds(true, 2, 2, 100_000);
     holds(true, 3, 1, 1_500_000);
 }

@@ -119,10 +119,8 @@ const INJECTIONS: [Injection; 20] = [
 ];
 
 #[test]
+#[ignore = "takes minutes: make test-long, make recovery"]
 fn each_of_twenty_injections_is_recovered_from() {
-    if !crate::harness::is_long() && !times::are_wanted() {
-        return;
-    }
     let stage = Stage::start();
     let mut times = Vec::new();
     for (name, deed, inject) in INJECTIONS {

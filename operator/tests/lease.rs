@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 use testcluster::audit::Mark;
 
-use crate::harness::{Cluster, LEASE, Namespace, OPERATOR, Operator, config, is_long, text, web};
+use crate::harness::{Cluster, LEASE, Namespace, OPERATOR, Operator, config, text, web};
 
 const LEASE_NAME: &str = "appdeploy-operator";
 const SECONDS: u64 = 3;
@@ -294,11 +294,9 @@ fn a_rolling_update_has_one_writer_at_a_time_and_loses_nothing() {
 /// The figures of docs/adr/0010: from the kill of a leader until an app that was made meanwhile has its children. They take
 /// minutes, and are measured by `make test-long`.
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn twenty_kills() {
     const LEASE_SECONDS: u64 = 15;
-    if !is_long() {
-        return;
-    }
     let pair = Pair::new();
     let mut leader = pair.operator_with("operator", LEASE_SECONDS);
     pair.until_lease("somebody leads", |lease| !holder(lease).is_empty());

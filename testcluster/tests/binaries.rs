@@ -1,6 +1,10 @@
 //! How programs are built, with a `go` that takes no minutes.
 
-#![expect(clippy::unwrap_used, reason = "clippy takes the functions that tests share for code")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "clippy takes the functions that tests share for code"
+)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -16,8 +20,16 @@ use testcluster::binaries::{Binaries, Component, Lines, Program};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Set in the processes that ask for programs, with a cache and a `go` of their own: to which they ask for.
+const ENSURES: &str = "TESTCLUSTER_TEST_ENSURES";
+
 #[test]
 fn programs_of_a_module_are_built_once_and_in_one_call() {
+    match std::env::var(ENSURES).as_deref() {
+        Ok("containerd") => return ensure_one(Component::Containerd, Program::Ctr),
+        Ok(_) => return ensure_one(Component::ControlPlane, Program::Kubectl),
+        Err(_) => {}
+    }
     let go = Go::new("good");
     let first = go.ensure().wait_with_output().unwrap();
     assert!(first.status.success(), "{}", said(&first));
@@ -83,7 +95,7 @@ fn programs_that_differ_from_the_published_ones_are_built_instead() {
     });
     let go = Go::new("good");
     let output = go
-        .command("ensures_the_control_plane")
+        .command("control plane")
         .env("APPDEPLOY_KUBE_URL", &server)
         .output()
         .unwrap();
@@ -130,23 +142,9 @@ fn a_missing_go_is_told_with_where_to_get_it() {
     assert!(said(&failed).contains("install Go 1.26 or newer"), "{}", said(&failed));
 }
 
-#[test]
-#[ignore = "is run by the others, with a cache and a `go` of theirs"]
-fn ensures_the_control_plane() {
-    let binaries =
-        Binaries::ensure(&[Component::ControlPlane], &mut Lines::stderr()).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(
-        fs::read_to_string(binaries.path(Program::Kubectl)).unwrap(),
-        "program\n"
-    );
-}
-
-#[test]
-#[ignore = "is run by the others, with a cache and a `go` of theirs"]
-fn ensures() {
-    let binaries =
-        Binaries::ensure(&[Component::Containerd], &mut Lines::stderr()).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(fs::read_to_string(binaries.path(Program::Ctr)).unwrap(), "program\n");
+fn ensure_one(component: Component, program: Program) {
+    let binaries = Binaries::ensure(&[component], &mut Lines::stderr()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(fs::read_to_string(binaries.path(program)).unwrap(), "program\n");
 }
 
 /// A cache, and the name of a folder of `tests/go` with the `go` that fills it.
@@ -165,16 +163,21 @@ impl Go {
 
     /// Runs this test program as a process that asks for containerd.
     fn ensure(&self) -> Child {
-        self.command("ensures").spawn().unwrap()
+        self.command("containerd").spawn().unwrap()
     }
 
-    fn command(&self, test: &str) -> Command {
+    fn command(&self, component: &str) -> Command {
         let go = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/go").join(self.kind);
         // A `go` that is missing is missing from everywhere; a script needs its shell's programs.
         let system = if go.exists() { ":/usr/bin:/bin" } else { "" };
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
-            .args(["--exact", test, "--ignored", "--nocapture"])
+            .args([
+                "--exact",
+                "programs_of_a_module_are_built_once_and_in_one_call",
+                "--nocapture",
+            ])
+            .env(ENSURES, component)
             .env("PATH", format!("{}{system}", go.display()))
             .env("APPDEPLOY_CACHE", self.folder.path().join("cache"))
             .env("BUILT", self.log())

@@ -169,11 +169,24 @@ fn nothing_is_left_after_a_panic() {
     assert!(!folder.exists(), "{} is left", folder.display());
 }
 
+/// Set in the process that is killed.
+const OWNER: &str = "TESTCLUSTER_TEST_OWNER";
+
 #[test]
 fn nothing_is_left_after_sigkill() {
+    if std::env::var_os(OWNER).is_some() {
+        let control_plane = ControlPlane::builder().fake_nodes(1).start().unwrap();
+        let (processes, folder) = left_behind(&control_plane);
+        let processes: Vec<String> = processes.iter().map(ToString::to_string).collect();
+        println!("started: {} in {}", processes.join(","), folder.display());
+        loop {
+            thread::park();
+        }
+    }
     // This test program again, as an owner that can be killed.
     let mut owner = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "owner_that_is_killed", "--ignored", "--nocapture"])
+        .args(["--exact", "nothing_is_left_after_sigkill", "--nocapture"])
+        .env(OWNER, "1")
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -195,18 +208,6 @@ fn nothing_is_left_after_sigkill() {
     assert!(Path::new(folder).exists());
     let _next = ControlPlane::start().unwrap();
     assert!(!Path::new(folder).exists());
-}
-
-#[test]
-#[ignore = "is run, and killed, by nothing_is_left_after_sigkill"]
-fn owner_that_is_killed() {
-    let control_plane = ControlPlane::builder().fake_nodes(1).start().unwrap();
-    let (processes, folder) = left_behind(&control_plane);
-    let processes: Vec<String> = processes.iter().map(ToString::to_string).collect();
-    println!("started: {} in {}", processes.join(","), folder.display());
-    loop {
-        thread::park();
-    }
 }
 
 fn left_behind(control_plane: &ControlPlane) -> (Vec<Record>, PathBuf) {

@@ -72,7 +72,10 @@ const TESTS: [(&str, Test); 31] = [
 
 fn main() -> ExitCode {
     let Some(image) = std::env::var("E2E_IMAGE").ok().filter(|image| !image.is_empty()) else {
-        say("e2e: left out, since it takes this machine for a cluster; `make test-e2e` runs it\n");
+        say(&format!(
+            "e2e: {} skipped: they take this machine for a cluster, `make test-e2e` runs them\n",
+            TESTS.len()
+        ));
         return ExitCode::SUCCESS;
     };
     match run(image) {
@@ -92,11 +95,13 @@ fn run(image: String) -> Result<bool> {
         .filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str())));
     let mut found = Found::look()?;
     let world = World::open(image, &mut found)?;
+    let (mut passed, mut skipped) = (0, 0);
     let mut failed = Vec::new();
     for (name, test) in chosen {
         say(&format!("test {name} ... "));
         if let Some(reason) = world.cannot(name) {
-            say(&format!("left out: {reason}\n"));
+            say(&format!("skipped: {reason}\n"));
+            skipped += 1;
             continue;
         }
         let start = Instant::now();
@@ -106,7 +111,10 @@ fn run(image: String) -> Result<bool> {
         });
         let seconds = start.elapsed().as_secs_f64();
         match outcome {
-            Ok(()) => say(&format!("ok ({seconds:.1} s)\n")),
+            Ok(()) => {
+                say(&format!("ok ({seconds:.1} s)\n"));
+                passed += 1;
+            }
             Err(error) => {
                 say(&format!("FAILED ({seconds:.1} s)\n"));
                 // The scene first, then what went wrong in it.
@@ -116,6 +124,10 @@ fn run(image: String) -> Result<bool> {
         }
     }
     found.restore(&world)?;
+    say(&format!(
+        "e2e: {passed} passed, {} failed, {skipped} skipped\n",
+        failed.len()
+    ));
     if !failed.is_empty() {
         say(&format!("failed: {}\n", failed.join(", ")));
     }

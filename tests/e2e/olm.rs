@@ -27,10 +27,6 @@ kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations,clu
 
 /// The same app as in the other two ways works in this one.
 pub fn olm_installs_it_and_an_app_works(world: &World, space: &Space) -> Result<()> {
-    if std::env::var_os("APPDEPLOY_TEST_LONG").is_none() {
-        // OLM takes ten minutes to build the first time.
-        return Ok(());
-    }
     let admin = &world.shell;
     admin.run("kubectl appdeploy uninstall")?;
     let outcome = installed(world, space);

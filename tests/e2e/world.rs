@@ -84,8 +84,11 @@ impl World {
         Ok(world)
     }
 
-    /// Returns why a test can't run here: on fake nodes only the demo says anything.
+    /// Returns why a test can't run here: on fake nodes only the demo says anything, and OLM takes long to build.
     pub fn cannot(&self, test: &str) -> Option<&'static str> {
+        if test == "olm" && std::env::var_os("APPDEPLOY_TEST_LONG").is_none() {
+            return Some("it builds OLM for ten minutes: make test-long");
+        }
         (self.cluster == Cluster::Fake && test != "demo").then_some("it needs a real node, which needs root on Linux")
     }
 

@@ -82,6 +82,11 @@ impl Spaced {
 
     /// Runs a target, and returns the calls of the stubs.
     fn make(&self, arguments: &[&str]) -> Result<String> {
+        Ok(self.run(arguments)?.0)
+    }
+
+    /// Runs a target, and returns the calls of the stubs and what it printed.
+    fn run(&self, arguments: &[&str]) -> Result<(String, String)> {
         let calls = self.folder.path().join("calls");
         let _ = fs::remove_file(&calls);
         let path = format!(
@@ -98,12 +103,14 @@ impl Spaced {
             .env_remove("XDG_CACHE_HOME")
             .env_remove("CARGO_TARGET_DIR")
             .env_remove("MAKEFLAGS")
+            .env_remove("APPDEPLOY_TEST_LONG")
             .env_remove("IMG")
             .stdin(Stdio::null())
             .output()
             .context("failed to run make")?;
         ensure!(output.status.success(), "make {arguments:?} failed: {}", text(&output));
-        fs::read_to_string(&calls).context("no stub was called")
+        let calls = fs::read_to_string(&calls).context("no stub was called")?;
+        Ok((calls, text(&output)))
     }
 }
 
@@ -126,6 +133,53 @@ fn make_test_deletes_only_its_own_folder_in_a_path_with_a_space() -> Result<()> 
         "the rights of the last run are still there"
     );
     ensure!(calls.contains("rights config/rbac target/rights\n"), "{calls}");
+    Ok(())
+}
+
+#[test]
+fn all_parts_of_make_test_run_after_one_has_failed() -> Result<()> {
+    let spaced = Spaced::new()?;
+    let calls = spaced.make(&["test"])?;
+    let parts = [
+        "cargo fmt --all --check",
+        "cargo test --quiet --workspace --no-fail-fast --lib --bins",
+        "cargo test --workspace --no-fail-fast --test *",
+        "rights config/rbac",
+        "cargo test --quiet --workspace --test e2e",
+    ];
+    for part in parts {
+        ensure!(calls.contains(part), "{part:?} is not in:\n{calls}");
+    }
+    // Each of the first parts fails: the others run, and make fails at the end.
+    let cargo = spaced.folder.path().join("bin/cargo");
+    stub(&cargo, "case $* in *fmt*|*--bins*|*'--test *'*) exit 1;; esac")?;
+    let failed = spaced.make(&["test"]).err().context("make succeeded")?.to_string();
+    ensure!(
+        failed.contains("make test: failed: test-format test-units test-api\n"),
+        "{failed}"
+    );
+    let calls = fs::read_to_string(spaced.folder.path().join("calls"))?;
+    for part in parts {
+        ensure!(calls.contains(part), "{part:?} is not in:\n{calls}");
+    }
+    Ok(())
+}
+
+#[test]
+fn long_tests_are_counted_and_run_by_make_test_long() -> Result<()> {
+    let spaced = Spaced::new()?;
+    let list = "case $* in *--list*) printf 'a: test\\nb::c: test\\n\\n2 tests, 0 benchmarks\\n';; esac";
+    stub(&spaced.folder.path().join("bin/cargo"), list)?;
+    let (calls, said) = spaced.run(&["test"])?;
+    ensure!(!calls.contains("--include-ignored"), "{calls}");
+    ensure!(
+        said.contains("2 long tests skipped: make test-long runs them"),
+        "{said}"
+    );
+    let (calls, said) = spaced.run(&["test-long"])?;
+    ensure!(calls.contains("--test * -- --include-ignored"), "{calls}");
+    ensure!(calls.contains("seeded-bugs"), "{calls}");
+    ensure!(said.contains("2 long tests run"), "{said}");
     Ok(())
 }
 

@@ -4,7 +4,6 @@
 use std::time::Instant;
 
 use crate::check::{Found, check};
-use crate::is_long;
 use crate::pods::{CRASHING, RESPELLED};
 use crate::rules::Budget;
 use crate::scenario::Scenario;
@@ -27,9 +26,28 @@ fn pods(replicas: usize) -> Wish {
     Wish::for_pods(replicas)
 }
 
-/// Makes a test of each.
+macro_rules! quick {
+    ($name:ident) => {
+        #[test]
+        fn $name() {
+            super::holds(stringify!($name), super::$name());
+        }
+    };
+}
+
+macro_rules! long {
+    ($name:ident) => {
+        #[test]
+        #[ignore = "takes minutes: make test-long"]
+        fn $name() {
+            super::holds(stringify!($name), super::$name());
+        }
+    };
+}
+
+/// Makes a function of each scenario, and with `$test` a test of it.
 macro_rules! scenarios {
-    ($tests:ident, $holds:ident: $($name:ident: $scenario:expr;)*) => {
+    ($tests:ident, $test:ident: $($name:ident: $scenario:expr;)*) => {
         $(
             pub fn $name() -> Scenario {
                 $scenario
@@ -38,10 +56,7 @@ macro_rules! scenarios {
 
         mod $tests {
             $(
-                #[test]
-                fn $name() {
-                    super::$holds(stringify!($name), super::$name());
-                }
+                $test!($name);
             )*
         }
     };
@@ -66,16 +81,9 @@ fn holds(name: &str, scenario: Scenario) {
     );
 }
 
-/// The larger worlds, where there is time for them.
-fn holds_long(name: &str, scenario: Scenario) {
-    if is_long() {
-        holds(name, scenario);
-    }
-}
-
 // What an operator knows, and what it forgets.
 scenarios! {
-    knowledge, holds:
+    knowledge, quick:
 
     stale_cache: Scenario::of(vec![pods(2)]).with_no_pods().step_by_step()
         .with(Budget { deletions: 1, failures: 1, ..NONE });
@@ -92,7 +100,7 @@ scenarios! {
 
 // What a person wants, and wants no more.
 scenarios! {
-    wishes, holds:
+    wishes, quick:
 
     scale_two_operators_crash: Scenario::of(vec![pods(1), pods(2), pods(1)]).operators(2).at_any_time()
         .with(Budget { crashes: 1, ..NONE });
@@ -117,7 +125,7 @@ scenarios! {
 
 // What kubelets do.
 scenarios! {
-    kubelets, holds:
+    kubelets, quick:
 
     pin_by_digest: Scenario::of(vec![pods(2), pods(2).image(RESPELLED)]).calm().timed();
     pin_by_digest_and_back: Scenario::of(vec![pods(2), pods(2).image(RESPELLED), pods(2)]).calm().timed();
@@ -144,7 +152,7 @@ scenarios! {
 
 // What people do to pods.
 scenarios! {
-    people, holds:
+    people, quick:
 
     namesake: Scenario::of(vec![pods(2), pods(1)]).operators(2).with(Budget { deletions: 1, namesakes: 1, ..NONE });
     namesake_goes: Scenario::of(vec![pods(2)]).with_no_pods().operators(2)
@@ -160,7 +168,7 @@ scenarios! {
 }
 
 scenarios! {
-    long, holds_long:
+    larger, long:
 
     stale_cache_two_operators: Scenario::of(vec![pods(2)]).with_no_pods().operators(2).step_by_step()
         .with(Budget { deletions: 1, ..NONE });

@@ -1,7 +1,7 @@
 //! The operator of an older version: of the commit that `tests/upgrade/BASE` names, built once.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
 static BUILDING: Mutex<()> = Mutex::new(());
@@ -23,16 +23,8 @@ impl Base {
     /// Returns a file as it was then.
     pub fn file(&self, path: &str) -> String {
         let show = format!("{}:{path}", self.commit);
-        let shown = Command::new("git")
-            .args(["show", &show])
-            .current_dir(root())
-            .output()
-            .unwrap();
-        assert!(
-            shown.status.success(),
-            "{show} is not in this clone: {}; a whole history has it: git fetch --unshallow",
-            String::from_utf8_lossy(&shown.stderr).trim()
-        );
+        ensure_commit(&root(), &self.commit);
+        let shown = run(Command::new("git").args(["show", &show]).current_dir(root()));
         String::from_utf8(shown.stdout).unwrap()
     }
 
@@ -51,7 +43,7 @@ impl Base {
     }
 
     fn build(&self, to: &Path) {
-        self.file("Cargo.toml");
+        ensure_commit(&root(), &self.commit);
         let sources = tempfile::tempdir().unwrap();
         let unpack = format!(
             "git archive {} | tar --extract --directory {}",
@@ -85,11 +77,61 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-fn run(command: &mut Command) {
+/// Fetches a commit into a shallow clone, as a forge makes one, unless it is there.
+fn ensure_commit(clone: &Path, commit: &str) {
+    // Several tests need the same one, and git locks what it writes.
+    static FETCHING: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
+    let git = |arguments: &[&str]| Command::new("git").args(arguments).current_dir(clone).output().unwrap();
+    if git(&["cat-file", "-e", &format!("{commit}^{{commit}}")])
+        .status
+        .success()
+    {
+        return;
+    }
+    let fetched = git(&["fetch", "--quiet", "--depth=1", "origin", commit]);
+    assert!(
+        fetched.status.success(),
+        "commit {commit} is not in this clone, and fetching it from origin failed: {}",
+        String::from_utf8_lossy(&fetched.stderr).trim()
+    );
+}
+
+#[test]
+fn commit_that_a_shallow_clone_lacks_is_fetched() {
+    let folder = tempfile::tempdir().unwrap();
+    let (origin, clone) = (folder.path().join("origin"), folder.path().join("clone"));
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=test", "-c", "user.email=test@example.com"]);
+        String::from_utf8(run(git.args(arguments)).stdout).unwrap()
+    };
+    let (at, from) = (origin.to_str().unwrap(), format!("file://{}", origin.display()));
+    git(&["init", "--quiet", at]);
+    git(&["-C", at, "commit", "--quiet", "--allow-empty", "--message", "one"]);
+    let first = git(&["-C", at, "rev-parse", "HEAD"]).trim().to_owned();
+    git(&["-C", at, "commit", "--quiet", "--allow-empty", "--message", "two"]);
+    git(&["clone", "--quiet", "--depth=1", &from, clone.to_str().unwrap()]);
+    let read = || {
+        let mut git = Command::new("git");
+        git.args(["cat-file", "-e", &first])
+            .current_dir(&clone)
+            .output()
+            .unwrap()
+            .status
+            .success()
+    };
+    assert!(!read(), "the clone is not shallow");
+    ensure_commit(&clone, &first);
+    assert!(read());
+}
+
+fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     assert!(
         output.status.success(),
         "{command:?}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
+    output
 }

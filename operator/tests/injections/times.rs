@@ -14,11 +14,6 @@ pub struct Recovery {
     pub took: Duration,
 }
 
-/// Whether somebody asked for the table.
-pub fn are_wanted() -> bool {
-    std::env::var_os(FILE).is_some()
-}
-
 /// Writes the table, if that was asked for.
 pub fn write(times: &[Recovery]) {
     let Some(path) = std::env::var_os(FILE) else { return };

@@ -10,7 +10,7 @@ use testcluster::ControlPlane;
 use testcluster::kubeconfig::{Credential, Kubeconfig, TEST_CLUSTER};
 use testcluster::pki::Authority;
 
-use crate::harness::{Cluster, DEPLOYMENT, Operator, PATIENCE, eventually, is_long, web};
+use crate::harness::{Cluster, DEPLOYMENT, Operator, PATIENCE, eventually, web};
 use crate::life::cluster;
 
 const SYSTEM: &str = crd::OPERATOR_NAMESPACE;
@@ -47,10 +47,8 @@ fn kubeconfig(control_plane: &ControlPlane, token: &Path) -> PathBuf {
 
 /// B17: what is in the file is replaced, and what was in it counts no more. The file is read once a minute.
 #[test]
+#[ignore = "takes a minute or two: make test-long"]
 fn a_token_that_is_replaced_is_read_anew() {
-    if !is_long() {
-        return;
-    }
     let cluster = cluster();
     let control_plane = &cluster.control_plane;
     let shop = cluster.namespace("token");
@@ -85,10 +83,8 @@ fn a_token_that_is_replaced_is_read_anew() {
 /// B17: a cluster gives out its next authority together with the old one, then has its API server show a certificate of the
 /// next one. kube reads the file again once a minute, so the operator goes on and is not restarted.
 #[test]
+#[ignore = "takes a minute or two: make test-long"]
 fn an_authority_that_is_replaced_is_trusted_without_a_restart() {
-    if !is_long() {
-        return;
-    }
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let control_plane = &cluster.control_plane;
     let shop = cluster.namespace("authority");

@@ -1,6 +1,6 @@
 //! The operator with rights in some namespaces, as `kubectl appdeploy install --watch-namespace` gives them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -12,11 +12,42 @@ use crate::harness::{
     APP, CLASS, Cluster, DEPLOYMENT, Namespace, OPERATOR, QUIET, condition, eventually, ready, text, web,
 };
 
-/// Installs for these namespaces with the plugin that was built beside the operator.
+/// Builds the plugin from the sources that are there, and returns it. Cargo builds only the programs of this crate for its
+/// tests, so the plugin beside the operator may be of any age.
+fn plugin() -> PathBuf {
+    let operator = Path::new(env!("CARGO_BIN_EXE_appdeploy-operator"));
+    let folder = operator.parent().unwrap();
+    let mut build = Command::new(env!("CARGO"));
+    build.args([
+        "build",
+        "--quiet",
+        "--workspace",
+        "--bin",
+        "kubectl-appdeploy",
+        "--target-dir",
+    ]);
+    build
+        .arg(folder.parent().unwrap())
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    if folder.ends_with("release") {
+        build.arg("--release");
+    }
+    // What cargo tells the test of a package makes build scripts run again, and half of the workspace is built again.
+    let told = std::env::vars_os().map(|(name, _)| name);
+    for name in told.filter(|name| {
+        name.to_str()
+            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+    }) {
+        build.env_remove(name);
+    }
+    let output = build.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    operator.with_file_name("kubectl-appdeploy")
+}
+
+/// Installs for these namespaces with the plugin.
 fn install(cluster: &Cluster, namespaces: &str) {
-    let plugin = Path::new(env!("CARGO_BIN_EXE_appdeploy-operator")).with_file_name("kubectl-appdeploy");
-    assert!(plugin.exists(), "`make build` builds {}", plugin.display());
-    let mut command = Command::new(plugin);
+    let mut command = Command::new(plugin());
     command.args(["install", "--wait=false", "--watch-namespace", namespaces]);
     command.env("KUBECONFIG", cluster.control_plane.kubeconfig());
     let installed = command.output().unwrap();

@@ -100,11 +100,15 @@ impl ApiServer {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
-            .arg(format!("--secure-port={}", self.port));
+            .arg(format!("--secure-port={}", self.port))
+            // Most of what it allocates while it starts, it keeps. Collecting garbage less often saves a quarter of the
+            // processor time of a start.
+            .env("GOGC", "400");
         let mut process = Process::spawn(&command, &self.folder.join("apiserver.log"))?;
         let mut readiness = Readiness::of(&mut process);
         // A connection costs less than a kubectl, and this takes seconds on a machine that is busy.
         readiness.wait_for_port(self.port)?;
+        let readiness = readiness.slowly();
         readiness.wait_for(|| kubectl.run(&["get", "--raw", "/readyz"]).map(drop))?;
         // Made by the API server itself after it called itself ready, and the first thing a test uses.
         readiness.wait_for(|| kubectl.run(&["get", "--raw", "/api/v1/namespaces/default"]).map(drop))?;

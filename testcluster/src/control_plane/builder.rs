@@ -124,11 +124,13 @@ impl Builder {
     fn start_fake_nodes(&self, components: &Components<'_>, kubectl: &Kubectl) -> Result<Process, Error> {
         let mut kwok = components.kwok()?;
         fake_nodes::create(kubectl, self.fake_nodes)?;
-        Readiness::of(&mut kwok).wait_for(|| match fake_nodes::ready(kubectl) {
-            Ok(ready) if ready == self.fake_nodes => Ok(()),
-            Ok(ready) => Err(format!("{ready} of {} nodes are ready", self.fake_nodes)),
-            Err(error) => Err(error.to_string()),
-        })?;
+        Readiness::of(&mut kwok)
+            .slowly()
+            .wait_for(|| match fake_nodes::ready(kubectl) {
+                Ok(ready) if ready == self.fake_nodes => Ok(()),
+                Ok(ready) => Err(format!("{ready} of {} nodes are ready", self.fake_nodes)),
+                Err(error) => Err(error.to_string()),
+            })?;
         Ok(kwok)
     }
 

@@ -12,6 +12,8 @@ use crate::process::Process;
 
 const PATIENCE: Duration = Duration::from_secs(90);
 const GLANCE: Duration = Duration::from_millis(25);
+/// Between two calls of a program, each of which takes as long and keeps a processor busy.
+const PAUSE: Duration = Duration::from_millis(150);
 const TRIES: usize = 5;
 const LINES_OF_LOG: usize = 15;
 
@@ -38,6 +40,7 @@ pub(super) fn on_free_ports<T>(mut start: impl FnMut() -> Result<T, Error>) -> R
 pub(super) struct Readiness<'a> {
     process: &'a mut Process,
     started: Instant,
+    pause: Duration,
 }
 
 impl<'a> Readiness<'a> {
@@ -45,7 +48,14 @@ impl<'a> Readiness<'a> {
         Self {
             process,
             started: Instant::now(),
+            pause: GLANCE,
         }
+    }
+
+    /// Asks less often from now on.
+    pub(super) fn slowly(&mut self) -> &mut Self {
+        self.pause = PAUSE;
+        self
     }
 
     /// Waits until something listens on `port`, as a process that does not end does there.
@@ -75,7 +85,7 @@ impl<'a> Readiness<'a> {
                         log: self.log(),
                     });
                 }
-                Err(_) => thread::sleep(GLANCE),
+                Err(_) => thread::sleep(self.pause),
             }
         }
     }
