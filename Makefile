@@ -22,7 +22,7 @@ FUZZ_SECONDS ?= 60
 PEER ?=
 
 # Tests mostly wait for a cluster of their own: more of them than processors at a time end sooner.
-THREADS := $(shell n=$$(getconf _NPROCESSORS_ONLN); test "$$n" -gt 4 && echo "$$n" || echo 4)
+THREADS := $(shell n=$$(getconf _NPROCESSORS_ONLN); test "$$n" -gt 6 && echo "$$n" || echo 6)
 # The requests of the operator to each cluster of its tests, for check-rights.
 RIGHTS := target/rights
 DENY_VERSION := 0.20.2

@@ -35,8 +35,13 @@ pub struct Cluster {
 impl Cluster {
     /// Starts a control plane with the CRD and the operator's rights.
     pub fn start(builder: Builder) -> Self {
-        let cluster = Self::without_crd(builder);
-        cluster.install_crd();
+        let kinds = [PODSET, APP];
+        let definitions = kinds.map(|kind| config(&format!("crd/{}.yaml", kind.plural())));
+        let cluster = Self::without_crd(definitions.into_iter().fold(builder, Builder::definition));
+        for kind in kinds {
+            cluster.until_served(kind);
+        }
+        cluster.forget_kinds();
         cluster
     }
 
@@ -50,13 +55,16 @@ impl Cluster {
             .unwrap();
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = runtime.block_on(connect(&control_plane.kubeconfig()));
-        control_plane.apply(&config("manager/namespace.yaml")).unwrap();
-        for file in ["service_account", "operator_role", "operator_role_binding"] {
-            control_plane.apply(&config(&format!("rbac/{file}.yaml"))).unwrap();
-        }
-        for file in ["operator", "operator_binding"] {
-            control_plane.apply(&config(&format!("policy/{file}.yaml"))).unwrap();
-        }
+        let manifests = [
+            "manager/namespace",
+            "rbac/service_account",
+            "rbac/operator_role",
+            "rbac/operator_role_binding",
+            "policy/operator",
+            "policy/operator_binding",
+        ];
+        let manifests = manifests.map(|file| config(&format!("{file}.yaml")));
+        control_plane.apply(&manifests.join("\n---\n")).unwrap();
         // A right needs a moment until it counts.
         let asked = ["auth", "can-i", "list", "deployments.apps", "-A", "--as", OPERATOR];
         eventually("the operator has its rights", || control_plane.kubectl(&asked).is_ok());
@@ -79,6 +87,11 @@ impl Cluster {
     /// Installs a CRD, and waits until the API server serves the kind, lists it and explains it.
     pub fn apply_crd(&self, kind: Kind, manifest: &str) {
         self.control_plane.apply(manifest).unwrap();
+        self.until_served(kind);
+        self.forget_kinds();
+    }
+
+    fn until_served(&self, kind: Kind) {
         let api = format!("apis/{}/{}", crd::GROUP, crd::VERSION);
         let [objects, kinds, schema] = [
             format!("/{api}/{}", kind.plural()),
@@ -90,7 +103,10 @@ impl Cluster {
                 self.control_plane.kubectl(&["get", "--raw", &path]).is_ok()
             });
         }
-        // kubectl remembers for hours what a server serves, and has looked before the CRD was there.
+    }
+
+    /// kubectl remembers for hours what a server serves, and has looked before the CRD was there.
+    fn forget_kinds(&self) {
         let _ = std::fs::remove_dir_all(self.control_plane.folder().join("kubectl-cache"));
     }
 

@@ -50,6 +50,7 @@ pub fn is_long() -> bool {
 }
 
 const GLANCE: Duration = Duration::from_millis(20);
+const SLOWEST: Duration = Duration::from_millis(160);
 
 /// What the tests of one binary share while they run, gone with the last of them: a plain static would never
 /// be dropped, and would leave its processes behind.
@@ -74,12 +75,15 @@ impl<T> Shared<T> {
 /// Waits for what nobody announces.
 pub fn eventually(what: &str, condition: impl Fn() -> bool) {
     let started = Instant::now();
+    let mut pause = GLANCE;
     while !condition() {
         assert!(
             started.elapsed() < PATIENCE,
             "it did not happen within {PATIENCE:?}: {what}"
         );
-        std::thread::sleep(GLANCE);
+        std::thread::sleep(pause);
+        // Most conditions run kubectl, which other tests pay for.
+        pause = (pause * 2).min(SLOWEST);
     }
 }
 

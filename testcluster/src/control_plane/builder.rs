@@ -22,6 +22,7 @@ pub struct Builder {
     fake_nodes: usize,
     apiserver_flags: Vec<String>,
     audit_off: bool,
+    definitions: Vec<String>,
 }
 
 impl Builder {
@@ -47,6 +48,13 @@ impl Builder {
     /// `--enable-admission-plugins=OwnerReferencesPermissionEnforcement`.
     pub fn apiserver_flag(mut self, flag: impl Into<String>) -> Self {
         self.apiserver_flags.push(flag.into());
+        self
+    }
+
+    /// Applies definitions of custom resources before the controllers start. The garbage collector looks for new kinds every 30
+    /// seconds, and until then it collects nothing of theirs.
+    pub fn definition(mut self, manifest: impl Into<String>) -> Self {
+        self.definitions.push(manifest.into());
         self
     }
 
@@ -83,6 +91,7 @@ impl Builder {
         let running = apiserver.start_on_free_port(&kubectl, |url| {
             write_kubeconfig(&admin, url, &authority, "testcluster-admin", &["system:masters"])
         })?;
+        self.apply_definitions(&kubectl)?;
         let components = self.start_components(
             &Components {
                 binaries: &binaries,
@@ -103,6 +112,14 @@ impl Builder {
             started_in: started.elapsed(),
             folder,
         })
+    }
+
+    fn apply_definitions(&self, kubectl: &Kubectl) -> Result<(), Error> {
+        if !self.definitions.is_empty() {
+            kubectl.apply(&self.definitions.join("\n---\n"))?;
+            kubectl.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])?;
+        }
+        Ok(())
     }
 
     fn start_components(&self, components: &Components<'_>, kubectl: &Kubectl) -> Result<Vec<Process>, Error> {
