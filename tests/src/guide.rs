@@ -81,7 +81,12 @@ pub fn blocks(guide: &str) -> Vec<Block> {
 #[must_use]
 pub fn script(blocks: &[Block]) -> String {
     // A person sees both streams as one, and so does who compares them with the guide.
-    let mut script = String::from("exec 2>&1\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n");
+    // Some commands fail without a word, so the shell names the one that did. What ends the background jobs does not change
+    // the exit code.
+    let mut script = String::from(
+        "exec 2>&1\ntrap 'echo \"exit code $?: $BASH_COMMAND\"' ERR\n\
+         trap 'code=$?; kill $(jobs -p) 2>/dev/null || true; wait || true; exit $code' EXIT\n",
+    );
     for block in blocks {
         let Block {
             line,
@@ -174,6 +179,27 @@ mod tests {
             script.contains("\nif command -v gdb > /dev/null; then\ngdb\nfi\n"),
             "{script}"
         );
+    }
+
+    /// Runs a guide as [`crate::Shell`] does, and returns the exit code and what was printed.
+    fn run(guide: &str) -> (Option<i32>, String) {
+        let mut bash = std::process::Command::new("bash");
+        bash.args(["-eu", "-o", "pipefail", "-c", &script(&blocks(guide))]);
+        let output = bash.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    }
+
+    #[test]
+    fn a_command_that_fails_without_a_message_is_named() {
+        let (code, printed) = run("```sh test\ntrue\nsh -c 'exit 3'\necho never\n```\n");
+        assert_eq!(code, Some(3), "{printed}");
+        assert_eq!(printed, "# line 1\nexit code 3: sh -c 'exit 3'\n");
+    }
+
+    #[test]
+    fn a_background_command_that_fails_does_not_fail_the_guide() {
+        let (code, printed) = run("```sh test background\nsh -c 'exit 7'\n```\n```sh test\nsleep 0.1\n```\n");
+        assert_eq!((code, printed.as_str()), (Some(0), "# line 1\n# line 4\n"));
     }
 
     const OUTPUT: &str = "```sh test\ngreet\n```\nIt says\n```text output\nHello,   …!\n\nIt is … o'clock\n```\n\
