@@ -29,7 +29,7 @@ use world::{Found, Space, World};
 
 type Test = fn(&World, &Space) -> Result<()>;
 
-const TESTS: [(&str, Test); 31] = [
+const TESTS: [(&str, Test); 32] = [
     ("demo", story::the_demo_ends_with_a_page_and_can_be_repeated),
     ("children", story::an_app_is_five_kinds_of_objects_and_a_page),
     ("restricted", story::the_operator_runs_in_a_restricted_namespace),
@@ -55,6 +55,7 @@ const TESTS: [(&str, Test); 31] = [
     ("reach", reach::pods_are_reached),
     ("host", host::host_is_unchanged_by_a_second_cluster),
     ("picture", picture::a_session_is_what_the_readme_shows),
+    ("readme", picture::a_transcript_is_what_the_readme_shows),
     ("guide-first-app", guides::first_app),
     ("guide-podset", guides::podset),
     ("guide-looking", guides::looking),

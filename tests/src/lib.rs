@@ -6,6 +6,7 @@ pub mod demo;
 pub mod guide;
 pub mod page;
 pub mod rights;
+pub mod session;
 pub mod shell;
 
 pub use checkout::Checkout;
