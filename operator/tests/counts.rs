@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, Namespace, QUIET, SERVICE, Shared, is_long, told, web};
+use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, Namespace, SENTINEL, SERVICE, Shared, is_long, told, web};
 
 const APPS: usize = 200;
 
@@ -33,7 +33,7 @@ static COSTS: LazyLock<Costs> = LazyLock::new(|| {
         for name in &names {
             many.until_told(name);
         }
-        std::thread::sleep(QUIET);
+        many.settle();
     };
 
     let mark = many.mark();
@@ -50,7 +50,7 @@ static COSTS: LazyLock<Costs> = LazyLock::new(|| {
     operator.terminate();
     let mark = many.mark();
     let _operator = cluster.operator(&[]);
-    std::thread::sleep(QUIET);
+    many.settle();
     let restart = tally(&many, mark);
 
     let mark = many.mark();
@@ -77,7 +77,7 @@ fn tally(namespace: &Namespace, mark: testcluster::audit::Mark) -> Tally {
     let requests = namespace.cluster.control_plane.audit().since(mark).unwrap();
     requests
         .by_user_agent_prefix("appdeploy-operator/")
-        .that(|request| request.verb != "watch")
+        .that(|request| request.verb != "watch" && !request.name.starts_with(SENTINEL))
         .tally()
 }
 
@@ -150,7 +150,7 @@ fn cost(namespace: &Namespace, name: &str, change: Value) -> Tally {
     namespace.until(APP, name, "the change is seen", |app| {
         told(app) && app["metadata"]["generation"] != before["metadata"]["generation"]
     });
-    std::thread::sleep(QUIET);
+    namespace.settle();
     namespace.asked_since(mark).tally()
 }
 
@@ -167,7 +167,7 @@ fn a_child_that_was_deleted_costs_a_read_of_its_app_and_a_create() {
         let (before, mark) = (shop.get(kind, "shop"), shop.mark());
         shop.delete(kind, "shop");
         shop.until_back(kind, &before);
-        std::thread::sleep(QUIET);
+        shop.settle();
         assert_eq!(
             shop.asked_since(mark).tally(),
             counts(&[("get appdeploys", 1), (create, 1)])

@@ -31,7 +31,7 @@ pub use kind::{
     APP, CLASS, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, LEASE, POD, PODSET, QUOTA, REPLICA_SET, SERVICE,
     VALIDATING_WEBHOOK,
 };
-pub use namespace::Namespace;
+pub use namespace::{Namespace, SENTINEL};
 pub use operator::Operator;
 pub use podset::{count_of, pods_of};
 pub use testcluster::port::free_address;

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures::StreamExt as _;
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams};
@@ -19,6 +20,9 @@ use super::{Cluster, PATIENCE, told};
 
 /// Who the tests are to the API server, as far as fields have managers.
 const PERSON: &str = "kubectl-edit";
+
+/// What the names of sentinels start with.
+pub const SENTINEL: &str = "sentinel-";
 
 /// A namespace of a cluster.
 pub struct Namespace {
@@ -239,6 +243,17 @@ impl Namespace {
         })
     }
 
+    /// Waits until the operator of this namespace has handled all that happened before this call: writes a sentinel app, and
+    /// waits for the status of its creation and of a change of it. An operator holds the second one back for a second, as it
+    /// does any other status. What it writes for the sentinel does not count in [`Self::asked_since`].
+    pub fn settle(&self) {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("{SENTINEL}{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        self.settled_app(&name, json!({"image": "sentinel:1"}));
+        self.set(&name, json!({"image": "sentinel:2"}));
+        self.until_told(&name);
+    }
+
     /// Marks a place in the audit log.
     pub fn mark(&self) -> Mark {
         self.cluster.control_plane.audit().mark().unwrap()
@@ -250,7 +265,7 @@ impl Namespace {
         requests
             .by_user_agent_prefix("appdeploy-operator/")
             .in_namespace(&self.name)
-            .that(|request| request.verb != "watch")
+            .that(|request| request.verb != "watch" && !request.name.starts_with(SENTINEL))
     }
 
     pub fn kubectl(&self, arguments: &[&str]) -> String {
