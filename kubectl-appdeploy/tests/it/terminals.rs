@@ -183,3 +183,36 @@ fn what_is_waited_for_is_one_line_that_is_overwritten() {
         last.text()
     );
 }
+
+#[test]
+fn deletion_of_apps_without_their_names_is_asked_about() {
+    let (cluster, plugin) = installed();
+    for name in ["a", "b"] {
+        plugin.run(&format!("create {name} --image=nginx")).ok();
+    }
+    let ask = || {
+        let terminal = plugin.at_terminal("delete --all --cascade=background");
+        let text = terminal
+            .shows("Delete 2 apps (a, b)?")
+            .unwrap()
+            .text()
+            .replace('\n', "");
+        assert!(text.contains("namespace default, context "), "{text}");
+        assert!(text.contains(&cluster.url()), "{text}");
+        terminal
+    };
+    let refused = ask();
+    refused.send("n").unwrap();
+    let (code, screen) = refused.end().unwrap();
+    assert!(
+        code == 1 && screen.text().ends_with("nothing was deleted"),
+        "{}",
+        screen.text()
+    );
+    assert_eq!(plugin.run("status -o name").ok().lines().count(), 2);
+    let agreed = ask();
+    agreed.send("y").unwrap();
+    let (code, screen) = agreed.end().unwrap();
+    assert_eq!(code, 0, "{}", screen.text());
+    assert_eq!(plugin.run("status -o name").ok(), "");
+}
