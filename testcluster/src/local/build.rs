@@ -15,7 +15,7 @@ use super::{marker, packages, registry};
 
 /// How long the operator takes in the quick profile, on two processors and from nothing.
 #[cfg(target_os = "linux")]
-const QUICK: Duration = Duration::from_secs(180);
+const QUICK: Duration = Duration::from_secs(220);
 
 /// Builds the Dockerfile in `context` and gives the image to the cluster's registry.
 pub(crate) fn build_image(
