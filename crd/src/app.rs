@@ -26,7 +26,8 @@ use crate::{AppDeployStatus, PodFields};
         status_replicas_path = ".status.replicas",
         label_selector_path = ".status.selector"
     ),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status", description = "Whether the application serves with all its replicas."),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas", description = "The number of pods that are wanted."),
+    printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas", description = "The number of pods that are ready."),
     printcolumn(name = "URL", type_ = "string", json_path = ".status.url", description = "Where the application answers."),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason", description = "Why it is or is not ready."),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),

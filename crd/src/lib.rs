@@ -19,7 +19,7 @@ pub use pod::{
 };
 pub use podset::{PodSet, PodSetSpec, PodSetStatus};
 pub use quantity::Quantity;
-pub use status::{AppDeployStatus, Cause};
+pub use status::{AppDeployStatus, Cause, RevisionStatus};
 
 /// The API group of all kinds.
 pub const GROUP: &str = "appdeploy.dev";

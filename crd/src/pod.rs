@@ -147,6 +147,10 @@ pub struct LocalObjectReference {
 /// Compute resources, in Kubernetes' own shape.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = ("(!has(self.requests) || self.requests.all(name, name in ['cpu', 'memory', 'ephemeral-storage'] || name.startsWith('hugepages-') || name.contains('/'))) && (!has(self.limits) || self.limits.all(name, name in ['cpu', 'memory', 'ephemeral-storage'] || name.startsWith('hugepages-') || name.contains('/')))", "unknown resource: use cpu, memory, ephemeral-storage, or a name with a domain, like example.com/gpu"),
+    validation = ("!has(self.requests) || !has(self.limits) || self.requests.all(name, !(name in self.limits) || quantity(string(self.requests[name])).compareTo(quantity(string(self.limits[name]))) <= 0)", "a request is above its limit; raise the limit or lower the request")
+)]
 pub struct Resources {
     /// What the scheduler reserves for each pod, such as `cpu: 100m` and `memory: 64Mi`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -1,6 +1,6 @@
 //! What the operator says about an application.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,25 @@ pub struct AppDeployStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
+    /// The newest revisions of the Deployment, the oldest first. Recorded together with other changes of the status.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 20))]
+    #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["number".into()]))]
+    pub revisions: Vec<RevisionStatus>,
+}
+
+/// What became of one revision of the Deployment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RevisionStatus {
+    /// The number of the revision, from the annotation `deployment.kubernetes.io/revision`.
+    pub number: i64,
+    /// When the operator saw its rollout begin. Absent where it began before this was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Time>,
+    /// Whether all its pods became ready at the same time.
+    #[serde(default)]
+    pub became_ready: bool,
 }
 
 /// The root cause of what does not work.

@@ -3,7 +3,7 @@
 use crd::{AppDeploy, Kind, PodSet};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::cel::{ErrorKind, ValidationErrors};
-
+use model::resources;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ fn refuse(kind: Kind, name: Option<&str>, problems: Vec<String>) -> Result<()> {
 
 fn problems_of_app(app: &AppDeploy) -> Vec<String> {
     let ranges = [port("spec", app.spec.pod.port), replicas(app.spec.replicas)];
-    broken(ranges, app.validate_cel())
+    broken(ranges, resources::problems(&app.spec.pod, "spec"), app.validate_cel())
 }
 
 fn problems_of_pod_set(set: &PodSet) -> Vec<String> {
@@ -75,21 +75,24 @@ fn problems_of_pod_set(set: &PodSet) -> Vec<String> {
         range("minReadySeconds", set.spec.min_ready_seconds, 3600),
         unavailable(set.spec.max_unavailable.as_ref()),
     ];
-    broken(ranges, set.validate_cel())
+    let resources = resources::problems(&set.spec.template, "spec.template");
+    broken(ranges, resources, set.validate_cel())
 }
 
 /// Returns what is broken. `ranges` are the schema's limits that are no rules: the server checks them too, and says it less kindly.
+/// `resources` are the problems of the field `resources`, in more detail than its rules give.
 fn broken(
     ranges: impl IntoIterator<Item = Option<String>>,
+    resources: Vec<String>,
     rules: std::result::Result<(), ValidationErrors>,
 ) -> Vec<String> {
-    let mut problems: Vec<String> = ranges.into_iter().flatten().collect();
+    let mut problems: Vec<String> = ranges.into_iter().flatten().chain(resources).collect();
     if let Err(errors) = rules {
         // A rule with a function that this build does not know is the server's to check.
         let known = errors
             .as_slice()
             .iter()
-            .filter(|error| error.kind != ErrorKind::UnsupportedReference);
+            .filter(|error| error.kind != ErrorKind::UnsupportedReference && !error.field_path.ends_with(".resources"));
         problems.extend(known.map(|error| match error.field_path.as_str() {
             "" if error.rule.contains("metadata.name") => format!("metadata.name: {}", error.message),
             "" => error.message.clone(),

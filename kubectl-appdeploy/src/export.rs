@@ -181,7 +181,7 @@ mod tests {
             flag("replicas", "[0-9]").boxed(),
             flag("env", "[A-Z]{1,4}=[a-z0-9:, ]{0,6}").boxed(),
             flag("requests", "cpu=[1-9]00m,memory=[1-9]Mi").boxed(),
-            flag("limits", "cpu=0[.][1-9]").boxed(),
+            flag("limits", "cpu=1[.][1-9]").boxed(),
             flag("image-pull-policy", "Always|Never|IfNotPresent").boxed(),
             flag("pull-secret", "[a-z]{1,5}").boxed(),
             flag("security-profile", "baseline|restricted").boxed(),

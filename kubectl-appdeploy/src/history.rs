@@ -88,14 +88,19 @@ pub async fn fetch(cluster: &Cluster, app: &Workload) -> Result<Vec<Revision>> {
     let Some(deployment) = deployment? else {
         return Ok(Vec::new());
     };
-    Ok(revision::read(&deployment, &sets?.items))
+    let recorded = match app {
+        Workload::App(app) => app.status.as_ref().map_or(&[][..], |status| &status.revisions),
+        Workload::PodSet(_) => &[],
+    };
+    Ok(revision::read(&deployment, &sets?.items, recorded))
 }
 
 /// Returns the table, the newest at the end, where a terminal shows it.
 fn table(revisions: &[Revision], now: Timestamp) -> Table {
-    let mut table = Table::new(vec!["REVISION", "PODS", "IMAGE", "CHANGE", "AGE"]);
+    let mut table = Table::new(vec!["REVISION", "PODS", "STATUS", "IMAGE", "CHANGE", "AGE"]);
     let mut before: Option<&Revision> = None;
-    for one in revisions {
+    let newest = revisions.len().saturating_sub(1);
+    for (number, one) in revisions.iter().enumerate() {
         let change = before.map_or_else(|| "-".to_owned(), |before| difference::between(before, one));
         let pods = if one.serves() {
             Cell::styled(format!("{}/{}", one.ready, one.wanted), Style::Good)
@@ -105,6 +110,7 @@ fn table(revisions: &[Revision], now: Timestamp) -> Table {
         table.row(vec![
             one.number.to_string().into(),
             pods,
+            state(one, number == newest),
             one.image().into(),
             change.into(),
             age::age(one.created.as_ref(), now).into(),
@@ -114,13 +120,24 @@ fn table(revisions: &[Revision], now: Timestamp) -> Table {
     table
 }
 
+/// Returns what became of a revision, in one word.
+fn state(one: &Revision, is_newest: bool) -> Cell {
+    match (one.serves(), is_newest, one.became_ready) {
+        (true, _, _) => Cell::styled("Serving", Style::Good),
+        (false, true, _) => Cell::styled("NotReady", Style::Busy),
+        (false, false, Some(false)) => Cell::styled("NeverReady", Style::Bad),
+        (false, false, Some(true)) => "Superseded".into(),
+        (false, false, None) => "<unknown>".into(),
+    }
+}
+
 /// Returns the revisions as one object.
 fn list(revisions: &[Revision]) -> Value {
     let mut before: Option<&Revision> = None;
     let items = revisions.iter().map(|one| {
         let change = before.map(|before| difference::between(before, one));
         before = Some(one);
-        json!({"revision": one.number, "created": one.created, "readyPods": one.ready, "pods": one.wanted, "change": change,
+        json!({"revision": one.number, "created": one.created, "readyPods": one.ready, "pods": one.wanted, "becameReady": one.became_ready, "change": change,
             "restartedAt": one.restarted, "template": one.pod, "notExpressible": one.left})
     });
     json!({"revisions": items.collect::<Vec<_>>()})
@@ -138,6 +155,7 @@ mod tests {
             pod: serde_json::from_value(pod).unwrap(),
             left: Vec::new(),
             restarted: None,
+            became_ready: None,
             ready,
             wanted: ready,
         }
@@ -147,9 +165,15 @@ mod tests {
     fn each_revision_is_shown_with_what_it_changed() {
         let mut restarted = revision(5, json!({"image": "nginx:2", "port": 80}), 2);
         restarted.restarted = Some("2026-01-01T00:00:00Z".to_owned());
+        let became_ready = |became_ready, revision| Revision {
+            became_ready: Some(became_ready),
+            ..revision
+        };
+        let bad = json!({"image": "nginx:2", "env": [{"name": "A", "value": "b"}]});
         let revisions = [
             revision(1, json!({"image": "nginx:1"}), 0),
-            revision(3, json!({"image": "nginx:2", "env": [{"name": "A", "value": "b"}]}), 0),
+            became_ready(true, revision(2, json!({"image": "nginx:1", "port": 80}), 0)),
+            became_ready(false, revision(3, bad, 0)),
             revision(4, json!({"image": "nginx:2", "port": 80}), 1),
             restarted,
         ];

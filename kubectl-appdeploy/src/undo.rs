@@ -27,7 +27,7 @@ Examples:
 pub struct Args {
     /// Name of the {one}
     name: String,
-    /// Revision to go back to; default: the newest with another spec that serves, else the newest with another spec
+    /// Revision to go back to; default: the newest with another spec that serves, else the newest that became ready
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     to_revision: Option<u64>,
     #[command(flatten)]
@@ -111,6 +111,7 @@ fn target<'a>(
         None => others
             .clone()
             .find(|one| one.serves())
+            .or_else(|| others.clone().find(|one| one.became_ready != Some(false)))
             .or_else(|| others.next())
             .ok_or_else(|| format!("{title} has no revision with another spec: nothing was changed")),
     };
@@ -156,6 +157,7 @@ mod tests {
             pod: runs(&format!("shop:{number}")),
             left: left.iter().map(ToString::to_string).collect(),
             restarted: None,
+            became_ready: None,
             ready: 0,
             wanted: 0,
         }
@@ -200,6 +202,19 @@ mod tests {
         };
         let succeeded = [revision(2, &[]), revision(4, &[]), newest];
         assert_eq!(number(&succeeded), 4);
+    }
+
+    #[test]
+    fn revision_that_never_became_ready_is_skipped() {
+        let recorded = |number, became_ready| Revision {
+            became_ready: Some(became_ready),
+            ..revision(number, &[])
+        };
+        let number = |revisions: &[Revision]| target("shop", revisions, None, &runs("shop:5")).unwrap().number;
+        assert_eq!(number(&[recorded(3, true), recorded(4, false), recorded(5, false)]), 3);
+        assert_eq!(number(&[revision(3, &[]), recorded(4, false), recorded(5, false)]), 3);
+        // Of two that never did, the newest.
+        assert_eq!(number(&[recorded(3, false), recorded(4, false), recorded(5, false)]), 4);
     }
 
     /// The operator may be down, or just not have seen the spec.

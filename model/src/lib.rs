@@ -29,6 +29,7 @@ pub mod podset;
 pub mod printable;
 mod quantity;
 pub mod reason;
+pub mod resources;
 pub mod status;
 pub mod unfinished;
 pub mod valid;

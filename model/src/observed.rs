@@ -11,6 +11,9 @@ use crate::inverse::Additions;
 use crate::pod::PodState;
 use crate::{ChildKind, Digest};
 
+/// The annotation in which the Deployment controller numbers revisions.
+const REVISION: &str = "deployment.kubernetes.io/revision";
+
 /// What could be seen of one thing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Sight<T> {
@@ -140,6 +143,8 @@ pub struct Rollout {
     pub overdue: bool,
     /// Somebody has paused it.
     pub paused: bool,
+    /// The number of its newest revision.
+    pub revision: Option<i64>,
     /// The spec that it was last written from, as JSON.
     pub revision_spec: Option<String>,
     /// What its pods have that this spec does not stand for.
@@ -344,6 +349,10 @@ fn rollout(meta: &ObjectMeta, data: &Value, revision_spec: Option<String>) -> Ro
         refused: condition("ReplicaFailure")
             .filter(|c| c.status == "True")
             .and_then(|c| c.message.clone()),
+        revision: meta
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(REVISION)?.parse().ok()),
         paused: data.pointer("/spec/paused").and_then(Value::as_bool).unwrap_or(false),
         overdue: condition("Progressing").is_some_and(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded")),
         additions: Additions::read(data, revision_spec.as_deref()),

@@ -30,7 +30,7 @@ pub(crate) fn with_unit(text: &str) -> String {
     format!("{text}{unit}")
 }
 
-fn milli(text: &str) -> Option<i128> {
+pub(crate) fn milli(text: &str) -> Option<i128> {
     let split = text
         .find(|c: char| !(c.is_ascii_digit() || c == '.'))
         .unwrap_or(text.len());

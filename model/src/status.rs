@@ -3,16 +3,19 @@
 use std::time::Duration;
 
 use crd::status::condition;
-use crd::{AppDeploy, AppDeployStatus, Cause};
+use crd::{AppDeploy, AppDeployStatus, Cause, RevisionStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
 
 use crate::diagnose::{Diagnosis, Reason, Subject, awaits_address, diagnose, of_deletion, question};
-use crate::observed::{ChildState, IngressClasses, Observed};
+use crate::observed::{Child, IngressClasses, Observed, Rollout};
 use crate::pod::Question;
 use crate::valid::Valid;
 use crate::{ChildKind, Failure};
+
+/// The most revisions that a status records.
+const MAX_REVISIONS: usize = 20;
 
 /// How strict the status is, as the operator was told.
 #[derive(Clone, Copy, Debug)]
@@ -52,13 +55,11 @@ pub fn status(
         .and_then(|valid| of_deletion(subject, valid, observed));
     let observed = &observed.ours(app.metadata.uid.as_deref().unwrap_or_default());
     let found = deletion.unwrap_or_else(|| diagnose(subject, valid, observed, failures));
-    let rollout = observed.deployment.seen().and_then(|child| match &child.state {
-        ChildState::Deployment(rollout) => Some(rollout),
-        _ => None,
-    });
+    let rollout = observed.deployment.seen().and_then(Child::rollout);
     let is_hostless = lacks_its_ingress(&found, observed);
-    let count = |of: fn(&crate::observed::Rollout) -> i32| Some(rollout.map_or(0, |rollout| of(rollout)));
-    AppDeployStatus {
+    let before = app.status.as_ref();
+    let count = |of: fn(&Rollout) -> i32| Some(rollout.map_or(0, of));
+    let next = AppDeployStatus {
         observed_generation: app.metadata.generation,
         restarted_at: app.annotations().get(crd::annotation::RESTARTED_AT).cloned(),
         replicas: count(|rollout| rollout.replicas),
@@ -73,7 +74,46 @@ pub fn status(
             next: found.next.as_ref().map(ToString::to_string),
         }),
         conditions: conditions(app, &found, exposed(valid, observed, &found), now),
+        revisions: before.map(|status| status.revisions.clone()).unwrap_or_default(),
+    };
+    // On its own this is no reason for a write.
+    if before == Some(&next) {
+        return next;
     }
+    AppDeployStatus {
+        revisions: revisions(&next.revisions, rollout, now),
+        ..next
+    }
+}
+
+/// Records the newest revision: when it was first seen, and whether all its pods have been ready.
+fn revisions(before: &[RevisionStatus], rollout: Option<&Rollout>, now: Timestamp) -> Vec<RevisionStatus> {
+    let mut all = before.to_vec();
+    let Some((rollout, number)) = rollout
+        .filter(|rollout| rollout.observed)
+        .and_then(|rollout| Some((rollout, rollout.revision?)))
+    else {
+        return all;
+    };
+    if all.last().is_some_and(|last| last.number > number) {
+        // Another Deployment of the same name counts from 1 again.
+        all.clear();
+    }
+    if all.last().is_none_or(|last| last.number < number) {
+        let is_seen_from_its_start = number == 1 || !all.is_empty();
+        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        all.push(RevisionStatus {
+            number,
+            start_time: is_seen_from_its_start.then_some(Time(now)),
+            became_ready: false,
+        });
+        let surplus = all.len().saturating_sub(MAX_REVISIONS);
+        all.drain(..surplus);
+    }
+    if let Some(last) = all.last_mut() {
+        last.became_ready |= rollout.is_complete() && rollout.wanted > 0;
+    }
+    all
 }
 
 fn conditions(
@@ -245,6 +285,56 @@ mod tests {
         let condition = json!({"type": type_, "status": "True", "reason": "Because", "message": message,
             "lastTransitionTime": "2026-01-01T00:00:00Z"});
         serde_json::from_value(condition).unwrap()
+    }
+
+    fn rollout(revision: i64, available: i32) -> Rollout {
+        Rollout {
+            observed: true,
+            wanted: 2,
+            replicas: 2,
+            updated: 2,
+            ready: available,
+            available,
+            revision: Some(revision),
+            ..Rollout::default()
+        }
+    }
+
+    #[test]
+    fn revisions_record_when_they_began_and_whether_they_became_ready() {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        let steps = [(1, 0), (1, 2), (2, 0), (2, 1), (3, 2), (3, 0)];
+        let mut all = Vec::new();
+        for (second, (number, available)) in (0..).zip(steps) {
+            all = revisions(&all, Some(&rollout(number, available)), at(second));
+        }
+        let seen = |all: &[RevisionStatus]| -> Vec<_> {
+            let times = |one: &RevisionStatus| one.start_time.as_ref().map(|time| time.0.as_second());
+            all.iter()
+                .map(|one| (one.number, times(one), one.became_ready))
+                .collect()
+        };
+        assert_eq!(
+            seen(&all),
+            [(1, Some(0), true), (2, Some(2), false), (3, Some(4), true)]
+        );
+        // Nothing is concluded before the controller has seen the spec, nor without a Deployment.
+        let unseen = Rollout {
+            observed: false,
+            ..rollout(4, 2)
+        };
+        assert_eq!(revisions(&all, Some(&unseen), at(9)), all);
+        assert_eq!(revisions(&all, None, at(9)), all);
+        // A Deployment that was made again counts from 1; the start of one that is older than the record is not known.
+        assert_eq!(
+            seen(&revisions(&all, Some(&rollout(1, 0)), at(9))),
+            [(1, Some(9), false)]
+        );
+        assert_eq!(seen(&revisions(&[], Some(&rollout(7, 2)), at(9))), [(7, None, true)]);
+        let many = (1..=30).fold(Vec::new(), |all, number| {
+            revisions(&all, Some(&rollout(number, 2)), at(9))
+        });
+        assert_eq!((many.len(), many[0].number), (20, 11));
     }
 
     #[test]

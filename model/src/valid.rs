@@ -6,6 +6,8 @@
 use crd::{AppDeploy, AppDeploySpec, Expose, PodFields};
 use kube::ResourceExt as _;
 
+use crate::resources;
+
 /// The longest name that leaves room for what is derived from it.
 pub const MAX_NAME: usize = 53;
 
@@ -132,6 +134,7 @@ pub(crate) fn pod_problems(at: &str, pod: &PodFields, problems: &mut Vec<String>
             pod.image
         ));
     }
+    problems.extend(resources::problems(pod, at));
     let health_port = pod.health_check.as_ref().and_then(|check| check.port);
     for (field, port) in [("port", pod.port), ("healthCheck.port", health_port)] {
         if let Some(port) = port

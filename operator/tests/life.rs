@@ -93,7 +93,7 @@ fn what_changed_while_it_was_away_is_healed_at_the_start() {
 fn an_event_is_not_told_again_after_a_restart() {
     let (shop, operator) = stage("events");
     let mut spec = web();
-    spec["resources"] = json!({"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}});
+    spec["resources"] = json!({"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}});
     shop.settled_app("shop", spec);
     crate::harness::eventually("an Event tells of it", || !shop.events_about("shop").is_empty());
     operator.terminate();
@@ -113,10 +113,10 @@ fn an_event_is_not_told_again_after_a_restart() {
 fn a_repeated_event_is_counted() {
     let (shop, operator) = stage("repeated");
     let comes_back = || {
-        for (limit, reason) in [("3Gi", ""), ("1Gi", "Rejected")] {
+        for (limit, reason) in [(1, ""), (2, "Rejected")] {
             shop.set(
                 "shop",
-                json!({"resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": limit}}}),
+                json!({"resources": {"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": limit}}}),
             );
             shop.until(APP, "shop", "the status is about this limit", |app| {
                 crate::harness::told(app) && text(app, "/status/cause/reason") == reason

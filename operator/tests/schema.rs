@@ -53,6 +53,14 @@ fn bad_specs() -> Vec<(Value, &'static str)> {
         (json!({"image": "nginx\n"}), image),
         (json!({"image": "nginx:a:b"}), image),
         (with(json!({"args": ["x".repeat(131_073)]})), "131072"),
+        (
+            with(json!({"resources": {"limits": {"mem": "64Mi"}}})),
+            "unknown resource: use cpu, memory",
+        ),
+        (
+            with(json!({"resources": {"requests": {"cpu": 2}, "limits": {"cpu": "1500m"}}})),
+            "a request is above its limit",
+        ),
         (with(json!({"resources": {"limits": {"cpu": "1".repeat(65)}}})), "64"),
         (with(json!({"replicas": -1})), "greater than or equal to 0"),
         (with(json!({"replicas": 1001})), "less than or equal to 1000"),

@@ -196,17 +196,17 @@ fn a_webhook_that_does_not_answer_is_told_and_holds_up_what_it_is_not_asked_abou
 fn what_the_api_server_refuses_is_stalled_until_it_is_changed() {
     let shop = namespace("refused");
     let mut spec = web();
-    spec["resources"] = json!({"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}});
+    spec["resources"] = json!({"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}});
     let app = shop.settled_app("shop", spec);
     assert_eq!(ready(&app), ("False", "Rejected"));
     assert_eq!(holds(&app), ["Stalled"]);
     let cause = &app["status"]["cause"];
     assert_eq!(text(cause, "/reason"), "Rejected");
     assert!(
-        text(cause, "/message").contains("must be less than or equal to memory limit"),
+        text(cause, "/message").contains("must be equal to example.com/gpu limit"),
         "{cause}"
     );
-    assert_eq!(text(cause, "/next"), "kubectl edit appdeploy shop -n refused");
+    assert_eq!(text(cause, "/next"), "kubectl appdeploy edit shop -n refused");
     // The Service does not wait for the Deployment.
     assert!(!shop.get(SERVICE, "shop").is_null());
     crate::harness::eventually("an Event tells of it", || !shop.events_about("shop").is_empty());
@@ -223,7 +223,7 @@ fn what_the_api_server_refuses_is_stalled_until_it_is_changed() {
         ("Warning", text(cause, "/message"))
     );
 
-    shop.set("shop", json!({"resources": {"limits": {"memory": "4Gi"}}}));
+    shop.set("shop", json!({"resources": {"limits": {"example.com/gpu": 1}}}));
     shop.until(APP, "shop", "it is on its way", |app| {
         told(app) && ready(app) == ("False", "Progressing")
     });

@@ -163,6 +163,26 @@ mod tests {
     }
 
     #[test]
+    fn resources_that_no_deployment_can_have_are_refused_once() {
+        let amounts = |text: &[(&str, &str)]| {
+            let amounts = text.iter();
+            amounts
+                .map(|(name, amount)| ((*name).to_owned(), (*amount).to_owned()))
+                .collect()
+        };
+        let mut wrong = args("nginx", None);
+        wrong.pod.requests = amounts(&[("cpu", "2")]);
+        wrong.pod.limits = amounts(&[("mem", "64Mi"), ("cpu", "1500m")]);
+        insta::assert_snapshot!(check("shop", &wrong), @r#"
+        error: appdeploy.appdeploy.dev/shop would not be valid; nothing was sent
+          why:  spec.resources.limits: unknown resource "mem": use memory
+          why:  spec.resources: the request of cpu (2) is above its limit (1500m); raise the limit or lower the request
+        "#);
+        wrong.pod.limits = amounts(&[("memory", "64Mi"), ("cpu", "2000m")]);
+        assert_eq!(check("shop", &wrong), "valid");
+    }
+
+    #[test]
     fn a_plain_app_is_valid() {
         assert_eq!(check("shop", &args("nginx", Some(80))), "valid");
     }

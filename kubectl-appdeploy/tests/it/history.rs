@@ -44,13 +44,13 @@ fn an_app_goes_back_to_what_it_ran_before() {
     for (index, spec) in specs.iter().enumerate() {
         deploy(&cluster, spec, index + 1);
     }
-    plugin.run("set image shop nginx:3").ok();
+    plugin.run("set image shop=nginx:3").ok();
 
     let shown = plugin.run("history shop").ok();
     let lines: Vec<&str> = shown.lines().collect();
-    assert_eq!(lines[0], "REVISION   PODS   IMAGE     CHANGE         AGE");
+    assert_eq!(lines[0], "REVISION   PODS   STATUS      IMAGE     CHANGE         AGE");
     assert!(
-        lines[1].starts_with("1          0/0    nginx:1   -              "),
+        lines[1].starts_with("1          0/0    <unknown>   nginx:1   -              "),
         "{shown}"
     );
     assert!(lines[2].starts_with("2          0/"), "{shown}");

@@ -76,7 +76,7 @@ pub fn take_the_name(space: &Namespace, kind: Kind) {
 }
 
 pub fn warn(space: &Namespace, name: &str) {
-    let resources = json!({"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}});
+    let resources = json!({"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}});
     space.app(name, json!({"image": "nginx", "resources": resources}));
     space.until(APP, name, "it is told", |app| {
         text(app, "/status/cause/reason") == "Rejected"
@@ -85,8 +85,8 @@ pub fn warn(space: &Namespace, name: &str) {
 
 /// Has the operator warn of the same again.
 pub fn warn_again(space: &Namespace, name: &str) {
-    for (limit, reason) in [("3Gi", ""), ("1Gi", "Rejected")] {
-        space.set(name, json!({"resources": {"limits": {"memory": limit}}}));
+    for (limit, reason) in [(1, ""), (2, "Rejected")] {
+        space.set(name, json!({"resources": {"limits": {"example.com/gpu": limit}}}));
         space.until(APP, name, "it is told", |app| {
             told(app) && text(app, "/status/cause/reason") == reason
         });

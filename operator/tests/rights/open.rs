@@ -23,7 +23,7 @@ fn the_open_port_tells_no_names_and_changes_nothing() {
     // A cause is counted, too.
     space.app(
         "needle-refused",
-        json!({"image": "nginx", "resources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}}),
+        json!({"image": "nginx", "resources": {"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}}}),
     );
     space.until_told("needle-refused");
     let metrics = operator.until("/metrics", "failures are counted", |_, body| {

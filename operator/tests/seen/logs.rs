@@ -8,7 +8,7 @@ use crate::seen::cluster;
 /// Makes an application that is refused, which is logged, and waits until it is told.
 fn refused(shop: &Namespace, name: &str) -> Value {
     let mut spec = web();
-    spec["resources"] = serde_json::json!({"requests": {"cpu": 2}, "limits": {"cpu": 1}});
+    spec["resources"] = serde_json::json!({"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}});
     shop.settled_app(name, spec)
 }
 

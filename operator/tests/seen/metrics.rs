@@ -34,7 +34,7 @@ fn each_documented_metric_has_a_series() {
     let shop = cluster.namespace("metrics");
     let operator = cluster.operator(&["--watch-namespace", "metrics"]);
     shop.settled_app("good", web());
-    let refused = json!({"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}});
+    let refused = json!({"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}});
     let mut spec = web();
     spec["resources"] = refused;
     shop.settled_app("refused", spec);

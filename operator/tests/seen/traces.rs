@@ -32,7 +32,7 @@ fn a_reconcile_is_a_span_with_a_span_for_each_request() {
     assert_eq!(operator.debug("PUT", "/log-level", "off").0, 200);
     let app = shop.settled_app("shop", web());
     let mut refused = web();
-    refused["resources"] = json!({"requests": {"cpu": 2}, "limits": {"cpu": 1}});
+    refused["resources"] = json!({"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}});
     shop.settled_app("refused", refused);
     // What was not sent yet is sent at the end.
     let (status, took) = operator.terminate();

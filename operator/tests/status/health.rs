@@ -14,7 +14,7 @@ fn the_answer_of_a_health_check_is_asked_for_once_and_told() {
     let app = shop.until(APP, "shop", "the answer is told", |app| {
         text(app, "/status/cause/message") == words
     });
-    let next = "kubectl logs -n health -l appdeploy.dev/app=shop";
+    let next = "kubectl appdeploy logs shop -n health";
     assert_eq!(text(&app, "/status/cause/next"), next);
 
     // The app is looked at again, and its pod is still the same.
