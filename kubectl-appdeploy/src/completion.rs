@@ -146,6 +146,12 @@ fn candidates(line: &Line, ask: impl FnOnce(Source) -> Vec<Candidate>) -> (Vec<C
             Some(Source::Files) => (Vec::new(), true),
             Some(Source::Words(words)) => (words.iter().map(|word| Candidate::new(*word, "")).collect(), false),
             Some(Source::Free) | None => (Vec::new(), false),
+            // A name that a value follows.
+            Some(Source::Workloads) if name.starts_with("NAME=") => {
+                let names = ask(Source::Workloads).into_iter();
+                let names = names.map(|one| Candidate::new(format!("{}=", one.value), one.about));
+                (names.collect(), false)
+            }
             Some(source) => (ask(source), false),
         },
         Wanted::Nothing => (Vec::new(), false),
@@ -156,8 +162,11 @@ fn candidates(line: &Line, ask: impl FnOnce(Source) -> Vec<Candidate>) -> (Vec<C
 fn protocol(line: &Line, mut candidates: Vec<Candidate>, files: bool, barely: bool) -> String {
     /// Nothing but these candidates.
     const NO_FILES: u8 = 4;
+    /// No space behind them, either.
+    const NO_SPACE: u8 = 2;
     candidates.retain(|one| one.value.starts_with(line.partial.as_str()) && !line.has(&one.value));
     candidates.dedup_by(|a, b| a.value == b.value);
+    let goes_on = !candidates.is_empty() && candidates.iter().all(|one| one.value.ends_with('='));
     let mut text = String::new();
     for Candidate { value, about } in candidates {
         let about = about.lines().next().unwrap_or_default();
@@ -167,7 +176,12 @@ fn protocol(line: &Line, mut candidates: Vec<Candidate>, files: bool, barely: bo
             about => writeln!(text, "{}{value}\t{}", line.before, crate::ui::clean(about)),
         };
     }
-    let _ = write!(text, ":{}", if files { 0 } else { NO_FILES });
+    let directive = match (files, goes_on) {
+        (true, _) => 0,
+        (false, true) => NO_FILES | NO_SPACE,
+        (false, false) => NO_FILES,
+    };
+    let _ = write!(text, ":{directive}");
     text
 }
 
@@ -246,6 +260,10 @@ mod tests {
             ("version -o ", "json yaml :4"),
             ("create a --ingress-class ", "ingressclasses :4"),
             ("create a --expose s", "service :4"),
+            ("set image ", "workloads= :6"),
+            ("set image work", "workloads= :6"),
+            ("set image workloads=x ", ":4"),
+            ("set image workloads=", "workloads= :6"),
             ("podset replace a --pod ", "pods :4"),
             ("podset replace a --pod x,", "x,pods :4"),
             ("completion ", "bash zsh fish powershell :4"),

@@ -153,7 +153,7 @@ fn nowhere(cluster: &Cluster, workload: &Workload) -> Error {
     if workload.pod().port.is_none() {
         return error
             .why("it has no port: nobody sends it requests")
-            .next(command!("kubectl appdeploy set port {} PORT", name).and(flag));
+            .next(command!("kubectl appdeploy set port {}=PORT", name).and(flag));
     }
     let why = workload.explanation().map(|(text, _)| text);
     why.into_iter()

@@ -14,7 +14,7 @@ const PAUSE_EXAMPLES: &str = "\
 Examples:
   # Collect changes, and roll them out at once
   {command} pause {name}
-  {command} set image {name} ghcr.io/acme/shop:1.5
+  {command} set image {name}=ghcr.io/acme/shop:1.5
   {command} set env {name} MODE=live
   {command} resume {name} --wait";
 

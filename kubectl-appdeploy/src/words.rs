@@ -78,10 +78,12 @@ impl Words {
 
     /// Returns a command of this kind from words that can be `{name}`.
     pub fn example(&self, words: &'static str) -> NextCommand {
-        let words = words
-            .split(' ')
-            .map(|word| if word == "{name}" { self.name } else { word });
-        words.fold(self.command.into(), NextCommand::and)
+        let words = words.split(' ').map(|word| match word.strip_prefix("{name}=") {
+            Some(value) => command!("{}={}", self.name, value),
+            None if word == "{name}" => self.name.into(),
+            None => word.into(),
+        });
+        words.fold(NextCommand::from(self.command), NextCommand::and)
     }
 
     /// Puts the words into a text that names them in braces, like `{many}`.

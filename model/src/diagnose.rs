@@ -261,22 +261,32 @@ fn plugin(kind: crd::Kind) -> NextCommand {
     })
 }
 
-fn edit(subject: Subject<'_>) -> NextCommand {
-    command!(
-        "kubectl edit {} {} -n {}",
-        subject.kind.singular(),
-        subject.name,
-        subject.namespace
-    )
+/// Returns a verb of the plugin for the object.
+fn verb(subject: Subject<'_>, verb: &'static str) -> NextCommand {
+    plugin(subject.kind)
+        .and(verb)
+        .and(command!("{} -n {}", subject.name, subject.namespace))
 }
 
-/// Returns the command that changes one field.
-fn set(subject: Subject<'_>, field: &'static str, value: impl Into<NextCommand>) -> NextCommand {
+fn edit(subject: Subject<'_>) -> NextCommand {
+    verb(subject, "edit")
+}
+
+/// Returns the command that changes one field. `value` is a placeholder.
+fn set(subject: Subject<'_>, field: &'static str, value: &'static str) -> NextCommand {
     plugin(subject.kind)
         .and("set")
         .and(field)
+        .and(command!("{}={}", subject.name, value))
+        .and(command!("-n {}", subject.namespace))
+}
+
+/// Returns the command that changes resources.
+fn set_resources(subject: Subject<'_>, flags: NextCommand) -> NextCommand {
+    plugin(subject.kind)
+        .and("set resources")
         .and(command!("{}", subject.name))
-        .and(value)
+        .and(flags)
         .and(command!("-n {}", subject.namespace))
 }
 
@@ -294,7 +304,7 @@ pub(crate) fn describe_pods(subject: Subject<'_>) -> NextCommand {
 }
 
 fn logs(subject: Subject<'_>) -> NextCommand {
-    NextCommand::from("kubectl logs").and(pods(subject))
+    verb(subject, "logs")
 }
 
 pub(crate) fn of_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {

@@ -57,7 +57,7 @@ fn the_second_namespace_waits_for_the_host_of_the_first() {
     );
     assert_eq!(
         text(&loser, "/status/cause/next"),
-        "kubectl appdeploy set host pirate HOST -n second"
+        "kubectl appdeploy set host pirate=HOST -n second"
     );
     assert_eq!(loser.pointer("/status/url"), None, "it answers nowhere");
     assert_eq!(condition(&loser, "Exposed").unwrap()["status"], "False");

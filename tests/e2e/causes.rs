@@ -90,7 +90,7 @@ const BROKEN: [Broken; 22] = [
         "unwelcome",
         "PodsRefused",
         "refuses the pods: not this one",
-        "kubectl edit appdeploy unwelcome",
+        "kubectl appdeploy edit unwelcome",
     ),
     broken(
         "unheard",
@@ -102,7 +102,7 @@ const BROKEN: [Broken; 22] = [
         "wrong-image",
         "ImageNotFound",
         "image nginx:no-such-tag was not found",
-        "kubectl appdeploy set image wrong-image",
+        "kubectl appdeploy set image wrong-image=IMAGE",
     ),
     broken(
         "keyless",
@@ -120,19 +120,19 @@ const BROKEN: [Broken; 22] = [
         "wordless",
         "CommandNotFound",
         "the image has no nosuchcommand to run",
-        "kubectl edit appdeploy wordless",
+        "kubectl appdeploy edit wordless",
     ),
     broken(
         "rootless",
         "RunsAsRoot",
         "the image runs as root",
-        "kubectl edit appdeploy rootless",
+        "kubectl appdeploy edit rootless",
     ),
     broken(
         "crash",
         "CrashLoop",
         "with exit code 3; its last words: \"no database at db:5432\"",
-        "kubectl logs",
+        "kubectl appdeploy logs",
     ),
     broken(
         "greedy",
@@ -156,25 +156,25 @@ const BROKEN: [Broken; 22] = [
         "lost",
         "NotHealthy",
         "GET /nope on port 80 answers with status 404",
-        "kubectl logs",
+        "kubectl appdeploy logs",
     ),
     broken(
         "older",
         "ImageNotFound",
         "image nginx:no-such-tag was not found; 1 pod of an earlier revision still serves, undo with: kubectl appdeploy undo older",
-        "kubectl appdeploy set image older",
+        "kubectl appdeploy set image older=IMAGE",
     ),
     broken(
         "elsewhere",
         "NotHealthy",
         "nothing listens on port 81",
-        "kubectl appdeploy set port elsewhere PORT",
+        "kubectl appdeploy set port elsewhere=PORT",
     ),
     broken(
         "ill",
         "NotHealthy",
         "GET /healthz on port 80 answers with status 404",
-        "kubectl logs",
+        "kubectl appdeploy logs",
     ),
 ];
 
@@ -230,7 +230,7 @@ for app in unwelcome unheard; do
   while kubectl run probe --image nginx --labels appdeploy.dev/app=$app --dry-run=server; do sleep 0.5; done
 done
 kubectl appdeploy create older --image nginx --port 80 --wait
-kubectl appdeploy set image older nginx:no-such-tag
+kubectl appdeploy set image older=nginx:no-such-tag
 kubectl appdeploy create held --image nginx --port 80 --wait
 kubectl patch deployment held --type merge --patch '{"metadata":{"finalizers":["example.com/hold"]}}'
 kubectl delete deployment held --wait=false

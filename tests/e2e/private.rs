@@ -20,7 +20,10 @@ pub fn each_sentence_leads_one_step_closer_to_the_page(world: &World, space: &Sp
         "kubectl appdeploy create shop --image {IMAGE} --image-pull-policy Always --port 80"
     ))?;
     let told = denied(space, "imagePullSecrets names no Secret")?;
-    has(&told, &["ImagePullDenied", HOST, "kubectl appdeploy set image shop"])?;
+    has(
+        &told,
+        &["ImagePullDenied", HOST, "kubectl appdeploy set image shop=IMAGE"],
+    )?;
 
     // What one writes in that editor. There is no Secret of the name yet.
     shell

@@ -48,7 +48,7 @@ impl Line {
             Wanted::Value { name, .. } => self
                 .values
                 .get(name)
-                .is_some_and(|values| values.iter().any(|one| one == value)),
+                .is_some_and(|values| values.iter().any(|one| one == value || is_named(one, value))),
             _ => false,
         }
     }
@@ -265,6 +265,11 @@ impl<'c> Reader<'c> {
         })
         .collect()
     }
+}
+
+/// Whether a value begins with a name and `=`, as `shop=nginx` does with `shop=`.
+fn is_named(value: &str, name: &str) -> bool {
+    name.ends_with('=') && value.starts_with(name)
 }
 
 /// Whether the word after a flag is its value.

@@ -22,6 +22,9 @@ _kubectl_appdeploy() {
         local before=${current%"${current##*:}"}
         COMPREPLY=("${COMPREPLY[@]#"$before"}")
     fi
+    if [[ $directive == 6 ]]; then
+        type compopt &>/dev/null && compopt -o nospace
+    fi
     if [[ $directive == 0 ]]; then
         type compopt &>/dev/null && compopt -o default
     fi

@@ -19,6 +19,8 @@ _kubectl-appdeploy() {
     done
     if [[ $directive == 0 ]]; then
         _files
+    elif [[ $directive == 6 ]]; then
+        _describe 'kubectl-appdeploy' candidates -S ''
     else
         _describe 'kubectl-appdeploy' candidates
     fi

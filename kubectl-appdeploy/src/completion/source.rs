@@ -58,6 +58,9 @@ const ARGUMENTS: &[(&str, &str, Source)] = &[
 /// Where values come from, by their name in the help. An argument that has a list of its own needs no line here.
 const VALUES: &[(&str, Source)] = &[
     ("NAME", Source::Workloads),
+    ("NAME=IMAGE", Source::Workloads),
+    ("NAME=HOST", Source::Workloads),
+    ("NAME=PORT", Source::Workloads),
     ("POD", Source::Pods),
     ("CONTAINER", Source::Containers),
     ("REVISION", Source::Revisions),
@@ -93,6 +96,7 @@ const FREE: &[&str] = &[
     "PATH",
     "PORT",
     "PORTS",
+    "REGEX",
     "SUFFIXES",
     "TEXT",
     "TOKEN",

@@ -25,7 +25,9 @@ Examples:
   # Set one variable and remove another
   {command} set env {name} MODE=live DEBUG-
 
-  # A variable from each key of a Secret, or from some; ConfigMaps work as well
+  # One variable from a Secret, one from each of its keys, or from some; ConfigMaps
+  # work as well
+  {command} set env {name} PASSWORD --from=secret/db
   {command} set env {name} --from=secret/db
   {command} set env {name} --from=secret/db \\
     --keys=user,password --prefix=DB_
@@ -39,7 +41,7 @@ const EXAMPLE: &str = "set env {name} MODE=live";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Names of {many}, then variables: NAME=VALUE sets one, NAME- removes it
+    /// Names of {many}, then variables: NAME=VALUE sets one, NAME- removes it, NAME alone takes it --from
     #[arg(value_names = ["NAME", "VARIABLE"], num_args = 1..)]
     words: Vec<String>,
     #[command(flatten)]
@@ -99,7 +101,12 @@ enum Change {
 
 /// Runs the verb.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
-    let (names, mut changes) = split(&args.words)?;
+    let (mut names, mut changes) = split(&args.words)?;
+    let mut wanted = args.keys.clone();
+    if args.from.is_some() {
+        // Without a value these can only be variables: no object has such a name.
+        wanted.extend(names.extract_if(.., |word| !is_name(word)));
+    }
     let which = args.others.select(names)?;
     let example = || words::of(kind).example(EXAMPLE);
     if args.list && !changes.is_empty() {
@@ -122,11 +129,15 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
         return list(&cluster, &which, ui).await;
     }
     if let Some(from) = &args.from {
-        let keys = match args.keys.as_slice() {
-            [] => keys(&cluster, from).await?,
-            keys => keys.to_vec(),
-        };
+        let keys = from.choose(&wanted, &args.prefix, keys(&cluster, from).await, &cluster)?;
         changes.extend(keys.iter().map(|key| Change::Set(from.variable(&args.prefix, key))));
+    }
+    if which.names.len() > 1 {
+        // A misspelled variable reads like a name, so that a missing object leaves all others as they are.
+        let found = which.resolve(&cluster, EXAMPLE).await?;
+        if let Some(Err(error)) = found.into_iter().find(Result::is_err) {
+            return Err(error.why("nothing was changed"));
+        }
     }
     let verb = Verb {
         example: EXAMPLE,
@@ -159,6 +170,12 @@ fn split(words: &[String]) -> Result<(Vec<String>, Vec<Change>)> {
     Ok((names, changes))
 }
 
+/// Whether a word may be the name of an object, alone or behind its kind.
+fn is_name(word: &str) -> bool {
+    word.chars()
+        .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-./".contains(c))
+}
+
 fn name_of(variable: &Value) -> &str {
     variable["name"].as_str().unwrap_or_default()
 }
@@ -183,20 +200,51 @@ impl Source {
         if self.is_secret { "secret" } else { "configmap" }
     }
 
-    /// Returns the variable for a key, named as kubectl names it: `tls.key` is `TLS_KEY`.
+    /// Returns the keys to import: all, or those that were named by themselves or by their variable. What was read is the
+    /// error if it could not be read; named keys are then taken as they are if only the right to read is missing.
+    fn choose(
+        &self,
+        wanted: &[String],
+        prefix: &str,
+        read: Result<Vec<String>>,
+        cluster: &Cluster,
+    ) -> Result<Vec<String>> {
+        let known = match read {
+            Err(error) if error.is_forbidden() && !wanted.is_empty() => return Ok(wanted.to_vec()),
+            read => read?,
+        };
+        if wanted.is_empty() {
+            return Ok(known);
+        }
+        let key = |word: &String| {
+            let same = known.iter().find(|key| *key == word);
+            let same = same.or_else(|| known.iter().find(|key| variable_name(prefix, key) == *word));
+            same.cloned().ok_or_else(|| {
+                let source = format!("{}/{}", self.word(), self.name);
+                Error::failed(format!("{source} has no key {word}: nothing was changed"))
+                    .why(format!("it has {}", output::some(&known)))
+                    .next(command!("kubectl describe {}", source).and(cluster.flag()))
+            })
+        };
+        wanted.iter().map(key).collect()
+    }
+
+    /// Returns the variable for a key.
     fn variable(&self, prefix: &str, key: &str) -> Value {
-        let upper = key.to_uppercase();
-        let name: String = upper
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-            .collect();
         let field = if self.is_secret {
             "secretKeyRef"
         } else {
             "configMapKeyRef"
         };
-        json!({"name": format!("{prefix}{name}"), "valueFrom": {field: {"name": self.name, "key": key}}})
+        json!({"name": variable_name(prefix, key), "valueFrom": {field: {"name": self.name, "key": key}}})
     }
+}
+
+/// Returns the name of the variable for a key, as kubectl names it: `tls.key` is `TLS_KEY`.
+fn variable_name(prefix: &str, key: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let name: String = key.to_uppercase().chars().map(plain).collect();
+    format!("{prefix}{name}")
 }
 
 /// Returns the keys of a Secret or ConfigMap.

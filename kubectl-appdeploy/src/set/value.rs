@@ -1,4 +1,7 @@
-//! `set image`, `set host`, `set port`: the names, and last the value.
+//! `set image`, `set host`, `set port`: each name with its value, as `shop=nginx:1.27`. Names and a value next to each other
+//! could be misread: `set image shop blog` would run the image `blog`.
+
+use std::collections::BTreeMap;
 
 use crd::Kind;
 use model::{NextCommand, command};
@@ -7,44 +10,44 @@ use serde_json::{Value, json};
 use crate::change::{self, Door, Flags, Verb, pod_of, put};
 use crate::connection::KubeArgs;
 use crate::error::{Error, Result};
-use crate::selection::Selection;
+use crate::selection::{self, Selection};
 use crate::ui::Ui;
-use crate::words::{self, Words};
+use crate::words;
 
 const IMAGE_EXAMPLES: &str = "\
 Examples:
   # The next version; return when all pods run it
-  {command} set image {name} ghcr.io/acme/shop:1.5 --wait
+  {command} set image {name}=ghcr.io/acme/shop:1.5 --wait
 
-  # Two at once
-  {command} set image {name} {other} ghcr.io/acme/shop:1.5
+  # Two together
+  {command} set image {name}=nginx:1.27 {other}=nginx:1.28
 
-  # All {many} of a team; see what would be written
+  # All {many} of a team, which take the image without a name; a dry run
   {command} set image -l team=shop nginx:1.27 \\
     --dry-run=client -o yaml";
 
 const HOST_EXAMPLES: &str = "\
 Examples:
   # Answer at a host of your own
-  {command} set host {name} shop.example.com
+  {command} set host {name}=shop.example.com
 
   # Answer at <name>.<namespace> again
-  {command} set host {name} -";
+  {command} set host {name}-";
 
 const PORT_EXAMPLES: &str = "\
 Examples:
   # The container listens on another port
-  {command} set port {name} 8080
+  {command} set port {name}=8080
 
-  # Make a worker of it, which nobody can reach: - takes the port away
-  {command} set port {name} -";
+  # Make a worker of it, without a port: a dash removes it
+  {command} set port {name}-";
 
 /// The flags of `set image`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = IMAGE_EXAMPLES)]
 pub struct ImageArgs {
-    /// Names of {many}, and last the image
-    #[arg(value_names = ["NAME", "IMAGE"], num_args = 1.., required = true)]
+    /// Names of {many}, each with its image; with -l or --all the image only
+    #[arg(value_name = "NAME=IMAGE", required = true)]
     words: Vec<String>,
     #[command(flatten)]
     rest: Rest,
@@ -54,8 +57,8 @@ pub struct ImageArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = HOST_EXAMPLES)]
 pub struct HostArgs {
-    /// Names of {many}, and last the host; - takes it away
-    #[arg(value_names = ["NAME", "HOST"], num_args = 1.., required = true)]
+    /// Names of {many}, each with its host; NAME- removes it; with -l or --all the host only
+    #[arg(value_name = "NAME=HOST", required = true)]
     words: Vec<String>,
     #[command(flatten)]
     rest: Rest,
@@ -65,8 +68,8 @@ pub struct HostArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = PORT_EXAMPLES)]
 pub struct PortArgs {
-    /// Names of {many}, and last the port; - takes it away
-    #[arg(value_names = ["NAME", "PORT"], num_args = 1.., required = true)]
+    /// Names of {many}, each with its port; NAME- removes it; with -l or --all the port only
+    #[arg(value_name = "NAME=PORT", required = true)]
     words: Vec<String>,
     #[command(flatten)]
     rest: Rest,
@@ -93,6 +96,11 @@ pub struct Others {
 }
 
 impl Others {
+    /// Whether the flags select objects.
+    const fn are_selected(&self) -> bool {
+        self.selector.is_some() || self.all
+    }
+
     /// Returns the selection of these names, or of what the flags say.
     pub fn select(&self, names: Vec<String>) -> Result<Selection> {
         let flag = match (&self.selector, self.all) {
@@ -165,7 +173,7 @@ impl PortArgs {
 /// Runs the verb.
 pub async fn run(setting: Setting, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let Setting { what, words, rest } = setting;
-    let (which, value) = what.split(kind, words, &rest.others)?;
+    let (which, values) = what.split(kind, words, &rest.others)?;
     let cluster = kube.connect().await?.about(kind);
     let verb = Verb {
         example: what.example(),
@@ -173,11 +181,31 @@ pub async fn run(setting: Setting, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> 
         door: Door::Object,
         guarded: false,
         edit: &|object| {
-            what.put(kind, object, value.clone());
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let value = values.of(name).cloned();
+            what.put(kind, object, value);
             Ok(())
         },
     };
     change::run(&cluster, &which, rest.flags, verb, ui).await
+}
+
+/// What each object gets; nothing removes the field.
+#[derive(Debug, PartialEq)]
+enum Values {
+    /// The same for all that are selected.
+    All(Option<Value>),
+    /// One for each name.
+    Each(BTreeMap<String, Option<Value>>),
+}
+
+impl Values {
+    fn of(&self, name: &str) -> Option<&Value> {
+        match self {
+            Self::All(value) => value.as_ref(),
+            Self::Each(values) => values.get(name)?.as_ref(),
+        }
+    }
 }
 
 impl What {
@@ -199,48 +227,83 @@ impl What {
 
     const fn example(self) -> &'static str {
         match self {
-            Self::Image => "set image {name} nginx:1.27",
-            Self::Host => "set host {name} shop.example.com",
-            Self::Port => "set port {name} 8080",
+            Self::Image => "set image {name}=nginx:1.27",
+            Self::Host => "set host {name}=shop.example.com",
+            Self::Port => "set port {name}=8080",
         }
     }
 
-    /// Takes the words apart: who is meant, and the value, nothing for none.
-    fn split(self, kind: Kind, mut words: Vec<String>, others: &Others) -> Result<(Selection, Option<Value>)> {
-        let text = words.pop().unwrap_or_default();
-        let example = || words::of(kind).example(self.example());
+    /// Takes the words apart: which objects are meant, and their values.
+    fn split(self, kind: Kind, words: Vec<String>, others: &Others) -> Result<(Selection, Values)> {
         if self == Self::Host && kind == Kind::PodSet {
             return Err(Error::usage("a pod set has no host: nothing was done")
                 .why("its pods are reached through a Service of your own; an app has a Service and an Ingress"));
         }
-        let which = others.select(words)?;
-        if which.is_empty() {
-            let Words { one, .. } = words::of(kind);
-            let error = Error::usage(format!("{text} stands alone: name the {one} and the {}", self.word()));
-            let value = self.word().to_uppercase();
-            let command = NextCommand::from(words::of(kind).command).and("set").and(self.word());
-            // An image has a tag or a registry, a host has dots, and a port is a number: no name has any of it.
-            return Err(
-                error.next(if text.contains([':', '/', '.']) || text.parse::<u16>().is_ok() {
-                    command.and(command!("NAME {}", text))
-                } else {
-                    command.and(command!("{} {}", text, value))
-                }),
-            );
+        if others.are_selected() {
+            let ([text], false) = (words.as_slice(), words.iter().any(|word| word.contains('='))) else {
+                // One that is named next to a selection.
+                others.select(words)?;
+                return Err(self.missing(kind, &[]));
+            };
+            let value = if text == "-" && self != Self::Image {
+                None
+            } else {
+                Some(self.value(kind, text)?)
+            };
+            return Ok((others.select(Vec::new())?, Values::All(value)));
         }
-        let value = match self {
-            Self::Host | Self::Port if text == "-" => None,
-            Self::Port => Some(json!(text.parse::<i32>().map_err(|_| {
-                Error::usage(format!("{text} is no port: nothing was done")).next(example())
-            })?)),
-            Self::Image | Self::Host if text.contains('=') => {
-                return Err(Error::usage(format!("{text} is no {}: nothing was done", self.word()))
-                    .why(format!("the names stand first, and the {} last", self.word()))
-                    .next(example()));
+        let mut values = BTreeMap::new();
+        let mut names = Vec::new();
+        for word in &words {
+            let (name, value) = match (word.split_once('='), word.strip_suffix('-')) {
+                (Some((name, text)), _) if !name.is_empty() && !text.is_empty() => {
+                    (name, Some(self.value(kind, text)?))
+                }
+                (None, Some(name)) if !name.is_empty() && self != Self::Image => (name, None),
+                _ => return Err(self.missing(kind, &words)),
+            };
+            if values.insert(selection::name(kind, name)?.to_owned(), value).is_some() {
+                return Err(Error::usage(format!("{name} is named twice: nothing was done")));
             }
-            Self::Image | Self::Host => Some(json!(text)),
+            names.push(name.to_owned());
+        }
+        Ok((others.select(names)?, Values::Each(values)))
+    }
+
+    /// Reads a value.
+    fn value(self, kind: Kind, text: &str) -> Result<Value> {
+        match self {
+            Self::Port => text.parse::<i32>().map(|port| json!(port)).map_err(|_| {
+                Error::usage(format!("invalid port {text:?}: must be a number from 1 to 65535"))
+                    .next(words::of(kind).example(self.example()))
+            }),
+            Self::Image | Self::Host => Ok(json!(text)),
+        }
+    }
+
+    /// Returns the error for words without a value, or without a name.
+    fn missing(self, kind: Kind, words: &[String]) -> Error {
+        let looks_like_value = |word: &str| word.contains([':', '/', '.']) || word.parse::<u16>().is_ok();
+        let (values, names): (Vec<&str>, Vec<&str>) = words
+            .iter()
+            .map(|word| word.trim_end_matches(['=', '-']))
+            .filter(|word| !word.is_empty() && !word.contains('='))
+            .partition(|word| looks_like_value(word));
+        let lacking = match (names.first(), values.first()) {
+            (Some(name), _) => format!("{} missing for {name}", self.word()),
+            (None, Some(value)) => format!("name missing for {} {value}", self.word()),
+            (None, None) => format!("name or {} missing", self.word()),
         };
-        Ok((which, value))
+        let command = NextCommand::from(words::of(kind).command).and("set").and(self.word());
+        let placeholder = self.word().to_uppercase();
+        let value = values.first().copied().unwrap_or(&placeholder);
+        let command = match names.as_slice() {
+            [] => command.and(command!("NAME={}", value)),
+            names => names
+                .iter()
+                .fold(command, |command, name| command.and(command!("{}={}", name, value))),
+        };
+        Error::usage(format!("{lacking}: nothing was done")).next(command)
     }
 
     fn put(self, kind: Kind, object: &mut Value, value: Option<Value>) {
@@ -261,42 +324,58 @@ mod tests {
         let words = words.iter().map(ToString::to_string).collect();
         let others = Others { selector: None, all };
         match what.split(kind, words, &others) {
-            Ok((which, value)) => format!("{:?} {}", which.names, value.unwrap_or_default()),
+            Ok((which, Values::All(value))) => format!("{:?} {}", which.names, value.unwrap_or_default()),
+            Ok((which, Values::Each(values))) => format!("{:?} {}", which.names, json!(values)),
             Err(error) => error.text(&Look::default()),
         }
     }
 
     #[test]
-    fn the_value_stands_last() {
+    fn each_name_has_its_value_so_that_none_can_be_misread() {
         use What::{Host, Image, Port};
         let said = [
-            split(Image, Kind::AppDeploy, &["shop", "blog", "nginx:1.27"], false),
+            split(Image, Kind::AppDeploy, &["shop=nginx:1.27", "blog=nginx"], false),
             split(Image, Kind::AppDeploy, &["nginx:1.27"], true),
-            split(Host, Kind::AppDeploy, &["shop", "-"], false),
-            split(Port, Kind::PodSet, &["workers", "8080"], false),
+            split(Host, Kind::AppDeploy, &["-"], true),
+            split(Host, Kind::AppDeploy, &["appdeploy/shop-"], false),
+            split(Port, Kind::PodSet, &["workers=8080"], false),
+            split(Image, Kind::AppDeploy, &["shop", "blog"], false),
             split(Image, Kind::AppDeploy, &["shop"], false),
+            split(Image, Kind::AppDeploy, &["shop="], false),
+            split(Image, Kind::AppDeploy, &["shop-"], false),
             split(Image, Kind::AppDeploy, &["nginx:1.27"], false),
-            split(Image, Kind::AppDeploy, &["shop", "app=nginx"], false),
+            split(Image, Kind::AppDeploy, &["shop", "blog", "nginx:1.27"], false),
+            split(Image, Kind::AppDeploy, &["shop=a", "shop=b"], false),
+            split(Image, Kind::AppDeploy, &["shop=nginx"], true),
             split(Image, Kind::AppDeploy, &["shop", "nginx"], true),
-            split(Port, Kind::PodSet, &["workers", "http"], false),
-            split(Host, Kind::PodSet, &["workers", "a.example.com"], false),
+            split(Port, Kind::PodSet, &["workers=http"], false),
+            split(Host, Kind::PodSet, &["workers=a.example.com"], false),
         ];
         insta::assert_snapshot!(said.join("\n"), @r#"
-        ["shop", "blog"] "nginx:1.27"
+        ["shop", "blog"] {"blog":"nginx","shop":"nginx:1.27"}
         [] "nginx:1.27"
-        ["shop"] null
-        ["workers"] 8080
-        error: shop stands alone: name the app and the image
-          next: kubectl appdeploy set image shop IMAGE
-        error: nginx:1.27 stands alone: name the app and the image
-          next: kubectl appdeploy set image NAME nginx:1.27
-        error: app=nginx is no image: nothing was done
-          why:  the names stand first, and the image last
-          next: kubectl appdeploy set image shop nginx:1.27
+        [] null
+        ["appdeploy/shop"] {"shop":null}
+        ["workers"] {"workers":8080}
+        error: image missing for shop: nothing was done
+          next: kubectl appdeploy set image shop=IMAGE blog=IMAGE
+        error: image missing for shop: nothing was done
+          next: kubectl appdeploy set image shop=IMAGE
+        error: image missing for shop: nothing was done
+          next: kubectl appdeploy set image shop=IMAGE
+        error: image missing for shop: nothing was done
+          next: kubectl appdeploy set image shop=IMAGE
+        error: name missing for image nginx:1.27: nothing was done
+          next: kubectl appdeploy set image NAME=nginx:1.27
+        error: image missing for shop: nothing was done
+          next: kubectl appdeploy set image shop=nginx:1.27 blog=nginx:1.27
+        error: shop is named twice: nothing was done
+        error: shop=nginx is named beside --all: nothing was done
+          why:  either some are named, or they are selected with -l or --all
         error: shop is named beside --all: nothing was done
           why:  either some are named, or they are selected with -l or --all
-        error: http is no port: nothing was done
-          next: kubectl appdeploy podset set port workers 8080
+        error: invalid port "http": must be a number from 1 to 65535
+          next: kubectl appdeploy podset set port workers=8080
         error: a pod set has no host: nothing was done
           why:  its pods are reached through a Service of your own; an app has a Service and an Ingress
         "#);

@@ -178,7 +178,7 @@ fn plan_is_carried_out_only_if_it_is_still_true() {
 
     shop.plugin.run("create blog -n asked --image=nginx:1").ok();
     let terminal = question("eject blog -n asked", "Eject blog?");
-    shop.plugin.run("set image blog nginx:2 -n asked").ok();
+    shop.plugin.run("set image blog=nginx:2 -n asked").ok();
     terminal.send("y").unwrap();
     terminal.shows("what was shown has changed meanwhile").unwrap();
     assert_eq!(terminal.end().unwrap().0, 1);

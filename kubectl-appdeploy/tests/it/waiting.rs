@@ -56,7 +56,7 @@ fn a_wait_ends_as_the_status_says() {
     let page = plugin.run("status safe").ok();
     assert!(page.contains(&format!("why:  {sentence}\n{next}\n")), "{page}");
     // Several are waited for by other means.
-    let waiting = plugin.start("set image safe nginx:2 --wait --timeout=30s");
+    let waiting = plugin.start("set image safe=nginx:2 --wait --timeout=30s");
     let mut works = conditions("True", "Available", "", None);
     works["observedGeneration"] = 2.into();
     cluster

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::{Diagnosis, Reason, Subject, describe_pods, edit, logs, pull, said, schedule, set};
+use super::{Diagnosis, Reason, Subject, describe_pods, edit, logs, pull, said, schedule, set, set_resources};
 use crate::pod::{Answer, Trouble};
 use crate::quantity;
 use crate::{NextCommand, command};
@@ -70,9 +70,8 @@ fn of_trouble(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
                 "resources.limits.memory is {}, too little to start a container",
                 quantity::with_unit(detail)
             ),
-            Some(set(
+            Some(set_resources(
                 subject,
-                "resources",
                 command!("--limits=memory={}", quantity::meant_memory(detail)),
             )),
         ),
@@ -148,7 +147,7 @@ fn out_of_memory(limit: &str) -> String {
 /// Twice as much is what one tries next.
 fn after_a_limit(subject: Subject<'_>, limit: &str) -> NextCommand {
     match doubled(limit) {
-        Some(more) => set(subject, "resources", command!("--limits=memory={}", more)),
+        Some(more) => set_resources(subject, command!("--limits=memory={}", more)),
         None => edit(subject),
     }
 }

@@ -147,7 +147,7 @@ mod tests {
             "docker.io does not give out ngnix: there is no such image, or it takes a password, and imagePullSecrets names no \
              Secret"
         );
-        assert_eq!(next, "kubectl appdeploy set image shop IMAGE -n blue");
+        assert_eq!(next, "kubectl appdeploy set image shop=IMAGE -n blue");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Why pods may not be created: the API server's words, said to a person.
 
-use super::{Diagnosis, Reason, Subject, edit, said, set};
+use super::{Diagnosis, Reason, Subject, edit, said, set_resources};
 use crate::{NextCommand, command};
 
 /// Whether a quota is in the way.
@@ -91,7 +91,7 @@ fn limit_range(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
     }
     let words = detail.trim_matches(['[', ']']).replace(".  No ", ", but no ");
     let message = format!("a LimitRange of the namespace refuses the pods: {words}");
-    let next = within(detail).map(|flag| set(subject, "resources", flag));
+    let next = within(detail).map(|flag| set_resources(subject, flag));
     Some(said(
         Reason::OutsideLimitRange,
         &message,
@@ -233,19 +233,19 @@ mod tests {
         QuotaExceeded: ResourceQuota big has no room for another pod (limits.memory: 4Gi of 4Gi used, 1Gi needed; pods: 4 of 4 used, 1 needed)
           kubectl describe quota big -n blue
         QuotaExceeded: ResourceQuota strict takes only pods that specify limits.cpu, limits.memory: write them in resources
-          kubectl edit appdeploy shop -n blue
+          kubectl appdeploy edit shop -n blue
         OutsideLimitRange: a LimitRange of the namespace refuses the pods: maximum memory usage per Container is 64Mi, but limit is 128Mi
           kubectl appdeploy set resources shop --limits=memory=64Mi -n blue
         OutsideLimitRange: a LimitRange of the namespace refuses the pods: minimum cpu usage per Container is 1, but no request is specified, maximum cpu usage per Pod is 2, but limit is 4
-          kubectl edit appdeploy shop -n blue
+          kubectl appdeploy edit shop -n blue
         PodSecurity: the namespace enforces the Pod Security Standard restricted, which the pods do not meet: unrestricted capabilities, runAsNonRoot != true
           kubectl patch appdeploy shop -n blue --type merge -p '{"spec":{"securityProfile":"restricted"}}'
         PodsRefused: the webhook validate.kyverno.svc-fail refuses the pods: resource Pod/blue/shop was blocked labels: check: 'team is required'
-          kubectl edit appdeploy shop -n blue
+          kubectl appdeploy edit shop -n blue
         PodsRefused: the webhook no.example.com refuses the pods without explanation
-          kubectl edit appdeploy shop -n blue
+          kubectl appdeploy edit shop -n blue
         PodsRefused: the admission policy no-latest refuses the pods: use a tag
-          kubectl edit appdeploy shop -n blue
+          kubectl appdeploy edit shop -n blue
         PodsRefused: no pods can be created while the webhook sidecar.example.com does not answer: connection refused
           kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations
         PodsRefused: pods can't be created: error looking up service account blue/default: serviceaccount "default" not found
