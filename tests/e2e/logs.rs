@@ -2,6 +2,8 @@
 
 use anyhow::{Result, ensure};
 
+use tests::shell::Shell;
+
 use crate::story::has;
 use crate::world::{Space, World};
 
@@ -59,9 +61,36 @@ pub fn all_pods_of_an_app_are_heard(_: &World, space: &Space) -> Result<()> {
     let both = shell.run("kubectl appdeploy logs talker")?;
     ensure!(both.lines().count() == 20, "ten lines of each:\n{both}");
 
+    several_apps(shell)?;
     shell.run(CRASHER)?;
     has(
         &shell.run("kubectl appdeploy podset logs crasher --previous")?,
         &["last words"],
     )
+}
+
+/// Lines of several apps have the pod before them, and only those that match are printed.
+fn several_apps(shell: &Shell) -> Result<()> {
+    shell.run(
+        "kubectl appdeploy create other -l team=x --image busybox --command \\
+           -- sh -c 'echo hello; echo bye; exec sleep 1000'
+        kubectl wait appdeploy/other --for=condition=Ready --timeout=90s",
+    )?;
+    let both = shell.run("kubectl appdeploy logs talker other --tail 2")?;
+    ensure!(
+        both.lines().count() == 6,
+        "two pods of one and one of the other:\n{both}"
+    );
+    has(&both, &["talker-", "other-", " | bye"])?;
+    let labelled = shell.run("kubectl appdeploy logs -l team=x")?;
+    ensure!(labelled == "hello\nbye\n", "{labelled}");
+    let matching = shell.run("kubectl appdeploy logs --all --tail=-1 --include='^(hello|bye)$' --exclude=bye")?;
+    ensure!(
+        matching.lines().count() == 1 && matching.ends_with(" | hello\n"),
+        "{matching}"
+    );
+    let followed = shell.run("timeout 5 kubectl appdeploy logs talker other -f --include='^bye' || true")?;
+    ensure!(followed.ends_with(" | bye\n"), "{followed}");
+    let many = shell.run("! kubectl appdeploy logs --all -f --max-log-requests=1 2>&1")?;
+    has(&many, &["3 logs are selected, and at most 1 are followed"])
 }

@@ -12,16 +12,14 @@ use kube::api::LogParams;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, ResourceExt as _};
 
-use super::Args;
-use super::line::Prefixes;
 use super::read::{Piece, pieces};
+use super::scope::Scope;
 use super::source::{self, Failure, Source};
-use crate::children;
+use super::{Args, Printer};
 use crate::connection::Cluster;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ui::Ui;
 use crate::wait;
-use crate::workload::Workload;
 
 /// A container that writes: a pod, by its UID, its name, and how often it was started before.
 type Writer = (String, String, i32);
@@ -32,24 +30,24 @@ type Line = (String, std::result::Result<Piece, kube::Error>);
 type Pieces = BoxStream<'static, io::Result<Piece>>;
 
 /// Prints until somebody ends it.
-pub async fn run(
+pub(super) async fn run(
     args: &Args,
     cluster: &Cluster,
-    workload: &Workload,
-    prefixes: &mut Prefixes,
+    scope: &Scope,
+    printer: &mut Printer,
     ui: &mut Ui,
 ) -> Result<()> {
-    let api: Api<Pod> = Api::namespaced(cluster.client.clone(), workload.namespace());
-    let config = watcher::Config::default().labels(&workload.kind().pod_selector(workload.name()));
-    let mut news = pin!(wait::watch(cluster, api.clone(), config));
+    let config = watcher::Config::default().labels(&scope.selector(cluster));
+    let mut news = pin!(wait::watch(cluster, scope.api(cluster), config));
     let mut known = HashSet::new();
     let mut lines: SelectAll<BoxStream<'static, Line>> = SelectAll::new();
     // Those that are there now: how many they are says how much of each is shown.
     let mut first = Some(Vec::new());
+    let mut is_warned = false;
     loop {
         let (pods, params) = tokio::select! {
             event = news.next() => match (event.transpose()?, &mut first) {
-                (Some(Event::InitApply(pod) | Event::Apply(pod)), _) if !children::is_pod_of(&pod, workload) => continue,
+                (Some(Event::InitApply(pod) | Event::Apply(pod)), _) if !scope.has(&pod) => continue,
                 (Some(Event::InitApply(pod) | Event::Apply(pod)), Some(first)) => {
                     first.push(pod);
                     continue;
@@ -60,15 +58,26 @@ pub async fn run(
                 }
                 (Some(Event::InitDone), Some(_)) => {
                     let pods = first.take().unwrap_or_default();
-                    let logs = args.sources(&pods)?.len();
+                    let sources = args.sources(&pods)?;
+                    let logs = sources.iter().filter(|(pod, name)| writer(pod, name).is_some()).count();
+                    if logs > args.max_log_requests {
+                        return Err(too_many(logs, args.max_log_requests));
+                    }
+                    let logs = sources.len();
                     (pods, args.params(logs))
+                }
+                // Its log is not followed again: a pod of the same name has another UID.
+                (Some(Event::Delete(pod)), _) => {
+                    let uid = pod.uid().unwrap_or_default();
+                    known.retain(|(of, _, _): &Writer| *of != uid);
+                    continue;
                 }
                 (Some(_), _) => continue,
                 (None, _) => return Ok(()),
             },
             Some((label, line)) = lines.next(), if !lines.is_empty() => {
                 match line {
-                    Ok(line) => ui.print_bytes(&prefixes.line(&label, &line))?,
+                    Ok(line) => printer.print(&label, &line, ui)?,
                     Err(error) => tell(cluster, &label, error, ui)?,
                 }
                 continue;
@@ -76,27 +85,44 @@ pub async fn run(
         };
         // That one pod of several lacks a container is no mistake.
         for (pod, container) in args.sources(&pods).unwrap_or_default() {
-            if let Some(writer) = writer(pod, &container)
-                && known.insert(writer.clone())
-            {
-                let params = LogParams {
-                    container: Some(container.clone()),
-                    ..params.clone()
-                };
-                let label = args.label(pod, &container);
-                let source = OfContainer {
-                    api: api.clone(),
-                    name: pod.name_any(),
-                    writer,
-                };
-                lines.push(
-                    source::follow(source, params)
-                        .map(move |line| (label.clone(), line))
-                        .boxed(),
-                );
+            let Some(writer) = writer(pod, &container).filter(|writer| !known.contains(writer)) else {
+                continue;
+            };
+            if lines.len() >= args.max_log_requests {
+                // Each later event of the pod tries again.
+                if !std::mem::replace(&mut is_warned, true) {
+                    let label = args.label(scope, pod, &container);
+                    ui.warn(&format!(
+                        "{label} is not followed: {} logs are already, see --max-log-requests",
+                        lines.len()
+                    ));
+                }
+                continue;
             }
+            known.insert(writer.clone());
+            let params = LogParams {
+                container: Some(container.clone()),
+                ..params.clone()
+            };
+            let label = args.label(scope, pod, &container);
+            let source = OfContainer {
+                api: Api::namespaced(cluster.client.clone(), &pod.namespace().unwrap_or_default()),
+                name: pod.name_any(),
+                writer,
+            };
+            lines.push(
+                source::follow(source, params)
+                    .map(move |line| (label.clone(), line))
+                    .boxed(),
+            );
         }
     }
+}
+
+fn too_many(logs: usize, most: usize) -> Error {
+    Error::usage(format!("{logs} logs are selected, and at most {most} are followed"))
+        .why("each one is a connection to the API server and to a node")
+        .next("select fewer with a name or -l, or raise --max-log-requests")
 }
 
 /// Returns the container of a pod that writes or has written, if it was started.

@@ -9,6 +9,9 @@ use super::read::Piece;
 /// Colours of pods, in turn. Not red: that means that something is wrong.
 const COLORS: [&str; 5] = ["36", "35", "34", "33", "32"];
 
+/// The most pods whose colour is remembered: those of a log that is followed for long come and go.
+const MAX_KNOWN: usize = 1000;
+
 /// How lines of logs are printed.
 pub struct Prefixes {
     shown: bool,
@@ -38,6 +41,9 @@ impl Prefixes {
     pub fn line(&mut self, pod: &str, piece: &Piece) -> Vec<u8> {
         let mut line = Vec::new();
         if self.shown {
+            if self.known.len() >= MAX_KNOWN && !self.known.contains_key(pod) {
+                self.known.clear();
+            }
             let next = self.known.len();
             let number = *self.known.entry(pod.to_owned()).or_insert(next);
             let prefix = if self.color {

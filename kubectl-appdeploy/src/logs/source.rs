@@ -145,7 +145,7 @@ impl<S: Source> Log<S> {
 }
 
 /// Returns the time before a line, and how long it is with the space behind it.
-fn time_of(line: &[u8]) -> Option<(Timestamp, usize)> {
+pub(super) fn time_of(line: &[u8]) -> Option<(Timestamp, usize)> {
     let end = line.iter().take(64).position(|byte| *byte == b' ')?;
     let time = std::str::from_utf8(&line[..end]).ok()?.parse().ok()?;
     Some((time, end + 1))

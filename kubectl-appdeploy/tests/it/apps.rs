@@ -265,7 +265,7 @@ fn a_page_costs_the_same_few_requests_however_many_apps_there_are() {
             &format!("appdeploy/app{round}"),
             &conditions("True", "Available", "", None),
         );
-        assert_eq!([cost("status"), cost("status app0"), cost("describe app0")], [1, 7, 10]);
+        assert_eq!([cost("status"), cost("status app0"), cost("describe app0")], [1, 8, 11]);
     }
 }
 
@@ -296,5 +296,24 @@ fn without_a_log_it_is_said_why() {
     let again = plugin.run("logs shop --previous").fails(1);
     assert!(again.contains("shop-1: it has not been restarted"), "{again}");
     assert!(plugin.run("logs blog").fails(1).contains("\"blog\" not found"));
+    // Of several, one that is missing does not stop the others.
+    let several = plugin.run("logs shop nobody blog").fails(1);
+    assert!(
+        several.contains("shop-1: it has not been started") && several.contains("\"blog\" not found"),
+        "{several}"
+    );
+    let none = plugin.run("logs -l team=x");
+    assert_eq!(
+        (none.code, none.err.as_str()),
+        (0, "No apps found in default namespace.\n")
+    );
+    let all = plugin.run("logs -A").fails(1);
+    assert!(
+        all.contains("why:  default/shop-1: ") && all.ends_with("next: kubectl appdeploy status -A\n"),
+        "{all}"
+    );
+    assert!(plugin.run("logs").fails(2).starts_with("error: no app is named\n"));
+    let wrong = plugin.run("logs shop --include=a(").fails(2);
+    assert!(wrong.contains("unclosed group"), "{wrong}");
     plugin.run("logs shop --previous --follow").fails(2);
 }
