@@ -4,6 +4,7 @@ mod live;
 
 use futures::join;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::Ingress;
@@ -12,6 +13,7 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
 use model::valid::is_object_name;
 
+use crate::autoscaler;
 use crate::certificate::Tls;
 use crate::connection::Cluster;
 use crate::error::{Error, Result};
@@ -31,6 +33,8 @@ pub type Section<T> = std::result::Result<Vec<T>, String>;
 /// What belongs to an app or a pod set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Children {
+    /// What sets the number of pods. Empty also where it can't be listed: most have none.
+    pub autoscalers: Vec<HorizontalPodAutoscaler>,
     /// What leads requests to the Service.
     pub ingresses: Section<Ingress>,
     /// What leads requests to the pods.
@@ -51,6 +55,7 @@ impl Children {
     /// Returns pods with nothing above them.
     pub const fn of_pods(pods: Section<Pod>) -> Self {
         Self {
+            autoscalers: Vec::new(),
             ingresses: Ok(Vec::new()),
             services: Ok(Vec::new()),
             slices: Ok(Vec::new()),
@@ -66,16 +71,22 @@ impl Children {
 pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
     let namespace = workload.namespace();
     let run = ListParams::default().labels(&run(workload));
+    let any = ListParams::default();
     if let Workload::PodSet(_) = workload {
-        let pods = list::<Pod>(cluster, namespace, &run).await?;
-        return Ok(Children::of_pods(pods.map(|mut pods| {
+        let (pods, autoscalers) = join!(list::<Pod>(cluster, namespace, &run), list(cluster, namespace, &any));
+        let pods = pods?.map(|mut pods| {
             pods.retain(|pod| is_pod_of(pod, workload));
             pods
-        })));
+        });
+        return Ok(Children {
+            autoscalers: autoscalers_of(workload, autoscalers?),
+            ..Children::of_pods(pods)
+        });
     }
     let owned = ListParams::default().labels(&owned(workload));
     let reached = ListParams::default().labels(&slices(workload));
-    let (ingresses, services, slices, tls, deployments, replica_sets, pods) = join!(
+    let (autoscalers, ingresses, services, slices, tls, deployments, replica_sets, pods) = join!(
+        list(cluster, namespace, &any),
         list(cluster, namespace, &owned),
         list(cluster, namespace, &owned),
         list(cluster, namespace, &reached),
@@ -85,6 +96,7 @@ pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
         list(cluster, namespace, &run),
     );
     Ok(Children {
+        autoscalers: autoscalers_of(workload, autoscalers?),
         ingresses: ingresses?,
         services: services?,
         slices: slices?,
@@ -93,6 +105,13 @@ pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
         replica_sets: replica_sets?,
         pods: pods?,
     })
+}
+
+/// Returns the autoscalers that set the number of pods of a workload.
+fn autoscalers_of(workload: &Workload, all: Section<HorizontalPodAutoscaler>) -> Vec<HorizontalPodAutoscaler> {
+    let mut all = all.unwrap_or_default();
+    all.retain(|one| autoscaler::is_for(one, workload.kind(), workload.name()));
+    all
 }
 
 /// Returns the labels of what the operator makes for an app.

@@ -11,6 +11,7 @@ mod adopt;
 mod age;
 mod apply;
 mod asking;
+mod autoscaler;
 mod certificate;
 mod change;
 mod check;

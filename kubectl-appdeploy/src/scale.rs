@@ -1,14 +1,18 @@
 //! `kubectl appdeploy scale`.
 
+use std::sync::Mutex;
+
 use crd::Kind;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use crate::change::{self, Door, Flags, Verb};
-use crate::connection::KubeArgs;
+use crate::connection::{Cluster, KubeArgs};
 use crate::error::{Error, Result};
 use crate::selection::Selection;
 use crate::ui::Ui;
-use crate::workload;
+use crate::{autoscaler, children, workload};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,14 +45,40 @@ pub struct Args {
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     args.which.require(kind, "scale {name} --replicas=3")?;
     let cluster = kube.connect().await?.about(kind);
+    let scaled = Mutex::new(Vec::new());
     let verb = Verb {
         example: "scale {name} --replicas=3",
         done: "scaled",
         door: Door::Scale,
         guarded: args.current_replicas.is_some(),
-        edit: &|object| scale(kind, args.replicas, args.current_replicas, object),
+        edit: &|object| {
+            scale(kind, args.replicas, args.current_replicas, object)?;
+            if let (Some(name), Ok(mut scaled)) = (object["metadata"]["name"].as_str(), scaled.lock()) {
+                scaled.push(name.to_owned());
+            }
+            Ok(())
+        },
     };
-    change::run(&cluster, &args.which, args.flags, verb, ui).await
+    let result = change::run(&cluster, &args.which, args.flags, verb, ui).await;
+    let scaled = scaled.into_inner().unwrap_or_default();
+    if args.flags.change.dry_run.is_real() && !scaled.is_empty() {
+        warn(&cluster, &scaled, ui).await;
+    }
+    result
+}
+
+/// Warns of autoscalers that will change the number of pods again. That they can't be listed is no failure.
+async fn warn(cluster: &Cluster, scaled: &[String], ui: &mut Ui) {
+    let list = children::list::<HorizontalPodAutoscaler>(cluster, &cluster.namespace, &ListParams::default()).await;
+    let Ok(Ok(autoscalers)) = list else { return };
+    for name in scaled {
+        for one in autoscalers
+            .iter()
+            .filter(|one| autoscaler::is_for(one, cluster.kind, name))
+        {
+            ui.warn(&autoscaler::warning(one, name));
+        }
+    }
 }
 
 fn scale(kind: Kind, replicas: i32, expected: Option<i32>, object: &mut Value) -> Result<()> {

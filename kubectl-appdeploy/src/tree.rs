@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Resource, ResourceExt as _};
 
 use crate::age::age;
+use crate::autoscaler;
 use crate::children::{Children, Section};
 use crate::pod;
 use crate::route::Hop;
@@ -80,6 +81,12 @@ pub fn table(workload: &Workload, children: &Children, view: View) -> Table {
         Workload::App(_) => app::roots(workload, children, view.now),
         Workload::PodSet(set) => podset::roots(set, &children.pods, view.now),
     };
+    let autoscalers = children.autoscalers.iter().map(|one| {
+        let range = autoscaler::range(one).into();
+        let cells = ["-".into(), range, "-".into(), "-".into(), born(one, view.now)];
+        Node::new("HorizontalPodAutoscaler", one, cells)
+    });
+    let roots: Vec<Node> = autoscalers.chain(roots).collect();
     let mut header = vec!["NAME", "READY", "STATUS", "NODE", "AGE"];
     if view.wide {
         header.insert(4, "IP");

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{StreamExt as _, future};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::Ingress;
@@ -14,7 +15,7 @@ use kube::{Api, Resource};
 use model::valid::is_object_name;
 use serde::de::DeserializeOwned;
 
-use super::{Children, Section, is_pod_of, owned, run, slices, tls_secret};
+use super::{Children, Section, autoscalers_of, is_pod_of, owned, run, slices, tls_secret};
 use crate::certificate::Tls;
 use crate::connection::Cluster;
 use crate::error::{Error, Result};
@@ -27,6 +28,7 @@ pub type News = Box<dyn FnOnce(&mut Live) + Send>;
 /// What the watches have told so far.
 #[derive(Default)]
 pub struct Live {
+    autoscalers: Told<HorizontalPodAutoscaler>,
     ingresses: Told<Ingress>,
     services: Told<Service>,
     slices: Told<EndpointSlice>,
@@ -88,8 +90,12 @@ impl Live {
             pods.retain(|pod| is_pod_of(pod, workload));
             pods
         });
+        let autoscalers = autoscalers_of(workload, self.autoscalers.section()?);
         if let Workload::PodSet(_) = workload {
-            return Some(Children::of_pods(pods));
+            return Some(Children {
+                autoscalers,
+                ..Children::of_pods(pods)
+            });
         }
         let tls = match tls_secret(workload) {
             None => None,
@@ -103,6 +109,7 @@ impl Live {
             )),
         };
         Some(Children {
+            autoscalers,
             ingresses: self.ingresses.section()?,
             services: self.services.section()?,
             slices: self.slices.section()?,
@@ -120,6 +127,9 @@ pub fn watch(cluster: &Cluster, workload: &Workload) -> SelectAll<BoxStream<'sta
     let (run, owned) = (by(run(workload)), by(owned(workload)));
     let mut all = SelectAll::new();
     all.push(follow(cluster, workload, run.clone(), |live| &mut live.pods));
+    all.push(follow(cluster, workload, Config::default(), |live| {
+        &mut live.autoscalers
+    }));
     if let Workload::PodSet(_) = workload {
         return all;
     }

@@ -160,6 +160,7 @@ mod tests {
         let template =
             json!({"spec": {"containers": [{"name": "app", "ports": [{"name": "http", "containerPort": 80}]}]}});
         Children {
+            autoscalers: Vec::new(),
             ingresses: Ok(vec![read(
                 json!({"metadata": meta("blog", "blog"), "spec": {"ingressClassName": "traefik"},
                 "status": {"loadBalancer": {"ingress": addresses}}}),
@@ -214,6 +215,22 @@ mod tests {
             tls: Some(("blog-tls".to_owned(), tls)),
             ..served(vec![pod("blog-5d4f8c7b6d-x2x9k", None)])
         }
+    }
+
+    #[test]
+    fn an_autoscaler_is_shown_with_its_range() {
+        let scaler = json!({"metadata": {"name": "busy", "creationTimestamp": "2026-06-01T11:58:00Z"}, "spec": {"minReplicas": 2,
+            "maxReplicas": 5, "scaleTargetRef": {"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": "blog"}}});
+        let family = Children {
+            autoscalers: vec![read(scaler)],
+            ..children(Vec::new())
+        };
+        let text = text(&healthy(), &family, &narrow());
+        let row = text
+            .lines()
+            .find(|line| line.starts_with("HorizontalPodAutoscaler/busy"));
+        let words: Vec<&str> = row.unwrap().split_whitespace().collect();
+        assert_eq!(words[1..5], ["-", "2", "to", "5"], "{text}");
     }
 
     #[test]

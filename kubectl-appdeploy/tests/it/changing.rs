@@ -40,7 +40,7 @@ fn one_thing_is_set_and_nothing_else_is_written() {
     plugin.run("podset create workers --image=nginx:1 --replicas=2").ok();
 
     // It is told like kubectl tells it, and what is so already is not written.
-    let set = plugin.run("set image shop nginx:2");
+    let set = plugin.run("set image shop=nginx:2");
     assert_eq!(
         (set.out.as_str(), set.err.as_str()),
         (
@@ -50,7 +50,7 @@ fn one_thing_is_set_and_nothing_else_is_written() {
     );
     assert_eq!(
         writes(&cluster, || {
-            let again = plugin.run("set image shop nginx:2");
+            let again = plugin.run("set image shop=nginx:2");
             assert_eq!(
                 (again.out.as_str(), again.err.as_str()),
                 ("appdeploy.appdeploy.dev/shop unchanged\n", "")
@@ -59,7 +59,7 @@ fn one_thing_is_set_and_nothing_else_is_written() {
         0
     );
     // Each of several; one that is missing does not stop the others.
-    let set = plugin.run("set image shop nope blog nginx:3");
+    let set = plugin.run("set image shop=nginx:3 nope=nginx:3 blog=nginx:3");
     assert_eq!((set.code, set.out.lines().count()), (1, 2), "{set:?}");
     assert!(set.err.contains("\"nope\" not found"), "{}", set.err);
     assert_eq!(
@@ -73,8 +73,8 @@ fn one_thing_is_set_and_nothing_else_is_written() {
     plugin
         .run("set resources shop --requests=cpu- --limits=memory=1Gi")
         .ok();
-    plugin.run("set host shop shop.example.com").ok();
-    plugin.run("set port shop 8080").ok();
+    plugin.run("set host shop=shop.example.com").ok();
+    plugin.run("set port shop=8080").ok();
     assert_eq!(
         spec(&cluster, "appdeploy/shop"),
         json!({"image": "nginx:4", "port": 8080, "replicas": 1, "expose": "Ingress", "host": "shop.example.com",
@@ -103,23 +103,90 @@ fn one_thing_is_set_and_nothing_else_is_written() {
     // What can't be is refused before anything is sent, and a dry run changes nothing.
     let before = spec(&cluster, "appdeploy/shop");
     let nothing = writes(&cluster, || {
-        let said = plugin.run("set port shop -").fails(2);
+        let said = plugin.run("set port shop-").fails(2);
         assert!(
             said.contains("why:  spec: host, path, ingressClassName and tls need a port"),
             "{said}"
         );
-        plugin.run("set image shop").fails(2);
+        for line in ["set image shop", "set image shop blog", "set image shop nginx:5"] {
+            let said = plugin.run(line).fails(2);
+            assert!(
+                said.starts_with("error: image missing for shop: nothing was done\n  next: "),
+                "{line}: {said}"
+            );
+        }
         plugin.run("set env shop --from=secret/nope").fails(1);
-        let json = plugin.run("set image shop nginx:5 --dry-run=client -o json").ok();
+        let json = plugin.run("set image shop=nginx:5 --dry-run=client -o json").ok();
         let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["spec"]["image"], "nginx:5");
     });
     assert_eq!(nothing, 0);
     assert_eq!(
-        plugin.run("set image shop nginx:5 --dry-run=server").ok(),
+        plugin.run("set image shop=nginx:5 --dry-run=server").ok(),
         "appdeploy.appdeploy.dev/shop image updated (server dry run)\n"
     );
     assert_eq!(spec(&cluster, "appdeploy/shop"), before);
+}
+
+#[test]
+fn an_autoscaler_is_warned_of_when_its_app_is_scaled() {
+    let (cluster, plugin) = installed();
+    plugin.run("create shop --image=nginx:1").ok();
+    plugin.run("create blog --image=nginx:1").ok();
+    let scaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "busy"},
+        "spec": {"minReplicas": 2, "maxReplicas": 5,
+            "scaleTargetRef": {"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": "shop"}}});
+    cluster.apply(&scaler.to_string()).unwrap();
+    let run = plugin.run("scale shop --replicas=3");
+    assert_eq!(run.code, 0, "{run:?}");
+    let warning = "warning: HorizontalPodAutoscaler busy sets the number of pods of shop (2 to 5 pods) and will change it again\n";
+    assert!(run.err.ends_with(warning), "{}", run.err);
+    assert!(!plugin.run("scale blog --replicas=3").err.contains("Autoscaler"));
+    assert!(
+        !plugin
+            .run("scale shop --replicas=4 --dry-run=server")
+            .err
+            .contains("Autoscaler")
+    );
+}
+
+/// A variable that was named without a value reads like the name of an app.
+#[test]
+fn only_the_named_keys_of_a_secret_are_imported_and_a_mistake_changes_nothing() {
+    let (cluster, plugin) = installed();
+    plugin.run("create hello --image=nginx:1").ok();
+    cluster
+        .kubectl(&[
+            "create",
+            "secret",
+            "generic",
+            "api-db",
+            "--from-literal=password=a",
+            "--from-literal=USER=b",
+        ])
+        .unwrap();
+    let nothing = writes(&cluster, || {
+        for (line, said) in [
+            (
+                "set env hello PASWORD --from=secret/api-db",
+                "error: secret/api-db has no key PASWORD: nothing was changed\n  why:  it has USER, password\n  \
+                 next: kubectl describe secret/api-db\n",
+            ),
+            (
+                "set env hello --from=secret/api-db --keys=nope",
+                "secret/api-db has no key nope: nothing was changed",
+            ),
+            ("set env hello user --from=secret/api-db", "why:  nothing was changed"),
+            ("set env hello nope A=b", "why:  nothing was changed"),
+        ] {
+            let err = plugin.run(line).fails(1);
+            assert!(err.contains(said), "{line}: {err}");
+        }
+    });
+    assert_eq!(nothing, 0);
+    plugin.run("set env hello PASSWORD --from=secret/api-db").ok();
+    let env = json!([{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "api-db", "key": "password"}}}]);
+    assert_eq!(spec(&cluster, "appdeploy/hello")["env"], env);
 }
 
 #[test]
@@ -177,7 +244,10 @@ spec: {policyName: tags, validationActions: [Warn]}
         warned.err
     );
     plugin.run("create shop --image=nginx:1").ok();
-    let json = plugin.run("set image shop nginx -o json");
+    // An object that was not stored needs no advice.
+    let again = plugin.run("create shop --image=nginx --limits=memory=64").fails(1);
+    assert!(again.starts_with("Error from server (AlreadyExists): "), "{again}");
+    let json = plugin.run("set image shop=nginx -o json");
     assert!(json.err.starts_with("Warning: "), "{}", json.err);
     serde_json::from_str::<Value>(&json.ok()).unwrap();
 }
@@ -205,7 +275,7 @@ fn several_are_waited_for_at_once_and_the_worst_end_is_the_code() {
     let ready = || at(2, conditions("True", "Available", "", None));
 
     let mark = cluster.audit().mark().unwrap();
-    let waiting = plugin.start("set image good bad late nginx:2 --wait --timeout=8s");
+    let waiting = plugin.start("set image good=nginx:2 bad=nginx:2 late=nginx:2 --wait --timeout=8s");
     for name in ["good", "bad", "late"] {
         let wait = [
             "wait",
@@ -304,7 +374,7 @@ fn apps_and_pod_sets_become_what_their_files_say() {
     );
     assert_eq!(apply("").ok().matches(" unchanged\n").count(), 2);
     // What another command of the plugin has set is no conflict, what somebody else has set is one.
-    plugin.run("set image shop nginx:2").ok();
+    plugin.run("set image shop=nginx:2").ok();
     assert_eq!(
         apply("--dry-run=client").ok().lines().next(),
         Some("appdeploy.appdeploy.dev/shop configured (dry run)")
