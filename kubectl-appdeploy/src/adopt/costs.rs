@@ -6,7 +6,7 @@ use crd::label;
 use model::desired::PORT;
 use model::inverse::{App, Left};
 use model::merge::service_with;
-use model::{ChildKind, Desired, inverse};
+use model::{ChildKind, Desired, command, inverse};
 use serde_json::Value;
 
 use super::endpoints::renamed;
@@ -44,6 +44,7 @@ pub fn of(found: &Found, read: &App, wanted: &Desired, beside: &[Value], pods: P
         costs.of_the_deployment(old);
         costs.of_what_is_ours(template, wanted);
     }
+    costs.of_the_app(found, old, wanted, pods);
     if pods != Pods::Own {
         let deployment = old["metadata"]["name"].as_str().unwrap_or_default();
         costs.lost.extend(found.neighbours.scale(deployment));
@@ -60,6 +61,37 @@ pub fn of(found: &Found, read: &App, wanted: &Desired, beside: &[Value], pods: P
 }
 
 impl Costs {
+    /// Where an app that exists already has another host or another number of pods. One that leaves its host to the default was
+    /// not meant to take the host of the live Ingress away.
+    fn of_the_app(&mut self, found: &Found, old: &Value, wanted: &Desired, pods: Pods) {
+        let Some(app) = &found.app else { return };
+        let Found { name, namespace, .. } = found;
+        let host = |ingress: &Value| ingress["spec"]["rules"][0]["host"].as_str().map(str::to_owned);
+        let live = found.foreign(ChildKind::Ingress, found.uid().unwrap_or_default());
+        let hosts = live.and_then(host).zip(wanted.ingress.as_ref().and_then(host));
+        if let Some((before, after)) = hosts.filter(|(before, after)| before != after) {
+            let told = format!("ingress/{name} answers at {before}, and the app at {after}");
+            if app.spec.host.is_none() {
+                let keep = command!("kubectl appdeploy set host {}={} -n {}", name, before, namespace);
+                self.lost.push(format!("{told}; keep the host with: {keep}"));
+            } else {
+                self.notes
+                    .push(format!("{told}: requests to {before} are not answered any more"));
+            }
+        }
+        let before = old["spec"]["replicas"].as_i64().unwrap_or(1);
+        let after = i64::from(app.spec.replicas);
+        if pods != Pods::Own && !old.is_null() && before != after {
+            let old = old["metadata"]["name"].as_str().unwrap_or(name);
+            let pods = |number: i64| format!("{number} pod{}", if number == 1 { "" } else { "s" });
+            self.notes.push(format!(
+                "deployment/{old} has {}, and the app wants {}",
+                pods(before),
+                pods(after)
+            ));
+        }
+    }
+
     /// What no spec can say.
     fn of_fields(&mut self, found: &Found, left: &[(ChildKind, Left)], pods: Pods) {
         for (kind, rest) in left {

@@ -340,3 +340,52 @@ fn pods_that_are_kept_and_change_are_waited_for() {
     assert_eq!(waits("shop:1.5", "app"), (Pods::Kept, true));
     assert_eq!(waits("shop:1.4", "web"), (Pods::Kept, true));
 }
+
+/// The app was created first, as in a repository, and leaves host and number of pods to their defaults.
+#[test]
+fn host_and_number_of_pods_of_an_app_that_exists_are_not_changed_in_silence() {
+    let live = || [Some(deployment()), Some(service()), Some(ingress())];
+    let of = |change: &dyn Fn(&mut AppDeploySpec)| {
+        let mut app = app("u1");
+        app.spec.host = None;
+        app.spec.replicas = 1;
+        change(&mut app.spec);
+        let found = Found {
+            app: Some(app),
+            ..found(live())
+        };
+        plan(&found).unwrap()
+    };
+    let told = |plan: &Plan| {
+        let refusal = plan.refusal("appdeploy.appdeploy.dev/shop", false);
+        let whys = refusal.iter().flat_map(|error| error.whys().to_vec());
+        let all = whys.chain(plan.notes.clone());
+        all.filter(|told| told.contains("answers at") || told.contains("wants"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told(&of(&|_| {})),
+        [
+            "ingress/shop answers at shop.example.com, and the app at shop.a; keep the host with: kubectl appdeploy set host \
+             shop=shop.example.com -n a",
+            "deployment/shop has 2 pods, and the app wants 1 pod",
+        ]
+    );
+    let moved = of(&|spec| {
+        spec.host = Some("new.example.com".to_owned());
+        spec.replicas = 2;
+    });
+    assert_eq!(
+        told(&moved),
+        [
+            "ingress/shop answers at shop.example.com, and the app at new.example.com: requests to shop.example.com are not \
+          answered any more"
+        ]
+    );
+    assert_eq!(moved.refusal("shop", false), None);
+    let kept = of(&|spec| {
+        spec.host = Some("shop.example.com".to_owned());
+        spec.replicas = 2;
+    });
+    assert_eq!(told(&kept), [""; 0]);
+}
