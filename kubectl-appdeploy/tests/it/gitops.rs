@@ -338,3 +338,58 @@ fn without_a_garbage_collector_an_eject_says_what_it_waits_for() {
         );
     }
 }
+
+/// `images`, `replicas`, generated hashes and a prefix reach the fields of apps and pod sets, with kubectl's own kustomize.
+#[test]
+fn kustomize_rewrites_images_and_names() {
+    let (cluster, _plugin) = shop();
+    let folder = tempfile::tempdir().unwrap();
+    let component = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/kustomize");
+    let copied = folder.path().join("appdeploy");
+    std::fs::create_dir(&copied).unwrap();
+    for file in ["kustomization.yaml", "transformers.yaml"] {
+        std::fs::copy(format!("{component}/{file}"), copied.join(file)).unwrap();
+    }
+    let secret = json!({"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}});
+    let map = json!({"name": "MODE", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "mode"}}});
+    let pod = json!({"image": "ghcr.io/acme/web:1.4", "env": [secret, map], "imagePullSecrets": [{"name": "db"}]});
+    let mut app = pod.clone();
+    app["port"] = json!(80);
+    app["tls"] = json!({"secretName": "db"});
+    let object = |kind: &str, spec: Value| json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": kind, "metadata": {"name": "web"}, "spec": spec});
+    let scaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"},
+        "spec": {"maxReplicas": 5, "scaleTargetRef": {"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": "web"}}});
+    let list = json!({"apiVersion": "v1", "kind": "List",
+        "items": [object("AppDeploy", app), object("PodSet", json!({"template": pod})), scaler]});
+    let kustomization = json!({"components": ["appdeploy"], "resources": ["objects.yaml"], "namePrefix": "live-",
+        "secretGenerator": [{"name": "db", "literals": ["password=a"]}],
+        "configMapGenerator": [{"name": "settings", "literals": ["mode=live"]}],
+        "images": [{"name": "ghcr.io/acme/web", "newTag": "1.5"}], "replicas": [{"name": "web", "count": 3}]});
+    std::fs::write(folder.path().join("objects.yaml"), list.to_string()).unwrap();
+    std::fs::write(folder.path().join("kustomization.yaml"), kustomization.to_string()).unwrap();
+    cluster
+        .kubectl(&["apply", "-k", &folder.path().display().to_string()])
+        .unwrap();
+
+    let names = cluster.kubectl(&["get", "secrets,configmaps", "-o", "name"]).unwrap();
+    let generated = |start: &str| {
+        let mut names = names
+            .lines()
+            .filter_map(|line| line.split_once('/'))
+            .map(|(_, name)| name);
+        names.find(|name| name.starts_with(start)).unwrap().to_owned()
+    };
+    let (secret, map) = (generated("live-db-"), generated("live-settings-"));
+    let app = get(&cluster, "appdeploy/live-web")["spec"].take();
+    let set = get(&cluster, "podset/live-web")["spec"].take();
+    assert_eq!((&app["replicas"], &set["replicas"]), (&json!(3), &json!(3)));
+    assert_eq!(app["tls"]["secretName"], json!(secret));
+    for pod in [&app, &set["template"]] {
+        assert_eq!(pod["image"], "ghcr.io/acme/web:1.5");
+        assert_eq!(pod["env"][0]["valueFrom"]["secretKeyRef"]["name"], json!(secret));
+        assert_eq!(pod["env"][1]["valueFrom"]["configMapKeyRef"]["name"], json!(map));
+        assert_eq!(pod["imagePullSecrets"][0]["name"], json!(secret));
+    }
+    let scaler = get(&cluster, "hpa/live-web");
+    assert_eq!(scaler["spec"]["scaleTargetRef"]["name"], "live-web");
+}
