@@ -163,7 +163,12 @@ async fn check(cluster: &Cluster) -> Result<()> {
 
 async fn create<S: Spec>(args: &Args<S>, cluster: &Cluster, name: &str, object: &Value, ui: &mut Ui) -> Result<()> {
     let body = output::json(object)?;
-    let created = cluster.call(post(cluster, body, args.change.dry_run)).await?;
+    let created = cluster.call(post(cluster, body, args.change.dry_run)).await;
+    let created = created.inspect_err(|error| {
+        if error.already_exists() {
+            ui.drop_warnings();
+        }
+    })?;
     args.change
         .tell(ui, &cluster.title(name), "created", &output::presentable(&created))?;
     if !args.change.dry_run.is_real() {

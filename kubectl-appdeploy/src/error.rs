@@ -149,6 +149,11 @@ impl Error {
         self.message.starts_with("Error from server (NotFound)")
     }
 
+    /// Whether an object of that name exists already.
+    pub fn already_exists(&self) -> bool {
+        self.message.starts_with("Error from server (AlreadyExists)")
+    }
+
     /// Returns the reasons in one line, for a prompt.
     pub fn reasons(&self) -> String {
         self.why.join("; ")

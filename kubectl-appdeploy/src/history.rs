@@ -179,11 +179,12 @@ mod tests {
         ];
         let table: Table = table(&revisions, Timestamp::UNIX_EPOCH);
         insta::assert_snapshot!(table.text(false), @r"
-        REVISION   PODS   IMAGE     CHANGE         AGE
-        1          0/0    nginx:1   -              <unknown>
-        3          0/0    nginx:2   image, env A   <unknown>
-        4          1/1    nginx:2   env A, port    <unknown>
-        5          2/2    nginx:2   restart        <unknown>
+        REVISION   PODS   STATUS       IMAGE     CHANGE               AGE
+        1          0/0    <unknown>    nginx:1   -                    <unknown>
+        2          0/0    Superseded   nginx:1   port                 <unknown>
+        3          0/0    NeverReady   nginx:2   image, env A, port   <unknown>
+        4          1/1    Serving      nginx:2   env A, port          <unknown>
+        5          2/2    Serving      nginx:2   restart              <unknown>
         ");
     }
 }

@@ -55,7 +55,7 @@ const EXAMPLE: &str = "logs {name}";
 
 const EXAMPLES: &str = "\
 Examples:
-  # Print the logs of the pods of {an}; of several pods the last 10 lines each
+  # Print the logs of all pods; of several pods the last 10 lines each
   {command} logs {name}
 
   # Follow them, and those of pods that are started later
@@ -67,7 +67,8 @@ Examples:
   {command} logs -A --since=5m
 
   # Only lines that match, and not those of health checks
-  {command} logs {name} -f --include='(?i)error|warn' --exclude=/healthz
+  {command} logs {name} -f \\
+    --include='(?i)error|warn' --exclude=/healthz
 
   # What all containers of its pods write, also those beside the application
   {command} logs {name} --all-containers

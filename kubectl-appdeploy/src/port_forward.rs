@@ -26,13 +26,14 @@ use ports::Ports;
 
 const EXAMPLES: &str = "\
 Examples:
-  # The port of {an}, here on 8080 where it is 80
+  # The port of {an}, on this machine 8080 if it is 80
   {command} port-forward {name}
 
-  # Another port of the pods, on a port of one's choice
+  # The same port on this machine, or another one
+  {command} port-forward {name} 9090
   {command} port-forward {name} 9000:9090
 
-  # On a free port, for other machines too
+  # A free port, also for other machines
   {command} port-forward {name} :80 --address=0.0.0.0
 
 Each new connection leads to a pod that is ready then: it goes on through a
@@ -45,7 +46,7 @@ pub struct Args {
     /// Name of {an}
     #[arg(value_name = "NAME")]
     name: String,
-    /// [LOCAL:]REMOTE; default: the port of {an}
+    /// PORT, LOCAL:REMOTE, or :REMOTE for a free local port; default: the port of {an}
     #[arg(value_name = "PORTS", value_parser = ports::parse)]
     ports: Option<Ports>,
     /// Address of this machine to listen on
@@ -65,7 +66,7 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
     let workload = Workload::read(kind, &object);
     let ports = match (args.ports, workload.pod().port) {
         (Some(ports), _) => ports,
-        (None, Some(port)) => Ports::of(u16::try_from(port).unwrap_or_default()),
+        (None, Some(port)) => Ports::unnamed(u16::try_from(port).unwrap_or_default()),
         (None, None) => {
             let words = cluster.words();
             return Err(Error::usage(format!("{name} has no port of its own"))
@@ -94,7 +95,7 @@ async fn listen(args: &Args, ports: Ports, cluster: &Cluster) -> Result<TcpListe
             .verb("port-forward", &args.name)
             .and(command!(":{}", ports.remote))
             .and(cluster.flag())
-            .remark("takes a port that is free");
+            .remark("listens on a free port");
         Error::failed(format!("cannot listen on {address}"))
             .why(source.to_string())
             .next(next)

@@ -356,6 +356,11 @@ impl Ui {
         self.warnings.add(warning);
     }
 
+    /// Drops the warnings that were not printed yet, as those about an object that was not stored.
+    pub fn drop_warnings(&mut self) {
+        self.warnings.take();
+    }
+
     /// Passes on what the cluster has warned of, in kubectl's words.
     pub fn pass_on(&mut self) {
         for warning in self.warnings.take() {

@@ -229,33 +229,45 @@ fn but_replicas(object: &impl Serialize) -> Value {
     spec
 }
 
-/// Returns what a person might not have meant. Nothing of it keeps an object from being stored.
+/// Returns what a person might not have meant. Nothing of it keeps an object from being stored. What only matters in
+/// production is one warning, so that the first command of a newcomer has one line to read.
 #[must_use]
 pub fn warnings<K: Admitted>(object: &K) -> Vec<String> {
     let (pod, at) = (object.pod(), K::POD);
-    let mut warnings = Vec::new();
+    // Each with its short form.
+    let mut later: Vec<(&str, String)> = Vec::new();
     if !object.is_default() && !is_pinned(&pod.image) {
         let name = pod.image.trim_end_matches(":latest");
         let why = if name == pod.image { "has no tag" } else { "can change" };
-        warnings.push(format!(
+        let sentence = format!(
             "{at}.image: {} {why}, so each start may run another version; write it like {name}:1.4",
             pod.image,
-        ));
+        );
+        later.push(("pin the image version", sentence));
     }
     if pod
         .resources
         .as_ref()
         .is_none_or(|resources| resources.requests.is_empty())
     {
-        warnings.push(format!(
+        let sentence = format!(
             "{at}.resources: without requests the scheduler reserves nothing, and the pods are the first to be evicted"
-        ));
+        );
+        later.push(("set requests", sentence));
     }
-    warnings.extend(tiny_amounts(pod, at));
     if object.replicas() == 1 && pod.port.is_some() {
-        warnings
-            .push("spec.replicas: with one pod nothing answers while it is replaced or its node is drained".to_owned());
+        let sentence = "spec.replicas: with one pod nothing answers while it is replaced or its node is drained";
+        later.push(("run 2 replicas", sentence.to_owned()));
     }
+    let mut warnings = match later.as_slice() {
+        [(_, sentence)] => vec![sentence.clone()],
+        [] => Vec::new(),
+        several => {
+            let short: Vec<&str> = several.iter().map(|(short, _)| *short).collect();
+            vec![format!("before production: {}", short.join(", "))]
+        }
+    };
+    warnings.extend(tiny_amounts(pod, at));
     warnings
 }
 
@@ -412,21 +424,20 @@ mod tests {
     }
 
     #[test]
-    fn what_might_not_be_meant_is_warned_of() {
-        let fields = |app: &AppDeploy| -> Vec<String> {
-            let warnings = warnings(app);
-            warnings
-                .iter()
-                .map(|w| w.split(':').next().unwrap().to_owned())
-                .collect()
-        };
+    fn several_hints_for_production_are_one_line_of_80_columns() {
+        let hasty = app(json!({"image": "localhost:5000/nginx", "port": 80}));
+        let said = warnings(&hasty);
         assert_eq!(
-            fields(&app(json!({"image": "localhost:5000/nginx", "port": 80}))),
-            ["spec.image", "spec.resources", "spec.replicas"]
+            said,
+            ["before production: pin the image version, set requests, run 2 replicas"]
         );
+        assert!("Warning: ".len() + said[0].len() <= 80);
         let resources = json!({"requests": {"cpu": "10m"}});
         let fine = app(json!({"image": "localhost:5000/nginx:1", "port": 80, "replicas": 2, "resources": resources}));
-        assert_eq!(fields(&fine), [""; 0]);
+        assert_eq!(warnings(&fine), [""; 0]);
+        let resources = json!({"requests": {"memory": "64Mi"}, "limits": {"memory": "128"}});
+        let small = app(json!({"image": "nginx", "port": 80, "resources": resources}));
+        assert_eq!(warnings(&small).len(), 2);
         for (image, pinned) in [
             ("nginx:latest", false),
             ("nginx@sha256:00", true),
@@ -438,8 +449,9 @@ mod tests {
     }
 
     #[test]
-    fn tag_that_can_change_is_not_called_missing() {
-        let said = |image: &str| warnings(&app(json!({"image": image}))).remove(0);
+    fn one_hint_says_why_and_a_tag_that_can_change_is_not_called_missing() {
+        let resources = json!({"requests": {"cpu": "10m"}});
+        let said = |image: &str| warnings(&app(json!({"image": image, "resources": resources}))).remove(0);
         assert_eq!(
             said("nginx"),
             "spec.image: nginx has no tag, so each start may run another version; write it like nginx:1.4"
@@ -447,6 +459,11 @@ mod tests {
         assert_eq!(
             said("nginx:latest"),
             "spec.image: nginx:latest can change, so each start may run another version; write it like nginx:1.4"
+        );
+        let one = app(json!({"image": "nginx:1", "port": 80, "resources": resources}));
+        assert_eq!(
+            warnings(&one),
+            ["spec.replicas: with one pod nothing answers while it is replaced or its node is drained"]
         );
     }
 

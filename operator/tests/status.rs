@@ -126,8 +126,8 @@ fn people_see_it_with_kubectl() {
     shop.kubectl(&["wait", "--for=condition=Ready", "appdeploy/shop", "--timeout=30s"]);
     let table = shop.kubectl(&["get", "ad"]);
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[0], ["NAME", "READY", "URL", "REASON", "AGE"]);
-    assert_eq!(rows[1][..4], ["shop", "True", "http://shop.kubectl/", "Available"]);
+    assert_eq!(rows[0], ["NAME", "DESIRED", "READY", "URL", "REASON", "AGE"]);
+    assert_eq!(rows[1][..5], ["shop", "1", "1", "http://shop.kubectl/", "Available"]);
     assert_eq!(rows.len(), 2, "{table}");
     let wide = shop.kubectl(&["get", "appdeploy", "-o", "wide", "--no-headers"]);
     assert!(

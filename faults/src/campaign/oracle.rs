@@ -76,7 +76,11 @@ fn flatten(value: &Value, path: &str, words: &Words<'_>, fields: &mut BTreeMap<S
     match value {
         Value::Object(object) => {
             for (key, value) in object {
-                flatten(value, &format!("{path}.{key}"), words, fields);
+                let path = format!("{path}.{key}");
+                // A record of what the operator saw: one that was down or blind has seen less.
+                if !path.ends_with(".status.revisions") {
+                    flatten(value, &path, words, fields);
+                }
             }
         }
         Value::Array(array) => {

@@ -110,10 +110,6 @@ fn flags_follow_the_same_rules_in_every_verb() {
             ("events", "what happened is told for one, in its order"),
             ("status", "one name shows its page; -l, or no name, a table"),
             ("top", "one name shows its pods; -l, or no name, a table"),
-            (
-                "logs",
-                "-l and -A select several; names would be mixed up with containers",
-            ),
             ("create", "its name is new"),
         ],
         |_, verb| {

@@ -114,6 +114,8 @@ fn answer(status: &Status, asked: Asked<'_>) -> Error {
         ("Forbidden", _) => error.next(forbidden(&status.message)),
         ("Invalid", _) => causes
             .iter()
+            // About no field: the server did not check its rules because of the other causes.
+            .filter(|cause| cause.field != "<nil>")
             .fold(error, |error, cause| {
                 error.why(format!("{}: {}", cause.field, rule(&cause.message)))
             })
@@ -373,6 +375,21 @@ mod tests {
         error: admission webhook policy.example.com did not answer the API server: nothing was changed
           why:  Post "https://x.y.svc:443/?timeout=5s": no endpoints available
           next: it is not part of AppDeploy: ask who runs it, and try again
+        "#);
+    }
+
+    #[test]
+    fn rules_that_were_not_checked_are_not_reported() {
+        insta::assert_snapshot!(text(json!({
+            "message": "AppDeploy.appdeploy.dev \"shop\" is invalid: [spec.env[0].name: Too long: may not be more than 253 bytes, <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation]",
+            "reason": "Invalid", "code": 422,
+            "details": {"name": "shop", "group": "appdeploy.dev", "kind": "AppDeploy", "causes": [
+                {"reason": "FieldValueTooLong", "field": "spec.env[0].name", "message": "Too long: may not be more than 253 bytes"},
+                {"reason": "FieldValueInvalid", "field": "<nil>", "message": "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"}]},
+        })), @r#"
+        Error from server (Invalid): AppDeploy.appdeploy.dev "shop" is invalid
+          why:  spec.env[0].name: Too long: may not be more than 253 bytes
+          next: kubectl explain appdeploy.spec
         "#);
     }
 

@@ -25,8 +25,7 @@ Examples:
   # Set one variable and remove another
   {command} set env {name} MODE=live DEBUG-
 
-  # One variable from a Secret, one from each of its keys, or from some; ConfigMaps
-  # work as well
+  # Variables from a Secret or ConfigMap: one, one for each key, or some
   {command} set env {name} PASSWORD --from=secret/db
   {command} set env {name} --from=secret/db
   {command} set env {name} --from=secret/db \\

@@ -163,7 +163,7 @@ fn edit_of_an_object_that_changed_meanwhile_is_refused_and_kept() {
     edited("s/value:.*/value: b/", &works).ok();
     assert_eq!(desk.spec(".env[0].value"), "b");
 
-    let deploy = || drop(plugin.run("set image shop nginx:9"));
+    let deploy = || drop(plugin.run("set image shop=nginx:9"));
     let said = edited("s/value:.*/value: c/;s/port:.*/port: 81/", &deploy).fails(1);
     assert!(
         said.starts_with("error: appdeploy.appdeploy.dev/shop has changed since it was opened: nothing was changed\n"),

@@ -97,6 +97,14 @@ fn amounts() -> impl Strategy<Value = Value> {
         .prop_map(|amounts| json!(amounts))
 }
 
+/// Returns limits of other resources than the requests, since none may be below its request.
+fn apart(mut limits: Value, requests: &Value) -> Value {
+    if let Some(limits) = limits.as_object_mut() {
+        limits.retain(|name, _| requests.get(name).is_none());
+    }
+    limits
+}
+
 fn health() -> impl Strategy<Value = Value> {
     let maybe = |range: std::ops::RangeInclusive<i32>| proptest::option::of(range);
     (
@@ -142,7 +150,7 @@ fn pod() -> impl Strategy<Value = Value> {
                     .collect();
                 let secrets: Vec<Value> = secrets.into_iter().map(|name| json!({"name": name})).collect();
                 json!({"image": image, "env": env, "command": command, "args": args,
-                "resources": resources.map(|(requests, limits)| json!({"requests": requests, "limits": limits})),
+                "resources": resources.map(|(requests, limits)| json!({"requests": requests, "limits": apart(limits, &requests)})),
                 "healthCheck": health, "imagePullPolicy": policy, "imagePullSecrets": secrets,
                 "securityProfile": if restricted { "restricted" } else { "baseline" }})
             },
