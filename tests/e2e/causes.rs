@@ -376,7 +376,7 @@ fn is_told(world: &World, space: &Space, app: &Broken) -> Result<()> {
         })?;
     capture::keep(world, space, name, &namespace)?;
     let row = shell.run(&format!("kubectl get ad {name} --namespace {namespace}"))?;
-    has(&row, &["False", reason])?;
+    has(&row, &[reason])?;
     let told = shell.run(&format!(
         "COLUMNS=400 kubectl appdeploy status {name} --namespace {namespace}"
     ))?;

@@ -190,7 +190,7 @@ fn a_page_of_a_pod_set_costs_the_same_few_requests_however_many_pods_there_are()
     for round in 0..3 {
         pod(&cluster, &format!("workers-{round}"), Some(("PodSet", &owner)), None);
         let costs = ["podset status", "podset status workers", "podset describe workers"].map(cost);
-        assert_eq!(costs, [1, 2, 4]);
+        assert_eq!(costs, [1, 3, 5]);
     }
     let page = plugin.run("podset status workers").ok();
     assert!(page.contains("\n└─Pod/workers-2   0/1     Pending"), "{page}");

@@ -92,6 +92,7 @@ fn a_page_costs_the_same_whatever_the_number_of_pods() {
             [
                 "deployments",
                 "endpointslices",
+                "horizontalpodautoscalers",
                 "ingresses",
                 "pods",
                 "replicasets",
