@@ -146,7 +146,7 @@ fn declared(file: &Path) -> Result<Vec<String>> {
 
 #[test]
 fn every_file_of_a_test_program_is_part_of_it() -> Result<()> {
-    // Cargo makes a program of each file in `tests`, unless it is told not to; then a file that no module names is
+    // Cargo makes a program of each file in `tests`, unless `autotests` is off; then a file that no module names is
     // never compiled, and its tests never run.
     for (folder, main) in [("operator/tests", "main.rs"), ("kubectl-appdeploy/tests/it", "main.rs")] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);

@@ -44,7 +44,7 @@ struct Limits {
 
 impl Limits {
     /// The limits unless `--request-timeout` says otherwise. The API server itself gives up a request after 60 s, and an
-    /// admission webhook may take 30 s of them: whoever stops waiting earlier does not learn what became of a change.
+    /// admission webhook may take 30 s of them: a client that stops waiting earlier does not learn whether its change was made.
     const DEFAULT: Self = Self {
         read: Duration::from_secs(10),
         write: Duration::from_secs(65),
@@ -342,7 +342,7 @@ impl Cluster {
         })
     }
 
-    /// Adds to an error that nobody knows whether the change was made.
+    /// Adds to an error that the change may have been made.
     fn in_doubt(&self, error: Error) -> Error {
         error
             .why("the change was sent, and may have been made all the same")

@@ -120,7 +120,7 @@ fn table(revisions: &[Revision], now: Timestamp) -> Table {
     table
 }
 
-/// Returns what became of a revision, in one word.
+/// Returns the state of a revision, in one word.
 fn state(one: &Revision, is_newest: bool) -> Cell {
     match (one.serves(), is_newest, one.became_ready) {
         (true, _, _) => Cell::styled("Serving", Style::Good),

@@ -67,7 +67,7 @@ pub async fn terminated() -> Error {
     std::future::pending().await
 }
 
-/// Returns what to say of a command that was interrupted: what it has changed by then.
+/// Returns the error of a command that was interrupted, which reports what it has already changed.
 pub fn error(effect: Effect, writes: &Writes) -> Error {
     let is_in_doubt = writes.is_open() || writes.take_unanswered();
     let interrupted = |text: &str| Error::new(Kind::Interrupted, text);

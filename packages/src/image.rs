@@ -12,7 +12,7 @@ use crate::text::Text;
 pub(crate) struct Image<'a> {
     pub repository: &'a str,
     pub tag: &'a str,
-    /// Such as `sha256:…`. A container runtime pulls what has this digest, whatever the tag leads to by then.
+    /// Such as `sha256:…`. A container runtime pulls the image with this digest, whatever the tag refers to.
     pub digest: Option<&'a str>,
 }
 

@@ -208,7 +208,7 @@ pub async fn take_over(cluster: &Cluster, over: Takeover<'_>, dry_run: DryRun) -
     loop {
         if !is_as_planned(&live, over.live) {
             return Err(Error::failed(format!(
-                "{title} has changed since the plan was made, and stays as it is"
+                "{title} has changed since the plan was made, and was not modified"
             ))
             .next("the same command again shows the plan for what there is now"));
         }

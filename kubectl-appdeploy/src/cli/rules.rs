@@ -107,7 +107,7 @@ fn flags_follow_the_same_rules_in_every_verb() {
             ("exec", "a command runs in one pod"),
             ("port-forward", "a port of this machine leads to one app"),
             ("open", "a browser opens one page"),
-            ("events", "what happened is told for one, in its order"),
+            ("events", "events are printed for one, in order of time"),
             ("status", "one name shows its page; -l, or no name, a table"),
             ("top", "one name shows its pods; -l, or no name, a table"),
             ("create", "its name is new"),

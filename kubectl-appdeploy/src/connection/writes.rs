@@ -31,7 +31,7 @@ impl Writes {
         self.0.open.load(Ordering::SeqCst) > 0
     }
 
-    /// Whether the last change got no answer, so that nobody knows whether it was made. Reported once.
+    /// Whether the last change got no answer, so that it may have been made. Reported once.
     pub fn take_unanswered(&self) -> bool {
         self.0.is_unanswered.swap(false, Ordering::SeqCst)
     }

@@ -221,10 +221,10 @@ mod tests {
                 "{app}"
             );
         }
-        let app = "shop-of-the-very-long-name-that-somebody-once-gave-it"; // 53 letters
+        let app = "shop-with-a-very-long-name-that-people-still-can-read"; // 53 letters
         assert_eq!(
             pod(app),
-            "shop-of-the-very-long-name-that-somebody-once-gave-it-5d4fx2x9k"
+            "shop-with-a-very-long-name-that-people-still-can-read-5d4fx2x9k"
         );
         for name in [
             "",

@@ -74,7 +74,7 @@ fn events_of_all_that_belongs_to_an_app_stand_in_the_order_of_time() {
 #[test]
 fn events_are_found_behind_those_of_a_crowd() {
     let (cluster, plugin) = installed();
-    let app = "shop-of-the-very-long-name-that-somebody-once-gave-it";
+    let app = "shop-with-a-very-long-name-that-people-still-can-read";
     plugin.run(&format!("create {app} --image=nginx")).ok();
     let crowd: Vec<Value> = (0..510)
         .map(|index| {

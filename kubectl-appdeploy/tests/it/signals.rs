@@ -106,7 +106,7 @@ fn sigterm_leaves_the_terminal_as_it_was() {
 fn sigterm_during_exec_restores_the_terminal() {
     let url = api_server_with_a_running_pod();
     let mut shell = Command::new("sh");
-    // A command in the background reads from the terminal only if it is told so.
+    // A command in the background reads from the terminal only if its stdin is redirected.
     let script = r#"exec 3<&0; "$0" exec shop -it --server="$1" -- sh <&3 & echo "pid $!;"; wait $!; echo "code $?"; stty -a <&3"#;
     shell
         .args(["-c", script, env!("CARGO_BIN_EXE_kubectl-appdeploy"), &url])

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::{Error, Program, names};
 
-/// How often the caller is told that a command still runs.
+/// How often the caller gets progress of a running command.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Builds `programs`, which are of one module, into the folder `out`. One call of Go compiles what they share once. `tick` gets
