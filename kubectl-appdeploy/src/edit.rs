@@ -127,8 +127,8 @@ async fn write(
     Ok(Some(done))
 }
 
-/// Writes a patch to the object that was opened, as long as it is as it was shown. A status that was written in between is no
-/// reason to type it twice.
+/// Writes a patch to the object that was opened, unless it has changed since it was shown. A status that was written in
+/// between does not count.
 async fn send(
     args: &Args,
     cluster: &Cluster,

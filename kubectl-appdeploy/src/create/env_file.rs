@@ -13,7 +13,7 @@ const LIMIT: u64 = crd::MAX_SPEC_BYTES as u64;
 /// Variables with their values, in the order of the file.
 type Variables = Vec<(String, String)>;
 
-/// What is wrong with a file: lines, and why.
+/// The invalid lines of a file, and why they are invalid.
 type Problems = Vec<(usize, String)>;
 
 /// Reads the variables of a file, in their order.
@@ -40,7 +40,7 @@ pub fn read(path: &Path) -> Result<Variables> {
     })
 }
 
-/// Parses a file. Each line is `NAME=VALUE`, the value as it is with its quotes; `NAME` alone takes the value from the
+/// Parses a file. Each line is `NAME=VALUE`, and quotes are part of the value; only `NAME` takes the value from the
 /// environment; an empty line and one that begins with `#` are skipped. Returns all that is wrong, with the lines.
 fn parse(bytes: &[u8], environment: impl Fn(&str) -> Option<String>) -> std::result::Result<Variables, Problems> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
