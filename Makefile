@@ -83,7 +83,7 @@ endif
 
 .PHONY: demo demo-down
 # Only what it runs is built, with the features that everything else is built with.
-demo: PARTS = --bin testcluster --bin kubectl-appdeploy --bin demo
+demo: PARTS = --bin testcluster --bin kubectl-appdeploy --bin appdeploy-operator --bin demo
 # The local cluster first: it asks, and the rest needs no answer.
 demo: $(if $(filter local,$(CLUSTER)),cluster) build $(if $(filter kind,$(CLUSTER)),cluster docker-build docker-push) ## From nothing to a page: a cluster, the operator in it, an nginx, and what to try next
 	@"$(BUILT)/demo" --cluster $(CLUSTER) $(IMAGE) $(ARGS)

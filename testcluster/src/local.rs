@@ -50,7 +50,7 @@ use testcluster::binaries::{Binaries, Component, Lines, Quiet};
 use testcluster::consent::{Unattended, ask};
 
 #[cfg(target_os = "linux")]
-pub(crate) use build::quick_image;
+pub(crate) use build::pack_image;
 pub(crate) use build::{build_image, push};
 pub(crate) use cache::clean as clean_cache;
 pub(crate) use current::check as check_current;

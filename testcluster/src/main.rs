@@ -53,12 +53,9 @@ enum Command {
         /// The folder of the Dockerfile [default: the checkout].
         #[arg(long, value_name = "DIR")]
         context: Option<PathBuf>,
-        /// Cargo's profile: `quick` builds in seconds after a change.
-        #[arg(long, default_value = "release")]
-        profile: String,
-        /// Build with Cargo in the quick profile instead of the Dockerfile, without an engine and without root.
-        #[arg(long, conflicts_with_all = ["context", "profile"])]
-        quick: bool,
+        /// Instead of a build, pack a program that was built for this machine; needs neither an engine nor root.
+        #[arg(long, value_name = "FILE", conflicts_with = "context")]
+        program: Option<PathBuf>,
     },
     /// Run a part of the node; `up` starts these.
     #[cfg(target_os = "linux")]
@@ -185,13 +182,12 @@ fn run(cli: Cli, ui: &Ui) -> Result<()> {
         Command::CleanCache => local::clean_cache(ui),
         Command::KubeBin => print(&local::kube_bin()?.display().to_string()),
         #[cfg(target_os = "linux")]
-        Command::BuildImage { image, quick: true, .. } => local::quick_image(&layout()?, &image, ui),
         Command::BuildImage {
             image,
-            context,
-            profile,
+            program: Some(program),
             ..
-        } => local::build_image(&layout()?, &image, context, &profile, ui),
+        } => local::pack_image(&layout()?, &image, &program, ui),
+        Command::BuildImage { image, context, .. } => local::build_image(&layout()?, &image, context, ui),
         Command::Push { image } => local::push(&layout()?, &image, ui),
     }
 }

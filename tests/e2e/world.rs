@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 use testcluster::node::Node;
-use tests::cluster::{ingress, operator_image, testcluster};
+use tests::cluster::{ingress, operator_image, pack_operator, testcluster};
 use tests::{Checkout, Cluster, Shell};
 
 use crate::story::INGRESS;
@@ -54,6 +54,11 @@ pub struct World {
     cluster: Cluster,
 }
 
+/// Returns whether this is `make test-long`.
+fn long() -> bool {
+    std::env::var_os("APPDEPLOY_TEST_LONG").is_some()
+}
+
 impl World {
     /// Brings the cluster up and installs the operator.
     pub fn open(image: String, found: &mut Found) -> Result<Self> {
@@ -76,8 +81,11 @@ impl World {
             .run("kubectl get crd appdeploys.appdeploy.dev --output name")
             .is_ok();
         if cluster == Cluster::Real {
-            if found.operator.as_ref() != Some(&world.image) {
+            // The Dockerfile's image is the one that ships, and takes minutes to build.
+            if long() {
                 testcluster(&world.checkout, &["build-image", &world.image])?;
+            } else if found.operator.as_ref() != Some(&world.image) {
+                pack_operator(&world.checkout, &world.image)?;
             }
             world.install()?;
         }
@@ -86,7 +94,7 @@ impl World {
 
     /// Returns why a test can't run here: on fake nodes only the demo says anything, and OLM takes long to build.
     pub fn cannot(&self, test: &str) -> Option<&'static str> {
-        if test == "olm" && std::env::var_os("APPDEPLOY_TEST_LONG").is_none() {
+        if test == "olm" && !long() {
             return Some("it builds OLM for ten minutes: make test-long");
         }
         (self.cluster == Cluster::Fake && test != "demo").then_some("it needs a real node, which needs root on Linux")

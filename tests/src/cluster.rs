@@ -71,6 +71,16 @@ pub fn testcluster(checkout: &Checkout, arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Packs the operator that Cargo built last as an image, and gives it to the local cluster's registry.
+///
+/// # Errors
+/// When it can't be packed.
+pub fn pack_operator(checkout: &Checkout, image: &str) -> Result<()> {
+    let program = checkout.program("appdeploy-operator");
+    let program = program.to_str().context("the path of the operator is not UTF-8")?;
+    testcluster(checkout, &["build-image", "--program", program, image])
+}
+
 /// Returns the image of the operator that is installed, if one is.
 #[must_use]
 pub fn operator_image(shell: &Shell) -> Option<String> {

@@ -3,8 +3,6 @@
 mod base;
 
 use std::path::PathBuf;
-#[cfg(target_os = "linux")]
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -13,18 +11,8 @@ use super::tool::{self, Tool};
 use super::ui::Ui;
 use super::{marker, packages, registry};
 
-/// How long the operator takes in the quick profile, on two processors and from nothing.
-#[cfg(target_os = "linux")]
-const QUICK: Duration = Duration::from_secs(220);
-
 /// Builds the Dockerfile in `context` and gives the image to the cluster's registry.
-pub(crate) fn build_image(
-    layout: &Layout,
-    image: &str,
-    context: Option<PathBuf>,
-    profile: &str,
-    ui: &Ui,
-) -> Result<()> {
+pub(crate) fn build_image(layout: &Layout, image: &str, context: Option<PathBuf>, ui: &Ui) -> Result<()> {
     // Its log is written there.
     marker::claim(&layout.state)?;
     let context = context.map_or_else(layout::workspace, Ok)?;
@@ -34,18 +22,17 @@ pub(crate) fn build_image(
             context.display()
         );
     }
-    let argument = format!("PROFILE={profile}");
     if docker() {
         ui.step(&format!("building {image} with docker"), || {
             let log = layout.dir("logs")?.join("build-image.log");
             Tool::new("docker")
-                .args(["build", "--build-arg", &argument, "--tag", image, "."])
+                .args(["build", "--tag", image, "."])
                 .dir(&context)
                 .run_logged(&log)
         })?;
     } else {
         ui.step(&format!("building {image} with buildah"), || {
-            with_buildah(layout, image, &context, &argument, ui)
+            with_buildah(layout, image, &context, ui)
         })?;
     }
     push(layout, image, ui)
@@ -92,53 +79,56 @@ fn buildah(layout: &Layout) -> Result<Tool> {
         .env("BUILDAH_ISOLATION", "chroot"))
 }
 
-/// Builds the operator of the checkout with Cargo's quick profile and gives it to the cluster's registry. Needs neither root
-/// nor an engine; the Dockerfile is for releases.
+/// Packs a program that was built for this machine, with the libraries that it is linked to, and gives the image to the
+/// cluster's registry. Needs neither root nor an engine, and builds nothing.
 #[cfg(target_os = "linux")]
-pub(crate) fn quick_image(layout: &Layout, image: &str, ui: &Ui) -> Result<()> {
-    const NAME: &str = "appdeploy-operator";
-    let checkout = layout::workspace()?;
-    packages::ensure_compiler(ui)?;
-    let target = base::target()?;
-    let metadata = Tool::new("cargo")
-        .args(["metadata", "--no-deps", "--format-version=1"])
-        .dir(&checkout)
-        .run()?;
-    let metadata: serde_json::Value = serde_json::from_str(&metadata).context("cargo printed no JSON")?;
-    let built = metadata["target_directory"]
-        .as_str()
-        .context("cargo named no target folder")?;
-    let log = layout.dir("logs")?.join("build-image.log");
-    let crates = || {
-        let text = std::fs::read_to_string(&log).unwrap_or_default();
-        let compiled = text.lines().filter(|line| line.trim_start().starts_with("Compiling "));
-        format!("{} crates", compiled.count())
-    };
-    ui.long_step("building the operator's image", QUICK, crates, || {
-        Tool::new("cargo")
-            .args(["build", "--profile", "quick", "--locked", "--package", "operator"])
-            .args(["--bin", NAME, "--target", &target])
-            .dir(&checkout)
-            .run_logged(&log)?;
+pub(crate) fn pack_image(layout: &Layout, image: &str, program: &std::path::Path, ui: &Ui) -> Result<()> {
+    marker::claim(&layout.state)?;
+    let name = program
+        .file_name()
+        .and_then(std::ffi::OsStr::to_str)
+        .with_context(|| format!("invalid --program {}: it has no name", program.display()))?;
+    ui.step(&format!("packing {name} as an image"), || {
         let root = tempfile::tempdir_in(&layout.state).context("failed to create a folder")?;
-        let program = PathBuf::from(built).join(&target).join("quick").join(NAME);
-        std::fs::copy(&program, root.path().join(NAME))
-            .with_context(|| format!("failed to copy {}", program.display()))?;
+        let packed = root.path().join(name);
+        // Debug information is most of the file, and each start of a node unpacks it again.
+        let stripped = tool::find("strip").is_some()
+            && Tool::new("strip")
+                .args(["--strip-debug", "-o"])
+                .arg(&packed)
+                .arg(program)
+                .succeeds();
+        if !stripped {
+            copy(program, &packed)?;
+        }
+        for library in libraries(&Tool::new("ldd").arg(program).run()?) {
+            copy(library, &root.path().join(library.strip_prefix("/").unwrap_or(library)))?;
+        }
         // As in the Dockerfile.
-        let config = serde_json::json!({ "User": "65532:65532", "Entrypoint": [format!("/{NAME}")] });
+        let config = serde_json::json!({ "User": "65532:65532", "Entrypoint": [format!("/{name}")] });
         registry::store(layout)
             .add_image(&[super::images::pack(root.path())?], config, &[registry::place(image)])
             .context("failed to write the image")
     })
 }
 
-/// Returns whether Rust lacks the target that an image of the operator is built for.
+/// Reads the files that a program is linked to from what `ldd` prints: `NAME => PATH (ADDRESS)`, and the loader's path alone.
 #[cfg(target_os = "linux")]
-pub(crate) fn target_missing() -> bool {
-    base::target_missing().unwrap_or(false)
+fn libraries(ldd: &str) -> Vec<&std::path::Path> {
+    ldd.lines()
+        .filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')))
+        .map(std::path::Path::new)
+        .collect()
 }
 
-fn with_buildah(layout: &Layout, image: &str, context: &std::path::Path, argument: &str, ui: &Ui) -> Result<()> {
+#[cfg(target_os = "linux")]
+fn copy(from: &std::path::Path, to: &std::path::Path) -> Result<()> {
+    to.parent().map_or(Ok(()), layout::create)?;
+    std::fs::copy(from, to).with_context(|| format!("failed to copy {}", from.display()))?;
+    Ok(())
+}
+
+fn with_buildah(layout: &Layout, image: &str, context: &std::path::Path, ui: &Ui) -> Result<()> {
     packages::ensure_buildah(ui)?;
     packages::ensure_compiler(ui)?;
     let dockerfile = context.join("Dockerfile");
@@ -151,16 +141,7 @@ fn with_buildah(layout: &Layout, image: &str, context: &std::path::Path, argumen
     let log = layout.dir("logs")?.join("build-image.log");
     let built = buildah(layout)?
         // No cache of layers: Cargo knows better what a change touches, and its folder outlives the build.
-        .args([
-            "build",
-            "--pull-never",
-            "--no-cache",
-            "--force-rm",
-            "--build-arg",
-            argument,
-            "--tag",
-            image,
-        ])
+        .args(["build", "--pull-never", "--no-cache", "--force-rm", "--tag", image])
         .args(volumes)
         .arg("--file")
         .arg(&dockerfile)
@@ -178,4 +159,19 @@ fn docker() -> bool {
         && Tool::new("docker")
             .args(["version", "--format", "{{.Server.Version}}"])
             .succeeds()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::path::Path;
+
+    #[test]
+    fn libraries_and_loader_are_read_and_the_kernel_s_own_is_left_out() {
+        let ldd = "\tlinux-vdso.so.1 (0x00007f88059b5000)\n\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f8802d3e000)\n\
+                   \t/lib64/ld-linux-x86-64.so.2 (0x00007f88059b7000)\n";
+        assert_eq!(
+            super::libraries(ldd),
+            ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"].map(Path::new)
+        );
+    }
 }

@@ -341,10 +341,7 @@ mod tests {
         let facts = Facts {
             root: Root::Sudo,
             packages: vec!["runc", "nftables"],
-            downloads: vec![
-                "Traefik, with pip; 185 MB",
-                "Rust's musl target for the operator's image, with rustup; 220 MB",
-            ],
+            downloads: vec!["Traefik, with pip; 185 MB"],
             real: Programs {
                 silent: Some("https://dl.k8s.io/release".into()),
                 ..builds()

@@ -1,13 +1,8 @@
 //! What a person sees while the cluster comes up: one line per step, with the time it took.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
 use std::time::{Duration, Instant};
-
-use anyhow::{Result, anyhow};
-use testcluster::binaries::{Lines, Progress as _, Step};
 
 /// Writes progress to a handle (standard error for the command, a buffer for a test).
 pub(crate) struct Ui {
@@ -53,63 +48,11 @@ impl Ui {
         result
     }
 
-    /// Runs a step that takes minutes, and reports each second what it has done.
-    ///
-    /// # Errors
-    /// Returns the step's own error, after the line has been closed.
-    pub(crate) fn long_step<T: Send>(
-        &self,
-        name: &str,
-        usual: Duration,
-        so_far: impl Fn() -> String,
-        work: impl FnOnce() -> Result<T> + Send,
-    ) -> Result<T> {
-        let step = Step {
-            nth: 1,
-            of: 1,
-            name: name.to_owned(),
-            usual: Some(usual),
-        };
-        let mut lines = Lines::new(Writer(self), self.live);
-        let started = Instant::now();
-        lines.start(&step);
-        let result = thread::scope(|scope| {
-            let (send, done) = mpsc::channel::<()>();
-            let worker = scope.spawn(move || {
-                let _send = send;
-                work()
-            });
-            while done.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
-                lines.tick(&step, started.elapsed(), &so_far());
-            }
-            worker.join().map_err(|_| anyhow!("{name} failed"))?
-        });
-        match &result {
-            Ok(_) => lines.done(&step, started.elapsed(), 0),
-            Err(_) => lines.failed(&step),
-        }
-        result
-    }
-
     fn write(&self, text: &str) {
         if let Ok(mut out) = self.out.lock() {
             // A closed terminal must not end the work.
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         }
-    }
-}
-
-/// Lets a progress write where the rest is written.
-struct Writer<'a>(&'a Ui);
-
-impl Write for Writer<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(&String::from_utf8_lossy(bytes));
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use clap::{Parser, ValueEnum};
 use testcluster::port::free_address;
 use testcluster::process::Process;
-use tests::cluster::{ingress, operator_image, testcluster};
+use tests::cluster::{ingress, operator_image, pack_operator, testcluster};
 use tests::demo::{ANNOTATION, DEMO, Existing, Presence};
 use tests::{Checkout, Cluster, Shell, page};
 
@@ -107,7 +107,7 @@ fn install(checkout: &Checkout, shell: &Shell, cluster: Cluster, image: Option<&
     if let (Cluster::Real, Some(image)) = (cluster, image)
         && operator_image(shell).as_deref() != Some(image)
     {
-        testcluster(checkout, &["build-image", "--quick", image])?;
+        pack_operator(checkout, image)?;
     }
     let image = image.map(|image| format!(" --image {image}")).unwrap_or_default();
     shell.show(&format!("kubectl appdeploy install{image}"))

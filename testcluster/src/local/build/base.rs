@@ -46,7 +46,7 @@ const ENVIRONMENT: [&str; 13] = [
 ];
 
 /// Returns the target of a static program, installed if need be.
-pub(super) fn target() -> Result<String> {
+fn target() -> Result<String> {
     let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     if target_missing()? {
         if tool::find("rustup").is_none() {
@@ -58,7 +58,7 @@ pub(super) fn target() -> Result<String> {
 }
 
 /// Returns whether the target of a static program must be installed first.
-pub(super) fn target_missing() -> Result<bool> {
+fn target_missing() -> Result<bool> {
     let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     Ok(!toolchain()?.join("lib/rustlib").join(target).exists())
 }

@@ -110,16 +110,12 @@ fn capable(bit: u32) -> bool {
 /// Returns what a real node needs besides Kubernetes' programs and is not in the cache.
 #[cfg(target_os = "linux")]
 fn downloads(layout: &Layout) -> Vec<&'static str> {
-    use crate::local::{build, images, ingress};
+    use crate::local::{images, ingress};
     [
         (!ingress::path(&layout.cache).exists(), "Traefik, with pip; 185 MB"),
         (
             images::missing(layout),
             "nginx and busybox for images, with apt-get; 20 MB",
-        ),
-        (
-            build::target_missing(),
-            "Rust's musl target for the operator's image, with rustup; 220 MB",
         ),
     ]
     .into_iter()
