@@ -227,10 +227,10 @@ bench-memory: ## Measure the operator's peak memory under its limit, into docs/s
 bench-start:
 	cargo bench --quiet --package kubectl-appdeploy --bench start
 
-lint: check-manifests check-deny check-macos ## Format, clippy, licences and advisories, generated files, crate dependencies, documentation, macOS
+lint: check-manifests check-deny check-macos ## Format, clippy, licenses and advisories, generated files, crate dependencies, documentation, language, macOS
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets --all-features -- --deny warnings
-	cargo test --quiet --workspace --test crates --test docs --test workflows
+	cargo test --quiet --workspace --test crates --test docs --test prose --test workflows
 
 run: tools reachable ## Run the operator outside the cluster, with your own rights (ARGS= for more of its flags)
 	@exec "$(BUILT)/appdeploy-operator" --bind 127.0.0.1:8081 $(ARGS)

@@ -9,7 +9,7 @@ use crate::statistics::{Rounds, number};
 use crate::target::{targets, times_floor};
 
 /// What stands before the results in the page.
-pub const BEGIN: &str = "<!-- results: `make performance` writes what stands from here on -->\n";
+pub const BEGIN: &str = "<!-- results: written by `make performance` -->\n";
 /// What stands behind them.
 pub const END: &str = "<!-- end of the results -->\n";
 
@@ -39,8 +39,8 @@ pub fn results(report: &Report) -> String {
     );
     let _ = writeln!(
         page,
-        "{NAMESPACES} namespaces, {CONCURRENCY} requests of people at a time, {CONCURRENCY} apps at a time in the floor and \
-         in the operators. Of several rounds the median, in brackets the least and the most.\n"
+        "{NAMESPACES} namespaces, {CONCURRENCY} concurrent requests of clients; the floor and the operators write {CONCURRENCY} apps at \
+         a time. With several rounds: the median, and the minimum and maximum in parentheses.\n"
     );
     page.push_str("| Target | Measured | |\n|---|---|---|\n");
     for target in targets(report) {
@@ -121,22 +121,20 @@ const SECOND: [Row; 22] = [
     }),
     ("restart: memory, MiB", |run| of(run, |it| it.restart.settled_mib)),
     ("restart: memory, peak, MiB", |run| of(run, |it| it.restart.peak_mib)),
-    ("restart: a new app meanwhile, ms", |run| {
-        of(run, |it| it.restart.canary_ms)
-    }),
+    ("restart: a new app, ms", |run| of(run, |it| it.restart.canary_ms)),
     ("a new image, p50, ms", |run| of(run, |it| it.change_ms.p50)),
     ("a new image, p99, ms", |run| of(run, |it| it.change_ms.p99)),
     ("new images of all, s", |run| of(run, |it| it.update.all_s)),
     ("new images: writes for each app", |run| {
         of(run, |it| number(it.update.asked.writes()) / number(run.apps))
     }),
-    ("a child lost or changed, back, p50, ms", |run| {
+    ("a deleted or changed child is restored, p50, ms", |run| {
         of(run, |it| it.heal_ms.p50)
     }),
-    ("a child lost or changed, back, p99, ms", |run| {
+    ("a deleted or changed child is restored, p99, ms", |run| {
         of(run, |it| it.heal_ms.p99)
     }),
-    ("children that did not come back", |run| of(run, |it| number(it.lost))),
+    ("children that were not restored", |run| of(run, |it| number(it.lost))),
 ];
 
 fn of(run: &Run, value: impl Fn(&Operator) -> f64) -> Option<f64> {
@@ -300,15 +298,15 @@ pub(crate) mod tests {
         insta::assert_snapshot!(results(&report), @r"
         Measured on 2026-01-02 on 2 cores of an AMD EPYC with 24 GiB: AppDeploy 0.1.0, Kubernetes v1.36.3.
 
-        50 namespaces, 64 requests of people at a time, 64 apps at a time in the floor and in the operators. Of several rounds the median, in brackets the least and the most.
+        50 namespaces, 64 concurrent requests of clients; the floor and the operators write 64 apps at a time. With several rounds: the median, and the minimum and maximum in parentheses.
 
         | Target | Measured | |
         |---|---|---|
         | 4 writes and 0 reads for each new app, exactly, in every run | 4 writes, 0 reads | met |
         | 1,000 apps have converged within 1.15 times the floor | 1.10 | met |
         | 0 writes at a restart among 10,000 apps | 0 writes | met |
-        | less memory than the Go operator with 10,000 apps | 31.2 MiB against 35.3 MiB | met |
-        | 99 of 100 children that were lost or changed are back within 100 ms, in every run | at most 18.7 ms in a run, 0 did not come back | met |
+        | less memory than the Go operator with 10,000 apps | 31.2 MiB compared with 35.3 MiB | met |
+        | 99 of 100 deleted or changed children are restored within 100 ms, in every run | at most 18.7 ms in a run, 0 were not restored | met |
 
         | 1,000 apps | Floor | AppDeploy | Go operator |
         |---|---:|---:|---:|
@@ -334,14 +332,14 @@ pub(crate) mod tests {
         | restart: revisions of etcd | - | 0 | 0 |
         | restart: memory, MiB | - | 10.3 (10.1-10.5) | 14.0 (13.8-14.3) |
         | restart: memory, peak, MiB | - | 12.6 (12.3-12.8) | 17.2 (16.8-17.5) |
-        | restart: a new app meanwhile, ms | - | 50.8 (49.8-51.8) | 69.3 (67.9-70.6) |
+        | restart: a new app, ms | - | 50.8 (49.8-51.8) | 69.3 (67.9-70.6) |
         | a new image, p50, ms | - | 3.43 (3.37-3.50) | 4.68 (4.59-4.77) |
         | a new image, p99, ms | - | 13.7 (13.5-14.0) | 18.7 (18.4-19.1) |
         | new images of all, s | - | 2.86 (2.81-2.92) | 3.90 (3.83-3.98) |
         | new images: writes for each app | - | 2 | 2 |
-        | a child lost or changed, back, p50, ms | - | 4.58 (4.49-4.66) | 6.24 (6.12-6.36) |
-        | a child lost or changed, back, p99, ms | - | 18.3 (18.0-18.7) | 25.0 (24.5-25.4) |
-        | children that did not come back | - | 0 | 0 |
+        | a deleted or changed child is restored, p50, ms | - | 4.58 (4.49-4.66) | 6.24 (6.12-6.36) |
+        | a deleted or changed child is restored, p99, ms | - | 18.3 (18.0-18.7) | 25.0 (24.5-25.4) |
+        | children that were not restored | - | 0 | 0 |
 
         | 10,000 apps | Floor | AppDeploy | Go operator |
         |---|---:|---:|---:|
@@ -366,14 +364,14 @@ pub(crate) mod tests {
         | restart: revisions of etcd | - | 0 | 0 |
         | restart: memory, MiB | - | 10.1 | 13.8 |
         | restart: memory, peak, MiB | - | 12.3 | 16.8 |
-        | restart: a new app meanwhile, ms | - | 49.8 | 67.9 |
+        | restart: a new app, ms | - | 49.8 | 67.9 |
         | a new image, p50, ms | - | 3.37 | 4.59 |
         | a new image, p99, ms | - | 13.5 | 18.4 |
         | new images of all, s | - | 28.1 | 38.2 |
         | new images: writes for each app | - | 2 | 2 |
-        | a child lost or changed, back, p50, ms | - | 4.49 | 6.12 |
-        | a child lost or changed, back, p99, ms | - | 18.0 | 24.5 |
-        | children that did not come back | - | 0 | 0 |
+        | a deleted or changed child is restored, p50, ms | - | 4.49 | 6.12 |
+        | a deleted or changed child is restored, p99, ms | - | 18.0 | 24.5 |
+        | children that were not restored | - | 0 | 0 |
         ");
     }
 
@@ -386,7 +384,7 @@ pub(crate) mod tests {
         insta::assert_snapshot!(results(&report), @r"
         Measured on 2026-01-02 on 2 cores of an AMD EPYC with 24 GiB: AppDeploy 0.1.0, Kubernetes v1.36.3.
 
-        50 namespaces, 64 requests of people at a time, 64 apps at a time in the floor and in the operators. Of several rounds the median, in brackets the least and the most.
+        50 namespaces, 64 concurrent requests of clients; the floor and the operators write 64 apps at a time. With several rounds: the median, and the minimum and maximum in parentheses.
 
         | Target | Measured | |
         |---|---|---|
@@ -394,7 +392,7 @@ pub(crate) mod tests {
         | 1,000 apps have converged within 1.15 times the floor | not measured |  |
         | 0 writes at a restart among 10,000 apps | not measured |  |
         | less memory than the Go operator with 10,000 apps | not measured |  |
-        | 99 of 100 children that were lost or changed are back within 100 ms, in every run | at most 18.0 ms in a run, 0 did not come back | met |
+        | 99 of 100 deleted or changed children are restored within 100 ms, in every run | at most 18.0 ms in a run, 0 were not restored | met |
 
         | 100 apps | Floor | AppDeploy |
         |---|---:|---:|
@@ -419,14 +417,14 @@ pub(crate) mod tests {
         | restart: revisions of etcd | - | 0 |
         | restart: memory, MiB | - | 10.1 |
         | restart: memory, peak, MiB | - | 12.3 |
-        | restart: a new app meanwhile, ms | - | 49.8 |
+        | restart: a new app, ms | - | 49.8 |
         | a new image, p50, ms | - | 3.37 |
         | a new image, p99, ms | - | 13.5 |
         | new images of all, s | - | 0.28 |
         | new images: writes for each app | - | 2 |
-        | a child lost or changed, back, p50, ms | - | 4.49 |
-        | a child lost or changed, back, p99, ms | - | 18.0 |
-        | children that did not come back | - | 0 |
+        | a deleted or changed child is restored, p50, ms | - | 4.49 |
+        | a deleted or changed child is restored, p99, ms | - | 18.0 |
+        | children that were not restored | - | 0 |
         ");
     }
 

@@ -34,7 +34,7 @@ const PANELS: [Panel; 4] = [
     ("CPU of the operator, ms for each app", |run| {
         run.operator.as_ref().map(|it| it.cpu_ms_per_app)
     }),
-    ("A child lost or changed, back, p99, ms", |run| {
+    ("Restore a deleted or changed child, p99, ms", |run| {
         run.operator.as_ref().map(|it| it.heal_ms.p99)
     }),
 ];

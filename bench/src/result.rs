@@ -94,7 +94,7 @@ pub struct Operator {
     pub update: Update,
     /// From a child that was deleted or changed by somebody, answered, until it is there as before.
     pub heal_ms: Spread,
-    /// How many children did not come back.
+    /// How many children were not restored.
     pub lost: usize,
 }
 

@@ -87,7 +87,7 @@ fn restart(report: &Report) -> Target {
 fn memory(report: &Report) -> Target {
     let mib = |contender| median(report, contender, MOST, |run| Some(run.operator.as_ref()?.settled_mib));
     let measured = mib(AppDeploy).zip(mib(Peer)).map(|(ours, peers)| {
-        let words = format!("{} MiB against {} MiB", figure(ours), figure(peers));
+        let words = format!("{} MiB compared with {} MiB", figure(ours), figure(peers));
         (words, ours < peers)
     });
     target(
@@ -109,11 +109,11 @@ fn healed(report: &Report) -> Target {
         .map(|operator| operator.heal_ms.p99)
         .max_by(f64::total_cmp);
     let measured = slowest.map(|slowest| {
-        let words = format!("at most {} ms in a run, {lost} did not come back", figure(slowest));
+        let words = format!("at most {} ms in a run, {lost} were not restored", figure(slowest));
         (words, slowest <= HEALED_MS && lost == 0)
     });
     target(
-        format!("99 of 100 children that were lost or changed are back within {HEALED_MS} ms, in every run"),
+        format!("99 of 100 deleted or changed children are restored within {HEALED_MS} ms, in every run"),
         measured,
     )
 }

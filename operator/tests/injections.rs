@@ -33,22 +33,22 @@ const INJECTIONS: [Injection; 20] = [
     ),
     (
         "CrashLoopInject",
-        "the Deployment is given a command that ends at once",
+        "the command of the Deployment is replaced by one that exits immediately",
         objects::command_is_replaced,
     ),
     (
         "DeploymentScaleZero",
-        "the Deployment is scaled to nothing",
+        "the Deployment is scaled to 0",
         objects::scaled_to_nothing,
     ),
     (
         "FinalizerBlock",
-        "a finalizer holds the Service that is deleted, then not any more",
+        "a finalizer blocks the deletion of the Service, then it is removed",
         objects::finalizer_blocks,
     ),
     (
         "ImageCorrupt",
-        "the Deployment is given an image that does not exist",
+        "the image of the Deployment is replaced by one that does not exist",
         objects::image_is_replaced,
     ),
     (
@@ -63,27 +63,27 @@ const INJECTIONS: [Injection; 20] = [
     ),
     (
         "NamespaceDeletion",
-        "the namespace is deleted with the app, and both are made anew",
+        "the namespace is deleted with the app, and both are created again",
         objects::namespace_is_deleted,
     ),
     (
         "NetworkPartition",
-        "nothing gets through for ten seconds, and watches are cut",
+        "all traffic is dropped for ten seconds, and watches are cut",
         around::network_is_cut,
     ),
     (
         "OwnerRefOrphan",
-        "the Deployment loses its owner, and a person puts it back",
+        "the owner reference of the Deployment is removed, and a person restores it",
         objects::owner_is_lost,
     ),
     (
         "PDBBlock",
-        "a disruption budget allows none, and the app is given another image",
+        "a PodDisruptionBudget allows no disruption, and the image of the app is changed",
         objects::budget_blocks,
     ),
     (
         "PodKill",
-        "the operator is killed with work under way, and its pods with it",
+        "the operator is killed while it works, with its pods",
         around::operator_is_killed,
     ),
     (
@@ -93,7 +93,7 @@ const INJECTIONS: [Injection; 20] = [
     ),
     (
         "RBACRevoke",
-        "the operator loses all of its rights, and gets them back",
+        "all rights of the operator are revoked, then granted again",
         around::rights_are_revoked,
     ),
     (
@@ -108,12 +108,12 @@ const INJECTIONS: [Injection; 20] = [
     ),
     (
         "WebhookDisrupt",
-        "the webhook configuration trusts another authority",
+        "the webhook configuration trusts another CA",
         around::webhook_is_not_trusted,
     ),
     (
         "WebhookLatency",
-        "a webhook of others never answers for Deployments, then it is removed",
+        "a third-party webhook for Deployments never answers, then it is removed",
         around::webhook_hangs,
     ),
 ];

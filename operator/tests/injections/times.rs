@@ -24,7 +24,7 @@ pub fn write(times: &[Recovery]) {
 }
 
 fn table(times: &[Recovery]) -> String {
-    let mut table = "| Injection | What is done | Recovered after |\n|---|---|---|\n".to_owned();
+    let mut table = "| Injection | Action | Recovered after |\n|---|---|---|\n".to_owned();
     for Recovery { name, deed, took } in times {
         writeln!(table, "| {name} | {deed} | {:.1} s |", took.as_secs_f64()).unwrap();
     }
