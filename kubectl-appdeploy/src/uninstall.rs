@@ -110,8 +110,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     ui.say(&plan.text(Names::Some));
     if args.dry_run.is_real() && !plan.workloads.is_empty() && !args.yes {
         consent(&args, &cluster, &plan)?;
-        let now = plan::plan(&survey::look(&cluster).await?, choice);
-        if now.text(Names::All) != plan.text(Names::All) {
+        if survey::look(&cluster).await?.shape() != found.shape() {
             return Err(consent::outdated(args.again()));
         }
     }

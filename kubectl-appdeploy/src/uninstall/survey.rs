@@ -1,11 +1,14 @@
 //! What there is to uninstall, and what of others stands in the way.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use kube::ResourceExt as _;
 use kube::api::DynamicObject;
+use serde_json::{Value, json};
 
 use super::contents::{self, Contents};
 use crate::connection::Cluster;
+use crate::consent;
 use crate::error::Result;
 use crate::manifests::{Kind, labelled, policy};
 use crate::pages::Pages;
@@ -32,6 +35,24 @@ pub struct Found {
 }
 
 impl Found {
+    /// Returns what a plan is made from: the UID, labels, owner references and spec of each object.
+    pub fn shape(&self) -> Value {
+        let workloads = self.workloads.iter().map(|(_, object)| object);
+        let others = [
+            &self.webhooks,
+            &self.operator,
+            &self.rights,
+            &self.guards,
+            &self.definitions,
+        ];
+        let others = others.into_iter().flatten().map(|(_, object)| object);
+        let objects = workloads.chain(others).chain(&self.namespace);
+        let shapes: BTreeMap<String, Value> = objects
+            .map(|object| (object.uid().unwrap_or_default(), consent::shape(&json!(object))))
+            .collect();
+        json!({"objects": shapes, "foreign": self.contents.foreign, "unseen": self.contents.unseen})
+    }
+
     /// Returns the UIDs of all apps and pod sets.
     pub fn owners(&self) -> BTreeSet<String> {
         self.workloads
@@ -72,4 +93,36 @@ pub async fn look(cluster: &Cluster) -> Result<Found> {
         found.contents = contents::look(cluster, found.owners()).await?;
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(uid: &str, image: &str, more: &Value) -> Found {
+        let mut app = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
+            "metadata": {"name": "shop", "namespace": "a", "uid": uid}, "spec": {"image": image}});
+        for (key, value) in more.as_object().into_iter().flatten() {
+            app[key] = value.clone();
+        }
+        Found {
+            workloads: vec![(crd::Kind::AppDeploy, serde_json::from_value(app).unwrap())],
+            ..Found::default()
+        }
+    }
+
+    #[test]
+    fn plan_is_outdated_by_another_object_of_the_same_name_and_not_by_a_status() {
+        let none = json!({});
+        let shape = found("1", "nginx:1", &none).shape();
+        assert_eq!(
+            found("1", "nginx:1", &json!({"status": {"replicas": 1}})).shape(),
+            shape
+        );
+        assert_ne!(found("2", "nginx:1", &none).shape(), shape);
+        assert_ne!(found("1", "nginx:2", &none).shape(), shape);
+        let mut other = found("1", "nginx:1", &none);
+        other.contents.foreign = vec!["configmap/notes".to_owned()];
+        assert_ne!(other.shape(), shape);
+    }
 }

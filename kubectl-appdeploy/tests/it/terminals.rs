@@ -216,3 +216,19 @@ fn deletion_of_apps_without_their_names_is_asked_about() {
     assert_eq!(code, 0, "{}", screen.text());
     assert_eq!(plugin.run("status -o name").ok(), "");
 }
+
+/// The plan names apps, and another app may take the same name while the question is open.
+#[test]
+fn uninstallation_is_refused_if_what_it_would_delete_has_changed() {
+    let (_cluster, plugin) = installed();
+    plugin.run("create shop --image=nginx:1").ok();
+    let terminal = plugin.at_terminal("uninstall --delete-apps");
+    terminal.shows("Delete 1 app with everything").unwrap();
+    plugin.run("delete shop --cascade=background").ok();
+    plugin.run("create shop --image=nginx:2").ok();
+    terminal.send("y").unwrap();
+    terminal.shows("what was shown has changed meanwhile").unwrap();
+    let (code, screen) = terminal.end().unwrap();
+    assert_eq!(code, 1, "{}", screen.text());
+    assert_eq!(plugin.run("status -o name").ok(), "appdeploy.appdeploy.dev/shop\n");
+}
