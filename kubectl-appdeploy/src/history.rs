@@ -1,7 +1,7 @@
 //! `kubectl appdeploy history`: the revisions of an app, and what each changed.
 
 mod difference;
-mod revision;
+pub mod revision;
 
 use crd::Kind;
 use jiff::Timestamp;
@@ -159,6 +159,23 @@ mod tests {
             ready,
             wanted: ready,
         }
+    }
+
+    #[test]
+    fn revision_that_serves_is_named_while_the_newest_is_not_ready() {
+        let bad = Revision {
+            wanted: 1,
+            ..revision(2, json!({"image": "nginx:9"}), 0)
+        };
+        let table = table(
+            &[revision(1, json!({"image": "nginx:1"}), 2), bad],
+            Timestamp::UNIX_EPOCH,
+        );
+        insta::assert_snapshot!(table.text(false), @r"
+        REVISION   PODS   STATUS     IMAGE     CHANGE   AGE
+        1          2/2    Serving    nginx:1   -        <unknown>
+        2          0/1    NotReady   nginx:9   image    <unknown>
+        ");
     }
 
     #[test]

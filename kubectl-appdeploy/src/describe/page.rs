@@ -11,6 +11,7 @@ use super::spec;
 use crate::age::age;
 use crate::children::{Children, Section};
 use crate::events;
+use crate::history::revision::{self, Revision};
 use crate::route::{self, Asked, Story};
 use crate::status::table::url;
 use crate::table::{Cell, Table};
@@ -103,7 +104,7 @@ pub fn text(subject: &Subject<'_>, look: &Look) -> String {
     let story = route::story(workload, children, asked, now);
     head(&mut page, workload, now);
     spec::write(&mut page, workload);
-    state(&mut page, workload, &story);
+    state(&mut page, workload, children, &story);
     conditions(&mut page, workload, now);
     let view = tree::View {
         broken: story.broken,
@@ -149,7 +150,7 @@ fn head(page: &mut Page<'_>, workload: &Workload, now: Timestamp) {
     }
 }
 
-fn state(page: &mut Page<'_>, workload: &Workload, story: &Story) {
+fn state(page: &mut Page<'_>, workload: &Workload, children: &Children, story: &Story) {
     let state = workload.state();
     let mut replicas = format!(
         "{} wanted, {} exist, {} up to date, {} ready",
@@ -161,6 +162,7 @@ fn state(page: &mut Page<'_>, workload: &Workload, story: &Story) {
     match workload {
         Workload::App(app) => {
             page.line("Replicas", &replicas);
+            rollout(page, children);
             page.line("URL", &url(app));
             if let Some(address) = app.status.as_ref().and_then(|status| status.address.as_ref()) {
                 page.line("Address", address);
@@ -194,6 +196,28 @@ fn state(page: &mut Page<'_>, workload: &Workload, story: &Story) {
     }
 }
 
+/// Writes which revisions serve while a newer one is rolled out.
+fn rollout(page: &mut Page<'_>, children: &Children) {
+    let (Ok(deployments), Ok(sets)) = (&children.deployments, &children.replica_sets) else {
+        return;
+    };
+    let revisions = deployments.iter().flat_map(|one| revision::read(one, sets, &[]));
+    let mut revisions: Vec<Revision> = revisions.collect();
+    let Some(newest) = revisions.pop() else { return };
+    let text = |one: &Revision| {
+        let (number, image) = (one.number, one.image());
+        format!(
+            "revision {number} with image {image}, {} of {} pods ready",
+            one.ready, one.wanted
+        )
+    };
+    let serving: Vec<String> = revisions.iter().filter(|one| one.serves()).map(text).collect();
+    if !serving.is_empty() {
+        page.list("Serving", &serving);
+        page.line("Rolling out", &text(&newest));
+    }
+}
+
 fn conditions(page: &mut Page<'_>, workload: &Workload, now: Timestamp) {
     let conditions = workload.state().conditions;
     if conditions.is_empty() {
@@ -217,6 +241,7 @@ fn conditions(page: &mut Page<'_>, workload: &Workload, now: Timestamp) {
 mod tests {
     use super::*;
     use crate::status::list::tests::{app, batch, cond, noon};
+    use k8s_openapi::api::apps::v1::ReplicaSet;
     use serde_json::json;
 
     fn described(workload: &Workload, events: Vec<Event>, width: Option<usize>) -> String {
@@ -277,6 +302,50 @@ mod tests {
           LAST       TYPE      REASON    OBJECT       MESSAGE
           30s (x4)   Warning   BackOff   Pod/shop-1   restarting
         "#);
+    }
+
+    #[test]
+    fn revision_that_serves_is_shown_while_another_one_is_rolled_out() {
+        let owner =
+            |uid: &str| json!([{"apiVersion": "v1", "kind": "X", "name": "shop", "uid": uid, "controller": true}]);
+        let set = |number: &str, image: &str, wanted: i32, ready: i32| {
+            serde_json::from_value(json!({"metadata": {"name": format!("shop-{number}"), "ownerReferences": owner("d"),
+                    "annotations": {"deployment.kubernetes.io/revision": number}},
+                "spec": {"selector": {}, "replicas": wanted, "template": {"spec": {"containers": [{"name": "app", "image": image}]}}},
+                "status": {"replicas": wanted, "readyReplicas": ready}}))
+            .unwrap()
+        };
+        let lines = |sets: Vec<ReplicaSet>| {
+            let app = app("shop", &json!({"image": "shop:3"}), &json!({}));
+            let deployment = json!({"metadata": {"name": "shop", "uid": "d"}});
+            let children = Children {
+                deployments: Ok(vec![serde_json::from_value(deployment).unwrap()]),
+                replica_sets: Ok(sets),
+                ..Children::of_pods(Ok(vec![]))
+            };
+            let subject = Subject {
+                workload: &app,
+                children: &children,
+                events: &Ok(vec![]),
+                asked: &Asked::default(),
+                now: noon(),
+            };
+            let text = text(&subject, &Look::default());
+            let is_shown = |line: &&str| line.starts_with("Serving:") || line.starts_with("Rolling out:");
+            text.lines().filter(is_shown).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            lines(vec![
+                set("2", "shop:2", 2, 2),
+                set("3", "shop:3", 1, 0),
+                set("1", "shop:1", 0, 0)
+            ]),
+            [
+                "Serving:      revision 2 with image shop:2, 2 of 2 pods ready",
+                "Rolling out:  revision 3 with image shop:3, 0 of 1 pods ready"
+            ]
+        );
+        assert_eq!(lines(vec![set("3", "shop:3", 2, 2), set("2", "shop:2", 0, 0)]), [""; 0]);
     }
 
     #[test]
