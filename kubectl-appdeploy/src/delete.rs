@@ -104,7 +104,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
                 "waiting until {} and what belongs to it are gone",
                 object.name_any()
             ));
-            match until_gone(&cluster, &object, deadline).await {
+            match until_gone(&cluster, &object, deadline, ui).await {
                 // As kubectl: it is deleted, and only watching it is not allowed.
                 Err(error) if error.is_forbidden() => ui.warn(&format!(
                     "{} was not waited for: {}",
@@ -188,10 +188,10 @@ async fn ask(args: &Args, cluster: &Cluster, object: Result<DynamicObject>) -> R
 }
 
 /// Waits until one is gone, and says what holds it when it is not.
-pub async fn until_gone(cluster: &Cluster, object: &DynamicObject, deadline: Deadline) -> Result<()> {
+pub async fn until_gone(cluster: &Cluster, object: &DynamicObject, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let (namespace, name) = selection::place(object);
     let api = cluster.objects(Some(&namespace));
-    let Some(last) = wait::gone(cluster, api, &name, object.metadata.uid.as_deref(), deadline).await? else {
+    let Some(last) = wait::gone(cluster, api, &name, object.metadata.uid.as_deref(), deadline, ui).await? else {
         return Ok(());
     };
     let last = Workload::read(cluster.kind, &last);

@@ -270,7 +270,7 @@ async fn eject(args: &Args, cluster: &Cluster, one: &Leaving, deadline: Deadline
         cluster.call(api.delete(&one.name, &params)).await?;
         if dry_run.is_real() {
             ui.progress(&format!("waiting until AppDeploy {} is gone", one.name));
-            let left = wait::gone(cluster, api, &one.name, app.metadata.uid.as_deref(), deadline).await?;
+            let left = wait::gone(cluster, api, &one.name, app.metadata.uid.as_deref(), deadline, ui).await?;
             if left.is_some() {
                 return Err(held(cluster, one, deadline));
             }

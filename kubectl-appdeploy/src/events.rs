@@ -3,10 +3,7 @@
 pub mod family;
 mod table;
 
-use std::pin::pin;
-
 use clap::ValueEnum;
-use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
@@ -15,18 +12,24 @@ use kube::runtime::watcher;
 use crate::connection::{Cluster, KubeArgs};
 use crate::error::Result;
 use crate::output;
-use crate::selection;
+use crate::selection::{self, Selection};
 use crate::ui::Ui;
-use crate::wait::{self, Known};
-use crate::workload::{self, Workload};
+use crate::wait::{self, Connection, Known, Watched};
+use crate::workload::Workload;
 use crate::yaml;
 
 pub use table::table;
+
+/// How to select one.
+const EXAMPLE: &str = "events {name}";
 
 const EXAMPLES: &str = "\
 Examples:
   # What happened to {an} and to all that belongs to it
   {command} events {name}
+
+  # What happened to all {many} of a team
+  {command} events -l team=shop
 
   # What went wrong, also from now on
   {command} events {name} --types=Warning -w";
@@ -63,9 +66,8 @@ enum Format {
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Name of {an}
-    #[arg(value_name = "NAME")]
-    name: String,
+    #[command(flatten)]
+    which: Selection,
     /// Go on with what happens from now on
     #[arg(short, long)]
     watch: bool,
@@ -88,19 +90,36 @@ pub struct Args {
 
 /// Runs the verb.
 pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    args.which.require(kind, EXAMPLE)?;
     let cluster = kube.connect().await?.about(kind);
-    let name = selection::name(kind, &args.name)?;
-    let api = cluster.objects(Some(&cluster.namespace));
-    let object = workload::complete(kind, cluster.call(api.get(name)).await?);
-    let workload = Workload::read(kind, &object);
-    if args.watch {
-        return watch(&args, &cluster, &workload, ui).await;
+    let (mut all, mut failures) = (Vec::new(), Vec::new());
+    for one in args.which.resolve(&cluster, EXAMPLE).await? {
+        match one {
+            Ok(object) => all.push(Workload::read(kind, &object)),
+            Err(error) => failures.push(error),
+        }
     }
+    match (all.is_empty(), failures.is_empty()) {
+        (true, true) => selection::nothing(&cluster, ui),
+        (true, false) => {}
+        (false, _) if args.watch => {
+            for failure in &failures {
+                ui.error(failure);
+            }
+            return watch(&args, &cluster, &all, ui).await;
+        }
+        (false, _) => print(&args, &cluster, &all, ui).await?,
+    }
+    selection::conclude(failures, ui)
+}
+
+/// Prints what has happened.
+async fn print(args: &Args, cluster: &Cluster, all: &[Workload], ui: &mut Ui) -> Result<()> {
     let only = match args.types[..] {
         [one] => Some(one),
         _ => None,
     };
-    let events = family::events(&cluster, &workload, only).await?;
+    let events = family::events(cluster, all, only).await?;
     match args.output {
         Some(format) => {
             let items = events.iter().map(family::complete).collect();
@@ -112,7 +131,8 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
             })
         }
         None if events.is_empty() => {
-            ui.say(&format!("No events found for {}.", cluster.title(name)));
+            let titles: Vec<String> = all.iter().map(Workload::title).collect();
+            ui.say(&format!("No events found for {}.", output::some(&titles)));
             Ok(())
         }
         None => {
@@ -125,23 +145,25 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
 }
 
 /// Prints what has happened, then each event as it comes.
-async fn watch(args: &Args, cluster: &Cluster, workload: &Workload, ui: &mut Ui) -> Result<()> {
-    let api: Api<Event> = Api::namespaced(cluster.client.clone(), workload.namespace());
+async fn watch(args: &Args, cluster: &Cluster, all: &[Workload], ui: &mut Ui) -> Result<()> {
+    let api: Api<Event> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let mut config = watcher::Config::default();
     if let [one] = args.types[..] {
         config = config.fields(&format!("type={}", one.as_str()));
     }
-    let mut changes = pin!(wait::watch(cluster, api, config));
+    let mut changes = Watched::new(wait::follow_all(cluster, api, config), Connection::first(false));
     let mut known = Known::default();
     let mut widths = Vec::new();
     let mut is_headed = args.no_headers;
-    while let Some(change) = changes.next().await {
-        let news = known.take(change?);
+    while let Some(event) = changes.next(ui).await? {
+        let news = known.take(event);
         // One that is forgotten after an hour is no news.
         let news = news
             .into_iter()
             .filter_map(|(event, is_gone)| (!is_gone).then_some(event));
-        let mut news: Vec<Event> = news.filter(|event| family::is_of(event, workload)).collect();
+        let mut news: Vec<Event> = news
+            .filter(|event| all.iter().any(|one| family::is_of(event, one)))
+            .collect();
         if news.is_empty() {
             continue;
         }

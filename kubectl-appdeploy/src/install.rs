@@ -211,6 +211,7 @@ async fn survey(
                 &name,
                 existing.metadata.uid.as_deref(),
                 deadline,
+                ui,
             )
             .await?
             .is_some()

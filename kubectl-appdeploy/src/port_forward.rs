@@ -3,7 +3,6 @@
 mod ports;
 
 use std::net::{IpAddr, SocketAddr};
-use std::pin::pin;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -18,7 +17,7 @@ use crate::children::is_pod_of;
 use crate::connection::{Cluster, KubeArgs};
 use crate::error::{Error, Result};
 use crate::ui::Ui;
-use crate::wait::{self, Known};
+use crate::wait::{self, Connection, Known, Watched};
 use crate::workload::{self, Workload};
 use crate::{pod, selection, target};
 
@@ -113,12 +112,12 @@ async fn forward(
 ) -> Result<()> {
     let api: Api<Pod> = Api::namespaced(cluster.client.clone(), workload.namespace());
     let config = watcher::Config::default().labels(&workload.kind().pod_selector(workload.name()));
-    let mut news = pin!(wait::watch(cluster, api.clone(), config));
+    let mut news = Watched::new(wait::follow_all(cluster, api.clone(), config), Connection::first(false));
     let mut known = Known::<Pod>::default();
     let mut open = FuturesUnordered::new();
     loop {
         tokio::select! {
-            event = news.next() => match event.transpose()? {
+            event = news.next(ui) => match event? {
                 Some(event) => drop(known.take(event)),
                 None => return Ok(()),
             },

@@ -29,6 +29,17 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Returns the selection of these names. A name that is given twice counts once.
+    pub fn of_names(kind: Kind, names: &[String]) -> Result<Self> {
+        let mut known = BTreeSet::new();
+        let names = names.iter().map(|text| name(kind, text));
+        let names = names.collect::<Result<Vec<_>>>()?.into_iter();
+        Ok(Self {
+            names: names.filter(|name| known.insert(*name)).map(str::to_owned).collect(),
+            ..Self::default()
+        })
+    }
+
     /// Whether nothing was selected at all.
     pub const fn is_empty(&self) -> bool {
         self.names.is_empty() && self.selector.is_none() && !self.all

@@ -19,9 +19,10 @@ use crate::connection::{Cluster, KubeArgs};
 use crate::error::{Error, Result};
 use crate::output;
 use crate::pages::Pages;
+use crate::selection::{self, Selection};
 use crate::ui::Ui;
 use crate::workload::{self, Workload};
-use crate::{children, duration, selection, yaml};
+use crate::{children, duration, yaml};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,6 +34,9 @@ Examples:
 
   # Follow the {many} of a team in all namespaces
   {command} status -A -l team=shop -w
+
+  # Two {many} in one table
+  {command} status {name} {other}
 
   # Watch {an} until it is ready, for five minutes at most
   {command} status {name} --until=ready --timeout=5m
@@ -53,13 +57,14 @@ enum Format {
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Name of one {one}; without it, all {many} of the namespace
-    name: Option<String>,
+    /// Names of {many}; without one, all {many} of the namespace
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
     /// The {many} of all namespaces
-    #[arg(short = 'A', long, conflicts_with = "name")]
+    #[arg(short = 'A', long, conflicts_with = "names")]
     all_namespaces: bool,
     /// The {many} with these labels, like team=shop,tier!=test
-    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "name")]
+    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "names")]
     selector: Option<String>,
     /// Keep watching, and show every change
     #[arg(short, long)]
@@ -81,13 +86,16 @@ pub struct Args {
 /// Runs the verb.
 pub async fn run(mut args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?.about(kind);
-    if let Some(name) = &mut args.name {
-        *name = selection::name(kind, name)?.to_owned();
-    }
+    let named = Selection::of_names(kind, &args.names)?;
+    args.names.clone_from(&named.names);
     if args.watch || args.until.is_some() {
         return Box::pin(watch::run(&args, &cluster, ui)).await;
     }
-    if let Some(name) = &args.name {
+    if !named.is_empty() && args.single().is_none() {
+        let found = named.resolve(&cluster, "status {name}").await?;
+        return several(&args, &cluster, found, ui).await;
+    }
+    if let Some(name) = args.single() {
         let api = cluster.objects(Some(&cluster.namespace));
         let object = cluster.call(api.get(name)).await?;
         if args.output.is_some_and(|format| format != Format::Wide) {
@@ -126,15 +134,57 @@ async fn table_of(args: &Args, cluster: &Cluster, mut pages: Pages<'_>, ui: &mut
     if all.is_empty() {
         nothing(args, cluster, ui);
     }
+    explain(args, cluster, &all, ui).await
+}
+
+/// Prints those that were found of several names in one table, and reports those that were not.
+async fn several(args: &Args, cluster: &Cluster, found: Vec<Result<DynamicObject>>, ui: &mut Ui) -> Result<()> {
+    let (mut objects, mut failures) = (Vec::new(), Vec::new());
+    for one in found {
+        match one {
+            Ok(object) => objects.push(object),
+            Err(error) => failures.push(error),
+        }
+    }
+    if args.output.is_some_and(|format| format != Format::Wide) {
+        raw(args, cluster.kind, objects, ui)?;
+    } else {
+        let all: Vec<Workload> = objects
+            .iter()
+            .map(|object| Workload::read(cluster.kind, object))
+            .collect();
+        ui.page(&list::rows(
+            &all,
+            args.view(),
+            Timestamp::now(),
+            &ui.look(),
+            &mut Vec::new(),
+        ))?;
+        explain(args, cluster, &all, ui).await?;
+    }
+    selection::conclude(failures, ui)
+}
+
+/// Prints below a table why some are not ready.
+async fn explain(args: &Args, cluster: &Cluster, all: &[Workload], ui: &mut Ui) -> Result<()> {
     if args.no_headers {
         return Ok(());
     }
-    let absence = look::answer(cluster, &Question::about_all(&all, now)).await.absence;
-    let notes = list::notes(&all, args.view(), absence, &ui.look());
+    let question = Question::about_all(all, Timestamp::now());
+    let absence = look::answer(cluster, &question).await.absence;
+    let notes = list::notes(all, args.view(), absence, &ui.look());
     if notes.is_empty() { Ok(()) } else { ui.page(&notes) }
 }
 
 impl Args {
+    /// Returns the name where there is only one: it is shown with its children.
+    fn single(&self) -> Option<&str> {
+        match &self.names[..] {
+            [one] => Some(one),
+            _ => None,
+        }
+    }
+
     fn scope<'a>(&self, cluster: &'a Cluster) -> Option<&'a str> {
         (!self.all_namespaces).then_some(cluster.namespace.as_str())
     }
@@ -186,7 +236,7 @@ async fn page(args: &Args, cluster: &Cluster, object: &DynamicObject, ui: &Ui) -
 }
 
 fn raw(args: &Args, kind: Kind, items: Vec<DynamicObject>, ui: &mut Ui) -> Result<()> {
-    let one = args.name.is_some();
+    let one = args.single().is_some();
     let mut values: Vec<_> = items.into_iter().map(|object| presentable(kind, object)).collect();
     let value = match (one, values.pop()) {
         (true, Some(value)) => value,

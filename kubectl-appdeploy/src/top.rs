@@ -8,14 +8,15 @@ use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 
+use crate::children;
 use crate::connection::{Cluster, KubeArgs};
 use crate::error::{Error, Result};
 use crate::pages::Pages;
 use crate::quantity;
+use crate::selection::{self, Selection};
 use crate::table::{Cell, Table};
 use crate::ui::Ui;
 use crate::workload::{self, Workload};
-use crate::{children, selection};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,6 +25,9 @@ Examples:
 
   # The same of all namespaces
   {command} top -A
+
+  # What each of two {many} uses
+  {command} top {name} {other}
 
   # What each pod of {an} uses
   {command} top {name}
@@ -35,14 +39,14 @@ they may use at most.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Name of {an}; without it, all {many} of the namespace
+    /// Names of {many}; without one, all {many} of the namespace
     #[arg(value_name = "NAME")]
-    name: Option<String>,
+    names: Vec<String>,
     /// The {many} of all namespaces
-    #[arg(short = 'A', long, conflicts_with = "name")]
+    #[arg(short = 'A', long, conflicts_with = "names")]
     all_namespaces: bool,
     /// The {many} with these labels, like team=shop,tier!=test
-    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "name")]
+    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "names")]
     selector: Option<String>,
     /// Print the table without header
     #[arg(long)]
@@ -55,15 +59,27 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
     let label = kind.pod_selector("");
     let label = label.trim_end_matches('=');
-    let (all, selector) = if let Some(name) = &args.name {
-        let name = selection::name(kind, name)?;
-        let object = cluster.call(cluster.objects(namespace).get(name)).await?;
-        (vec![object], kind.pod_selector(name))
+    let named = Selection::of_names(kind, &args.names)?;
+    let (mut found, mut failures) = (Vec::new(), Vec::new());
+    let selector = if named.is_empty() {
+        found = Pages::of(&cluster, namespace, args.selector.as_deref()).all().await?;
+        label.to_owned()
     } else {
-        let pages = Pages::of(&cluster, namespace, args.selector.as_deref());
-        (pages.all().await?, label.to_owned())
+        for one in named.resolve(&cluster, "top {name}").await? {
+            match one {
+                Ok(object) => found.push(object),
+                Err(error) => failures.push(error),
+            }
+        }
+        match &named.names[..] {
+            [name] => kind.pod_selector(name),
+            several => format!("{label} in ({})", several.join(",")),
+        }
     };
-    let all: Vec<Workload> = all
+    if found.is_empty() && !failures.is_empty() {
+        return selection::conclude(failures, ui);
+    }
+    let all: Vec<Workload> = found
         .into_iter()
         .map(|object| Workload::read(kind, &workload::complete(kind, object)))
         .collect();
@@ -82,14 +98,15 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
         measured(&cluster, namespace, &params)
     )?;
     let uses = uses(&all, &pods.items, &measured);
-    let table = if args.name.is_some() {
+    let table = if named.names.len() == 1 {
         of_one(&uses)
     } else {
         of_all(&all, &uses, args.all_namespaces)
     };
     let table = if args.no_headers { table.without_header() } else { table };
     let look = ui.look();
-    ui.page(&table.fit("NAME", look.width).text(look.color))
+    ui.page(&table.fit("NAME", look.width).text(look.color))?;
+    selection::conclude(failures, ui)
 }
 
 /// What a pod uses, by namespace and name.

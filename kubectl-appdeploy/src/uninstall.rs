@@ -171,7 +171,7 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<St
             };
             ui.progress(&format!("waiting until {title} {family}"));
             // Even without --wait: without its definition or its operator an object could hang for ever.
-            delete::until_gone(&cluster.clone().about(*kind), object, deadline)
+            delete::until_gone(&cluster.clone().about(*kind), object, deadline, ui)
                 .await
                 .map_err(|error| error.next(AGAIN))?;
         }
@@ -206,7 +206,7 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<St
             if [Kind::deployment(), Kind::crd(), Kind::namespace()].contains(kind) {
                 ui.progress(&format!("waiting until {title} is gone"));
             }
-            let last = wait::gone(cluster, api, &name, object.metadata.uid.as_deref(), deadline).await?;
+            let last = wait::gone(cluster, api, &name, object.metadata.uid.as_deref(), deadline, ui).await?;
             if let Some(last) = last {
                 return Err(held(kind, &last, deadline));
             }

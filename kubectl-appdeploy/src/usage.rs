@@ -178,7 +178,7 @@ mod tests {
           next: kubectl appdeploy delete --help
         ");
         insta::assert_snapshot!(told("status shop -A"), @r"
-        error: the argument '[NAME]' cannot be used with '--all-namespaces'
+        error: the argument '[NAME]...' cannot be used with '--all-namespaces'
           next: kubectl appdeploy status --help
         ");
         insta::assert_snapshot!(told("create shop --port=x"), @r"

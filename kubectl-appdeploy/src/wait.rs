@@ -7,12 +7,8 @@ mod several;
 use std::time::Duration;
 
 use crd::status::condition;
-use futures::StreamExt as _;
-use futures::stream::BoxStream;
 use jiff::Timestamp;
 use kube::Api;
-use kube::runtime::watcher;
-use kube::runtime::{WatchStreamExt as _, watcher::watch_object};
 use model::NextCommand;
 use model::reason::Reason;
 use tokio::time::Instant;
@@ -24,7 +20,7 @@ use crate::workload::Workload;
 use crate::{children, duration, operator, route, words};
 
 pub use known::Known;
-pub use outage::{Change, Changes, Connection, Said, follow_all, follow_one};
+pub use outage::{Change, Changes, Connection, Said, Watched, follow_all, follow_object, follow_one};
 pub use several::{Target, all};
 
 /// A time by which something has to be done.
@@ -105,16 +101,11 @@ pub async fn ready(
     ui: &mut Ui,
 ) -> Result<Workload> {
     let api = cluster.objects(Some(namespace));
-    let mut changes = follow_one(cluster, api.clone(), name);
-    let mut connection = Connection::after_a_change();
+    let mut changes = follow_object(cluster, api.clone(), name);
     let mut last = None;
     loop {
-        let (object, over) = match deadline.bound(changes.next()).await {
-            Some(Some(change)) => match connection.take(change?, ui)? {
-                Some(object) => (object, false),
-                None => continue,
-            },
-            Some(None) => (None, false),
+        let (object, over) = match deadline.bound(changes.next(ui)).await {
+            Some(object) => (object?.flatten(), false),
             // Nobody is told that something is not ready without a look at it, however short the time was.
             None if last.is_none() => (cluster.call(api.get_opt(name)).await?, true),
             None => (None, true),
@@ -218,14 +209,15 @@ pub async fn gone<K>(
     name: &str,
     uid: Option<&str>,
     deadline: Deadline,
+    ui: &mut Ui,
 ) -> Result<Option<K>>
 where
     K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
 {
-    let mut changes = changes(cluster, api.clone(), name);
+    let mut changes = follow_object(cluster, api.clone(), name);
     let mut last = None;
     loop {
-        let Some(next) = deadline.bound(changes.next()).await else {
+        let Some(next) = deadline.bound(changes.next(ui)).await else {
             // The time can be too short for even one answer of the watch.
             let seen = match last {
                 Some(last) => Some(last),
@@ -233,7 +225,7 @@ where
             };
             return Ok(seen.filter(|object| uid.is_none() || object.meta().uid.as_deref() == uid));
         };
-        match next.transpose()?.flatten() {
+        match next?.flatten() {
             // Somebody made another of the same name in between: ours is gone.
             Some(object) if uid.is_none() || object.meta().uid.as_deref() == uid => last = Some(object),
             _ => return Ok(None),
@@ -241,47 +233,9 @@ where
     }
 }
 
-/// Follows one object: `None` while it does not exist. Only an answer that will not change ends it.
-pub fn changes<K>(cluster: &Cluster, api: Api<K>, name: &str) -> BoxStream<'static, Result<Option<K>>>
-where
-    K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
-{
-    let cluster = cluster.clone();
-    watch_object(api, name)
-        .default_backoff()
-        .filter_map(move |next| std::future::ready(settle(&cluster, next)))
-        .boxed()
-}
-
-/// Drops what a watch recovers from by itself (a lost connection, an expired version), keeps what it does not.
-fn settle<T>(cluster: &Cluster, next: std::result::Result<T, watcher::Error>) -> Option<Result<T>> {
-    let source = match next {
-        Ok(value) => return Some(Ok(value)),
-        Err(watcher::Error::InitialListFailed(source) | watcher::Error::WatchStartFailed(source)) => source,
-        Err(_) => return None,
-    };
-    is_final(&source).then(|| Err(cluster.explain(source)))
-}
-
 /// Whether the same request will be answered in the same way.
 fn is_final(source: &kube::Error) -> bool {
     matches!(source, kube::Error::Api(status) if matches!(status.code, 400..=407 | 409 | 422))
-}
-
-/// Follows all objects of a selection.
-pub fn watch<K>(
-    cluster: &Cluster,
-    api: Api<K>,
-    config: watcher::Config,
-) -> BoxStream<'static, Result<watcher::Event<K>>>
-where
-    K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
-{
-    let cluster = cluster.clone();
-    watcher(api, config)
-        .default_backoff()
-        .filter_map(move |next| std::future::ready(settle(&cluster, next)))
-        .boxed()
 }
 
 #[cfg(test)]

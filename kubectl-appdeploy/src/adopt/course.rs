@@ -177,7 +177,7 @@ async fn lead(
         ));
         let some = plan.manifest["spec"]["replicas"] != 0;
         let moved = deadline
-            .bound(endpoints::until_moved(cluster, name, &service, port, some))
+            .bound(endpoints::until_moved(cluster, name, &service, port, some, ui))
             .await;
         moved.ok_or_else(|| old::late(plan, deadline, "requests still go to other pods"))??;
     }

@@ -24,7 +24,8 @@ use crate::children::SLICE_OF;
 use crate::connection::{Cluster, MANAGER};
 use crate::error::{Error, Result};
 use crate::pod;
-use crate::wait::{self, Known};
+use crate::ui::Ui;
+use crate::wait::{self, Connection, Known, Watched};
 
 /// How long the proxies of nodes and the ingress controller may take to hear where requests go. Nothing says when they have.
 pub const PROXIES_LISTEN: Duration = Duration::from_secs(5);
@@ -182,13 +183,21 @@ pub async fn remove_bridges(cluster: &Cluster, app: &str) -> Result<()> {
 }
 
 /// Waits until a Service leads to the app's pods and to no others, under the names of its ports.
-pub async fn until_moved(cluster: &Cluster, app: &str, service: &Value, number: i32, some: bool) -> Result<()> {
+pub async fn until_moved(
+    cluster: &Cluster,
+    app: &str,
+    service: &Value,
+    number: i32,
+    some: bool,
+    ui: &mut Ui,
+) -> Result<()> {
     let config = watcher::Config::default().labels(&format!("{SLICE_OF}={app},{KEPT_BY}!={MANAGER}"));
     let names: BTreeSet<String> = ports(service, number).iter().map(|port| text(&port["name"])).collect();
-    let mut changes = wait::watch(cluster, slices_of(cluster), config);
+    let changes = wait::follow_all(cluster, slices_of(cluster), config);
+    let mut changes = Watched::new(changes, Connection::after_a_change());
     let mut known = Known::default();
-    while let Some(event) = changes.next().await {
-        known.take(event?);
+    while let Some(event) = changes.next(ui).await? {
+        known.take(event);
         if !known.is_complete() {
             continue;
         }

@@ -47,7 +47,7 @@ pub async fn release(cluster: &Cluster, found: &Found, plan: &Plan, deadline: De
         "{}: waiting until the former Deployment is gone; its pods serve",
         plan.name
     ));
-    match wait::gone(cluster, deployments, &plan.name, Some(uid), deadline).await? {
+    match wait::gone(cluster, deployments, &plan.name, Some(uid), deadline, ui).await? {
         None => step::call_the_operator(cluster, &plan.name).await,
         Some(_) => Err(late(plan, deadline, "the former Deployment is not gone")),
     }
@@ -62,7 +62,7 @@ pub async fn remove(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Dea
         let deployments = diff::api(cluster, ChildKind::Deployment, &cluster.namespace);
         let params = delete(word("uid"), PropagationPolicy::Foreground);
         cluster.call(deployments.delete(word("name"), &params)).await?;
-        let left = wait::gone(cluster, deployments, word("name"), Some(word("uid")), deadline).await?;
+        let left = wait::gone(cluster, deployments, word("name"), Some(word("uid")), deadline, ui).await?;
         return left.map_or(Ok(()), |_| Err(late()));
     }
     let sets = sets(cluster);
@@ -78,7 +78,7 @@ pub async fn remove(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Dea
     }
     for set in &marked {
         let uid = set.metadata.uid.as_deref();
-        if wait::gone(cluster, sets.clone(), &set.name_any(), uid, deadline)
+        if wait::gone(cluster, sets.clone(), &set.name_any(), uid, deadline, ui)
             .await?
             .is_some()
         {

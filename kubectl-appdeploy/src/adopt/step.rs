@@ -1,7 +1,6 @@
 //! The writes of an adoption, and what is waited for between them.
 
 use crd::{AppDeploy, annotation, label};
-use futures::StreamExt as _;
 use jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use model::merge::{deployment_with, merged, service_with};
@@ -78,9 +77,9 @@ async fn until(
     ui: &mut Ui,
     is_wanted: impl Fn(&Workload) -> bool,
 ) -> Result<bool> {
-    let mut changes = wait::changes(cluster, cluster.objects(Some(&cluster.namespace)), name);
-    while let Some(next) = deadline.bound(changes.next()).await {
-        match next.transpose()?.flatten() {
+    let mut changes = wait::follow_object(cluster, cluster.objects(Some(&cluster.namespace)), name);
+    while let Some(next) = deadline.bound(changes.next(ui)).await {
+        match next?.flatten() {
             Some(object) if is_wanted(&Workload::read(cluster.kind, &object)) => return Ok(true),
             Some(_) => ui.progress(&format!("{name}: waiting for the operator")),
             None => {}
@@ -116,12 +115,12 @@ pub async fn still_there(cluster: &Cluster, name: &str, uid: &str) -> Result<()>
 pub async fn until_available(cluster: &Cluster, plan: &Plan, uid: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let name = &plan.name;
     let api = diff::api(cluster, ChildKind::Deployment, &cluster.namespace);
-    let mut changes = wait::changes(cluster, api, name);
+    let mut changes = wait::follow_object(cluster, api, name);
     loop {
-        let Some(next) = deadline.bound(changes.next()).await else {
+        let Some(next) = deadline.bound(changes.next(ui)).await else {
             return Err(late(cluster, plan, deadline).await?);
         };
-        let live = next.transpose()?.flatten();
+        let live = next?.flatten();
         let child = live.map(|live| Child::read(ChildKind::Deployment, &live.metadata, &live.data));
         match child
             .as_ref()

@@ -19,7 +19,7 @@ use super::{Children, Section, autoscalers_of, is_pod_of, owned, run, slices, tl
 use crate::certificate::Tls;
 use crate::connection::Cluster;
 use crate::error::{Error, Result};
-use crate::wait::{self, Known};
+use crate::wait::{self, Change, Known};
 use crate::workload::Workload;
 
 /// What a watch has to say to what is known.
@@ -159,7 +159,15 @@ where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let api: Api<K> = Api::namespaced(cluster.client.clone(), workload.namespace());
-    wait::watch(cluster, api, config)
+    wait::follow_all(cluster, api, config)
+        // The watch of the workload itself reports a lost connection.
+        .filter_map(|change| {
+            future::ready(match change {
+                Ok(Change::Begin(event) | Change::New(event)) => Some(Ok(event)),
+                Ok(Change::Lost(_)) => None,
+                Err(error) => Some(Err(error)),
+            })
+        })
         // What is not allowed is not asked for again.
         .scan(false, |is_over, event| {
             let next = (!*is_over).then_some(event);

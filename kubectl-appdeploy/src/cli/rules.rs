@@ -94,7 +94,7 @@ fn flags_follow_the_same_rules_in_every_verb() {
         },
     );
     check(
-        "a verb for objects that exist takes several names, -l and --all",
+        "a verb for objects that exist takes several names, -l, and --all unless it shows all without a name",
         &[
             (
                 "adopt",
@@ -107,12 +107,11 @@ fn flags_follow_the_same_rules_in_every_verb() {
             ("exec", "a command runs in one pod"),
             ("port-forward", "a port of this machine leads to one app"),
             ("open", "a browser opens one page"),
-            ("events", "events are printed for one, in order of time"),
-            ("status", "one name shows its page; -l, or no name, a table"),
-            ("top", "one name shows its pods; -l, or no name, a table"),
             ("create", "its name is new"),
         ],
-        |_, verb| {
+        |path, verb| {
+            // As in `kubectl get`.
+            let shows_all = ["status", "top"].contains(&path);
             let name = verb.get_positionals().find(|arg| {
                 let names = arg.get_value_names().unwrap_or_default();
                 arg.get_id() == "name" || names.iter().any(|name| name.as_str() == "NAME")
@@ -121,7 +120,8 @@ fn flags_follow_the_same_rules_in_every_verb() {
                 name.get_num_args().is_some_and(|range| range.max_values() > 1)
                     || matches!(name.get_action(), ArgAction::Append)
             };
-            name.is_none_or(|name| several(name) && flag(verb, "selector").is_some() && flag(verb, "all").is_some())
+            let all = shows_all || flag(verb, "all").is_some();
+            name.is_none_or(|name| several(name) && flag(verb, "selector").is_some() && all)
         },
     );
     check("-l selects by labels, as in kubectl", &[], |name, verb| {

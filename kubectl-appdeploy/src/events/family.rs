@@ -1,10 +1,12 @@
 //! Which events are about one and what belongs to it: a list for each kind, whatever the number of pods.
 
+use std::collections::HashSet;
+
 use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
-use kube::Api;
 use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 
 use super::Type;
@@ -20,10 +22,10 @@ const LONGEST_BASE: usize = 58;
 /// How many random letters it puts behind.
 const RANDOM: usize = 5;
 
-/// Lists the events of one and of what belongs to it, oldest first. Children bear its name, revisions and pods a name
-/// that begins with it.
-pub async fn events(cluster: &Cluster, workload: &Workload, only: Option<Type>) -> Result<Vec<Event>> {
-    match fetch(cluster, workload, only, only).await? {
+/// Lists the events of workloads of one namespace and of their children, oldest first. Children have the name of their
+/// workload; names of revisions and pods begin with it.
+pub async fn events(cluster: &Cluster, all: &[Workload], only: Option<Type>) -> Result<Vec<Event>> {
+    match fetch(cluster, all, only, only).await? {
         Ok(events) => Ok(events),
         Err(source) => Err(cluster.explain(source)),
     }
@@ -31,35 +33,44 @@ pub async fn events(cluster: &Cluster, workload: &Workload, only: Option<Type>) 
 
 /// The same for a page: what is normal of pods is left out, and a right that is missing is a word.
 pub async fn for_page(cluster: &Cluster, workload: &Workload) -> Result<Section<Event>> {
-    let events = fetch(cluster, workload, None, Some(Type::Warning)).await?;
+    let events = fetch(cluster, std::slice::from_ref(workload), None, Some(Type::Warning)).await?;
     children::section(cluster, events)
 }
 
 async fn fetch(
     cluster: &Cluster,
-    workload: &Workload,
+    workloads: &[Workload],
     own: Option<Type>,
     of_pods: Option<Type>,
 ) -> Result<kube::Result<Vec<Event>>> {
-    let api: Api<Event> = Api::namespaced(cluster.client.clone(), workload.namespace());
-    let kinds: &[&str] = match workload {
-        Workload::App(_) => &["ReplicaSet", "Pod"],
-        Workload::PodSet(_) => &["Pod"],
+    let namespace = workloads
+        .first()
+        .map_or(cluster.namespace.as_str(), Workload::namespace);
+    let api: Api<Event> = Api::namespaced(cluster.client.clone(), namespace);
+    let kinds: &[&str] = match workloads.first() {
+        Some(Workload::App(_)) => &["ReplicaSet", "Pod"],
+        Some(Workload::PodSet(_)) => &["Pod"],
+        None => &[],
     };
     let typed = |fields: String, only: Option<Type>| match only {
         Some(only) => format!("{fields},type={}", only.as_str()),
         None => fields,
     };
-    let own = typed(format!("involvedObject.name={}", workload.name()), own);
+    let own = workloads
+        .iter()
+        .map(|one| typed(format!("involvedObject.name={}", one.name()), own));
     let others = kinds
         .iter()
         .map(|kind| typed(format!("involvedObject.kind={kind}"), of_pods));
-    let lists = std::iter::once(own).chain(others).map(async |fields| {
+    let lists = own.chain(others).map(async |fields| {
         let mut pages = Pages::list(cluster, api.clone(), ListParams::default().fields(&fields));
         let mut ours = Vec::new();
         loop {
             match pages.attempt().await? {
-                Ok(Some(page)) => ours.extend(page.into_iter().filter(|event| is_of(event, workload))),
+                Ok(Some(page)) => ours.extend(
+                    page.into_iter()
+                        .filter(|event| workloads.iter().any(|one| is_of(event, one))),
+                ),
                 Ok(None) => return Ok(Ok(ours)),
                 Err(source) => return Ok::<_, Error>(Err(source)),
             }
@@ -72,6 +83,9 @@ async fn fetch(
             Err(source) => return Ok(Err(source)),
         }
     }
+    // A pod of one workload can have the name of another workload, and is in two lists then.
+    let mut known = HashSet::new();
+    all.retain(|event: &Event| event.uid().is_none_or(|uid| known.insert(uid)));
     all.sort_by_key(order);
     Ok(Ok(all))
 }

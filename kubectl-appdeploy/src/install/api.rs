@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures::StreamExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::ListParams;
@@ -18,12 +17,12 @@ use crate::workload;
 pub async fn served(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     ui.progress(&format!("waiting until {name} is served"));
     let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
-    let mut changes = wait::changes(cluster, api, name);
+    let mut changes = wait::follow_object(cluster, api, name);
     loop {
-        let Some(next) = deadline.bound(changes.next()).await else {
+        let Some(next) = deadline.bound(changes.next(ui)).await else {
             return Err(not_served(name, deadline));
         };
-        let Some(definition) = next.transpose()?.flatten() else {
+        let Some(definition) = next?.flatten() else {
             continue;
         };
         let conditions = definition

@@ -1,7 +1,5 @@
 //! Waiting for the operator: its Deployment says when it is there, its pods say why not.
 
-use std::pin::pin;
-
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
@@ -14,7 +12,7 @@ use crate::error::{Error, Kind, Result};
 use crate::operator;
 use crate::pod::{self, Trouble};
 use crate::ui::Ui;
-use crate::wait::{self, Deadline};
+use crate::wait::{self, Connection, Deadline, Watched};
 use model::diagnose::Reason;
 
 /// What is known of the operator.
@@ -49,18 +47,19 @@ pub async fn wait(cluster: &Cluster, deadline: Deadline, ui: &mut Ui) -> Result<
     let deployments: Api<Deployment> = Api::namespaced(cluster.client.clone(), namespace);
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), namespace);
     let mine = watcher::Config::default().labels(&format!("app.kubernetes.io/name={}", operator::NAME));
-    let watched = wait::watch(cluster, pods, mine).filter_map(|next| {
+    let watched = wait::follow_all(cluster, pods, mine).filter_map(|next| {
         // Whoever may not see the pods still sees the Deployment.
-        std::future::ready(next.ok().map(|event| Ok(News::Pod(event))))
+        std::future::ready(next.ok().map(|change| Ok(change.map(News::Pod))))
     });
-    let rollout = wait::changes(cluster, deployments, operator::NAME).map(|next| next.map(News::Deployment));
-    let mut news = pin!(stream::select(rollout, watched));
+    let rollout = wait::follow_one(cluster, deployments, operator::NAME)
+        .map(|next| next.map(|change| change.map(News::Deployment)));
+    let mut news = Watched::new(stream::select(rollout, watched).boxed(), Connection::after_a_change());
     let mut seen = Seen::default();
     loop {
-        let Some(next) = deadline.bound(news.next()).await else {
+        let Some(next) = deadline.bound(news.next(ui)).await else {
             return Err(seen.timed_out(deadline));
         };
-        match next.transpose()? {
+        match next? {
             Some(News::Deployment(deployment)) => seen.deployment = deployment,
             Some(News::Pod(event)) => seen.take(event),
             None => return Err(seen.timed_out(deadline)),

@@ -1,10 +1,8 @@
 //! Waiting until API servers get answers from the operator: it tells them its certificate itself, and the network has to let
 //! them through.
 
-use std::pin::pin;
 use std::time::Duration;
 
-use futures::StreamExt as _;
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, PostParams};
 use kube::runtime::watcher;
@@ -17,7 +15,7 @@ use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::manifests::{Kind, webhook};
 use crate::operator;
 use crate::ui::Ui;
-use crate::wait::{self, Deadline};
+use crate::wait::{self, Connection, Deadline, Watched};
 use crate::workload;
 
 /// How long an API server may take to heed what it has been told. A request of its own to a webhook takes up to five
@@ -30,9 +28,10 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub async fn wait(cluster: &Cluster, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     for kind in Kind::webhooks() {
         let ours = watcher::Config::default().labels(&format!("app.kubernetes.io/name={}", operator::NAME));
-        let mut news = pin!(wait::watch(cluster, kind.api(&cluster.client, None), ours));
+        let changes = wait::follow_all(cluster, kind.api(&cluster.client, None), ours);
+        let mut news = Watched::new(changes, Connection::after_a_change());
         loop {
-            let next = deadline.bound(news.next()).await.flatten().transpose()?;
+            let next = deadline.bound(news.next(ui)).await.transpose()?.flatten();
             match next {
                 Some(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
                     if webhook::is_trusted(&object) {

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::pin::pin;
 
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, SelectAll};
@@ -19,7 +18,7 @@ use super::{Args, Printer};
 use crate::connection::Cluster;
 use crate::error::{Error, Result};
 use crate::ui::Ui;
-use crate::wait;
+use crate::wait::{self, Connection, Watched};
 
 /// A container that writes: a pod, by its UID, its name, and how often it was started before.
 type Writer = (String, String, i32);
@@ -38,7 +37,8 @@ pub(super) async fn run(
     ui: &mut Ui,
 ) -> Result<()> {
     let config = watcher::Config::default().labels(&scope.selector(cluster));
-    let mut news = pin!(wait::watch(cluster, scope.api(cluster), config));
+    let changes = wait::follow_all(cluster, scope.api(cluster), config);
+    let mut news = Watched::new(changes, Connection::first(false));
     let mut known = HashSet::new();
     let mut lines: SelectAll<BoxStream<'static, Line>> = SelectAll::new();
     // Those that are there now: how many they are says how much of each is shown.
@@ -46,7 +46,12 @@ pub(super) async fn run(
     let mut is_warned = false;
     loop {
         let (pods, params) = tokio::select! {
-            event = news.next() => match (event.transpose()?, &mut first) {
+            event = news.next(ui) => match (event?, &mut first) {
+                // A list that was interrupted begins again.
+                (Some(Event::Init), Some(first)) => {
+                    first.clear();
+                    continue;
+                }
                 (Some(Event::InitApply(pod) | Event::Apply(pod)), _) if !scope.has(&pod) => continue,
                 (Some(Event::InitApply(pod) | Event::Apply(pod)), Some(first)) => {
                     first.push(pod);

@@ -1,7 +1,5 @@
 //! Waiting until pods are replaced: the pod set says how it is, its pods say what it waits for.
 
-use std::pin::pin;
-
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DynamicObject;
@@ -12,7 +10,7 @@ use crate::connection::Cluster;
 use crate::error::Result;
 use crate::pod;
 use crate::ui::Ui;
-use crate::wait::{self, Deadline, Known, Verdict};
+use crate::wait::{self, Connection, Deadline, Known, Verdict, Watched};
 use crate::workload::Workload;
 
 /// What is known while waiting.
@@ -40,12 +38,13 @@ pub async fn wait(
 ) -> Result<()> {
     let mut seen = Seen::new(Workload::read(cluster.kind, object), named, pods);
     let name = object.name_any();
-    let sets = wait::changes(cluster, cluster.objects(Some(&cluster.namespace)), &name)
-        .map(|next| next.map(|object| News::Set(object.map(Box::new))));
+    let sets = wait::follow_one(cluster, cluster.objects(Some(&cluster.namespace)), &name)
+        .map(|next| next.map(|change| change.map(|object| News::Set(object.map(Box::new)))));
     let api: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let mine = watcher::Config::default().labels(&cluster.kind.pod_selector(&name));
-    let pods = wait::watch(cluster, api, mine).map(|next| next.map(|event| News::Pod(Box::new(event))));
-    let mut news = pin!(stream::select(sets, pods));
+    let pods = wait::follow_all(cluster, api, mine)
+        .map(|next| next.map(|change| change.map(|event| News::Pod(Box::new(event)))));
+    let mut news = Watched::new(stream::select(sets, pods).boxed(), Connection::after_a_change());
     loop {
         match seen.verdict() {
             Verdict::Ready => {
@@ -55,7 +54,7 @@ pub async fn wait(
             Verdict::Stalled => return Err(wait::stalled(&seen.set, cluster.flag())),
             Verdict::Waiting(busy) => ui.progress(&format!("{name}: {busy}")),
         }
-        match deadline.bound(news.next()).await.flatten().transpose()? {
+        match deadline.bound(news.next(ui)).await.transpose()?.flatten() {
             Some(News::Set(Some(object))) => seen.set = Workload::read(cluster.kind, &object),
             Some(News::Set(None)) => return Err(wait::deleted(cluster, &name)),
             Some(News::Pod(event)) => {

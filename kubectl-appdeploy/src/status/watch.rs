@@ -4,13 +4,16 @@ mod lines;
 mod screen;
 
 use clap::ValueEnum;
-use kube::runtime::watcher;
+use futures::StreamExt as _;
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use kube::runtime::watcher::{self, Event};
 
 use super::{Args, Format};
 use crate::connection::Cluster;
 use crate::error::{Error, Kind, Result};
 use crate::ui::Ui;
-use crate::wait::{self, Connection, Deadline, Verdict};
+use crate::wait::{self, Change, Changes, Connection, Deadline, Verdict, Watched};
 use crate::workload::Workload;
 
 /// Until when a watch goes on.
@@ -23,23 +26,25 @@ pub enum Until {
 }
 
 /// What a watch may come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum End {
     /// What it waited for is so.
     Reached,
     /// This one will not become so by itself.
     Stalled(usize),
-    /// The one that it is about is gone.
-    Gone,
+    /// The one with this name was deleted.
+    Gone(String),
 }
 
 impl Until {
-    /// Returns what it comes to, if it is over. `named` is whether it is about one by name.
-    fn end(self, all: &[Workload], named: bool) -> Option<End> {
-        match self {
-            Self::Deleted => all.is_empty().then_some(End::Reached),
-            Self::Ready if all.is_empty() => named.then_some(End::Gone),
-            Self::Ready => {
+    /// Returns what it comes to, if it is over. `names` are those that it is about; none for all.
+    fn end(self, all: &[Workload], names: &[String]) -> Option<End> {
+        let gone = names.iter().find(|name| !all.iter().any(|one| one.name() == *name));
+        match (self, gone) {
+            (Self::Deleted, _) => all.is_empty().then_some(End::Reached),
+            (Self::Ready, Some(name)) => Some(End::Gone(name.clone())),
+            (Self::Ready, None) if all.is_empty() => None,
+            (Self::Ready, None) => {
                 let verdicts: Vec<Verdict> = all.iter().map(wait::verdict).collect();
                 if let Some(index) = verdicts.iter().position(|verdict| *verdict == Verdict::Stalled) {
                     return Some(End::Stalled(index));
@@ -66,19 +71,23 @@ pub async fn run(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<()> {
     if let Some(selector) = &args.selector {
         config = config.labels(selector);
     }
-    let mut first = None;
-    if let Some(name) = &args.name {
+    let mut found = Vec::new();
+    for name in &args.names {
         // A name that does not exist is an error here as without -w, unless that is what is waited for.
-        first = match args.until {
-            Some(Until::Deleted) => match cluster.call(api.get_opt(name)).await? {
-                None => return Ok(()),
-                found => found,
-            },
-            _ => Some(cluster.call(api.get(name)).await?),
-        };
+        match args.until {
+            Some(Until::Deleted) => found.extend(cluster.call(api.get_opt(name)).await?),
+            _ => found.push(cluster.call(api.get(name)).await?),
+        }
+    }
+    if found.is_empty() && !args.names.is_empty() {
+        return Ok(());
+    }
+    let mut first = None;
+    if let Some(name) = args.single() {
+        first = found.pop();
         config = config.fields(&format!("metadata.name={name}"));
     }
-    let changes = wait::follow_all(cluster, api, config);
+    let changes = only(wait::follow_all(cluster, api, config), args.names.clone());
     // Who waits for something and has set no time for it is not left waiting for a cluster that is gone.
     let connection = Connection::first(args.until.is_some() && args.timeout.is_none());
     let mut all = Vec::new();
@@ -87,7 +96,7 @@ pub async fn run(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<()> {
             let first = first.map(|object| Workload::read(cluster.kind, &object));
             screen::run(args, cluster, first, (changes, connection), &mut all, ui).await
         } else {
-            lines::run(args, cluster, (changes, connection), &mut all, ui).await
+            lines::run(args, cluster, Watched::new(changes, connection), &mut all, ui).await
         }
     };
     let Some((until, deadline)) = args.until.zip(args.timeout.map(Deadline::after)) else {
@@ -99,13 +108,29 @@ pub async fn run(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<()> {
     }
 }
 
+/// Keeps what concerns these names; without names, everything.
+fn only(changes: Changes<Event<DynamicObject>>, names: Vec<String>) -> Changes<Event<DynamicObject>> {
+    let concerns = move |change: &Result<Change<Event<DynamicObject>>>| match change {
+        Ok(Change::Begin(event) | Change::New(event)) => match event {
+            Event::Apply(object) | Event::InitApply(object) | Event::Delete(object) => {
+                names.is_empty() || names.contains(&object.name_any())
+            }
+            Event::Init | Event::InitDone => true,
+        },
+        Ok(Change::Lost(_)) | Err(_) => true,
+    };
+    changes
+        .filter(move |change| std::future::ready(concerns(change)))
+        .boxed()
+}
+
 /// Returns what to say when the time is over: of the first that is not as it was waited for.
 async fn late(args: &Args, cluster: &Cluster, until: Until, all: &[Workload], deadline: Deadline) -> Error {
     let last = match until {
         Until::Ready => all.iter().find(|one| wait::verdict(one) != Verdict::Ready),
         Until::Deleted => all.first(),
     };
-    let Some(name) = last.map(Workload::name).or(args.name.as_deref()) else {
+    let Some(name) = last.map(Workload::name).or(args.names.first().map(String::as_str)) else {
         let words = cluster.words();
         return Error::new(
             Kind::TimedOut,
@@ -117,11 +142,11 @@ async fn late(args: &Args, cluster: &Cluster, until: Until, all: &[Workload], de
 
 /// Ends a watch that is over.
 fn ended(args: &Args, cluster: &Cluster, all: &[Workload]) -> Option<Result<()>> {
-    let end = args.until?.end(all, args.name.is_some())?;
+    let end = args.until?.end(all, &args.names)?;
     Some(match end {
         End::Reached => Ok(()),
         End::Stalled(index) => Err(wait::stalled(&all[index], cluster.flag())),
-        End::Gone => Err(wait::deleted(cluster, args.name.as_deref().unwrap_or_default())),
+        End::Gone(name) => Err(wait::deleted(cluster, &name)),
     })
 }
 
@@ -139,16 +164,23 @@ mod tests {
             &json!({"observedGeneration": 1, "conditions": [cond("Ready", "True", "Available", "")]}),
         );
         let until = Until::Ready;
-        assert_eq!(until.end(&[], false), None, "there may come some");
-        assert_eq!(until.end(&[], true), Some(End::Gone));
-        assert_eq!(until.end(std::slice::from_ref(&works), true), Some(End::Reached));
-        assert_eq!(until.end(&[works.clone(), workers()], false), None);
-        assert_eq!(until.end(&[works, workers(), broken()], false), Some(End::Stalled(2)));
+        let (none, shop) = (&[][..], &["shop".to_owned()][..]);
+        assert_eq!(until.end(&[], none), None, "there may come some");
+        assert_eq!(until.end(&[], shop), Some(End::Gone("shop".to_owned())));
+        assert_eq!(until.end(std::slice::from_ref(&works), shop), Some(End::Reached));
+        let both = ["shop", "blog"].map(str::to_owned);
+        assert_eq!(
+            until.end(std::slice::from_ref(&works), &both),
+            Some(End::Gone("blog".to_owned()))
+        );
+        assert_eq!(until.end(&[works.clone(), workers()], none), None);
+        assert_eq!(until.end(&[works, workers(), broken()], none), Some(End::Stalled(2)));
     }
 
     #[test]
     fn a_watch_for_a_deletion_ends_when_none_is_left() {
-        assert_eq!(Until::Deleted.end(&[broken()], true), None);
-        assert_eq!(Until::Deleted.end(&[], true), Some(End::Reached));
+        let blog = ["blog".to_owned()];
+        assert_eq!(Until::Deleted.end(&[broken()], &blog), None);
+        assert_eq!(Until::Deleted.end(&[], &blog), Some(End::Reached));
     }
 }

@@ -44,7 +44,38 @@ impl<T> Change<T> {
 /// What a watch yields: only an answer that will not change is an error.
 pub type Changes<T> = BoxStream<'static, Result<Change<T>>>;
 
-/// Follows one object, as [`super::changes`], and reports when the cluster cannot be reached.
+/// A watch that prints when the connection to the cluster is lost, and when it is back.
+pub struct Watched<T> {
+    changes: Changes<T>,
+    connection: Connection,
+}
+
+impl<T> Watched<T> {
+    /// Returns a watch of these changes.
+    pub const fn new(changes: Changes<T>, connection: Connection) -> Self {
+        Self { changes, connection }
+    }
+
+    /// Returns the next change, or `None` when there are no more. Only an answer that will not change is an error.
+    pub async fn next(&mut self, ui: &mut Ui) -> Result<Option<T>> {
+        while let Some(change) = self.changes.next().await {
+            if let Some(value) = self.connection.take(change?, ui)? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Follows one object after a change of it: `None` while it does not exist. A lost connection is printed, and does not end it.
+pub fn follow_object<K>(cluster: &Cluster, api: Api<K>, name: &str) -> Watched<Option<K>>
+where
+    K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+{
+    Watched::new(follow_one(cluster, api, name), Connection::after_a_change())
+}
+
+/// Follows one object: `None` while it does not exist. Reports when the cluster cannot be reached.
 pub fn follow_one<K>(cluster: &Cluster, api: Api<K>, name: &str) -> Changes<Option<K>>
 where
     K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
@@ -54,7 +85,7 @@ where
     follow(cluster, start, |_| true)
 }
 
-/// Follows all objects of a selection, as [`super::watch`], and reports when the cluster cannot be reached.
+/// Follows all objects of a selection, and reports when the cluster cannot be reached.
 pub fn follow_all<K>(cluster: &Cluster, api: Api<K>, config: watcher::Config) -> Changes<watcher::Event<K>>
 where
     K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,

@@ -9,8 +9,8 @@ use kube::runtime::watcher;
 use serde_json::Value;
 
 use super::{
-    Change, Changes, Connection, Deadline, Known, Verdict, deleted, follow_all, follow_one, stalled, timed_out,
-    verdict, warn,
+    Change, Changes, Connection, Deadline, Known, Verdict, Watched, deleted, follow_all, follow_one, stalled,
+    timed_out, verdict, warn,
 };
 use crate::connection::Cluster;
 use crate::error::{Error, Result};
@@ -58,16 +58,12 @@ pub async fn all(
 ) -> Vec<Error> {
     let targets = distinct(targets);
     let mut seen = Seen::new(&targets);
-    let mut news = news(cluster, &targets, selector);
-    let mut connection = Connection::after_a_change();
+    let mut news = Watched::new(news(cluster, &targets, selector), Connection::after_a_change());
     while !seen.is_done() {
-        let Some(next) = deadline.bound(news.next()).await else {
+        let Some(next) = deadline.bound(news.next(ui)).await else {
             break;
         };
-        let changed = next
-            .transpose()
-            .and_then(|change| change.map_or(Ok(None), |change| connection.take(change, ui)));
-        let changed = match changed {
+        let changed = match next {
             Ok(changed) => changed.unwrap_or_default(),
             Err(error) => {
                 ui.clear_progress();

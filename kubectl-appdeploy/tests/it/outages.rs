@@ -11,6 +11,7 @@ use faults::proxy::{Action, Record, Requests, Rule, Verb};
 use testcluster::ControlPlane;
 
 use crate::plugin::{Plugin, Run};
+use crate::way::family;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -59,20 +60,42 @@ fn write_without_an_answer_may_have_been_stored() {
 
 #[test]
 fn lost_connection_is_reported_while_a_command_watches() {
-    let (_cluster, proxy, plugin) = behind_a_proxy();
-    let watches = || Requests::with(&[Verb::List, Verb::Watch]).on("appdeploys");
-    for line in [
-        "status -w",
-        "status shop --until=ready",
-        "restart shop --wait --timeout=60s",
+    let (cluster, proxy, plugin) = behind_a_proxy();
+    family(&cluster, 1);
+    cluster
+        .kubectl(&["create", "deployment", "web", "--image=nginx", "--port=80"])
+        .unwrap();
+    for (line, resource) in [
+        ("status -w", "appdeploys"),
+        ("status shop --until=ready", "appdeploys"),
+        ("restart shop --wait --timeout=60s", "appdeploys"),
+        ("logs shop -f", "pods"),
+        ("events shop -w", "events"),
+        ("port-forward shop :80", "pods"),
+        ("delete shop --cascade=orphan --timeout=60s", "appdeploys"),
+        ("install --webhooks=false --timeout=60s", "deployments"),
+        ("adopt web --yes --timeout=60s", "appdeploys"),
     ] {
+        if line.starts_with("delete") {
+            let hold = r#"{"metadata": {"finalizers": ["example.com/hold"]}}"#;
+            cluster
+                .kubectl(&["patch", "appdeploy/shop", "--type=merge", "-p", hold])
+                .unwrap();
+        }
+        let watches = || Requests::with(&[Verb::List, Verb::Watch]).on(resource);
         let opened = |records: &[Record]| {
-            let watches = records.iter().filter(|one| one.request.verb == Verb::Watch);
+            let watches = records
+                .iter()
+                .filter(|one| one.request.verb == Verb::Watch && one.request.resource == resource);
             watches.filter(|one| one.told == Some(200)).count()
         };
         let before = opened(&proxy.records());
         let mut child = plugin.start(line);
-        proxy.wait_for(PATIENCE, |records| opened(records) > before).unwrap();
+        let begun = proxy.wait_for(PATIENCE, |records| opened(records) > before);
+        if begun.is_err() {
+            child.kill().unwrap();
+            panic!("{line}: {:?}", Run::of(child));
+        }
         let rule = proxy.add(Rule::new(watches(), Action::Disconnect));
         proxy.cut_watches(&watches());
         let (sender, said) = mpsc::channel();

@@ -70,6 +70,73 @@ fn events_of_all_that_belongs_to_an_app_stand_in_the_order_of_time() {
     );
 }
 
+#[test]
+fn several_names_are_shown_together() {
+    let (cluster, plugin) = installed();
+    plugin.run("create blog --image=nginx").ok();
+    plugin.run("create other --image=nginx").ok();
+    let names = |text: &str| -> Vec<String> {
+        let words = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+        words.map(str::to_owned).collect()
+    };
+    let table = plugin.run("status shop blog shop").ok();
+    assert_eq!(names(table.split("\n\n").next().unwrap()), ["blog", "shop"], "{table}");
+    assert_eq!(
+        plugin.run("status shop blog -o name").ok(),
+        "appdeploy.appdeploy.dev/shop\nappdeploy.appdeploy.dev/blog\n"
+    );
+    let list: Value = serde_json::from_str(&plugin.run("status shop blog -o json").ok()).unwrap();
+    assert_eq!(
+        (&list["kind"], list["items"].as_array().unwrap().len()),
+        (&json!("List"), 2)
+    );
+    // As kubectl: those that exist are shown.
+    let some = plugin.run("status nope shop");
+    assert!(
+        some.code == 1 && some.out.contains("shop") && some.err.contains("(NotFound)"),
+        "{some:?}"
+    );
+    plugin.run("status shop nope --until=ready").fails(1);
+    plugin.run("status nope neither --until=deleted").ok();
+
+    let time = "2126-01-01T00:00:00Z";
+    event(
+        &cluster,
+        "a",
+        "Deployment",
+        "shop",
+        ("Normal", "ScalingReplicaSet", time),
+    );
+    event(
+        &cluster,
+        "b",
+        "Pod",
+        "blog-5d4f8c7b6d-x2x9k",
+        ("Warning", "BackOff", time),
+    );
+    event(
+        &cluster,
+        "c",
+        "Deployment",
+        "other",
+        ("Normal", "ScalingReplicaSet", time),
+    );
+    let text = plugin.run("events shop blog").ok();
+    assert!(
+        text.contains("Deployment/shop") && text.contains("Pod/blog-") && !text.contains("Deployment/other"),
+        "{text}"
+    );
+    let text = plugin.run("events --all").ok();
+    assert!(text.contains("Deployment/other"), "{text}");
+    let some = plugin.run("events nope shop");
+    assert!(
+        some.code == 1 && some.out.contains("Deployment/shop") && some.err.contains("(NotFound)"),
+        "{some:?}"
+    );
+    let said = plugin.run("top shop blog").fails(1);
+    assert!(said.contains("does not measure"), "{said}");
+}
+
 /// A list has its limit, and the name of a pod as well.
 #[test]
 fn events_are_found_behind_those_of_a_crowd() {

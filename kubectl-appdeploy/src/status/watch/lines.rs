@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use crd::Kind;
-use futures::StreamExt as _;
 use jiff::{Timestamp, Unit};
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
@@ -14,7 +13,7 @@ use crate::connection::Cluster;
 use crate::error::{Error, Result};
 use crate::status::{Args, Format, nothing, presentable, table};
 use crate::ui::{Ui, clean};
-use crate::wait::{Changes, Connection, Known};
+use crate::wait::{Known, Watched};
 use crate::workload::{self, Workload};
 use crate::yaml;
 
@@ -22,16 +21,13 @@ use crate::yaml;
 pub async fn run(
     args: &Args,
     cluster: &Cluster,
-    (mut changes, mut connection): (Changes<Event<DynamicObject>>, Connection),
+    mut changes: Watched<Event<DynamicObject>>,
     all: &mut Vec<Workload>,
     ui: &mut Ui,
 ) -> Result<()> {
     let mut known = Known::default();
     let mut lines = Lines::new(args, cluster.kind);
-    while let Some(change) = changes.next().await {
-        let Some(event) = connection.take(change?, ui)? else {
-            continue;
-        };
+    while let Some(event) = changes.next(ui).await? {
         let is_list = matches!(event, Event::InitDone);
         let news = known.take(event);
         match args.output {

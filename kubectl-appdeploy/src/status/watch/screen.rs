@@ -111,7 +111,7 @@ pub async fn run(
         if let Some(end) = ended(args, cluster, all) {
             return end;
         }
-        if args.name.is_some() && all.is_empty() {
+        if !args.names.is_empty() && all.is_empty() {
             return Ok(());
         }
     }
@@ -174,7 +174,7 @@ impl View<'_> {
 
     async fn page_of(&mut self, all: &[Workload], ui: &Ui) -> Option<String> {
         let now = Timestamp::now();
-        match (&self.args.name, all.first()) {
+        match (self.args.single(), all.first()) {
             (Some(name), None) => Some(format!("{} is gone", self.cluster.title(name))),
             (Some(_), Some(workload)) => {
                 let children = self.live.children(workload)?;
