@@ -10,6 +10,9 @@
 //! packages        <-  the tests of tests
 //! ```
 
+#[path = "crates/imports.rs"]
+mod imports;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,6 +56,22 @@ const WORDS: [&str; 7] = [
     "SystemTime::now",
     "Instant::now",
     "Timestamp::now",
+];
+
+/// The crates in which no two files may import each other.
+const WITHOUT_CIRCLES: [&str; 1] = ["kubectl-appdeploy"];
+
+/// The folders of the plugin, each of which imports only those before it.
+const ROOMS: [&str; 9] = [
+    "error",
+    "terminal",
+    "output",
+    "cluster",
+    "resource",
+    "installation",
+    "diagnosis",
+    "commands",
+    "cli",
 ];
 
 /// Returns what each crate of the workspace depends on by itself, its tests aside.
@@ -130,6 +149,56 @@ fn what_only_computes_knows_no_client_no_runtime_and_no_clock() -> Result<()> {
             assert_eq!(word, None, "in {}", file.display());
         }
     }
+    Ok(())
+}
+
+#[test]
+fn no_two_files_import_each_other() -> Result<()> {
+    for name in WITHOUT_CIRCLES {
+        let imports = imports::of_crate(name)?;
+        assert!(imports.len() > 1, "{name} has no source");
+        let circles = imports::circles(&imports);
+        assert!(circles.is_empty(), "{name}: {circles:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn folders_of_the_plugin_import_only_those_below() -> Result<()> {
+    let segment = |file: &Path, index: usize| -> Option<String> {
+        let name = file.iter().nth(index)?.to_str()?;
+        Some(name.trim_end_matches(".rs").to_owned())
+    };
+    let room = |file: &Path| {
+        let name = segment(file, 0)?;
+        ROOMS.iter().position(|room| *room == name)
+    };
+    let folder = |file: &Path| {
+        segment(file, 0)
+            .filter(|room| room == "commands")
+            .and_then(|_| segment(file, 1))
+    };
+    let mut broken = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (file, imported) in &imports::of_crate("kubectl-appdeploy")? {
+        for other in imported {
+            let (Some(from), Some(to)) = (room(file), room(other)) else {
+                continue;
+            };
+            seen.extend([from, to]);
+            // The frame of commands that change objects is for all folders.
+            let is_frame = |name: &String| name == "change";
+            let crosses = match (folder(file), folder(other)) {
+                (Some(one), Some(two)) => one != two && !is_frame(&two),
+                _ => false,
+            };
+            if from < to || crosses {
+                broken.push(format!("{} imports {}", file.display(), other.display()));
+            }
+        }
+    }
+    assert_eq!(seen.len(), ROOMS.len(), "a folder was renamed");
+    assert!(broken.is_empty(), "{broken:#?}");
     Ok(())
 }
 

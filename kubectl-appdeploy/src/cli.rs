@@ -1,22 +1,30 @@
 //! What can be typed, and where it goes.
 
+mod options;
+#[cfg(test)]
+mod reference;
+mod usage;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::builder::StyledStr;
 use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::connection::{KubeArgs, Warnings};
-use crate::create::{AppArgs, PodSetArgs, Spec};
+use crate::cluster::connection::KubeArgs;
+use crate::cluster::interrupt::{self, Effect};
+use crate::cluster::kind_info::{self, Words};
+use crate::commands::app::create::{self, AppArgs, PodSetArgs, Spec};
+use crate::commands::app::{apply, delete, edit, replace, scale, set};
+use crate::commands::cluster::{check, install, report, uninstall, version};
+use crate::commands::completion;
+use crate::commands::connect::{exec, logs, open, port_forward};
+use crate::commands::gitops::{adopt, diff, eject, export};
+use crate::commands::observe::{describe, events, status, top};
+use crate::commands::rollout::{history, pause, restart, undo};
 use crate::error::{Error, Result};
-use crate::interrupt::{self, Effect};
-use crate::ui::{Color, Flags, Ui};
-use crate::words::{self, Words};
-use crate::{
-    adopt, apply, checks, completion, create, delete, describe, diff, edit, eject, events, exec, export, history,
-    install, logs, open, options, pause, port_forward, replace, report, restart, scale, set, status, top, undo,
-    uninstall, usage, version,
-};
+use crate::terminal::ui::{Color, Flags, Ui};
+use crate::terminal::warnings::Warnings;
 
 /// An application on Kubernetes as one object: the operator keeps its Deployment, Service and Ingress, and says
 /// why it does not work when it does not.
@@ -59,7 +67,7 @@ enum Verb {
     /// Install AppDeploy into the cluster, or bring it up to date
     Install(install::Args),
     /// Check whether AppDeploy can be installed, or works as it is installed
-    Check(checks::Args),
+    Check(check::Args),
     /// Remove AppDeploy from the cluster; apps and pod sets stay unless told otherwise
     Uninstall(uninstall::Args),
     /// Make apps and pod sets as files say
@@ -195,7 +203,7 @@ fn run(cli: Cli, ui: &mut Ui) -> Result<()> {
 
 /// Shows a help, or says what is wrong with the command line.
 fn refused(told: &clap::Error, arguments: &[OsString]) -> ExitCode {
-    let Some(error) = usage::error(told, &completion::verbs(command(), arguments)) else {
+    let Some(error) = usage::error(told, &completion::verbs(command(), arguments), command()) else {
         let _ = told.print();
         return if told.use_stderr() {
             ExitCode::from(2)
@@ -212,7 +220,7 @@ async fn dispatch(cli: Cli, ui: &mut Ui) -> Result<()> {
     let kube = &cli.kube;
     match cli.verb {
         Verb::Install(args) => install::run(args, kube, ui).await,
-        Verb::Check(args) => checks::run(args, kube, ui).await,
+        Verb::Check(args) => check::run(args, kube, ui).await,
         Verb::Uninstall(args) => uninstall::run(args, kube, ui).await,
         Verb::Apply(args) => apply::run(args, kube, ui).await,
         Verb::App(verb) => common(verb, kube, ui).await,
@@ -313,7 +321,7 @@ pub fn command() -> Command {
                 .mut_subcommand("undo", |undo| undo.hide(true)),
             crd::Kind::AppDeploy => verb,
         };
-        filled(verb, words::of(kind))
+        filled(verb, kind_info::of(kind))
     })
 }
 

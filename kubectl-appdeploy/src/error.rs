@@ -1,16 +1,8 @@
 //! What can go wrong, as a person reads it: one sentence, why, and the command to run next.
 
-mod connect;
-mod server;
-
-use model::NextCommand;
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use crate::ui::{Look, Style};
-
-pub use connect::{kubeconfig, may_have_arrived, unreachable};
-pub use server::{Asked, is_missing_api, server};
+use model::NextCommand;
 
 /// How a command ended when it did not end well. The exit code follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,39 +162,5 @@ impl Error {
             Kind::Passed(code) | Kind::Terminated(code) => code,
             Kind::Interrupted => 130,
         })
-    }
-
-    /// Returns the whole text: the sentence, then `why:` and `next:` lines.
-    pub fn text(&self, look: &Look) -> String {
-        // kubectl says "Error from server (NotFound): …" and "error: …"; so do we.
-        let (label, rest) = match self.message.split_once(": ") {
-            Some((label, rest)) if label.starts_with("Error from server") => (format!("{label}:"), rest),
-            _ => ("error:".to_owned(), self.message.as_str()),
-        };
-        let mut text = look.styled(Style::Bad, "", &label, rest);
-        for why in &self.why {
-            let _ = write!(text, "\n{}", look.sentence("  ", "why: ", why));
-        }
-        for next in &self.next {
-            let _ = write!(text, "\n{}", look.next("  ", next));
-        }
-        text
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_sentence_comes_first_and_what_to_do_last() {
-        let error = Error::failed("the AppDeploy API is not installed in this cluster")
-            .why("the server knows no appdeploys.appdeploy.dev")
-            .next("kubectl appdeploy install");
-        insta::assert_snapshot!(error.text(&Look::default()), @r"
-        error: the AppDeploy API is not installed in this cluster
-          why:  the server knows no appdeploys.appdeploy.dev
-          next: kubectl appdeploy install
-        ");
     }
 }

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use kube::config::Kubeconfig;
 
-use crate::apply::{Manifest, read};
-use crate::connection::KubeArgs;
+use crate::cluster::connection::KubeArgs;
 use crate::error::{Error, Result};
-use crate::ui::Look;
+use crate::resource::manifest::Manifest;
+use crate::resource::manifest_file::read;
+use crate::terminal::ui::Look;
 
 /// What stands in the seeds where something secret would.
 const SECRET: &str = "s3cr3t";

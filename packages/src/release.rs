@@ -20,7 +20,7 @@ pub const CHECKSUMS: &str = "SHA256SUMS";
 const DOWNLOADS: &str = "https://github.com/appdeploy/appdeploy/releases/download";
 
 /// Where the programs are that kubectl asks to complete the plugin's command line.
-const COMPLETERS: &str = "kubectl-appdeploy/src/completion";
+const COMPLETERS: &str = "kubectl-appdeploy/src/commands/completion";
 
 /// Writes the admission policies into one file, and returns it.
 ///

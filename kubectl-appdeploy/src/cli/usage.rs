@@ -1,0 +1,219 @@
+//! What is wrong with a command line, in the plugin's own words: the sentence, and what to type instead.
+
+use clap::Command;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crd::Kind;
+use model::{NextCommand, command};
+
+use crate::cluster::kind_info;
+use crate::error::Error;
+
+const NAME: &str = "kubectl appdeploy";
+
+/// The verbs that may be suggested for a word that is none: they change nothing, whatever was meant.
+const READING: [&str; 13] = [
+    "status",
+    "describe",
+    "logs",
+    "events",
+    "top",
+    "history",
+    "export",
+    "diff",
+    "check",
+    "version",
+    "completion",
+    "options",
+    "podset",
+];
+
+/// Returns the error for a command line that clap refuses; `None` where clap only shows what was asked for, such as a help.
+/// `command` is the line up to its last verb, and `verbs` the whole command line.
+pub fn error(told: &clap::Error, command: &str, verbs: Command) -> Option<Error> {
+    if !told.use_stderr() || told.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return None;
+    }
+    let suggested = |kind| match told.get(kind) {
+        Some(ContextValue::String(word)) => Some(word.as_str()),
+        // The nearest is the last.
+        Some(ContextValue::Strings(words)) => words.last().map(String::as_str),
+        _ => None,
+    };
+    let error = match told.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) => {
+            let error = Error::usage(format!("unknown command \"{word}\" for \"{command}\""));
+            if let Some(error) = of_another_kind(word, command, verbs, error.clone()) {
+                return Some(error);
+            }
+            error
+        }
+        _ => Error::usage(sentence(told)),
+    };
+    if let Some(verb) = suggested(ContextKind::SuggestedSubcommand).filter(|verb| READING.contains(verb)) {
+        return Some(error.next(line(command).and(command!("{}", verb))));
+    }
+    let error = match suggested(ContextKind::SuggestedArg) {
+        Some(flag) => error.why(format!("there is {flag}")),
+        None => error,
+    };
+    let error = match suggested(ContextKind::SuggestedValue) {
+        Some(value) => error.why(format!("there is {value}")),
+        None => error,
+    };
+    Some(error.next(line(command).and("--help")))
+}
+
+/// Returns the words of a command line.
+fn line(command: &str) -> NextCommand {
+    let words = command.split(' ').map(|word| command!("{}", word));
+    words.fold(NextCommand::default(), NextCommand::and)
+}
+
+/// Returns the error for a verb that the other kind has: a word that is spelled alike is no help.
+fn of_another_kind(word: &str, command: &str, mut verbs: Command, error: Error) -> Option<Error> {
+    let of = |kind: Kind| kind_info::of(kind);
+    let (this, other) = Kind::ALL.into_iter().find_map(|kind| {
+        Some((of(kind), of(Kind::ALL.into_iter().find(|other| *other != kind)?)))
+            .filter(|(this, _)| this.command == command)
+    })?;
+    let path = other.command.trim_start_matches(NAME).split_whitespace();
+    for part in path {
+        verbs = verbs.find_subcommand(part)?.clone();
+    }
+    let verb = verbs.find_subcommand(word).filter(|verb| !verb.is_hide_set())?;
+    let is_common = verb.get_name() == "podset";
+    (!is_common).then(|| {
+        error
+            .why(format!("{} have it, {} do not", other.many, this.many))
+            .next(NextCommand::from(other.command).and(command!("{}", word)).and("--help"))
+    })
+}
+
+/// Returns the first paragraph of what clap says, as one sentence.
+fn sentence(told: &clap::Error) -> String {
+    let text = told.render().to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let words = first.trim_start_matches("error: ").split_whitespace();
+    let sentence = words.collect::<Vec<_>>().join(" ");
+    // Rust's own words for a number that is none.
+    let sentence = sentence.replace("invalid digit found in string", "take a whole number");
+    match sentence.rsplit_once(" is not in ") {
+        Some((_, range)) => match (sentence.rsplit_once(": "), range.split_once("..=")) {
+            (Some((head, _)), Some((low, high))) => format!("{head}: take {low} to {high}"),
+            _ => sentence,
+        },
+        None => sentence,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::terminal::ui::Look;
+
+    fn told(line: &str) -> String {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let verbs = crate::commands::completion::verbs(crate::cli::command(), &words);
+        let told = crate::cli::command().no_binary_name(true).try_get_matches_from(words);
+        error(&told.unwrap_err(), &verbs, crate::cli::command())
+            .unwrap()
+            .text(&Look::default())
+    }
+
+    #[test]
+    fn a_wrong_word_is_answered_with_the_nearest() {
+        insta::assert_snapshot!(told("stats"), @r#"
+        error: unknown command "stats" for "kubectl appdeploy"
+          next: kubectl appdeploy status
+        "#);
+        // What changes something is not suggested: more than the word may be wrong.
+        insta::assert_snapshot!(told("podset creat"), @r#"
+        error: unknown command "creat" for "kubectl appdeploy podset"
+          next: kubectl appdeploy podset --help
+        "#);
+        insta::assert_snapshot!(told("podset logss"), @r#"
+        error: unknown command "logss" for "kubectl appdeploy podset"
+          next: kubectl appdeploy podset logs
+        "#);
+        insta::assert_snapshot!(told("frobnicate"), @r#"
+        error: unknown command "frobnicate" for "kubectl appdeploy"
+          next: kubectl appdeploy --help
+        "#);
+        insta::assert_snapshot!(told("status --namspace=a"), @r"
+        error: unexpected argument '--namspace' found
+          why:  there is --namespace
+          next: kubectl appdeploy status --help
+        ");
+        insta::assert_snapshot!(told("status -o jsn"), @r"
+        error: invalid value 'jsn' for '--output <FORMAT>' [possible values: wide, json, yaml, name]
+          why:  there is json
+          next: kubectl appdeploy status --help
+        ");
+    }
+
+    #[test]
+    fn words_of_other_tools_are_understood() {
+        for (word, verb) in [
+            ("ls", "status"),
+            ("list", "status"),
+            ("get", "status"),
+            ("rollback", "undo"),
+        ] {
+            let read = crate::cli::command()
+                .no_binary_name(true)
+                .try_get_matches_from([word, "shop"]);
+            assert_eq!(read.unwrap().subcommand_name(), Some(verb));
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        insta::assert_snapshot!(told("scale shop"), @r"
+        error: the following required arguments were not provided: --replicas <N>
+          next: kubectl appdeploy scale --help
+        ");
+        insta::assert_snapshot!(told("delete shop --dry-run"), @r"
+        error: a value is required for '--dry-run <MODE>' but none was supplied [possible values: none, client, server]
+          next: kubectl appdeploy delete --help
+        ");
+        insta::assert_snapshot!(told("status shop -A"), @r"
+        error: the argument '[NAME]...' cannot be used with '--all-namespaces'
+          next: kubectl appdeploy status --help
+        ");
+        insta::assert_snapshot!(told("create shop --port=x"), @r"
+        error: invalid value 'x' for '--port <PORT>': take a whole number
+          next: kubectl appdeploy create --help
+        ");
+    }
+
+    #[test]
+    fn a_verb_of_the_other_kind_is_named_with_it() {
+        insta::assert_snapshot!(told("podset open w"), @r#"
+        error: unknown command "open" for "kubectl appdeploy podset"
+          why:  apps have it, pod sets do not
+          next: kubectl appdeploy open --help
+        "#);
+        insta::assert_snapshot!(told("replace w"), @r#"
+        error: unknown command "replace" for "kubectl appdeploy"
+          why:  pod sets have it, apps do not
+          next: kubectl appdeploy podset replace --help
+        "#);
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_told_what_it_may_be() {
+        insta::assert_snapshot!(told("scale shop --replicas=1001"), @r"
+        error: invalid value '1001' for '--replicas <N>': take 0 to 1000
+          next: kubectl appdeploy scale --help
+        ");
+    }
+
+    #[test]
+    fn a_help_is_no_error() {
+        let told = crate::cli::command().try_get_matches_from(["kubectl-appdeploy", "--help"]);
+        assert_eq!(error(&told.unwrap_err(), "", crate::cli::command()), None);
+    }
+}

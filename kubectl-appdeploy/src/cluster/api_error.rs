@@ -1,0 +1,410 @@
+//! Turns an answer of the API server into a sentence.
+
+use kube::core::Status;
+use kube::core::response::StatusDetails;
+use model::{NextCommand, command};
+
+use crate::cluster::connect_error::unreachable;
+use crate::cluster::kind_info;
+use crate::error::{Error, Kind};
+
+/// The client's reason for an answer that is no Status of Kubernetes.
+const NO_STATUS: &str = "Failed to parse error data";
+
+/// Which cluster was asked, and as whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The address of the API server.
+    pub url: &'a str,
+    /// The context of the kubeconfig.
+    pub context: Option<&'a str>,
+    /// The kind that it was asked about.
+    pub kind: crd::Kind,
+    /// The namespace in use.
+    pub namespace: &'a str,
+    /// `-n NAMESPACE` where the next command needs it, too.
+    pub flag: &'a NextCommand,
+}
+
+/// Returns the sentence for an error of the client.
+pub fn server(error: kube::Error, asked: Asked<'_>) -> Error {
+    match error {
+        kube::Error::Api(status) => answer(&status, asked),
+        kube::Error::SerdeError(source) => Error::failed("the API server's answer cannot be read")
+            .why(source.to_string())
+            .next("kubectl appdeploy version  (is the plugin older than what is installed?)"),
+        // Nothing was sent: some name can't be part of a URL.
+        kube::Error::BuildRequest(source) => {
+            Error::usage("invalid name: it contains characters that no name of an object has").why(source.to_string())
+        }
+        other => unreachable(&other, asked.url, asked.context),
+    }
+}
+
+/// Whether the server does not know the kind that was asked for, as opposed to one object.
+pub fn is_missing_api(status: &Status) -> bool {
+    // An API server that never heard of the group answers in plain text, without a reason.
+    let plain = status.reason != NO_STATUS || status.message.contains("404 page not found");
+    status.code == 404
+        && plain
+        && status
+            .details
+            .as_ref()
+            .is_none_or(|details| details.name.is_empty() || details.kind.is_empty())
+}
+
+fn answer(status: &Status, asked: Asked<'_>) -> Error {
+    let Asked {
+        context,
+        kind,
+        namespace,
+        flag,
+        ..
+    } = asked;
+    if is_missing_api(status) {
+        return missing(kind);
+    }
+    if status.reason == NO_STATUS {
+        return Error::failed(format!("what answers at {} is no Kubernetes API server", asked.url))
+            .why(format!(
+                "it said {}: {}",
+                status.code,
+                status.message.lines().next().unwrap_or_default()
+            ))
+            .next("kubectl config view --minify");
+    }
+    if status.message.contains("User \"system:anonymous\"") {
+        return unauthorized(context);
+    }
+    if status.code == 401 || status.reason == "Unauthorized" {
+        return unauthorized(context);
+    }
+    if let Some(error) = webhook(status) {
+        return error;
+    }
+    let details = status.details.as_ref();
+    let name = details.map_or("", |details| details.name.as_str());
+    let about = details.map_or("", |details| details.kind.as_str());
+    let causes = details.map_or(&[][..], |details| details.causes.as_slice());
+    let ours = details.and_then(of);
+    let reason = if status.reason.is_empty() {
+        "Unknown"
+    } else {
+        &status.reason
+    };
+    let error = Error::new(
+        Kind::Failed,
+        format!("Error from server ({reason}): {}", first_sentence(status)),
+    );
+    match (reason, ours) {
+        ("NotFound", _) if about == "namespaces" => error.next(command!("kubectl create namespace {}", name)),
+        ("NotFound", Some(kind)) if !name.is_empty() => {
+            let words = kind_info::of(kind);
+            error
+                .why(format!("namespace {namespace} has no {} of that name", words.one))
+                .next(NextCommand::from(words.command).and("status -A"))
+        }
+        ("AlreadyExists", Some(kind)) => error
+            .why("nothing was changed")
+            .next(kind_info::of(kind).verb("status", name).and(flag.clone()))
+            .next(kind_info::of(kind).verb("edit", name).and(flag.clone())),
+        ("Forbidden", _) if status.message.contains("is being terminated") => {
+            error.next("wait until the namespace is gone, or take another with -n")
+        }
+        ("Forbidden", _) if status.message.contains("exceeded quota") => error.next("kubectl describe resourcequota"),
+        ("Forbidden", _) => error.next(forbidden(&status.message)),
+        ("Invalid", _) => causes
+            .iter()
+            // About no field: the server did not check its rules because of the other causes.
+            .filter(|cause| cause.field != "<nil>")
+            .fold(error, |error, cause| {
+                error.why(format!("{}: {}", cause.field, rule(&cause.message)))
+            })
+            .next(ours.map_or_else(
+                || "correct the fields above".into(),
+                |kind| command!("kubectl explain {}.spec", kind.singular()),
+            )),
+        ("Conflict", _) if !causes.is_empty() => causes
+            .iter()
+            .fold(error, |error, cause| {
+                error.why(format!("{}: {}", cause.field, cause.message))
+            })
+            .next("the same command with --force-conflicts takes these fields over"),
+        ("Conflict", _) => error.next("somebody else changed it at the same time: run the command again"),
+        ("Expired" | "Gone", _) => error.next("what was asked for is too old by now: run the command again"),
+        ("Timeout", _) if status.code == 504 => error
+            .why("a change may have been made all the same")
+            .next("the API server is in trouble or overloaded: look at what there is, then run the command again"),
+        ("Timeout" | "ServerTimeout" | "TooManyRequests" | "ServiceUnavailable" | "InternalError", _) => {
+            error.next("the API server is in trouble or overloaded: run the command again in a moment")
+        }
+        _ => error,
+    }
+}
+
+/// Returns what to say where somebody whom the API server asks has refused, or has not answered.
+fn webhook(status: &Status) -> Option<Error> {
+    let named = |before: &str| {
+        let (_, rest) = status.message.split_once(before)?;
+        rest.split_once('"')
+    };
+    let is_ours = |name: &str| name.ends_with(crd::GROUP);
+    if let Some((name, rest)) = named("admission webhook \"") {
+        let why = rest.trim_start_matches(" denied the request").trim_start_matches(": ");
+        let who = if is_ours(name) {
+            "the operator".to_owned()
+        } else {
+            format!("admission webhook {name}")
+        };
+        let error = Error::failed(format!("{who} refuses it: nothing was changed"));
+        return Some(why.split("; ").fold(error, Error::why));
+    }
+    let (name, rest) = named("failed calling webhook \"")?;
+    let why = rest
+        .trim_start_matches(": ")
+        .trim_start_matches("failed to call webhook: ");
+    Some(if is_ours(name) {
+        Error::failed("the operator did not answer the API server: nothing was changed")
+            .why(why)
+            .next(command!("kubectl -n {} get pods", crd::OPERATOR_NAMESPACE))
+    } else {
+        Error::failed(format!(
+            "admission webhook {name} did not answer the API server: nothing was changed"
+        ))
+        .why(why)
+        .next("it is not part of AppDeploy: ask who runs it, and try again")
+    })
+}
+
+/// Returns which of our kinds an answer is about: it calls them now by one, now by many.
+fn of(details: &StatusDetails) -> Option<crd::Kind> {
+    let is_meant = |kind: &crd::Kind| [kind.as_str(), kind.plural()].contains(&details.kind.as_str());
+    crd::Kind::ALL
+        .into_iter()
+        .find(is_meant)
+        .filter(|_| details.group == crd::GROUP)
+}
+
+/// Returns what to say of a kind that the server does not know.
+fn missing(kind: crd::Kind) -> Error {
+    let error = match kind {
+        crd::Kind::AppDeploy => Error::failed("the AppDeploy API is not installed in this cluster"),
+        // The first release had apps alone.
+        crd::Kind::PodSet => Error::failed("this cluster knows no pod sets")
+            .why("AppDeploy is not installed in it, or in a version that had none"),
+    };
+    error.next("kubectl appdeploy install")
+}
+
+/// The server repeats every cause of an invalid object in one line; the lines below say it better.
+fn first_sentence(status: &Status) -> String {
+    let message = status.message.trim();
+    let invalid = status.reason == "Invalid" && status.details.as_ref().is_some_and(|d| !d.causes.is_empty());
+    match message.split_once(" is invalid:") {
+        Some((object, _)) if invalid => format!("{object} is invalid"),
+        _ if status.reason == "Conflict" => match message.split_once(':') {
+            Some((head, _)) if head.contains("conflict") => head.replace("Apply failed", "apply failed"),
+            _ => message.to_owned(),
+        },
+        _ => message.to_owned(),
+    }
+}
+
+/// Drops the API server's preamble (`Invalid value: "object": `) from the message of one of our rules.
+fn rule(message: &str) -> &str {
+    message
+        .strip_prefix("Invalid value: ")
+        .and_then(|rest| rest.split_once(": "))
+        .map_or(message, |(_, rule)| rule)
+}
+
+fn unauthorized(context: Option<&str>) -> Error {
+    let who = context.map_or_else(String::new, |context| format!(" of context \"{context}\""));
+    Error::failed("the cluster does not accept your credentials (Unauthorized)")
+        .why(format!(
+            "the token or certificate{who} is missing, wrong or has expired"
+        ))
+        .next("kubectl config get-contexts  (log in again, or take another context)")
+}
+
+/// Builds the question that proves the missing right, from the server's own words.
+fn forbidden(message: &str) -> NextCommand {
+    let part = |before: &str| -> Option<&str> {
+        let (_, rest) = message.split_once(before)?;
+        rest.split(['"', ' ']).next().filter(|s| !s.is_empty())
+    };
+    let (Some(verb), Some(resource)) = (part(" cannot "), part(" resource \"")) else {
+        return "ask an administrator of the cluster".into();
+    };
+    let resource = match (part("API group \""), resource.split_once('/')) {
+        (Some(group), Some((resource, sub))) => command!("{}.{} --subresource={}", resource, group, sub),
+        (Some(group), None) => command!("{}.{}", resource, group),
+        (None, _) => command!("{}", resource),
+    };
+    let scope = match part("in the namespace \"") {
+        Some(namespace) => command!("-n {}", namespace),
+        None if message.contains("at the cluster scope") => "-A".into(),
+        None => NextCommand::default(),
+    };
+    command!("kubectl auth can-i {}", verb)
+        .and(resource)
+        .and(scope)
+        .remark("an administrator can grant it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::ui::Look;
+    use serde_json::{Value, json};
+
+    fn text(status: Value) -> String {
+        let status: Status = serde_json::from_value(status).unwrap();
+        let asked = Asked {
+            url: "https://127.0.0.1:6443",
+            context: Some("dev"),
+            kind: crd::Kind::AppDeploy,
+            namespace: "default",
+            flag: &NextCommand::default(),
+        };
+        answer(&status, asked).text(&Look::default())
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_part_of_a_url_is_not_a_failed_connection() {
+        let source = http::Request::get("/api/v1/namespaces/a/secrets/a b")
+            .body(())
+            .unwrap_err();
+        let error = kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(source));
+        let asked = Asked {
+            url: "https://127.0.0.1:6443",
+            context: None,
+            kind: crd::Kind::AppDeploy,
+            namespace: "default",
+            flag: &NextCommand::default(),
+        };
+        insta::assert_snapshot!(server(error, asked).text(&Look::default()), @r"
+        error: invalid name: it contains characters that no name of an object has
+          why:  failed to build request: invalid uri character
+        ");
+    }
+
+    #[test]
+    fn an_unknown_kind_means_that_the_api_is_not_installed() {
+        insta::assert_snapshot!(text(json!({
+            "message": "the server could not find the requested resource", "reason": "NotFound", "code": 404, "details": {},
+        })), @r"
+        error: the AppDeploy API is not installed in this cluster
+          next: kubectl appdeploy install
+        ");
+    }
+
+    #[test]
+    fn an_installation_without_pod_sets_may_only_be_old() {
+        insta::assert_snapshot!(missing(crd::Kind::PodSet).text(&Look::default()), @r"
+        error: this cluster knows no pod sets
+          why:  AppDeploy is not installed in it, or in a version that had none
+          next: kubectl appdeploy install
+        ");
+    }
+
+    #[test]
+    fn what_the_server_has_forgotten_is_asked_for_again() {
+        insta::assert_snapshot!(text(json!({
+            "message": "too old resource version: 1 (7)", "reason": "Expired", "code": 410,
+        })), @r"
+        Error from server (Expired): too old resource version: 1 (7)
+          next: what was asked for is too old by now: run the command again
+        ");
+    }
+
+    #[test]
+    fn plain_text_from_an_api_server_means_the_same() {
+        let text = text(json!({"message": "404 page not found", "reason": "Failed to parse error data", "code": 404}));
+        assert!(text.contains("is not installed"), "{text}");
+    }
+
+    #[test]
+    fn an_object_that_is_not_there_is_named() {
+        insta::assert_snapshot!(text(json!({
+            "message": "appdeploys.appdeploy.dev \"shop\" not found", "reason": "NotFound", "code": 404,
+            "details": {"name": "shop", "group": "appdeploy.dev", "kind": "appdeploys"},
+        })), @r#"
+        Error from server (NotFound): appdeploys.appdeploy.dev "shop" not found
+          why:  namespace default has no app of that name
+          next: kubectl appdeploy status -A
+        "#);
+    }
+
+    #[test]
+    fn a_missing_right_comes_with_the_question_that_proves_it() {
+        insta::assert_snapshot!(text(json!({
+            "message": "appdeploys.appdeploy.dev is forbidden: User \"jane\" cannot list resource \"appdeploys\" in API group \"appdeploy.dev\" in the namespace \"team-a\"",
+            "reason": "Forbidden", "code": 403, "details": {"group": "appdeploy.dev", "kind": "appdeploys"},
+        })), @r#"
+        Error from server (Forbidden): appdeploys.appdeploy.dev is forbidden: User "jane" cannot list resource "appdeploys" in API group "appdeploy.dev" in the namespace "team-a"
+          next: kubectl auth can-i list appdeploys.appdeploy.dev -n team-a
+                (an administrator can grant it)
+        "#);
+    }
+
+    #[test]
+    fn what_the_operator_refuses_is_its_own_sentence() {
+        insta::assert_snapshot!(text(json!({
+            "message": "admission webhook \"validate.appdeploy.dev\" denied the request: spec.host: a.b is answered for by AppDeploy shop, which came first",
+            "reason": "Invalid", "code": 422,
+        })), @r"
+        error: the operator refuses it: nothing was changed
+          why:  spec.host: a.b is answered for by AppDeploy shop, which came first
+        ");
+    }
+
+    #[test]
+    fn who_did_not_answer_is_named() {
+        let unanswered = |name: &str| {
+            text(
+                json!({"message": format!("Internal error occurred: failed calling webhook \"{name}\": failed to call webhook: Post \"https://x.y.svc:443/?timeout=5s\": no endpoints available"),
+                "reason": "InternalError", "code": 500}),
+            )
+        };
+        insta::assert_snapshot!(unanswered("validate.appdeploy.dev"), @r#"
+        error: the operator did not answer the API server: nothing was changed
+          why:  Post "https://x.y.svc:443/?timeout=5s": no endpoints available
+          next: kubectl -n appdeploy-system get pods
+        "#);
+        insta::assert_snapshot!(unanswered("policy.example.com"), @r#"
+        error: admission webhook policy.example.com did not answer the API server: nothing was changed
+          why:  Post "https://x.y.svc:443/?timeout=5s": no endpoints available
+          next: it is not part of AppDeploy: ask who runs it, and try again
+        "#);
+    }
+
+    #[test]
+    fn rules_that_were_not_checked_are_not_reported() {
+        insta::assert_snapshot!(text(json!({
+            "message": "AppDeploy.appdeploy.dev \"shop\" is invalid: [spec.env[0].name: Too long: may not be more than 253 bytes, <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation]",
+            "reason": "Invalid", "code": 422,
+            "details": {"name": "shop", "group": "appdeploy.dev", "kind": "AppDeploy", "causes": [
+                {"reason": "FieldValueTooLong", "field": "spec.env[0].name", "message": "Too long: may not be more than 253 bytes"},
+                {"reason": "FieldValueInvalid", "field": "<nil>", "message": "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"}]},
+        })), @r#"
+        Error from server (Invalid): AppDeploy.appdeploy.dev "shop" is invalid
+          why:  spec.env[0].name: Too long: may not be more than 253 bytes
+          next: kubectl explain appdeploy.spec
+        "#);
+    }
+
+    #[test]
+    fn each_broken_rule_has_a_line() {
+        insta::assert_snapshot!(text(json!({
+            "message": "AppDeploy.appdeploy.dev \"shop\" is invalid: spec.port: Invalid value: 70000: spec.port in body should be less than or equal to 65535",
+            "reason": "Invalid", "code": 422,
+            "details": {"name": "shop", "group": "appdeploy.dev", "kind": "AppDeploy", "causes": [
+                {"reason": "FieldValueInvalid", "field": "spec.port", "message": "Invalid value: 70000: spec.port in body should be less than or equal to 65535"}]},
+        })), @r#"
+        Error from server (Invalid): AppDeploy.appdeploy.dev "shop" is invalid
+          why:  spec.port: spec.port in body should be less than or equal to 65535
+          next: kubectl explain appdeploy.spec
+        "#);
+    }
+}

@@ -1,0 +1,160 @@
+//! What a person calls each kind, so that a text is written once for both.
+
+use crd::{AppDeploy, Kind, PodSet};
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::TypeMeta;
+use kube::{Api, Client};
+use model::{NextCommand, command};
+
+/// The words for one kind.
+#[derive(Debug)]
+pub struct Words {
+    /// One of them.
+    pub one: &'static str,
+    /// One of them, with its article.
+    pub an: &'static str,
+    /// Several of them.
+    pub many: &'static str,
+    /// The command under which their verbs stand.
+    pub command: &'static str,
+    /// The name in examples.
+    pub name: &'static str,
+    /// Another name in examples.
+    pub other: &'static str,
+    /// What belongs to one.
+    pub family: &'static str,
+    /// What becomes of its pods in a restart.
+    pub restart: &'static str,
+    /// What can be set.
+    pub fields: &'static str,
+    /// The short name, as kubectl takes it.
+    pub short: &'static str,
+    kind: Kind,
+}
+
+const APP: Words = Words {
+    one: "app",
+    an: "an app",
+    many: "apps",
+    command: "kubectl appdeploy",
+    name: "shop",
+    other: "blog",
+    family: "its Deployment, Service, Ingress and pods",
+    restart: "the old ones serve until these are ready",
+    fields: "image, environment, resources, host or port",
+    short: "ad",
+    kind: Kind::AppDeploy,
+};
+
+const PODSET: Words = Words {
+    one: "pod set",
+    an: "a pod set",
+    many: "pod sets",
+    command: "kubectl appdeploy podset",
+    name: "workers",
+    other: "batch",
+    family: "its pods",
+    restart: "at most maxUnavailable are missing at a time",
+    fields: "image, environment, resources or port",
+    short: "pset",
+    kind: Kind::PodSet,
+};
+
+/// Returns the words for a kind.
+pub const fn of(kind: Kind) -> &'static Words {
+    match kind {
+        Kind::AppDeploy => &APP,
+        Kind::PodSet => &PODSET,
+    }
+}
+
+/// Returns a name as kubectl prints it.
+pub fn title(kind: Kind, name: &str) -> String {
+    format!("{}.{}/{name}", kind.singular(), crd::GROUP)
+}
+
+/// Returns where the API server keeps a kind.
+pub fn resource(kind: Kind) -> ApiResource {
+    match kind {
+        Kind::AppDeploy => ApiResource::erase::<AppDeploy>(&()),
+        Kind::PodSet => ApiResource::erase::<PodSet>(&()),
+    }
+}
+
+/// Returns the objects of a kind in a namespace, or in all. They are read as plain objects, so that `-o yaml`
+/// keeps fields this plugin is too old to know.
+pub fn api(client: &Client, kind: Kind, namespace: Option<&str>) -> Api<DynamicObject> {
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource(kind)),
+        None => Api::all_with(client.clone(), &resource(kind)),
+    }
+}
+
+/// A list leaves out kind and version of its items; a person who copies one needs them.
+pub fn complete(kind: Kind, mut object: DynamicObject) -> DynamicObject {
+    object.types.get_or_insert_with(|| {
+        let resource = resource(kind);
+        TypeMeta {
+            api_version: resource.api_version,
+            kind: resource.kind,
+        }
+    });
+    object
+}
+
+impl Words {
+    /// Returns the command of a verb for one of them.
+    pub fn verb(&self, verb: &'static str, name: &str) -> NextCommand {
+        NextCommand::from(self.command).and(verb).and(command!("{}", name))
+    }
+
+    /// Returns a number of them.
+    pub fn count(&self, count: usize) -> String {
+        format!("{count} {}", if count == 1 { self.one } else { self.many })
+    }
+
+    /// Returns a command of this kind from words that can be `{name}`.
+    pub fn example(&self, words: &'static str) -> NextCommand {
+        let words = words.split(' ').map(|word| match word.strip_prefix("{name}=") {
+            Some(value) => command!("{}={}", self.name, value),
+            None if word == "{name}" => self.name.into(),
+            None => word.into(),
+        });
+        words.fold(NextCommand::from(self.command), NextCommand::and)
+    }
+
+    /// Puts the words into a text that names them in braces, like `{many}`.
+    pub fn fill(&self, text: &str) -> String {
+        [
+            ("{one}", self.one),
+            ("{an}", self.an),
+            ("{many}", self.many),
+            ("{command}", self.command),
+            ("{name}", self.name),
+            ("{other}", self.other),
+            ("{family}", self.family),
+            ("{restart}", self.restart),
+            ("{fields}", self.fields),
+            ("{kind}", self.kind.as_str()),
+        ]
+        .iter()
+        .fold(text.to_owned(), |text, (place, word)| text.replace(place, word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_written_once_for_both_kinds() {
+        let said = Kind::ALL.map(|kind| of(kind).fill("{command} delete {name} deletes {an} with {family}"));
+        assert_eq!(
+            said,
+            [
+                "kubectl appdeploy delete shop deletes an app with its Deployment, Service, Ingress and pods",
+                "kubectl appdeploy podset delete workers deletes a pod set with its pods"
+            ]
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! Long lists, a page at a time: the first rows are there before the last are asked for.
+
+use std::fmt::Debug;
+
+use kube::Api;
+use kube::api::{DynamicObject, ListParams};
+use serde::de::DeserializeOwned;
+
+use crate::cluster::api_error::is_missing_api;
+use crate::cluster::connection::Cluster;
+use crate::error::Result;
+
+/// The objects of a page, as kubectl has it.
+const SIZE: u32 = 500;
+
+/// The pages of one list. There is one request for each.
+pub struct Pages<'a, K = DynamicObject> {
+    cluster: &'a Cluster,
+    api: Api<K>,
+    /// What is asked next; `None` behind the last page.
+    next: Option<ListParams>,
+    /// Whether a kind that the cluster does not know has no objects, instead of being an error.
+    is_forgiving: bool,
+}
+
+impl<'a> Pages<'a> {
+    /// Returns the pages of the objects of the cluster's kind, in a namespace or in all, with these labels.
+    pub fn of(cluster: &'a Cluster, namespace: Option<&str>, selector: Option<&str>) -> Self {
+        let params = ListParams {
+            label_selector: selector.map(str::to_owned),
+            ..ListParams::default()
+        };
+        Self::list(cluster, cluster.objects(namespace), params)
+    }
+
+    /// Takes a kind that the cluster does not know for one without objects.
+    pub fn of_known_kinds(self) -> Self {
+        Self {
+            is_forgiving: true,
+            ..self
+        }
+    }
+
+    /// Returns what is on all pages.
+    pub async fn all(mut self) -> Result<Vec<DynamicObject>> {
+        let mut all = Vec::new();
+        while let Some(mut page) = self.next().await? {
+            all.append(&mut page);
+        }
+        Ok(all)
+    }
+}
+
+impl<'a, K: Clone + Debug + DeserializeOwned> Pages<'a, K> {
+    /// Returns the pages of the list that `params` describes.
+    pub fn list(cluster: &'a Cluster, api: Api<K>, params: ListParams) -> Self {
+        Self {
+            cluster,
+            api,
+            next: Some(params.limit(SIZE)),
+            is_forgiving: false,
+        }
+    }
+
+    /// Returns the next page; `None` behind the last.
+    pub async fn next(&mut self) -> Result<Option<Vec<K>>> {
+        self.attempt().await?.map_err(|source| self.cluster.explain(source))
+    }
+
+    /// The same, and leaves it to the caller what the API server's refusal means.
+    pub async fn attempt(&mut self) -> Result<kube::Result<Option<Vec<K>>>> {
+        let Some(mut params) = self.next.take() else {
+            return Ok(Ok(None));
+        };
+        let page = loop {
+            match self.cluster.attempt(self.api.list(&params)).await? {
+                Ok(page) => break page,
+                Err(kube::Error::Api(status)) if self.is_forgiving && is_missing_api(&status) => return Ok(Ok(None)),
+                Err(error) => match rest(&error) {
+                    // The server remembers a list for some minutes, and whoever reads may take longer. The rest is as it is now.
+                    Some(token) if params.continue_token.as_ref() != Some(&token) => {
+                        params = params.continue_token(&token);
+                    }
+                    _ => return Ok(Err(error)),
+                },
+            }
+        };
+        let token = page.metadata.continue_.filter(|token| !token.is_empty());
+        self.next = token.map(|token| params.continue_token(&token));
+        Ok(Ok(Some(page.items)))
+    }
+}
+
+/// Returns where the server offers to go on although it has forgotten the list that was begun.
+fn rest(error: &kube::Error) -> Option<String> {
+    match error {
+        kube::Error::Api(status) if status.code == 410 => {
+            let token = status.metadata.as_ref()?.continue_.as_ref()?;
+            (!token.is_empty()).then(|| token.clone())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,10 @@
+//! The commands, in folders by what a person does. No folder imports another one.
+
+pub mod app;
+pub mod change;
+pub mod cluster;
+pub mod completion;
+pub mod connect;
+pub mod gitops;
+pub mod observe;
+pub mod rollout;

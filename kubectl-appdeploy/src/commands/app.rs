@@ -1,0 +1,9 @@
+//! Commands that create and change apps and pod sets.
+
+pub mod apply;
+pub mod create;
+pub mod delete;
+pub mod edit;
+pub mod replace;
+pub mod scale;
+pub mod set;

@@ -1,0 +1,291 @@
+//! `kubectl appdeploy apply`: apps and pod sets from files, each as its file says.
+
+mod ownership;
+
+use std::path::PathBuf;
+
+use kube::ResourceExt as _;
+use kube::api::{DynamicObject, Patch, PatchParams, ValidationDirective};
+use serde_json::{Value, json};
+
+use crate::cluster::connection::{Cluster, KubeArgs, MANAGER};
+use crate::cluster::kind_info;
+use crate::cluster::wait::Deadline;
+use crate::commands::change::{self, Flags, UNCHANGED};
+use crate::error::{Error, Result};
+use crate::output::formats::{self, Done, DryRun};
+use crate::resource::fields::put;
+use crate::resource::manifest::Manifest;
+use crate::resource::manifest_file;
+use crate::resource::selection;
+use crate::terminal::ui::Ui;
+
+const EXAMPLES: &str = "\
+Examples:
+  # All apps and pod sets of a file, or of a folder with what is below it
+  kubectl appdeploy apply -f shop.yaml
+  kubectl appdeploy apply -f deploy -R
+
+  # What another command writes; return when all of it is ready
+  kubectl appdeploy create shop --image=nginx --dry-run=client -o yaml |
+    kubectl appdeploy apply -f - --wait";
+
+/// The flags of `apply`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// File or folder to apply, - for the standard input; may be given more than once
+    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Also what is in folders below a folder
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// Take over fields that others have set to something else
+    #[arg(long)]
+    force_conflicts: bool,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// Runs the verb. Nothing is written before everything was found to be valid.
+pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let documents = manifest_file::read(&args.files, args.recursive)?;
+    let cluster = kube.connect().await?;
+    let mut manifests = Vec::new();
+    let mut failures = Vec::new();
+    for document in documents {
+        match Manifest::of(document, kube.namespace.as_deref(), &cluster.namespace) {
+            Ok(manifest) => manifests.push(manifest),
+            Err(error) => failures.push(error),
+        }
+    }
+    if !failures.is_empty() {
+        return selection::conclude(failures, ui);
+    }
+    if manifests.is_empty() {
+        return Err(Error::usage(
+            "there is no app and no pod set in what was given: nothing was done",
+        ));
+    }
+    let mut done = Vec::new();
+    for manifest in manifests {
+        let cluster = cluster.clone().about(manifest.kind).within(&manifest.namespace);
+        match apply(&args, &cluster, &manifest).await {
+            Ok(one) => done.push((cluster, one)),
+            Err(error) => failures.push(error),
+        }
+    }
+    let told: Vec<Done> = done.iter().map(|(_, one)| one.clone()).collect();
+    args.flags.change.tell_all(ui, &told)?;
+    // Those of one kind and namespace are waited for at once, all of them until the same moment.
+    let deadline = Deadline::after(args.flags.timeout);
+    while let Some((cluster, _)) = done.first() {
+        let cluster = cluster.clone();
+        let is_among = |other: &Cluster| other.kind == cluster.kind && other.namespace == cluster.namespace;
+        let (these, others): (Vec<_>, Vec<_>) = done.into_iter().partition(|(other, _)| is_among(other));
+        done = others;
+        let these: Vec<Done> = these.into_iter().map(|(_, one)| one).collect();
+        failures.extend(change::follow(&cluster, None, args.flags, &these, deadline, ui).await);
+    }
+    selection::conclude(failures, ui)
+}
+
+async fn apply(args: &Args, cluster: &Cluster, manifest: &Manifest) -> Result<Done> {
+    let api = cluster.objects(Some(&manifest.namespace));
+    let dry_run = args.flags.change.dry_run;
+    let mut before = cluster.call(api.get_opt(&manifest.name)).await?;
+    let done = |before: Option<&DynamicObject>, after: &Value, object: Value| Done {
+        title: cluster.title(&manifest.name),
+        word: word(before, after),
+        is_held: before.is_some_and(|before| change::is_held(cluster.kind, &formats::presentable(before), after)),
+        object,
+    };
+    if dry_run == DryRun::Client {
+        let after = before
+            .as_ref()
+            .map_or_else(|| manifest.object.clone(), |before| foreseen(before, manifest));
+        return Ok(done(before.as_ref(), &after, manifest.object.clone()));
+    }
+    if dry_run.is_real()
+        && let Some(found) = before
+    {
+        before = take_over(cluster, manifest, found).await?;
+    }
+    let send = |force: bool| {
+        let params = PatchParams {
+            field_manager: Some(MANAGER.to_owned()),
+            dry_run: dry_run == DryRun::Server,
+            force,
+            field_validation: Some(ValidationDirective::Strict),
+        };
+        let api = api.clone();
+        async move {
+            api.patch(&manifest.name, &params, &Patch::Apply(&manifest.object))
+                .await
+        }
+    };
+    let after = match cluster.attempt(send(args.force_conflicts)).await? {
+        // What was set by another command of this plugin is not somebody else's.
+        Err(kube::Error::Api(status)) if is_our_own(&status) => cluster.call(send(true)).await?,
+        other => other.map_err(|source| cluster.explain(source))?,
+    };
+    let mut after = formats::presentable(&kind_info::complete(cluster.kind, after));
+    if let (DryRun::Server, Some(before)) = (dry_run, &before) {
+        // In a dry run nothing could be taken over, so the server has left these where they are.
+        ownership::remove(
+            &mut after,
+            &ownership::dropped(before.managed_fields(), &manifest.object),
+        );
+    }
+    Ok(done(before.as_ref(), &after, after.clone()))
+}
+
+/// Makes what our other commands have set a part of what was applied, so that the file can remove it. Returns the object as it is
+/// after that, if it is still there.
+async fn take_over(cluster: &Cluster, manifest: &Manifest, found: DynamicObject) -> Result<Option<DynamicObject>> {
+    let api = cluster.objects(Some(&manifest.namespace));
+    let params = PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let mut found = Some(found);
+    for again in 1.. {
+        let Some(object) = &found else { break };
+        let Some(record) = ownership::taken_over(object.managed_fields()) else {
+            break;
+        };
+        // Only if the record is still the one that was read.
+        let patch = json!({"metadata": {"resourceVersion": object.resource_version(), "managedFields": record}});
+        match cluster
+            .attempt(api.patch(&manifest.name, &params, &Patch::Merge(&patch)))
+            .await?
+        {
+            Ok(object) => return Ok(Some(object)),
+            Err(kube::Error::Api(status)) if status.is_conflict() && again < change::TRIES => {
+                found = cluster.call(api.get_opt(&manifest.name)).await?;
+            }
+            Err(source) => return Err(cluster.explain(source)),
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the word for what becomes of an object. Only what a person may write counts: a status that was written in between is no
+/// change of theirs.
+fn word(before: Option<&DynamicObject>, after: &Value) -> &'static str {
+    match before {
+        None => "created",
+        Some(before) if written(formats::presentable(before)) == written(after.clone()) => UNCHANGED,
+        Some(_) => "configured",
+    }
+}
+
+/// Returns an object without what the server and the operator write.
+fn written(mut object: Value) -> Value {
+    put(&mut object, "status", None);
+    for field in ["resourceVersion", "generation"] {
+        put(&mut object["metadata"], field, None);
+    }
+    object
+}
+
+/// Returns what an object becomes by a manifest, as far as that can be known without the server.
+fn foreseen(before: &DynamicObject, manifest: &Manifest) -> Value {
+    let mut after = formats::presentable(before);
+    ownership::remove(
+        &mut after,
+        &ownership::dropped(before.managed_fields(), &manifest.object),
+    );
+    if !says(&after, &manifest.object) {
+        overlay(&mut after, &manifest.object);
+    }
+    after
+}
+
+/// Writes what a manifest says over an object; a list as a whole.
+fn overlay(object: &mut Value, manifest: &Value) {
+    match (object, manifest) {
+        (Value::Object(object), Value::Object(manifest)) => {
+            for (field, value) in manifest {
+                overlay(object.entry(field).or_insert(Value::Null), value);
+            }
+        }
+        (object, manifest) => object.clone_from(manifest),
+    }
+}
+
+/// Whether an object says already what a manifest says, and perhaps more.
+fn says(object: &Value, manifest: &Value) -> bool {
+    match (object, manifest) {
+        (Value::Object(object), Value::Object(manifest)) => manifest
+            .iter()
+            .all(|(field, value)| object.get(field).is_some_and(|object| says(object, value))),
+        (object, manifest) => object == manifest,
+    }
+}
+
+/// Whether all fields about which there is a conflict were set by this plugin.
+fn is_our_own(status: &kube::core::Status) -> bool {
+    let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
+    let ours = format!("conflict with \"{MANAGER}\"");
+    status.is_conflict() && !causes.is_empty() && causes.iter().all(|cause| cause.message.starts_with(&ours))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(spec: Value, rest: Value) -> DynamicObject {
+        let mut object = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
+            "metadata": {"name": "shop", "resourceVersion": "7", "generation": 1}, "spec": spec});
+        overlay(&mut object, &rest);
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn a_change_is_what_a_person_may_write() {
+        let before = object(json!({"image": "a"}), json!({}));
+        let of = |after: DynamicObject| word(Some(&before), &formats::presentable(&after));
+        let touched = json!({"metadata": {"resourceVersion": "8", "managedFields": []}, "status": {"replicas": 1}});
+        assert_eq!(of(object(json!({"image": "a"}), touched)), "unchanged");
+        // The answer to a dry run has the version of before.
+        assert_eq!(of(object(json!({"image": "b"}), json!({}))), "configured");
+        let labelled = json!({"metadata": {"labels": {"a": "b"}}});
+        assert_eq!(of(object(json!({"image": "a"}), labelled)), "configured");
+        assert_eq!(word(None, &json!({})), "created");
+    }
+
+    #[test]
+    fn a_dry_run_on_this_side_knows_of_what_goes() {
+        let applied = json!({"metadata": {"managedFields": [{"manager": MANAGER, "operation": "Apply",
+            "fieldsV1": {"f:spec": {"f:image": {}, "f:port": {}}}}]}});
+        let before = object(json!({"image": "a", "port": 80, "replicas": 1}), applied);
+        let foreseen = |spec: Value| {
+            let manifest = Manifest {
+                kind: crd::Kind::AppDeploy,
+                namespace: "default".to_owned(),
+                name: "shop".to_owned(),
+                object: json!({"metadata": {"name": "shop"}, "spec": spec}),
+            };
+            let after = foreseen(&before, &manifest);
+            (word(Some(&before), &after), after["spec"].clone())
+        };
+        let same = json!({"image": "a", "port": 80, "replicas": 1});
+        assert_eq!(foreseen(json!({"image": "a", "port": 80})), ("unchanged", same));
+        let less = json!({"image": "a", "replicas": 1});
+        assert_eq!(foreseen(json!({"image": "a"})), ("configured", less));
+        let other = json!({"image": "b", "port": 80, "replicas": 1});
+        assert_eq!(foreseen(json!({"image": "b", "port": 80})), ("configured", other));
+    }
+
+    #[test]
+    fn what_an_object_says_beside_a_manifest_is_no_change() {
+        let live = json!({"metadata": {"name": "shop", "uid": "u"}, "spec": {"image": "a", "replicas": 1}});
+        assert!(says(
+            &live,
+            &json!({"metadata": {"name": "shop"}, "spec": {"image": "a"}})
+        ));
+        assert!(!says(&live, &json!({"spec": {"image": "b"}})));
+        assert!(!says(&live, &json!({"spec": {"port": 80}})));
+    }
+}

@@ -1,0 +1,196 @@
+//! The flags that describe a pod: the same for every kind that makes pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use crd::{
+    EnvVar, HealthCheck, ImagePullPolicy, LocalObjectReference, PodFields, Quantity, Resources, SecurityProfile,
+};
+
+use super::env_file;
+use crate::error::{Error, Result};
+use crate::output::quantity;
+
+/// What a pod can be made of.
+#[derive(Clone, Debug, Default, PartialEq, clap::Args)]
+pub struct PodArgs {
+    /// Image to run
+    #[arg(long, value_name = "IMAGE")]
+    pub image: Option<String>,
+    /// Port that the container listens on
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<i32>,
+    /// Environment variable; may be given more than once
+    #[arg(short, long, value_name = "NAME=VALUE", value_parser = pair)]
+    pub env: Vec<(String, String)>,
+    /// File with lines NAME=VALUE, or NAME to take the value from here; --env wins. May be given more than once
+    #[arg(long, value_name = "FILE")]
+    pub env_file: Vec<PathBuf>,
+    /// What each pod reserves, like cpu=100m,memory=64Mi
+    #[arg(long, value_name = "AMOUNTS", value_delimiter = ',', value_parser = amount)]
+    pub requests: Vec<(String, String)>,
+    /// What each pod may use at most, like memory=128Mi
+    #[arg(long, value_name = "AMOUNTS", value_delimiter = ',', value_parser = amount)]
+    pub limits: Vec<(String, String)>,
+    /// HTTP path that answers with 200 when a pod works
+    #[arg(long, value_name = "PATH")]
+    pub health_path: Option<String>,
+    #[arg(long, value_name = "WHEN", value_parser = pull_policy, help = "When to pull the image: Always, IfNotPresent or Never")]
+    pub image_pull_policy: Option<ImagePullPolicy>,
+    /// Secret with the password of the image's registry; may be given more than once
+    #[arg(long, value_name = "SECRET")]
+    pub pull_secret: Vec<String>,
+    /// How much the pods are confined: baseline or restricted
+    #[arg(long, value_name = "PROFILE", value_parser = profile)]
+    pub security_profile: Option<SecurityProfile>,
+    /// What follows -- replaces the image's entrypoint instead of its arguments
+    #[arg(long, requires = "args")]
+    pub command: bool,
+    /// Arguments of the container, or with --command what it runs
+    #[arg(last = true, value_name = "ARG", help_heading = None::<&str>)]
+    pub args: Vec<String>,
+}
+
+pub fn pair(text: &str) -> std::result::Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it like NAME=VALUE".to_owned()),
+    }
+}
+
+/// Reads a resource and how much of it.
+fn amount(text: &str) -> std::result::Result<(String, String), String> {
+    let (name, amount) = pair(text)?;
+    if quantity::milli(&amount).is_none() {
+        return Err(format!("{amount:?} is no amount: write it like 100m or 64Mi"));
+    }
+    Ok((name, amount))
+}
+
+fn pull_policy(text: &str) -> std::result::Result<ImagePullPolicy, String> {
+    [
+        ImagePullPolicy::Always,
+        ImagePullPolicy::IfNotPresent,
+        ImagePullPolicy::Never,
+    ]
+    .into_iter()
+    .find(|policy| policy.as_str().eq_ignore_ascii_case(text))
+    .ok_or_else(|| "take Always, IfNotPresent or Never".to_owned())
+}
+
+fn profile(text: &str) -> std::result::Result<SecurityProfile, String> {
+    match text {
+        "baseline" => Ok(SecurityProfile::Baseline),
+        "restricted" => Ok(SecurityProfile::Restricted),
+        _ => Err("take baseline or restricted".to_owned()),
+    }
+}
+
+impl PodArgs {
+    /// Returns the flags that were given beside the image.
+    pub fn given(&self) -> Vec<&'static str> {
+        let Self {
+            image: _,
+            port,
+            env,
+            env_file,
+            requests,
+            limits,
+            health_path,
+            image_pull_policy,
+            pull_secret,
+            security_profile,
+            command,
+            args,
+        } = self;
+        let flags = [
+            (port.is_some(), "--port"),
+            (!env.is_empty(), "--env"),
+            (!env_file.is_empty(), "--env-file"),
+            (!requests.is_empty(), "--requests"),
+            (!limits.is_empty(), "--limits"),
+            (health_path.is_some(), "--health-path"),
+            (image_pull_policy.is_some(), "--image-pull-policy"),
+            (!pull_secret.is_empty(), "--pull-secret"),
+            (security_profile.is_some(), "--security-profile"),
+            (*command, "--command"),
+            (!args.is_empty(), "arguments after --"),
+        ];
+        flags
+            .iter()
+            .filter(|(given, _)| *given)
+            .map(|(_, flag)| *flag)
+            .collect()
+    }
+
+    /// Returns the fields that the flags describe.
+    pub fn fields(&self) -> Result<PodFields> {
+        let (command, args) = if self.command {
+            (self.args.clone(), Vec::new())
+        } else {
+            (Vec::new(), self.args.clone())
+        };
+        let (requests, limits) = (
+            amounts("--requests", &self.requests)?,
+            amounts("--limits", &self.limits)?,
+        );
+        Ok(PodFields {
+            image: self.image.clone().unwrap_or_default(),
+            port: self.port,
+            env: self.variables()?,
+            command,
+            args,
+            resources: (!requests.is_empty() || !limits.is_empty()).then_some(Resources { requests, limits }),
+            health_check: self.health_path.clone().map(|path| HealthCheck {
+                path: Some(path),
+                ..HealthCheck::default()
+            }),
+            image_pull_policy: self.image_pull_policy,
+            image_pull_secrets: self
+                .pull_secret
+                .iter()
+                .map(|name| LocalObjectReference { name: name.clone() })
+                .collect(),
+            security_profile: self.security_profile.unwrap_or_default(),
+        })
+    }
+
+    fn variables(&self) -> Result<Vec<EnvVar>> {
+        let mut variables: Vec<EnvVar> = Vec::new();
+        let mut set = |name: &str, value: &str| {
+            let value = Some(value.to_owned());
+            match variables.iter_mut().find(|variable| variable.name == name) {
+                // As with Docker: a later file wins, and what is typed wins over files.
+                Some(known) => known.value = value,
+                None => variables.push(EnvVar {
+                    name: name.to_owned(),
+                    value,
+                    value_from: None,
+                }),
+            }
+        };
+        for file in &self.env_file {
+            for (name, value) in env_file::read(file)? {
+                set(&name, &value);
+            }
+        }
+        let mut typed = BTreeSet::new();
+        for (name, value) in &self.env {
+            if !typed.insert(name) {
+                return Err(Error::usage(format!("--env sets {name} twice")));
+            }
+            set(name, value);
+        }
+        Ok(variables)
+    }
+}
+
+fn amounts(flag: &str, pairs: &[(String, String)]) -> Result<BTreeMap<String, Quantity>> {
+    let mut map = BTreeMap::new();
+    for (name, amount) in pairs {
+        if map.insert(name.clone(), Quantity(amount.clone())).is_some() {
+            return Err(Error::usage(format!("{flag} sets {name} twice")));
+        }
+    }
+    Ok(map)
+}

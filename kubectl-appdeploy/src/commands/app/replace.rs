@@ -1,0 +1,218 @@
+//! `kubectl appdeploy podset replace`: a new pod is started, then the named one goes.
+
+mod progress;
+
+use std::time::Duration;
+
+use crd::{Kind, PodSet};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use model::command;
+use serde_json::json;
+
+use crate::cluster::connection::{Cluster, KubeArgs, MANAGER};
+use crate::cluster::kind_info;
+use crate::cluster::wait::Deadline;
+use crate::error::{Error, Result};
+use crate::output::duration;
+use crate::output::formats::{self, ChangeArgs, DryRun, some};
+use crate::resource::workload::Workload;
+use crate::resource::{children, selection};
+use crate::terminal::ui::Ui;
+
+const EXAMPLES: &str = "\
+Examples:
+  # Start a new pod, and delete this one when the new one is available
+  {command} replace {name} --pod={name}-0
+
+  # Two, one after the other; return when both are gone and the {one} is ready
+  {command} replace {name} --wait \\
+    --pod={name}-0 --pod={name}-2
+
+  # See what would be written
+  {command} replace {name} --pod={name}-0 \\
+    --dry-run=client -o yaml";
+
+/// The flags of `replace`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Name of the {one}
+    name: String,
+    /// Pod to replace; may be given more than once
+    #[arg(long = "pod", value_name = "POD", required = true, value_delimiter = ',')]
+    pods: Vec<String>,
+    /// Return when these pods are gone and the {one} is ready; exit code 3 when it can't become so, 4 when it
+    /// takes too long
+    #[arg(
+        long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "false", hide_default_value = true, action = clap::ArgAction::Set, hide_possible_values = true
+    )]
+    wait: bool,
+    /// How long to wait, like 30s or 5m
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse)]
+    timeout: Duration,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// A pod set that was told to replace pods.
+struct Told {
+    object: DynamicObject,
+    /// All its pods.
+    pods: Vec<Pod>,
+    /// Whether it was told so before.
+    again: bool,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let cluster = kube.connect().await?.about(Kind::PodSet);
+    let name = selection::name(Kind::PodSet, &args.name)?;
+    let mut named: Vec<String> = Vec::new();
+    for pod in &args.pods {
+        let pod = pod.strip_prefix("pod/").unwrap_or(pod).to_owned();
+        if !named.contains(&pod) {
+            named.push(pod);
+        }
+    }
+    let told = match tell(&args, &cluster, name, &named).await? {
+        // Somebody wrote in between: what was checked may not hold any more, so it is checked again, once.
+        Err(source) if is_conflict(&source) => tell(&args, &cluster, name, &named).await?,
+        other => other,
+    };
+    let told = told.map_err(|source| cluster.explain(source))?;
+    let done = if told.again {
+        format!("unchanged: it is already told to replace {}", named.join(", "))
+    } else {
+        format!("told to replace {}", named.join(", "))
+    };
+    args.change
+        .tell(ui, &cluster.title(name), &done, &formats::presentable(&told.object))?;
+    if !args.change.dry_run.is_real() {
+        return Ok(());
+    }
+    if args.wait {
+        let deadline = Deadline::after(args.timeout);
+        return progress::wait(&cluster, &told.object, &named, told.pods, deadline, ui).await;
+    }
+    if args.change.output.is_none() {
+        let status = cluster.words().verb("status", name);
+        ui.next(status.and("-w").and(cluster.flag()));
+    }
+    Ok(())
+}
+
+fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_conflict())
+}
+
+/// Checks the pods and writes their names into the spec, as it was when they were checked. Leaves the server's
+/// answer to the write to the caller.
+async fn tell(args: &Args, cluster: &Cluster, name: &str, named: &[String]) -> Result<kube::Result<Told>> {
+    let api = cluster.objects(Some(&cluster.namespace));
+    let mut object = kind_info::complete(Kind::PodSet, cluster.call(api.get(name)).await?);
+    let workload = Workload::read(Kind::PodSet, &object);
+    let Workload::PodSet(set) = &workload else {
+        return Err(Error::failed(format!("{} is no PodSet", cluster.title(name))));
+    };
+    let pods = children::fetch(cluster, &workload).await?.pods.map_err(|why| {
+        Error::failed(format!("the pods of {} cannot be seen: {why}", cluster.title(name)))
+            .next(command!("kubectl auth can-i list pods -n {}", cluster.namespace))
+    })?;
+    let missing: Vec<&String> = named
+        .iter()
+        .filter(|named| !pods.iter().any(|pod| pod.name_any() == **named))
+        .collect();
+    if !missing.is_empty() {
+        return Err(strangers(cluster, name, &pods, &missing).await?);
+    }
+    let list = list(set, &pods, named);
+    let again = list == set.spec.replace_pods;
+    if args.change.dry_run == DryRun::Client {
+        object.data["spec"]["replacePods"] = json!(list);
+    } else if !again {
+        let patch = json!({
+            "metadata": {"resourceVersion": object.resource_version()},
+            "spec": {"replacePods": list},
+        });
+        let params = PatchParams {
+            field_manager: Some(MANAGER.to_owned()),
+            dry_run: args.change.dry_run == DryRun::Server,
+            ..PatchParams::default()
+        };
+        match cluster.attempt(api.patch(name, &params, &Patch::Merge(&patch))).await? {
+            Ok(patched) => object = patched,
+            Err(source) => return Ok(Err(source)),
+        }
+    }
+    Ok(Ok(Told { object, pods, again }))
+}
+
+/// Returns the names to replace: those that stand there and whose pods are not gone yet, then the new ones.
+fn list(set: &PodSet, pods: &[Pod], named: &[String]) -> Vec<String> {
+    let is_there = |name: &&String| pods.iter().any(|pod| pod.name_any() == **name);
+    let mut list: Vec<String> = set.spec.replace_pods.iter().filter(is_there).cloned().collect();
+    for name in named {
+        if !list.contains(name) {
+            list.push(name.clone());
+        }
+    }
+    list
+}
+
+/// Says that pods are not of this set, and whose they are.
+async fn strangers(cluster: &Cluster, name: &str, pods: &[Pod], missing: &[&String]) -> Result<Error> {
+    let api: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let mut others = Vec::new();
+    for one in missing.iter().take(5) {
+        // Whoever may list pods but not get one learns less.
+        if let Ok(Some(pod)) = cluster.attempt(api.get_opt(one)).await? {
+            others.push(pod);
+        }
+    }
+    Ok(refusal(cluster, name, pods, missing, &others))
+}
+
+fn refusal(cluster: &Cluster, name: &str, pods: &[Pod], missing: &[&String], others: &[Pod]) -> Error {
+    let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    let (what, those) = if let [one] = names.as_slice() {
+        ("pod", one.clone())
+    } else {
+        ("pods", names.join(", "))
+    };
+    let title = cluster.title(name);
+    let mut error = Error::failed(format!("{title} has no {what} {those}: nothing was changed"));
+    for other in others {
+        let owners = other.metadata.owner_references.iter().flatten();
+        let owner = owners.into_iter().find(|owner| owner.controller == Some(true));
+        let whose = owner.map_or_else(|| "nobody".to_owned(), |owner| format!("{} {}", owner.kind, owner.name));
+        error = error.why(format!("pod {} belongs to {whose}", other.name_any()));
+    }
+    let mut own: Vec<String> = pods.iter().map(kube::ResourceExt::name_any).collect();
+    own.sort_by_key(|name| (name.len(), name.clone()));
+    let error = error.why(if own.is_empty() {
+        "it has no pods".to_owned()
+    } else {
+        format!("its pods are {}", some(&own))
+    });
+    error.next(cluster.words().verb("status", name).and(cluster.flag()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_whose_pods_are_gone_are_dropped_and_none_stands_twice() {
+        let pods = ["web-0", "web-1", "web-2"].map(|name| {
+            let pod = json!({"metadata": {"name": name}});
+            serde_json::from_value::<Pod>(pod).unwrap()
+        });
+        let mut set = PodSet::default();
+        set.spec.replace_pods = ["web-7", "web-2"].map(String::from).into();
+        let named = ["web-0", "web-2"].map(String::from);
+        assert_eq!(list(&set, &pods, &named), ["web-2", "web-0"]);
+    }
+}

@@ -1,0 +1,244 @@
+//! Waiting until pods are replaced: the pod set says how it is, its pods say what it waits for.
+
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DynamicObject;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, ResourceExt as _};
+
+use crate::cluster::connection::Cluster;
+use crate::cluster::known::Known;
+use crate::cluster::wait::Deadline;
+use crate::cluster::watch::{self, Connection, Watched};
+use crate::diagnosis::readiness::{self, Verdict};
+use crate::error::Result;
+use crate::resource::pod;
+use crate::resource::workload::Workload;
+use crate::terminal::ui::Ui;
+
+/// What is known while waiting.
+struct Seen {
+    set: Workload,
+    pods: Known<Pod>,
+    /// The names and UIDs of the pods that are to go.
+    named: Vec<(String, String)>,
+}
+
+/// What either watch tells.
+enum News {
+    Set(Option<Box<DynamicObject>>),
+    Pod(Box<Event<Pod>>),
+}
+
+/// Waits until the named of these pods are gone and the pod set is ready, and says on the way what it waits for.
+pub async fn wait(
+    cluster: &Cluster,
+    object: &DynamicObject,
+    named: &[String],
+    pods: Vec<Pod>,
+    deadline: Deadline,
+    ui: &mut Ui,
+) -> Result<()> {
+    let mut seen = Seen::new(Workload::read(cluster.kind, object), named, pods);
+    let name = object.name_any();
+    let sets = watch::follow_one(cluster, cluster.objects(Some(&cluster.namespace)), &name)
+        .map(|next| next.map(|change| change.map(|object| News::Set(object.map(Box::new)))));
+    let api: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let mine = watcher::Config::default().labels(&cluster.kind.pod_selector(&name));
+    let pods = watch::follow_all(cluster, api, mine)
+        .map(|next| next.map(|change| change.map(|event| News::Pod(Box::new(event)))));
+    let mut news = Watched::new(stream::select(sets, pods).boxed(), Connection::after_a_change());
+    loop {
+        match seen.verdict() {
+            Verdict::Ready => {
+                ui.say(&format!("{name} is ready ({})", seen.set.ready()));
+                return Ok(());
+            }
+            Verdict::Stalled => return Err(readiness::stalled(&seen.set, cluster.flag())),
+            Verdict::Waiting(busy) => ui.progress(&format!("{name}: {busy}")),
+        }
+        match deadline.bound(news.next(ui)).await.transpose()?.flatten() {
+            Some(News::Set(Some(object))) => seen.set = Workload::read(cluster.kind, &object),
+            Some(News::Set(None)) => return Err(readiness::deleted(cluster, &name)),
+            Some(News::Pod(event)) => {
+                seen.pods.take(*event);
+            }
+            None => {
+                let what = format!("has not replaced {}", named.join(", "));
+                let why = seen.busy().or_else(|| seen.set.explanation().map(|(why, _)| why));
+                return Err(
+                    readiness::timed_out(cluster, &name, Some(&seen.set), (&what, "do so"), deadline, why).await,
+                );
+            }
+        }
+    }
+}
+
+impl Seen {
+    fn new(set: Workload, named: &[String], pods: Vec<Pod>) -> Self {
+        let uid = |name: &String| {
+            let pod = pods.iter().find(|pod| pod.name_any() == *name)?;
+            Some((name.clone(), pod.metadata.uid.clone()?))
+        };
+        let named = named.iter().filter_map(uid).collect();
+        let mut known = Known::default();
+        for pod in pods {
+            known.take(Event::InitApply(pod));
+        }
+        known.take(Event::InitDone);
+        Self {
+            set,
+            pods: known,
+            named,
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        match readiness::verdict(&self.set) {
+            Verdict::Stalled => Verdict::Stalled,
+            other if !self.set.is_observed() => other,
+            other => self.busy().map_or(other, Verdict::Waiting),
+        }
+    }
+
+    /// Returns the named pods that are still there.
+    fn left(&self) -> Vec<&Pod> {
+        let pod = |uid: &String| self.pods.all().find(|pod| pod.metadata.uid.as_ref() == Some(uid));
+        self.named.iter().filter_map(|(_, uid)| pod(uid)).collect()
+    }
+
+    /// Returns when a pod goes whose successor is ready.
+    fn when(&self) -> String {
+        match &self.set {
+            Workload::PodSet(set) if set.spec.min_ready_seconds > 0 => {
+                format!("when it has been so for {}s", set.spec.min_ready_seconds)
+            }
+            _ => "next".to_owned(),
+        }
+    }
+
+    /// Returns what is being waited for, until the named pods are gone.
+    fn busy(&self) -> Option<String> {
+        let left = self.left();
+        let successor = |pod: &Pod| {
+            self.pods
+                .all()
+                .find(|next| pod::replaces(next) == pod.metadata.uid.as_deref())
+        };
+        let is_ending = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
+        // They go one after the other: the one about which there is something to say is on its way.
+        let active = left.iter().find(|pod| is_ending(pod) || successor(pod).is_some());
+        let pod = *active.or(left.first())?;
+        let name = pod.name_any();
+        let step = match successor(pod) {
+            _ if is_ending(pod) => ending(pod),
+            None => format!("no pod was started in place of {name} yet"),
+            Some(next) if pod::is_ready(next) => format!("{} is ready, {name} goes {}", next.name_any(), self.when()),
+            Some(next) => match pod::trouble(next) {
+                Some(trouble) => format!("{} is not starting: {}", next.name_any(), trouble.message),
+                None => format!(
+                    "{} is starting in place of {name} ({})",
+                    next.name_any(),
+                    pod::word(next)
+                ),
+            },
+        };
+        let (all, done) = (self.named.len(), self.named.len() - left.len());
+        Some(if all > 1 {
+            format!("{done} of {all} replaced, {step}")
+        } else {
+            step
+        })
+    }
+}
+
+fn ending(pod: &Pod) -> String {
+    let (name, guards) = (pod.name_any(), pod.finalizers());
+    if guards.is_empty() {
+        format!("{name} is ending")
+    } else {
+        format!("{name} is ending, held by the finalizer {}", guards.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn set(ready: &str, observed: i64) -> Workload {
+        let set = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "PodSet",
+            "metadata": {"name": "web", "namespace": "default", "generation": 2}, "spec": {"replicas": 2},
+            "status": {"observedGeneration": observed, "readyReplicas": 2, "conditions": [
+                {"type": "Ready", "status": ready, "reason": "X", "message": "1 of 2 pods are ready", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+        Workload::PodSet(serde_json::from_value(set).unwrap())
+    }
+
+    fn pod(name: &str, replaces: Option<&str>, ready: bool) -> Value {
+        let annotations = replaces.map(|uid| json!({"appdeploy.dev/replaces": uid}));
+        json!({"metadata": {"name": name, "uid": name, "annotations": annotations}, "spec": {"containers": [{"name": "app"}]},
+            "status": {"phase": if ready { "Running" } else { "Pending" }, "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}]}})
+    }
+
+    fn seen(named: &[&str], pods: &[Value]) -> Seen {
+        let named: Vec<String> = named.iter().map(ToString::to_string).collect();
+        let pods = pods.iter().map(|pod| serde_json::from_value(pod.clone()).unwrap());
+        Seen::new(set("False", 2), &named, pods.collect())
+    }
+
+    #[test]
+    fn each_step_of_a_replacement_is_told() {
+        let (old, other) = (pod("web-0", None, true), pod("web-1", None, true));
+        let new = |ready| pod("web-2", Some("web-0"), ready);
+        let mut going = old.clone();
+        going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        let mut held = going.clone();
+        held["metadata"]["finalizers"] = json!(["example.com/guard"]);
+        let steps = [
+            vec![old.clone(), other.clone()],
+            vec![old.clone(), other.clone(), new(false)],
+            vec![old, other.clone(), new(true)],
+            vec![going, other.clone(), new(true)],
+            vec![held, other, new(true)],
+        ];
+        let said: Vec<String> = steps
+            .iter()
+            .map(|pods| seen(&["web-0"], pods).busy().unwrap())
+            .collect();
+        insta::assert_snapshot!(said.join("\n"), @r"
+        no pod was started in place of web-0 yet
+        web-2 is starting in place of web-0 (Pending)
+        web-2 is ready, web-0 goes next
+        web-0 is ending
+        web-0 is ending, held by the finalizer example.com/guard
+        ");
+    }
+
+    #[test]
+    fn of_several_the_one_on_its_way_is_told() {
+        let pods = [
+            pod("web-0", None, true),
+            pod("web-1", None, true),
+            pod("web-2", Some("web-1"), false),
+        ];
+        assert_eq!(
+            seen(&["web-0", "web-1"], &pods).busy().unwrap(),
+            "0 of 2 replaced, web-2 is starting in place of web-1 (Pending)"
+        );
+    }
+
+    #[test]
+    fn a_pod_is_gone_by_its_uid_and_then_the_set_has_to_be_ready() {
+        let mut seen = seen(&["web-0"], &[pod("web-0", None, true)]);
+        let gone = seen.pods.all().next().unwrap().clone();
+        seen.pods.take(Event::Delete(gone));
+        let mut again = pod("web-0", None, true);
+        again["metadata"]["uid"] = "another".into();
+        seen.pods.take(Event::Apply(serde_json::from_value(again).unwrap()));
+        assert_eq!(seen.verdict(), Verdict::Waiting("1 of 2 pods are ready".to_owned()));
+        seen.set = set("True", 1);
+        assert_eq!(seen.verdict(), Verdict::Waiting("waiting for the operator".to_owned()));
+        seen.set = set("True", 2);
+        assert_eq!(seen.verdict(), Verdict::Ready);
+    }
+}

@@ -1,0 +1,46 @@
+//! `kubectl appdeploy set`: one thing about apps or pod sets, without an editor.
+
+mod env;
+mod resources;
+mod value;
+
+use clap::Subcommand;
+use crd::Kind;
+
+use crate::cluster::connection::KubeArgs;
+use crate::error::Result;
+use crate::terminal::ui::Ui;
+
+/// What can be set.
+#[derive(Debug, Subcommand)]
+pub enum Field {
+    /// Run another image
+    Image(value::ImageArgs),
+    /// Set, remove or list environment variables
+    Env(env::Args),
+    /// Set what each pod reserves and what it may use at most
+    Resources(resources::Args),
+    /// Change the host name at which an app answers
+    Host(value::HostArgs),
+    /// Change the port that the container listens on
+    Port(value::PortArgs),
+}
+
+/// The flags of `set`.
+#[derive(Debug, clap::Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub struct Args {
+    #[command(subcommand)]
+    field: Field,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    match args.field {
+        Field::Image(args) => value::run(args.value(), kind, kube, ui).await,
+        Field::Host(args) => value::run(args.value(), kind, kube, ui).await,
+        Field::Port(args) => value::run(args.value(), kind, kube, ui).await,
+        Field::Env(args) => env::run(args, kind, kube, ui).await,
+        Field::Resources(args) => resources::run(args, kind, kube, ui).await,
+    }
+}

@@ -1,0 +1,142 @@
+//! `set resources`.
+
+use crd::{Kind, PodFields};
+use model::admit;
+use serde_json::{Value, json};
+
+use super::value::Others;
+use crate::cluster::connection::KubeArgs;
+use crate::cluster::kind_info;
+use crate::commands::change::{self, Door, Flags, Verb};
+use crate::error::{Error, Result};
+use crate::output::quantity;
+use crate::resource::fields::{pod_of, put};
+use crate::terminal::ui::Ui;
+
+const EXAMPLES: &str = "\
+Examples:
+  # What each pod reserves, and what it may use at most
+  {command} set resources {name} \\
+    --requests=cpu=100m,memory=64Mi --limits=memory=128Mi
+
+  # Take the limit of the CPU away, and keep the rest
+  {command} set resources {name} --limits=cpu-";
+
+/// The flags of `set resources`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Names of {many}
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    #[command(flatten)]
+    others: Others,
+    /// What each pod reserves, like cpu=100m,memory=64Mi; cpu- takes it away
+    #[arg(long, value_name = "AMOUNTS", value_delimiter = ',', value_parser = amount)]
+    requests: Vec<Amount>,
+    /// What each pod may use at most, like memory=128Mi; memory- takes it away
+    #[arg(long, value_name = "AMOUNTS", value_delimiter = ',', value_parser = amount)]
+    limits: Vec<Amount>,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// A resource, and how much of it; nothing to take it away.
+type Amount = (String, Option<String>);
+
+fn amount(text: &str) -> std::result::Result<Amount, String> {
+    let wrong = || "write it like cpu=100m, or cpu- to take it away".to_owned();
+    let amount = match text.split_once('=') {
+        Some((_, "")) => return Err(wrong()),
+        Some((_, amount)) if quantity::milli(amount).is_none() => {
+            return Err(format!("{amount:?} is no amount: write it like 100m or 64Mi"));
+        }
+        Some((name, amount)) => (name, Some(amount.to_owned())),
+        None => (text.strip_suffix('-').ok_or_else(wrong)?, None),
+    };
+    if amount.0.is_empty() {
+        return Err(wrong());
+    }
+    Ok((amount.0.to_owned(), amount.1))
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    const EXAMPLE: &str = "set resources {name} --limits=memory=128Mi";
+    if args.requests.is_empty() && args.limits.is_empty() {
+        return Err(Error::usage("no resource is named: give --requests or --limits")
+            .next(kind_info::of(kind).example(EXAMPLE)));
+    }
+    let which = args.others.select(args.names.clone())?;
+    let cluster = kube.connect().await?.about(kind);
+    for warning in tiny(&args, kind) {
+        ui.foresee(warning);
+    }
+    let verb = Verb {
+        example: EXAMPLE,
+        done: "resource requirements updated",
+        door: Door::Object,
+        guarded: false,
+        edit: &|object| {
+            edit(pod_of(kind, object), &args.requests, &args.limits);
+            Ok(())
+        },
+    };
+    change::run(&cluster, &which, args.flags, verb, ui).await
+}
+
+/// Returns what the webhook warns of, too, where there is one.
+fn tiny(args: &Args, kind: Kind) -> Vec<String> {
+    let of = |amounts: &[Amount]| {
+        let given = amounts
+            .iter()
+            .filter_map(|(name, amount)| Some((name.clone(), crd::Quantity(amount.clone()?))));
+        given.collect()
+    };
+    let pod = PodFields {
+        resources: Some(crd::Resources {
+            requests: of(&args.requests),
+            limits: of(&args.limits),
+        }),
+        ..PodFields::default()
+    };
+    admit::tiny_amounts(&pod, admit::pod_path(kind))
+}
+
+fn edit(pod: &mut Value, requests: &[Amount], limits: &[Amount]) {
+    let mut resources = pod.get("resources").cloned().unwrap_or_else(|| json!({}));
+    for (part, amounts) in [("requests", requests), ("limits", limits)] {
+        let mut all = resources.get(part).cloned().unwrap_or_else(|| json!({}));
+        for (name, amount) in amounts {
+            put(&mut all, name, amount.as_ref().map(|amount| json!(amount)));
+        }
+        put(&mut resources, part, kept(all));
+    }
+    put(pod, "resources", kept(resources));
+}
+
+/// An empty part is as good as none, and reads better.
+fn kept(part: Value) -> Option<Value> {
+    Some(part).filter(|part| part.as_object().is_none_or(|fields| !fields.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_set_and_taken_away_one_by_one() {
+        let amounts = |texts: &[&str]| -> Vec<Amount> { texts.iter().map(|text| amount(text).unwrap()).collect() };
+        let mut pod = json!({"image": "a", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
+        edit(&mut pod, &amounts(&["cpu=100m"]), &amounts(&["cpu-", "memory=2Gi"]));
+        assert_eq!(
+            pod["resources"],
+            json!({"requests": {"cpu": "100m"}, "limits": {"memory": "2Gi"}})
+        );
+        edit(&mut pod, &amounts(&["cpu-"]), &amounts(&["memory-"]));
+        assert_eq!(pod, json!({"image": "a"}));
+        for wrong in ["cpu", "=1", "cpu=", "-", "memory=banana", "memory=1MB"] {
+            assert!(amount(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! `set image`, `set host`, `set port`: each name with its value, as `shop=nginx:1.27`. Names and a value next to each other
+//! could be misread: `set image shop blog` would run the image `blog`.
+
+use std::collections::BTreeMap;
+
+use crd::Kind;
+use model::{NextCommand, command};
+use serde_json::{Value, json};
+
+use crate::cluster::connection::KubeArgs;
+use crate::cluster::kind_info;
+use crate::commands::change::{self, Door, Flags, Verb};
+use crate::error::{Error, Result};
+use crate::resource::fields::{pod_of, put};
+use crate::resource::selection::{self, Selection};
+use crate::terminal::ui::Ui;
+
+const IMAGE_EXAMPLES: &str = "\
+Examples:
+  # The next version; return when all pods run it
+  {command} set image {name}=ghcr.io/acme/shop:1.5 --wait
+
+  # Two together
+  {command} set image {name}=nginx:1.27 {other}=nginx:1.28
+
+  # All {many} of a team, which take the image without a name; a dry run
+  {command} set image -l team=shop nginx:1.27 \\
+    --dry-run=client -o yaml";
+
+const HOST_EXAMPLES: &str = "\
+Examples:
+  # Answer at a host of your own
+  {command} set host {name}=shop.example.com
+
+  # Answer at <name>.<namespace> again
+  {command} set host {name}-";
+
+const PORT_EXAMPLES: &str = "\
+Examples:
+  # The container listens on another port
+  {command} set port {name}=8080
+
+  # Make a worker of it, without a port: a dash removes it
+  {command} set port {name}-";
+
+/// The flags of `set image`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = IMAGE_EXAMPLES)]
+pub struct ImageArgs {
+    /// Names of {many}, each with its image; with -l or --all the image only
+    #[arg(value_name = "NAME=IMAGE", required = true)]
+    words: Vec<String>,
+    #[command(flatten)]
+    rest: Rest,
+}
+
+/// The flags of `set host`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HOST_EXAMPLES)]
+pub struct HostArgs {
+    /// Names of {many}, each with its host; NAME- removes it; with -l or --all the host only
+    #[arg(value_name = "NAME=HOST", required = true)]
+    words: Vec<String>,
+    #[command(flatten)]
+    rest: Rest,
+}
+
+/// The flags of `set port`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = PORT_EXAMPLES)]
+pub struct PortArgs {
+    /// Names of {many}, each with its port; NAME- removes it; with -l or --all the port only
+    #[arg(value_name = "NAME=PORT", required = true)]
+    words: Vec<String>,
+    #[command(flatten)]
+    rest: Rest,
+}
+
+/// What all of them have.
+#[derive(Debug, clap::Args)]
+struct Rest {
+    #[command(flatten)]
+    others: Others,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// The ways to mean more than those that are named.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Others {
+    /// The {many} with these labels, like team=shop,tier!=test
+    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "all")]
+    selector: Option<String>,
+    /// All {many} of the namespace
+    #[arg(long)]
+    all: bool,
+}
+
+impl Others {
+    /// Whether the flags select objects.
+    const fn are_selected(&self) -> bool {
+        self.selector.is_some() || self.all
+    }
+
+    /// Returns the selection of these names, or of what the flags say.
+    pub fn select(&self, names: Vec<String>) -> Result<Selection> {
+        let flag = match (&self.selector, self.all) {
+            (Some(_), _) => "-l",
+            (None, true) => "--all",
+            (None, false) => "",
+        };
+        match names.as_slice() {
+            [name, ..] if !flag.is_empty() => {
+                Err(Error::usage(format!("{name} is named beside {flag}: nothing was done"))
+                    .why("either some are named, or they are selected with -l or --all"))
+            }
+            _ => Ok(Selection {
+                names,
+                selector: self.selector.clone(),
+                all: self.all,
+            }),
+        }
+    }
+}
+
+/// What is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Image,
+    Host,
+    Port,
+}
+
+/// A field, for whom, and to what.
+pub struct Setting {
+    what: What,
+    words: Vec<String>,
+    rest: Rest,
+}
+
+impl ImageArgs {
+    /// Returns what is to be set.
+    pub fn value(self) -> Setting {
+        Setting {
+            what: What::Image,
+            words: self.words,
+            rest: self.rest,
+        }
+    }
+}
+
+impl HostArgs {
+    /// Returns what is to be set.
+    pub fn value(self) -> Setting {
+        Setting {
+            what: What::Host,
+            words: self.words,
+            rest: self.rest,
+        }
+    }
+}
+
+impl PortArgs {
+    /// Returns what is to be set.
+    pub fn value(self) -> Setting {
+        Setting {
+            what: What::Port,
+            words: self.words,
+            rest: self.rest,
+        }
+    }
+}
+
+/// Runs the verb.
+pub async fn run(setting: Setting, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let Setting { what, words, rest } = setting;
+    let (which, values) = what.split(kind, words, &rest.others)?;
+    let cluster = kube.connect().await?.about(kind);
+    let verb = Verb {
+        example: what.example(),
+        done: what.done(),
+        door: Door::Object,
+        guarded: false,
+        edit: &|object| {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let value = values.of(name).cloned();
+            what.put(kind, object, value);
+            Ok(())
+        },
+    };
+    change::run(&cluster, &which, rest.flags, verb, ui).await
+}
+
+/// What each object gets; nothing removes the field.
+#[derive(Debug, PartialEq)]
+enum Values {
+    /// The same for all that are selected.
+    All(Option<Value>),
+    /// One for each name.
+    Each(BTreeMap<String, Option<Value>>),
+}
+
+impl Values {
+    fn of(&self, name: &str) -> Option<&Value> {
+        match self {
+            Self::All(value) => value.as_ref(),
+            Self::Each(values) => values.get(name)?.as_ref(),
+        }
+    }
+}
+
+impl What {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Image => "image",
+            Self::Host => "host",
+            Self::Port => "port",
+        }
+    }
+
+    const fn done(self) -> &'static str {
+        match self {
+            Self::Image => "image updated",
+            Self::Host => "host updated",
+            Self::Port => "port updated",
+        }
+    }
+
+    const fn example(self) -> &'static str {
+        match self {
+            Self::Image => "set image {name}=nginx:1.27",
+            Self::Host => "set host {name}=shop.example.com",
+            Self::Port => "set port {name}=8080",
+        }
+    }
+
+    /// Takes the words apart: which objects are meant, and their values.
+    fn split(self, kind: Kind, words: Vec<String>, others: &Others) -> Result<(Selection, Values)> {
+        if self == Self::Host && kind == Kind::PodSet {
+            return Err(Error::usage("a pod set has no host: nothing was done")
+                .why("its pods are reached through a Service of your own; an app has a Service and an Ingress"));
+        }
+        if others.are_selected() {
+            let ([text], false) = (words.as_slice(), words.iter().any(|word| word.contains('='))) else {
+                // One that is named next to a selection.
+                others.select(words)?;
+                return Err(self.missing(kind, &[]));
+            };
+            let value = if text == "-" && self != Self::Image {
+                None
+            } else {
+                Some(self.value(kind, text)?)
+            };
+            return Ok((others.select(Vec::new())?, Values::All(value)));
+        }
+        let mut values = BTreeMap::new();
+        let mut names = Vec::new();
+        for word in &words {
+            let (name, value) = match (word.split_once('='), word.strip_suffix('-')) {
+                (Some((name, text)), _) if !name.is_empty() && !text.is_empty() => {
+                    (name, Some(self.value(kind, text)?))
+                }
+                (None, Some(name)) if !name.is_empty() && self != Self::Image => (name, None),
+                _ => return Err(self.missing(kind, &words)),
+            };
+            if values.insert(selection::name(kind, name)?.to_owned(), value).is_some() {
+                return Err(Error::usage(format!("{name} is named twice: nothing was done")));
+            }
+            names.push(name.to_owned());
+        }
+        Ok((others.select(names)?, Values::Each(values)))
+    }
+
+    /// Reads a value.
+    fn value(self, kind: Kind, text: &str) -> Result<Value> {
+        match self {
+            Self::Port => text.parse::<i32>().map(|port| json!(port)).map_err(|_| {
+                Error::usage(format!("invalid port {text:?}: must be a number from 1 to 65535"))
+                    .next(kind_info::of(kind).example(self.example()))
+            }),
+            Self::Image | Self::Host => Ok(json!(text)),
+        }
+    }
+
+    /// Returns the error for words without a value, or without a name.
+    fn missing(self, kind: Kind, words: &[String]) -> Error {
+        let looks_like_value = |word: &str| word.contains([':', '/', '.']) || word.parse::<u16>().is_ok();
+        let (values, names): (Vec<&str>, Vec<&str>) = words
+            .iter()
+            .map(|word| word.trim_end_matches(['=', '-']))
+            .filter(|word| !word.is_empty() && !word.contains('='))
+            .partition(|word| looks_like_value(word));
+        let lacking = match (names.first(), values.first()) {
+            (Some(name), _) => format!("{} missing for {name}", self.word()),
+            (None, Some(value)) => format!("name missing for {} {value}", self.word()),
+            (None, None) => format!("name or {} missing", self.word()),
+        };
+        let command = NextCommand::from(kind_info::of(kind).command)
+            .and("set")
+            .and(self.word());
+        let placeholder = self.word().to_uppercase();
+        let value = values.first().copied().unwrap_or(&placeholder);
+        let command = match names.as_slice() {
+            [] => command.and(command!("NAME={}", value)),
+            names => names
+                .iter()
+                .fold(command, |command, name| command.and(command!("{}={}", name, value))),
+        };
+        Error::usage(format!("{lacking}: nothing was done")).next(command)
+    }
+
+    fn put(self, kind: Kind, object: &mut Value, value: Option<Value>) {
+        let fields = match self {
+            Self::Host => &mut object["spec"],
+            Self::Image | Self::Port => pod_of(kind, object),
+        };
+        put(fields, self.word(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::ui::Look;
+
+    fn split(what: What, kind: Kind, words: &[&str], all: bool) -> String {
+        let words = words.iter().map(ToString::to_string).collect();
+        let others = Others { selector: None, all };
+        match what.split(kind, words, &others) {
+            Ok((which, Values::All(value))) => format!("{:?} {}", which.names, value.unwrap_or_default()),
+            Ok((which, Values::Each(values))) => format!("{:?} {}", which.names, json!(values)),
+            Err(error) => error.text(&Look::default()),
+        }
+    }
+
+    #[test]
+    fn each_name_has_its_value_so_that_none_can_be_misread() {
+        use What::{Host, Image, Port};
+        let said = [
+            split(Image, Kind::AppDeploy, &["shop=nginx:1.27", "blog=nginx"], false),
+            split(Image, Kind::AppDeploy, &["nginx:1.27"], true),
+            split(Host, Kind::AppDeploy, &["-"], true),
+            split(Host, Kind::AppDeploy, &["appdeploy/shop-"], false),
+            split(Port, Kind::PodSet, &["workers=8080"], false),
+            split(Image, Kind::AppDeploy, &["shop", "blog"], false),
+            split(Image, Kind::AppDeploy, &["shop"], false),
+            split(Image, Kind::AppDeploy, &["shop="], false),
+            split(Image, Kind::AppDeploy, &["shop-"], false),
+            split(Image, Kind::AppDeploy, &["nginx:1.27"], false),
+            split(Image, Kind::AppDeploy, &["shop", "blog", "nginx:1.27"], false),
+            split(Image, Kind::AppDeploy, &["shop=a", "shop=b"], false),
+            split(Image, Kind::AppDeploy, &["shop=nginx"], true),
+            split(Image, Kind::AppDeploy, &["shop", "nginx"], true),
+            split(Port, Kind::PodSet, &["workers=http"], false),
+            split(Host, Kind::PodSet, &["workers=a.example.com"], false),
+        ];
+        insta::assert_snapshot!(said.join("\n"), @r#"
+        ["shop", "blog"] {"blog":"nginx","shop":"nginx:1.27"}
+        [] "nginx:1.27"
+        [] null
+        ["appdeploy/shop"] {"shop":null}
+        ["workers"] {"workers":8080}
+        error: image missing for shop: nothing was done
+          next: kubectl appdeploy set image shop=IMAGE blog=IMAGE
+        error: image missing for shop: nothing was done
+          next: kubectl appdeploy set image shop=IMAGE
+        error: image missing for shop: nothing was done
+          next: kubectl appdeploy set image shop=IMAGE
+        error: image missing for shop: nothing was done
+          next: kubectl appdeploy set image shop=IMAGE
+        error: name missing for image nginx:1.27: nothing was done
+          next: kubectl appdeploy set image NAME=nginx:1.27
+        error: image missing for shop: nothing was done
+          next: kubectl appdeploy set image shop=nginx:1.27 blog=nginx:1.27
+        error: shop is named twice: nothing was done
+        error: shop=nginx is named beside --all: nothing was done
+          why:  either some are named, or they are selected with -l or --all
+        error: shop is named beside --all: nothing was done
+          why:  either some are named, or they are selected with -l or --all
+        error: invalid port "http": must be a number from 1 to 65535
+          next: kubectl appdeploy podset set port workers=8080
+        error: a pod set has no host: nothing was done
+          why:  its pods are reached through a Service of your own; an app has a Service and an Ingress
+        "#);
+    }
+
+    #[test]
+    fn a_field_is_set_or_taken_away_where_its_kind_has_it() {
+        let mut set = json!({"spec": {"template": {"image": "a", "port": 80}}});
+        What::Image.put(Kind::PodSet, &mut set, Some(json!("b")));
+        What::Port.put(Kind::PodSet, &mut set, None);
+        assert_eq!(set, json!({"spec": {"template": {"image": "b"}}}));
+        let mut app = json!({"spec": {"image": "a", "host": "x"}});
+        What::Host.put(Kind::AppDeploy, &mut app, None);
+        assert_eq!(app, json!({"spec": {"image": "a"}}));
+    }
+}

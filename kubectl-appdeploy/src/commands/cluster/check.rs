@@ -1,0 +1,118 @@
+//! `kubectl appdeploy check`: whether AppDeploy can be installed, or works as it is installed.
+//!
+//! What is checked is in [`crate::installation::check`].
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use tokio::time::sleep;
+
+use crate::cluster::connection::KubeArgs;
+use crate::cluster::wait::Deadline;
+use crate::error::{Error, Kind, Result};
+use crate::installation::check::code::Code;
+use crate::installation::check::{Aim, finding, look, page};
+use crate::installation::settings::Scope;
+use crate::output::{duration, formats};
+use crate::terminal::ui::{Ui, tolerate_closed};
+
+/// How long to wait before all is looked at again.
+const PAUSE: Duration = Duration::from_secs(2);
+
+const EXAMPLES: &str = "\
+Examples:
+  # Can AppDeploy be installed here, by you?
+  kubectl appdeploy check --pre
+
+  # May you install it for two namespaces?
+  kubectl appdeploy check --pre --watch-namespace=shop,blog
+
+  # Does it work?
+  kubectl appdeploy check
+
+  # What is not well, one line each, for a pipeline that waits for it
+  kubectl appdeploy check --wait -o short
+
+  # All but the check for a default IngressClass
+  kubectl appdeploy check --suppress=AD0104
+
+Each check has a code that stays the same; docs/checks.md explains them.
+Exit codes: 0 without errors, also with warnings; 1 with an error.";
+
+/// The flags of `check`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Check whether AppDeploy can be installed, instead of how it is
+    #[arg(long)]
+    pre: bool,
+    /// Leave these checks out, by their codes
+    #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = Code::parse)]
+    suppress: Vec<Code>,
+    /// Check again until there is no error
+    #[arg(
+        long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "false", hide_default_value = true, action = clap::ArgAction::Set, hide_possible_values = true
+    )]
+    wait: bool,
+    /// How long to wait, like 30s or 5m
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration::parse)]
+    timeout: Duration,
+    /// short: only what is not well, one line each; or json
+    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
+    output: Option<Format>,
+    #[command(flatten, next_help_heading = "With --pre, as for install")]
+    scope: Scope,
+}
+
+/// How findings are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Short,
+    Json,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    kube.refuse_namespace()?;
+    if args.scope.is_given() && !args.pre {
+        let error = Error::usage("--watch-namespace and --webhooks say what install would be told, and go with --pre");
+        return Err(error.next("kubectl appdeploy check  (finds out by itself how AppDeploy is installed)"));
+    }
+    let aim = if args.pre { Aim::Install(&args.scope) } else { Aim::Run };
+    let cluster = kube.connect().await?;
+    let deadline = args.wait.then(|| Deadline::after(args.timeout));
+    let findings = loop {
+        let mut findings = look(&cluster, aim).await;
+        findings.retain(|finding| !args.suppress.contains(&finding.code));
+        let first = findings.iter().find(|one| one.severity == finding::Severity::Error);
+        let (Some(deadline), Some(first)) = (deadline, first) else {
+            break findings;
+        };
+        ui.progress(&format!("waiting: {} {}", first.code, first.message));
+        if deadline.bound(sleep(PAUSE)).await.is_none() {
+            break findings;
+        }
+    };
+    ui.clear_progress();
+    let written = match args.output {
+        None => ui.print(&page::text(&findings, &ui.look())),
+        Some(Format::Json) => ui.print(&formats::json(&page::value(&findings))?),
+        Some(Format::Short) => findings
+            .iter()
+            .filter(|finding| finding.is_trouble())
+            .try_for_each(|finding| ui.print(&page::line(finding))),
+    };
+    // The exit code says whether all is well, whether anybody reads the page or not.
+    tolerate_closed(written)?;
+    let counts = page::counts(&findings);
+    if counts.errors == 0 {
+        return Ok(());
+    }
+    let what = if args.pre {
+        "AppDeploy can't be installed here as it should be"
+    } else {
+        "AppDeploy does not work as it should"
+    };
+    Err(Error::new(Kind::Failed, format!("{what}: {}", counts.text())))
+}

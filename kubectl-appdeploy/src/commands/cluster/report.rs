@@ -1,0 +1,95 @@
+//! `kubectl appdeploy report`: what somebody who helps wants to see, in one file, without what nobody should.
+
+mod archive;
+mod collect;
+mod contents;
+
+use std::fs::OpenOptions;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use crate::cluster::connection::KubeArgs;
+use crate::error::{Error, Result};
+use crate::terminal::ui::Ui;
+
+const EXAMPLES: &str = "\
+Examples:
+  # The installation and all apps, in ./appdeploy-report-TIME.tar.gz
+  kubectl appdeploy report
+
+  # Of the apps those of one namespace alone, for who may not see the others
+  kubectl appdeploy report -n shop
+
+  # Look at it before you send it
+  kubectl appdeploy report --stdout | tar --list --gzip
+
+It holds no Secrets and no ConfigMaps. Values of environment variables and
+arguments, annotations of others, and what looks like a password or a token are
+replaced by <redacted>.";
+
+/// The flags of `report`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// File to write; default: appdeploy-report-TIME.tar.gz in this folder
+    #[arg(short = 'f', long = "filename", value_name = "FILE", conflicts_with = "stdout")]
+    file: Option<PathBuf>,
+    /// Write the archive to stdout
+    #[arg(long)]
+    stdout: bool,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    if args.stdout && std::io::stdout().is_terminal() {
+        return Err(Error::usage("an archive is nothing for a terminal")
+            .next("kubectl appdeploy report --stdout > report.tar.gz"));
+    }
+    let cluster = kube.connect().await?;
+    let namespace = kube.namespace.as_deref();
+    ui.progress("collecting what there is");
+    let collected = Box::pin(collect::collect(&cluster, namespace)).await;
+    if let Err(error) = &collected.kubernetes {
+        return Err(error.clone());
+    }
+    let now = Timestamp::now();
+    let scope = namespace.map_or_else(|| "all namespaces".to_owned(), |name| format!("namespace {name}"));
+    let contents = contents::contents(&collected, &scope, now)?;
+    let folder = format!("appdeploy-report-{}", now.strftime("%Y%m%dT%H%M%SZ"));
+    let broken = |source: std::io::Error| Error::failed(format!("cannot pack the report: {source}"));
+    let packed = archive::pack(&folder, &contents.entries, now).map_err(broken)?;
+    ui.clear_progress();
+    let files = contents.entries.len();
+    let size = packed.len().div_ceil(1024);
+    ui.say(&format!(
+        "{files} files, {size} KiB: versions, checks, the operator with its log, apps and pod sets of {scope}."
+    ));
+    for line in &contents.left_out {
+        ui.say(&format!("left out: {line}"));
+    }
+    ui.say("Secrets were not read, and values are masked. Look at it before you send it.");
+    if args.stdout {
+        return ui.pass(&packed);
+    }
+    let file = args.file.unwrap_or_else(|| PathBuf::from(format!("{folder}.tar.gz")));
+    write(&file, &packed)?;
+    ui.print(&file.display().to_string())
+}
+
+/// Writes a new file that its owner alone may read.
+fn write(path: &Path, content: &[u8]) -> Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600);
+    }
+    let failed = |source: std::io::Error| {
+        Error::failed(format!("cannot write {}: {source}", path.display())).next("name another file with -f")
+    };
+    let mut file = options.open(path).map_err(failed)?;
+    file.write_all(content).map_err(failed)
+}

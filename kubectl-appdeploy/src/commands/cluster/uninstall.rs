@@ -1,0 +1,254 @@
+//! `kubectl appdeploy uninstall`: shows its plan, then removes in the order in which nothing is left hanging.
+
+mod contents;
+mod plan;
+mod survey;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kube::api::{DynamicObject, Patch, PatchParams, PropagationPolicy};
+use kube::{Api, ResourceExt as _};
+use model::NextCommand;
+use serde_json::json;
+
+use crate::cluster::connection::{Cluster, KubeArgs, MANAGER};
+use crate::cluster::wait::{self, Deadline};
+use crate::cluster::{confirm, kind_info};
+use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::installation::manifests::{self, Kind};
+use crate::output::duration;
+use crate::output::formats::{self, DryRun};
+use crate::resource::deletion;
+use crate::terminal::ui::Ui;
+
+use contents::Contents;
+use plan::{Choice, Names, Plan};
+
+/// What to do when something did not go in time.
+const AGAIN: &str = "run the same command again when that is solved: it goes on where it stopped";
+
+const EXAMPLES: &str = "\
+Examples:
+  # Remove the operator; apps, pod sets and their definitions stay, and run on
+  kubectl appdeploy uninstall
+
+  # See all that would be removed, and every app
+  kubectl appdeploy uninstall --dry-run=client --delete-apps --delete-crds
+
+  # Leave AppDeploy, and keep what runs: it stays, without an owner
+  kubectl appdeploy uninstall --delete-apps --orphan-children --delete-crds
+
+  # Remove everything, without a question
+  kubectl appdeploy uninstall --delete-apps --delete-crds --yes";
+
+/// The flags of `uninstall`.
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Also delete all apps and pod sets, in all namespaces, with what belongs to them
+    #[arg(long)]
+    delete_apps: bool,
+    /// Also delete the definitions of the API, and with them every app and pod set
+    #[arg(long)]
+    delete_crds: bool,
+    /// Keep what belongs to the apps and pod sets that are deleted: it runs on, and nobody looks after it
+    #[arg(long)]
+    orphan_children: bool,
+    /// Do not ask before deleting apps and pod sets
+    #[arg(short, long)]
+    yes: bool,
+    /// Return when everything is gone
+    #[arg(
+        long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "true", action = clap::ArgAction::Set, hide_possible_values = true
+    )]
+    wait: bool,
+    /// How long to wait, like 30s or 5m
+    #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = duration::parse)]
+    timeout: Duration,
+    /// none changes the cluster, client only shows the plan, server lets the API server check it too
+    #[arg(
+        long,
+        value_name = "MODE",
+        default_value = "none",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    dry_run: DryRun,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    kube.refuse_namespace()?;
+    if args.orphan_children && !args.delete_apps && !args.delete_crds {
+        return Err(Error::usage(
+            "--orphan-children says what becomes of the children of apps that are deleted: none is",
+        )
+        .next("kubectl appdeploy uninstall --delete-apps --orphan-children"));
+    }
+    let cluster = kube.connect().await?;
+    let found = survey::look(&cluster).await?;
+    let choice = Choice {
+        apps: args.delete_apps,
+        crds: args.delete_crds,
+        orphans: args.orphan_children,
+    };
+    let plan = plan::plan(&found, choice);
+    if plan.is_empty() {
+        ui.say(&if plan.stays.is_empty() {
+            "AppDeploy is not installed in this cluster: there is nothing to remove.".to_owned()
+        } else {
+            format!("There is nothing to remove.\n{}", plan.text(Names::Some))
+        });
+        return Ok(());
+    }
+    if args.dry_run == DryRun::Client {
+        return ui.print(&plan.text(Names::All));
+    }
+    ui.say(&plan.text(Names::Some));
+    if args.dry_run.is_real() && !plan.workloads.is_empty() && !args.yes {
+        consent(&args, &cluster, &plan)?;
+        if survey::look(&cluster).await?.shape() != found.shape() {
+            return Err(confirm::outdated(args.again()));
+        }
+    }
+    remove(&args, &cluster, &plan, found.owners(), ui).await?;
+    if args.dry_run.is_real() && args.wait {
+        ui.say("AppDeploy is uninstalled.");
+    }
+    Ok(())
+}
+
+/// Lets nobody lose anything by accident.
+fn consent(args: &Args, cluster: &Cluster, plan: &Plan) -> Result<()> {
+    let lost = format!("{} {}", plan::count(&plan.workloads), plan.fate());
+    let unasked = Error::usage(format!("this deletes {lost}: nothing was removed"))
+        .next(args.again().and("--yes").remark("if that is wanted"));
+    confirm::ask(
+        cluster,
+        None,
+        &format!("Delete {lost}?"),
+        unasked,
+        "nothing was removed",
+    )
+}
+
+impl Args {
+    /// Returns the same command once more.
+    fn again(&self) -> NextCommand {
+        let flags = [
+            (self.delete_apps, "--delete-apps"),
+            (self.orphan_children, "--orphan-children"),
+            (self.delete_crds, "--delete-crds"),
+        ];
+        let flags = flags.into_iter().filter_map(|(on, flag)| on.then_some(flag));
+        flags.fold("kubectl appdeploy uninstall".into(), NextCommand::and)
+    }
+}
+
+async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<String>, ui: &mut Ui) -> Result<()> {
+    let deadline = Deadline::after(args.timeout);
+    let suffix = args.dry_run.suffix();
+    let policy = if args.orphan_children {
+        PropagationPolicy::Orphan
+    } else {
+        PropagationPolicy::Foreground
+    };
+    // The operator is still there: whatever guards an object can do its work.
+    for (kind, object) in &plan.workloads {
+        let api = kind_info::api(&cluster.client, *kind, object.metadata.namespace.as_deref());
+        manifests::delete(cluster, &api, object, policy.clone(), args.dry_run).await?;
+    }
+    for (kind, object) in &plan.workloads {
+        let title = kind_info::title(*kind, &object.name_any());
+        if args.dry_run.is_real() {
+            let family = if args.orphan_children {
+                "is gone, and what belongs to it is let go"
+            } else {
+                "and what belongs to it are gone"
+            };
+            ui.progress(&format!("waiting until {title} {family}"));
+            // Even without --wait: without its definition or its operator an object could hang for ever.
+            deletion::until_gone(&cluster.clone().about(*kind), object, deadline, ui)
+                .await
+                .map_err(|error| error.next(AGAIN))?;
+        }
+        ui.print(&format!(
+            "{title} deleted from {} namespace{suffix}",
+            object.namespace().unwrap_or_default()
+        ))?;
+    }
+    for (kind, object) in &plan.steps {
+        let (title, name) = (kind.title(&object.name_any()), object.name_any());
+        let api = kind.api_of(&cluster.client, object);
+        if *kind == Kind::namespace() && args.dry_run.is_real() {
+            // The namespace may hold new objects since the plan was made.
+            let contents = contents::look(cluster, owners.clone()).await?;
+            if contents != Contents::default() {
+                ui.warn(&format!(
+                    "{title} stays: it now also holds {}",
+                    formats::some(&contents.foreign)
+                ));
+                continue;
+            }
+        }
+        if *kind == Kind::crd() {
+            allow_deletion(cluster, &api, object, args.dry_run).await?;
+        }
+        // What a dry run allows is not stored, so that the deletion of a definition would still be refused.
+        if *kind != Kind::crd() || args.dry_run != DryRun::Server {
+            manifests::delete(cluster, &api, object, PropagationPolicy::Foreground, args.dry_run).await?;
+        }
+        if args.wait && args.dry_run.is_real() {
+            // Of these there is something to wait for; the others go at once.
+            if [Kind::deployment(), Kind::crd(), Kind::namespace()].contains(kind) {
+                ui.progress(&format!("waiting until {title} is gone"));
+            }
+            let last = wait::gone(cluster, api, &name, object.metadata.uid.as_deref(), deadline, ui).await?;
+            if let Some(last) = last {
+                return Err(held(kind, &last, deadline));
+            }
+        }
+        ui.print(&format!("{title} deleted{}{suffix}", manifests::place("from", object)))?;
+    }
+    Ok(())
+}
+
+/// Notes on a definition that it may be deleted, which an admission policy asks for. One that was deleted is no error.
+async fn allow_deletion(
+    cluster: &Cluster,
+    api: &Api<DynamicObject>,
+    object: &DynamicObject,
+    dry_run: DryRun,
+) -> Result<()> {
+    let params = PatchParams {
+        dry_run: dry_run == DryRun::Server,
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let annotations = json!({crd::annotation::ALLOW_DELETION: "true"});
+    let patch = json!({"metadata": {"uid": object.metadata.uid, "annotations": annotations}});
+    match cluster
+        .attempt(api.patch(&object.name_any(), &params, &Patch::Merge(patch)))
+        .await?
+    {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        Err(source) => Err(cluster.explain(source)),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Returns what keeps an object from going, in the cluster's own words.
+fn held(kind: &Kind, last: &DynamicObject, deadline: Deadline) -> Error {
+    let title = kind.title(&last.name_any());
+    let mut error = Error::new(
+        ErrorKind::TimedOut,
+        format!("{title} is not gone after {}", deadline.text()),
+    );
+    for why in manifests::held_by(last) {
+        error = error.why(why);
+    }
+    error.next(AGAIN)
+}

@@ -1,0 +1,401 @@
+//! What an uninstallation removes, in which order, and what it leaves: a function of what was found.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+
+use super::survey::Found;
+use crate::cluster::kind_info;
+use crate::installation::manifests::{Kind, place};
+use crate::output::formats::some;
+
+/// What the person said about what holds data.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choice {
+    /// Delete apps and pod sets.
+    pub apps: bool,
+    /// Delete the definition of the API.
+    pub crds: bool,
+    /// Keep what belongs to the apps and pod sets that are deleted.
+    pub orphans: bool,
+}
+
+/// How many names a plan has of many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// The first few of each namespace.
+    Some,
+    /// All of them.
+    All,
+}
+
+/// What is going to happen.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Apps and pod sets to delete first, while the operator is alive.
+    pub workloads: Vec<(crd::Kind, DynamicObject)>,
+    /// Whether what belongs to them stays.
+    pub keeps_children: bool,
+    /// Those that stay, and nobody looks after any more.
+    pub kept: Vec<(crd::Kind, DynamicObject)>,
+    /// The rest, in order.
+    pub steps: Vec<(Kind, DynamicObject)>,
+    /// What stays, and why.
+    pub stays: Vec<(String, String)>,
+}
+
+/// Returns the plan.
+///
+/// The order: apps and pod sets while their operator lives, what makes API servers ask it, the operator, what it has around
+/// it, the definition of the API, and at last the namespace, when nobody else has anything in it.
+pub fn plan(found: &Found, choice: Choice) -> Plan {
+    let mut plan = Plan {
+        keeps_children: choice.orphans,
+        ..Plan::default()
+    };
+    // Without its definition no object can exist: deleting one deletes the others.
+    let all_go = choice.apps || choice.crds;
+    let workloads = if all_go { &mut plan.workloads } else { &mut plan.kept };
+    workloads.clone_from(&found.workloads);
+    // Without it nobody would answer.
+    plan.steps.extend(found.webhooks.iter().cloned());
+    plan.steps.extend(found.operator.iter().cloned());
+    plan.steps.extend(in_order(&found.rights));
+    let guards = in_order(&found.guards);
+    if choice.crds {
+        plan.steps.extend(found.definitions.iter().cloned());
+        plan.steps.extend(guards);
+    } else {
+        let kept = |(kind, object): &(Kind, DynamicObject), why: &str| (kind.title(&object.name_any()), why.to_owned());
+        let definitions = found.definitions.iter();
+        plan.stays
+            .extend(definitions.map(|one| kept(one, "--delete-crds deletes it")));
+        let why = "it keeps the definitions from being deleted; --delete-crds deletes it";
+        plan.stays.extend(guards.iter().map(|one| kept(one, why)));
+    }
+    if let Some(namespace) = &found.namespace {
+        let kind = Kind::namespace();
+        let name = namespace.name_any();
+        let mut reasons = found.contents.foreign.clone();
+        if !all_go {
+            let inside = found
+                .workloads
+                .iter()
+                .filter(|(_, object)| object.namespace().as_deref() == Some(crd::OPERATOR_NAMESPACE));
+            reasons.extend(inside.map(|(kind, object)| kind_info::title(*kind, &object.name_any())));
+        }
+        match (&found.contents.unseen, reasons.is_empty()) {
+            _ if !crate::installation::manifests::is_ours(namespace) => plan
+                .stays
+                .push((kind.title(&name), "it is not part of AppDeploy".to_owned())),
+            (Some(unseen), true) => plan.stays.push((
+                kind.title(&name),
+                format!("whether somebody else uses it cannot be seen: {unseen}"),
+            )),
+            (_, false) => plan
+                .stays
+                .push((kind.title(&name), format!("it also holds {}", some(&reasons)))),
+            (None, true) => plan.steps.push((kind, namespace.clone())),
+        }
+    }
+    plan
+}
+
+/// Returns what the operator has around it in the order in which it goes.
+fn in_order(objects: &[(Kind, DynamicObject)]) -> Vec<(Kind, DynamicObject)> {
+    let order = Kind::around();
+    let mut objects = objects.to_vec();
+    objects.sort_by_key(|(kind, _)| order.iter().position(|first| first == kind).unwrap_or(order.len()));
+    objects
+}
+
+impl Plan {
+    /// Whether nothing happens.
+    pub fn is_empty(&self) -> bool {
+        self.workloads.is_empty() && self.steps.is_empty()
+    }
+
+    /// Returns what becomes of what belongs to the apps and pod sets that are deleted, for a sentence that begins with them.
+    pub const fn fate(&self) -> &'static str {
+        if self.keeps_children {
+            "and leaves what belongs to them as it is, without an owner"
+        } else {
+            "with everything that belongs to them"
+        }
+    }
+
+    /// Returns the plan as a person reads it: every object, and the apps and pod sets of each namespace.
+    pub fn text(&self, names: Names) -> String {
+        let mut text = String::new();
+        if !self.is_empty() {
+            text.push_str("To be removed, in this order:\n");
+        }
+        for (kind, objects) in by_kind(&self.workloads) {
+            let family = if self.keeps_children {
+                "; what belongs to them stays, without an owner"
+            } else {
+                ", with everything that belongs to them"
+            };
+            let _ = writeln!(text, "  {}{family}:", kind_info::of(kind).count(objects.len()));
+            text.push_str(&places(&objects, names));
+        }
+        for (kind, object) in &self.steps {
+            let _ = writeln!(text, "  {}{}", kind.title(&object.name_any()), place("in", object));
+        }
+        if !self.stays.is_empty() || !self.kept.is_empty() {
+            text.push_str("To stay:\n");
+        }
+        for (kind, objects) in by_kind(&self.kept) {
+            let so = match kind {
+                crd::Kind::AppDeploy => "they serve on",
+                crd::Kind::PodSet => "their pods run on, but nobody replaces one that ends",
+            };
+            let count = kind_info::of(kind).count(objects.len());
+            let _ = writeln!(text, "  {count}  ({so}; --delete-apps deletes them):");
+            text.push_str(&places(&objects, names));
+        }
+        for (what, why) in &self.stays {
+            let _ = writeln!(text, "  {what}  ({why})");
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+}
+
+/// Returns how many there are of each kind, in words.
+pub fn count(workloads: &[(crd::Kind, DynamicObject)]) -> String {
+    let counts = by_kind(workloads)
+        .into_iter()
+        .map(|(kind, objects)| kind_info::of(kind).count(objects.len()));
+    counts.collect::<Vec<_>>().join(" and ")
+}
+
+fn by_kind(workloads: &[(crd::Kind, DynamicObject)]) -> BTreeMap<crd::Kind, Vec<&DynamicObject>> {
+    let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (kind, object) in workloads {
+        kinds.entry(*kind).or_default().push(object);
+    }
+    kinds
+}
+
+/// Returns a line for each namespace, with the names in it.
+fn places(objects: &[&DynamicObject], names: Names) -> String {
+    let mut namespaces: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for object in objects {
+        let namespace = object.namespace().unwrap_or_default();
+        namespaces.entry(namespace).or_default().push(object.name_any());
+    }
+    let mut text = String::new();
+    for (namespace, all) in namespaces {
+        let all = match names {
+            Names::Some => some(&all),
+            Names::All => all.join(", "),
+        };
+        let _ = writeln!(text, "    {namespace}: {all}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::cluster::uninstall::contents::Contents;
+    use crate::installation::manifests::{self, Options, policy};
+    use serde_json::json;
+
+    fn installed() -> Found {
+        let mut found = Found::default();
+        for object in manifests::objects(&Options::default()).unwrap() {
+            let kind = Kind::of(&object);
+            match kind.resource.kind.as_str() {
+                "Namespace" => found.namespace = Some(object),
+                "Deployment" => found.operator.push((kind, object)),
+                "CustomResourceDefinition" => found.definitions.push((kind, object)),
+                _ if Kind::webhooks().contains(&kind) => found.webhooks.push((kind, object)),
+                _ if policy::protects_definitions(&kind, &object) => found.guards.push((kind, object)),
+                _ => found.rights.push((kind, object)),
+            }
+        }
+        found
+    }
+
+    fn of(kind: crd::Kind, namespace: &str, name: &str) -> (crd::Kind, DynamicObject) {
+        let object = json!({"metadata": {"namespace": namespace, "name": name}});
+        (kind, serde_json::from_value(object).unwrap())
+    }
+
+    fn app(namespace: &str, name: &str) -> (crd::Kind, DynamicObject) {
+        of(crd::Kind::AppDeploy, namespace, name)
+    }
+
+    fn set(namespace: &str, name: &str) -> (crd::Kind, DynamicObject) {
+        of(crd::Kind::PodSet, namespace, name)
+    }
+
+    #[test]
+    fn apps_and_their_definition_stay_unless_told() {
+        let found = Found {
+            workloads: vec![app("a", "shop"), app("b", "blog"), set("a", "workers")],
+            ..installed()
+        };
+        insta::assert_snapshot!(plan(&found, Choice::default()).text(Names::Some), @r"
+        To be removed, in this order:
+          mutatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy
+          validatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy
+          deployment.apps/appdeploy-operator
+          clusterrolebinding.rbac.authorization.k8s.io/appdeploy-operator
+          clusterrolebinding.rbac.authorization.k8s.io/appdeploy-webhook
+          rolebinding.rbac.authorization.k8s.io/appdeploy-leader-election
+          rolebinding.rbac.authorization.k8s.io/appdeploy-webhook
+          clusterrole.rbac.authorization.k8s.io/appdeploy-operator
+          clusterrole.rbac.authorization.k8s.io/appdeploy-webhook
+          clusterrole.rbac.authorization.k8s.io/appdeploy-editor
+          clusterrole.rbac.authorization.k8s.io/appdeploy-viewer
+          role.rbac.authorization.k8s.io/appdeploy-leader-election
+          role.rbac.authorization.k8s.io/appdeploy-webhook
+          serviceaccount/appdeploy-operator
+          networkpolicy.networking.k8s.io/default-deny
+          networkpolicy.networking.k8s.io/appdeploy-operator
+          service/appdeploy-webhook
+          poddisruptionbudget.policy/appdeploy-operator
+          validatingadmissionpolicybinding.admissionregistration.k8s.io/appdeploy-operator
+          validatingadmissionpolicy.admissionregistration.k8s.io/appdeploy-operator
+          namespace/appdeploy-system
+        To stay:
+          2 apps  (they serve on; --delete-apps deletes them):
+            a: shop
+            b: blog
+          1 pod set  (their pods run on, but nobody replaces one that ends; --delete-apps deletes them):
+            a: workers
+          customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev  (--delete-crds deletes it)
+          customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev  (--delete-crds deletes it)
+          validatingadmissionpolicybinding.admissionregistration.k8s.io/appdeploy-definitions  (it keeps the definitions from being deleted; --delete-crds deletes it)
+          validatingadmissionpolicy.admissionregistration.k8s.io/appdeploy-definitions  (it keeps the definitions from being deleted; --delete-crds deletes it)
+        ");
+    }
+
+    #[test]
+    fn apps_go_first_and_the_namespace_last() {
+        let found = Found {
+            workloads: vec![app("a", "shop"), set("a", "workers")],
+            ..installed()
+        };
+        insta::assert_snapshot!(plan(&found, Choice { apps: true, crds: true, orphans: false }).text(Names::Some), @r"
+        To be removed, in this order:
+          1 app, with everything that belongs to them:
+            a: shop
+          1 pod set, with everything that belongs to them:
+            a: workers
+          mutatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy
+          validatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy
+          deployment.apps/appdeploy-operator
+          clusterrolebinding.rbac.authorization.k8s.io/appdeploy-operator
+          clusterrolebinding.rbac.authorization.k8s.io/appdeploy-webhook
+          rolebinding.rbac.authorization.k8s.io/appdeploy-leader-election
+          rolebinding.rbac.authorization.k8s.io/appdeploy-webhook
+          clusterrole.rbac.authorization.k8s.io/appdeploy-operator
+          clusterrole.rbac.authorization.k8s.io/appdeploy-webhook
+          clusterrole.rbac.authorization.k8s.io/appdeploy-editor
+          clusterrole.rbac.authorization.k8s.io/appdeploy-viewer
+          role.rbac.authorization.k8s.io/appdeploy-leader-election
+          role.rbac.authorization.k8s.io/appdeploy-webhook
+          serviceaccount/appdeploy-operator
+          networkpolicy.networking.k8s.io/default-deny
+          networkpolicy.networking.k8s.io/appdeploy-operator
+          service/appdeploy-webhook
+          poddisruptionbudget.policy/appdeploy-operator
+          validatingadmissionpolicybinding.admissionregistration.k8s.io/appdeploy-operator
+          validatingadmissionpolicy.admissionregistration.k8s.io/appdeploy-operator
+          customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev
+          customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev
+          validatingadmissionpolicybinding.admissionregistration.k8s.io/appdeploy-definitions
+          validatingadmissionpolicy.admissionregistration.k8s.io/appdeploy-definitions
+          namespace/appdeploy-system
+        ");
+    }
+
+    #[test]
+    fn a_definition_takes_its_apps_along() {
+        let found = Found {
+            workloads: vec![app("a", "shop"), set("a", "workers")],
+            ..installed()
+        };
+        assert_eq!(
+            plan(
+                &found,
+                Choice {
+                    apps: false,
+                    crds: true,
+                    orphans: false
+                }
+            )
+            .workloads
+            .len(),
+            2
+        );
+    }
+
+    #[test]
+    fn every_app_has_its_place_in_a_dry_run_and_children_may_stay() {
+        let names = ["a", "b", "c", "d", "e", "f", "g"];
+        let found = Found {
+            workloads: names
+                .map(|name| app("shop", name))
+                .into_iter()
+                .chain([set("batch", "workers")])
+                .collect(),
+            ..Found::default()
+        };
+        let choice = Choice {
+            apps: true,
+            crds: false,
+            orphans: true,
+        };
+        let plan = plan(&found, choice);
+        insta::assert_snapshot!(plan.text(Names::All), @r"
+        To be removed, in this order:
+          7 apps; what belongs to them stays, without an owner:
+            shop: a, b, c, d, e, f, g
+          1 pod set; what belongs to them stays, without an owner:
+            batch: workers
+        ");
+        insta::assert_snapshot!(plan.text(Names::Some), @r"
+        To be removed, in this order:
+          7 apps; what belongs to them stays, without an owner:
+            shop: a, b, c, d, e and 2 more
+          1 pod set; what belongs to them stays, without an owner:
+            batch: workers
+        ");
+    }
+
+    #[test]
+    fn a_namespace_that_others_use_stays() {
+        let mut found = Found {
+            contents: Contents {
+                foreign: vec!["configmap/notes".to_owned()],
+                unseen: None,
+            },
+            ..installed()
+        };
+        let stays = |found: &Found| {
+            plan(found, Choice::default())
+                .stays
+                .iter()
+                .find(|(what, _)| what.starts_with("namespace/"))
+                .cloned()
+        };
+        assert_eq!(stays(&found).unwrap().1, "it also holds configmap/notes");
+        found.contents.foreign.clear();
+        assert_eq!(stays(&found), None);
+        found.workloads = vec![app(crd::OPERATOR_NAMESPACE, "inside")];
+        assert_eq!(stays(&found).unwrap().1, "it also holds appdeploy.appdeploy.dev/inside");
+        found.workloads.clear();
+        found.contents.unseen = Some("secrets is forbidden".to_owned());
+        assert!(stays(&found).is_some());
+        found.contents.unseen = None;
+        found.namespace.as_mut().unwrap().metadata.labels = None;
+        assert_eq!(stays(&found).unwrap().1, "it is not part of AppDeploy");
+    }
+}

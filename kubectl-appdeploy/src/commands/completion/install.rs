@@ -1,0 +1,60 @@
+//! The program that kubectl asks: `kubectl_complete-appdeploy`, somewhere in `PATH`.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+use crate::error::{Error, Result};
+use crate::terminal::ui::Ui;
+
+/// What kubectl looks for, and what is in it.
+#[cfg(not(windows))]
+const PROGRAM: (&str, &str) = ("kubectl_complete-appdeploy", include_str!("kubectl_complete-appdeploy"));
+#[cfg(windows)]
+const PROGRAM: (&str, &str) = (
+    "kubectl_complete-appdeploy.cmd",
+    include_str!("kubectl_complete-appdeploy.cmd"),
+);
+
+/// Writes it into a folder, or beside the plugin.
+pub fn run(folder: Option<PathBuf>, ui: &mut Ui) -> Result<()> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folder = folder.or_else(|| beside(&path)).ok_or_else(|| {
+        Error::failed("the plugin is in no folder of PATH")
+            .why("name a folder of PATH")
+            .next("kubectl appdeploy completion --install-kubectl=DIR")
+    })?;
+    let file = folder.join(PROGRAM.0);
+    put(&file).map_err(|source| {
+        Error::failed(format!("cannot write {}: {source}", file.display()))
+            .why("name a folder of PATH that is yours")
+            .next("kubectl appdeploy completion --install-kubectl=DIR")
+    })?;
+    ui.print(&format!("{} written", file.display()))?;
+    if !env::split_paths(&path).any(|one| one == folder) {
+        ui.warn(&format!(
+            "{} is not in PATH: kubectl will not find it there",
+            folder.display()
+        ));
+    }
+    ui.say("It works wherever kubectl itself is completed, from kubectl 1.26 on; in bash:");
+    ui.next("source <(kubectl completion bash)");
+    Ok(())
+}
+
+/// Returns the folder of `PATH` in which kubectl finds the plugin. Krew puts a link there, so where the program really is
+/// does not help.
+fn beside(path: &OsStr) -> Option<PathBuf> {
+    let name = format!("kubectl-appdeploy{}", env::consts::EXE_SUFFIX);
+    env::split_paths(path).find(|folder| folder.join(&name).is_file())
+}
+
+fn put(file: &Path) -> io::Result<()> {
+    fs::write(file, PROGRAM.1)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::set_permissions(file, fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! Where the values of an argument come from.
+
+use crate::installation::check::code::Code;
+
+/// Where values come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Names of the kind that the verb is about.
+    Workloads,
+    /// Pods of the named one.
+    Pods,
+    /// Containers in the pods of the named one.
+    Containers,
+    /// Revisions of the named one.
+    Revisions,
+    /// Namespaces of the cluster.
+    Namespaces,
+    /// Deployments of the namespace.
+    Deployments,
+    /// Secrets of the namespace.
+    Secrets,
+    /// Ingress classes of the cluster.
+    IngressClasses,
+    /// Contexts of the kubeconfig.
+    Contexts,
+    /// Clusters of the kubeconfig.
+    Clusters,
+    /// Users of the kubeconfig.
+    Users,
+    /// Files of this machine.
+    Files,
+    /// These words.
+    Words(&'static [&'static str]),
+    /// Nobody knows but the person.
+    Free,
+}
+
+/// Arguments whose values are not what their name in the help says, by the verb (empty for any) and the name in the code.
+const ARGUMENTS: &[(&str, &str, Source)] = &[
+    ("create", "name", Source::Free),
+    ("adopt", "name", Source::Deployments),
+    ("", "to_revision", Source::Revisions),
+    ("", "revision", Source::Revisions),
+    ("", "namespace", Source::Namespaces),
+    ("", "watch_namespace", Source::Namespaces),
+    ("", "context", Source::Contexts),
+    ("", "cluster", Source::Clusters),
+    ("", "user", Source::Users),
+    ("", "expose", Source::Words(&["ingress", "service"])),
+    (
+        "",
+        "image_pull_policy",
+        Source::Words(&["Always", "IfNotPresent", "Never"]),
+    ),
+    ("", "security_profile", Source::Words(&["baseline", "restricted"])),
+];
+
+/// Where values come from, by their name in the help. An argument that has a list of its own needs no line here.
+const VALUES: &[(&str, Source)] = &[
+    ("NAME", Source::Workloads),
+    ("NAME=IMAGE", Source::Workloads),
+    ("NAME=HOST", Source::Workloads),
+    ("NAME=PORT", Source::Workloads),
+    ("POD", Source::Pods),
+    ("CONTAINER", Source::Containers),
+    ("REVISION", Source::Revisions),
+    ("NAMESPACE", Source::Namespaces),
+    ("DEPLOYMENT", Source::Deployments),
+    ("SECRET", Source::Secrets),
+    ("CLASS", Source::IngressClasses),
+    ("CODES", Source::Words(&Code::NAMES)),
+    ("FILE", Source::Files),
+    ("DIR", Source::Files),
+    ("LEVEL", Source::Words(&["error", "warn", "info", "debug", "trace"])),
+    ("BOOL", Source::Words(&["true", "false"])),
+];
+
+/// What only the person knows.
+const FREE: &[&str] = &[
+    "AMOUNTS",
+    "ARG",
+    "CODES",
+    "COMMAND",
+    "DURATION",
+    "GROUP",
+    "HOST",
+    "IMAGE",
+    "IP",
+    "KEYS",
+    "KIND/NAME",
+    "LABELS",
+    "LINES",
+    "N",
+    "N|P%",
+    "NAME=VALUE",
+    "PATH",
+    "PORT",
+    "PORTS",
+    "REGEX",
+    "SUFFIXES",
+    "TEXT",
+    "TOKEN",
+    "TYPES",
+    "UID",
+    "URL",
+    "USER",
+];
+
+/// Returns where the values of an argument come from; `None` where nobody has said so.
+pub fn of(path: &[String], id: &str, name: &str) -> Option<Source> {
+    let verb = path.last().map_or("", String::as_str);
+    let argument = ARGUMENTS
+        .iter()
+        .find(|(of, argument, _)| (of.is_empty() || *of == verb) && *argument == id);
+    let value = || {
+        VALUES
+            .iter()
+            .find(|(value, _)| *value == name)
+            .map(|(_, source)| *source)
+    };
+    let free = || FREE.contains(&name).then_some(Source::Free);
+    argument.map(|(_, _, source)| *source).or_else(value).or_else(free)
+}

@@ -1,0 +1,170 @@
+//! `kubectl appdeploy adopt`: a Deployment, a Service and an Ingress that are there become an app.
+//!
+//! What to do is computed from what is there (`plan`), each time anew: a command that was interrupted goes on where it
+//! stopped, and in between old pods serve. The order, and why, is in docs/adr/0013.
+
+mod dependents;
+mod endpoints;
+mod execute;
+mod impact;
+mod plan;
+mod pods;
+mod retire;
+mod snapshot;
+mod step;
+
+use std::time::Duration;
+
+use crd::Kind;
+use model::{NextCommand, command};
+
+use crate::cluster::confirm;
+use crate::cluster::connection::{Cluster, KubeArgs};
+use crate::cluster::wait::Deadline;
+use crate::error::{Error, Result};
+use crate::output::formats::{ChangeArgs, DryRun};
+use crate::output::{duration, yaml};
+use crate::resource::object_diff;
+use crate::resource::selection;
+use crate::terminal::ui::Ui;
+
+use plan::Plan;
+use snapshot::Found;
+
+const EXAMPLES: &str = "\
+Examples:
+  # See what would become of them, and change nothing
+  {command} adopt {name} --dry-run=client
+
+  # Make an app of Deployment, Service and Ingress {name}
+  {command} adopt {name}
+
+  # The Deployment has another name than the Service
+  {command} adopt {name} --deployment={name}-v1
+
+  # Write the app down instead
+  {command} adopt {name} --dry-run=client -o yaml > {name}.yaml
+
+An AppDeploy {name} that is there already, and finds its names taken, is what
+they become; otherwise one is made from them. New pods are started beside the
+old ones where the Deployment's selector is another, which can't be changed;
+requests go to the new ones when they are available, and only then the old ones
+go. If it is interrupted, the same command goes on.";
+
+/// The flags of `adopt`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Name of the app, and of the Service and the Ingress that it takes over
+    name: String,
+    /// Deployment to take over; default: the one of the same name
+    #[arg(long, value_name = "DEPLOYMENT")]
+    deployment: Option<String>,
+    /// Go on although something is lost
+    #[arg(long)]
+    force: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// How long to wait, like 30s or 5m
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration::parse)]
+    timeout: Duration,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+impl Args {
+    /// Returns the same command once more, with a further flag. Without a flag that was given it would do something else.
+    fn again(&self, cluster: &Cluster, more: &'static str) -> NextCommand {
+        let deployment = self.deployment.as_ref();
+        let deployment = deployment.map(|name| command!("--deployment={}", name));
+        cluster
+            .words()
+            .verb("adopt", &self.name)
+            .and(deployment.unwrap_or_default())
+            .and(if self.force { "--force" } else { "" })
+            .and(more)
+            .and(cluster.flag())
+    }
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let cluster = kube.connect().await?.about(Kind::AppDeploy);
+    let name = selection::name(Kind::AppDeploy, &args.name)?.to_owned();
+    let found = Found::gather(&cluster, &name, args.deployment.as_deref()).await?;
+    let mut plan = plan::plan(&found)?;
+    plan.again = args.again(&cluster, "");
+    let title = cluster.title(&name);
+    if plan.is_done() {
+        return args.change.tell(ui, &title, "unchanged", &plan.manifest);
+    }
+    // Who is asked sees what for, whatever else is printed.
+    let is_shown = args.change.output.is_none() || args.change.dry_run.is_real() && !args.yes;
+    if is_shown {
+        show(&args, &plan, ui)?;
+    }
+    if let Some(refusal) = plan.refusal(&title, args.force) {
+        return Err(refusal.next(args.again(&cluster, "--force").remark("if that is wanted")));
+    }
+    if args.change.dry_run != DryRun::Client {
+        // What the server would refuse shall be known before anything is changed.
+        if plan.app.is_none() {
+            step::create(&cluster, &plan, DryRun::Server).await?;
+        }
+        execute::check_rights(&cluster, &plan).await?;
+        execute::rehearse(&cluster, &found, &plan).await?;
+    }
+    if args.change.dry_run.is_real() {
+        ask(&args, &cluster, &plan)?;
+        // The Deployment may have changed while the prompt was open.
+        let now = Found::gather(&cluster, &name, args.deployment.as_deref()).await?;
+        if now.shapes() != found.shapes() {
+            return Err(confirm::outdated(args.again(&cluster, "")));
+        }
+        Box::pin(execute::run(&cluster, &found, &plan, Deadline::after(args.timeout), ui)).await?;
+    }
+    args.change.tell(ui, &title, "adopted", &plan.manifest)
+}
+
+/// Shows the app, what becomes of each object, and what is lost.
+fn show(args: &Args, plan: &Plan, ui: &mut Ui) -> Result<()> {
+    let is_asked_for = !args.change.dry_run.is_real();
+    let mut texts = Vec::new();
+    if plan.app.is_none() {
+        texts.push(yaml::write(&plan.manifest)?);
+    }
+    let look = ui.look();
+    for pair in plan.pairs.iter().filter(|pair| pair.differs()) {
+        texts.push(object_diff::unified(pair, &look)?);
+    }
+    texts.push(plan.summary(args.force, &look));
+    for text in texts {
+        if is_asked_for {
+            ui.print(&text)?;
+        } else {
+            ui.say(text.trim_end_matches('\n'));
+        }
+    }
+    Ok(())
+}
+
+fn ask(args: &Args, cluster: &Cluster, plan: &Plan) -> Result<()> {
+    if args.yes {
+        return Ok(());
+    }
+    let name = &plan.name;
+    let unasked = Error::usage(format!(
+        "{} would take these objects over: nothing was changed",
+        cluster.title(name)
+    ))
+    .next(args.again(cluster, "--yes").remark("if that is wanted"));
+    let question = format!("Adopt {name}?");
+    confirm::ask(
+        cluster,
+        Some(&cluster.namespace),
+        &question,
+        unasked,
+        "nothing was changed",
+    )
+}

@@ -1,0 +1,353 @@
+//! What an adoption costs: what is lost, and what is good to know.
+
+use std::collections::BTreeMap;
+
+use crd::label;
+use model::desired::PORT;
+use model::inverse::{App, Left};
+use model::merge::service_with;
+use model::{ChildKind, Desired, command, inverse};
+use serde_json::Value;
+
+use super::endpoints::renamed;
+use super::pods::Pods;
+use super::snapshot::Found;
+
+/// What an adoption costs, a sentence each.
+#[derive(Clone, Debug, Default)]
+pub struct Costs {
+    /// What would be missed.
+    pub lost: Vec<String>,
+    /// What is good to know.
+    pub notes: Vec<String>,
+}
+
+/// Returns the costs. `read` is what was read from the objects; `beside` are the ports that the Service offers on.
+pub fn of(found: &Found, read: &App, wanted: &Desired, beside: &[Value], pods: Pods) -> Costs {
+    let nothing = Value::Null;
+    let old = found.old().unwrap_or(&nothing);
+    // Of a former Deployment, or of the app's own.
+    let template = &found.old().or_else(|| found.own()).unwrap_or(&nothing)["spec"]["template"];
+    let uid = found.uid().unwrap_or_default();
+    let mut costs = Costs::default();
+    costs.of_fields(found, &read.left, pods);
+    costs.lost.extend(owners(found, uid));
+    if let Some(service) = found.foreign(ChildKind::Service, uid) {
+        costs.lost.extend(ways(found, service, template, wanted));
+        costs.lost.extend(nowhere(found, beside));
+        costs.of_ingresses(found, wanted.ingress.is_some(), beside);
+        costs.of_names(found, service, wanted, beside);
+    }
+    if pods.are_replaced() {
+        costs.of_a_pause(old, read);
+        costs.of_labels(found, template, wanted);
+        costs.of_the_deployment(old);
+        costs.of_what_is_ours(template, wanted);
+    }
+    costs.of_the_app(found, old, wanted, pods);
+    if pods != Pods::Own {
+        let deployment = old["metadata"]["name"].as_str().unwrap_or_default();
+        costs.lost.extend(found.neighbours.scale(deployment));
+    }
+    costs.notes.extend(holders(found));
+    let unseen = found.neighbours.unseen();
+    if !unseen.is_empty() {
+        let unseen = unseen.join(", ");
+        costs
+            .notes
+            .push(format!("whether {unseen} count on these objects is n/a (forbidden)"));
+    }
+    costs
+}
+
+impl Costs {
+    /// Where an app that exists already has another host or another number of pods. One that leaves its host to the default was
+    /// not meant to take the host of the live Ingress away.
+    fn of_the_app(&mut self, found: &Found, old: &Value, wanted: &Desired, pods: Pods) {
+        let Some(app) = &found.app else { return };
+        let Found { name, namespace, .. } = found;
+        let host = |ingress: &Value| ingress["spec"]["rules"][0]["host"].as_str().map(str::to_owned);
+        let live = found.foreign(ChildKind::Ingress, found.uid().unwrap_or_default());
+        let hosts = live.and_then(host).zip(wanted.ingress.as_ref().and_then(host));
+        if let Some((before, after)) = hosts.filter(|(before, after)| before != after) {
+            let told = format!("ingress/{name} answers at {before}, and the app at {after}");
+            if app.spec.host.is_none() {
+                let keep = command!("kubectl appdeploy set host {}={} -n {}", name, before, namespace);
+                self.lost.push(format!("{told}; keep the host with: {keep}"));
+            } else {
+                self.notes
+                    .push(format!("{told}: requests to {before} are not answered any more"));
+            }
+        }
+        let before = old["spec"]["replicas"].as_i64().unwrap_or(1);
+        let after = i64::from(app.spec.replicas);
+        if pods != Pods::Own && !old.is_null() && before != after {
+            let old = old["metadata"]["name"].as_str().unwrap_or(name);
+            let pods = |number: i64| format!("{number} pod{}", if number == 1 { "" } else { "s" });
+            self.notes.push(format!(
+                "deployment/{old} has {}, and the app wants {}",
+                pods(before),
+                pods(after)
+            ));
+        }
+    }
+
+    /// What no spec can say.
+    fn of_fields(&mut self, found: &Found, left: &[(ChildKind, Left)], pods: Pods) {
+        for (kind, rest) in left {
+            // What the app's own Deployment says beside the app is of no concern here.
+            if *kind == ChildKind::Deployment && found.old().is_none() {
+                continue;
+            }
+            let stays = !rest.differs && (*kind != ChildKind::Deployment || pods == Pods::Kept);
+            let told = tell(found, *kind, rest);
+            match (rest.matters(), stays) {
+                (true, false) => self.lost.push(format!("{told} has no place in an app")),
+                (_, true) => self.notes.push(format!("{told} stays, and is no part of the app")),
+                // They are told together.
+                (false, false) if rest.path.contains(".metadata.labels.") => {}
+                (false, false) => self.notes.push(format!("{told} goes")),
+            }
+        }
+    }
+
+    /// What knows the pods by labels that they lose.
+    fn of_labels(&mut self, found: &Found, template: &Value, wanted: &Desired) {
+        let (before, after) = (labels(template), labels(&wanted.deployment["spec"]["template"]));
+        self.lost.extend(found.neighbours.lose(&found.name, &before, &after));
+        if found.other.is_none() && before.get(label::APP) == Some(&found.name) {
+            self.lost.push(format!(
+                "the pods have the label {}={} already, so the app's Deployment takes them for its own and ends them before \
+                 requests go to the new ones",
+                label::APP,
+                found.name
+            ));
+        }
+        let gone: Vec<String> = before
+            .iter()
+            .filter(|(name, value)| *name != "pod-template-hash" && after.get(*name) != Some(*value))
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        if !gone.is_empty() {
+            self.notes.push(format!("the pods lose the labels {}", gone.join(", ")));
+        }
+    }
+
+    /// What tools have been told of a Deployment, which another takes the place of.
+    fn of_the_deployment(&mut self, old: &Value) {
+        const KNOWN: [&str; 4] = [
+            "deployment.kubernetes.io/",
+            "kubectl.kubernetes.io/",
+            "meta.helm.sh/",
+            "argocd.argoproj.io/",
+        ];
+        if old["kind"] != ChildKind::Deployment.as_str() {
+            return;
+        }
+        let name = old["metadata"]["name"].as_str().unwrap_or_default();
+        let own = old["metadata"]["annotations"].as_object().into_iter().flatten();
+        let own = own.filter(|(key, _)| !KNOWN.iter().any(|known| key.starts_with(known)));
+        self.notes
+            .extend(own.map(|(key, value)| format!("deployment/{name} metadata.annotations.{key}: {value} goes")));
+    }
+
+    /// What the pods of an app have that those of before go without, and nobody has asked for.
+    fn of_what_is_ours(&mut self, template: &Value, wanted: &Desired) {
+        let is_true = |value: &Value| value.as_bool().unwrap_or(true);
+        let (before, after) = (&template["spec"], &wanted.deployment["spec"]["template"]["spec"]);
+        let own = inverse::container(template).unwrap_or(&Value::Null);
+        let (app, context) = (&after["containers"][0], &own["securityContext"]);
+        let mut confined = Vec::new();
+        if is_true(&before["automountServiceAccountToken"]) {
+            confined.push("no key to the API server");
+        }
+        if is_true(&context["allowPrivilegeEscalation"]) {
+            confined.push("no way to more privileges");
+        }
+        if context["seccompProfile"].is_null() && before["securityContext"]["seccompProfile"].is_null() {
+            confined.push("the runtime's seccomp profile");
+        }
+        if !confined.is_empty() {
+            self.notes.push(format!("the new pods have {}", confined.join(", ")));
+        }
+        if own["livenessProbe"].is_null() && app["livenessProbe"].is_object() {
+            let note =
+                "the new pods are started again when their health check fails for long, which those of before are not";
+            self.notes.push(note.to_owned());
+        }
+    }
+
+    /// New pods are those of the template as it is, also if its rollout is held.
+    fn of_a_pause(&mut self, old: &Value, read: &App) {
+        if !read.spec.paused {
+            return;
+        }
+        let count = |field: &str| old["status"][field].as_i64().unwrap_or_default();
+        let name = old["metadata"]["name"].as_str().unwrap_or_default();
+        if count("updatedReplicas") < count("replicas") {
+            self.lost.push(format!(
+                "deployment/{name} is paused in the middle of a rollout, and all new pods would be those of its new template"
+            ));
+        } else {
+            self.notes.push(format!(
+                "deployment/{name} is paused; the app is not, for it needs new pods"
+            ));
+        }
+    }
+
+    /// Ports that get another name lead nowhere for a moment, unless there is a bridge.
+    fn of_names(&mut self, found: &Found, service: &Value, wanted: &Desired, beside: &[Value]) {
+        let Some(wanted) = &wanted.service else { return };
+        let renamed = renamed(service, &service_with(service, wanted, beside));
+        for (before, after) in renamed.iter().filter(|(before, _)| !before.is_empty()) {
+            self.notes.push(format!(
+                "port {before} of service/{} is called {after} then, for whoever knows it by its name",
+                found.name
+            ));
+        }
+        if !found.may_bridge && !renamed.is_empty() {
+            self.lost.push(format!(
+                "requests to service/{} fail for a moment when its ports get other names; whoever may create and delete \
+                 EndpointSlices can avoid it, and you may not",
+                found.name
+            ));
+        }
+    }
+
+    /// What else leads to the Service.
+    fn of_ingresses(&mut self, found: &Found, has_one: bool, beside: &[Value]) {
+        let names: Vec<String> = std::iter::once(PORT)
+            .chain(beside.iter().filter_map(|port| port["name"].as_str()))
+            .map(str::to_owned)
+            .collect();
+        let name = &found.name;
+        for (ingress, breaks) in found.neighbours.lead_to(name, has_one, &names) {
+            if breaks {
+                let told = format!("{ingress} leads to a port of service/{name} by a name that goes");
+                self.lost.push(told);
+            } else {
+                let told = format!("{ingress} leads to service/{name} too; it stays as it is");
+                self.notes.push(told);
+            }
+        }
+    }
+}
+
+fn tell(found: &Found, kind: ChildKind, rest: &Left) -> String {
+    const LONG: usize = 60;
+    let value = rest.value.to_string();
+    let value = if value.chars().count() > LONG {
+        let start: String = value.chars().take(LONG).collect();
+        format!("{start}…")
+    } else {
+        value
+    };
+    let name = match kind {
+        ChildKind::Deployment => found.old().and_then(|old| old["metadata"]["name"].as_str()),
+        ChildKind::Service | ChildKind::Ingress => None,
+    };
+    let name = name.unwrap_or(&found.name);
+    format!("{}/{name} {}: {value}", kind.as_str().to_lowercase(), rest.path)
+}
+
+/// Says which objects belong to somebody who would write them back or delete them.
+fn owners(found: &Found, uid: &str) -> Vec<String> {
+    let foreign = ChildKind::ALL.map(|kind| (kind, found.foreign(kind, uid)));
+    let other = (ChildKind::Deployment, found.other.as_ref());
+    let mut owners = Vec::new();
+    for (kind, object) in foreign.into_iter().chain([other]) {
+        let Some(metadata) = object.map(|object| &object["metadata"]) else {
+            continue;
+        };
+        let references = metadata["ownerReferences"].as_array();
+        for owner in references.into_iter().flatten() {
+            let word = |field: &str| owner[field].as_str().unwrap_or_default();
+            owners.push(format!(
+                "{}/{} belongs to {} {}, which may change or delete it",
+                kind.as_str().to_lowercase(),
+                metadata["name"].as_str().unwrap_or_default(),
+                word("kind"),
+                word("name")
+            ));
+        }
+    }
+    owners
+}
+
+/// Says which tools keep a copy of these objects and may write it back.
+fn holders(found: &Found) -> Vec<String> {
+    const HOLDERS: [(&str, &str, &str); 4] = [
+        ("annotations", "meta.helm.sh/release-name", "Helm's release"),
+        ("annotations", "argocd.argoproj.io/tracking-id", "Argo CD's"),
+        ("labels", "argocd.argoproj.io/instance", "Argo CD's"),
+        ("labels", "kustomize.toolkit.fluxcd.io/name", "Flux's Kustomization"),
+    ];
+    let objects = ChildKind::ALL.map(|kind| found.live.of(kind));
+    let objects = || objects.into_iter().flatten().chain(found.other.as_ref());
+    let mut notes: Vec<String> = HOLDERS
+        .iter()
+        .filter_map(|(part, key, holder)| {
+            let name = objects().find_map(|object| object["metadata"][*part][*key].as_str())?;
+            Some(format!(
+                "{holder} {name} may write these objects back: take them out of it"
+            ))
+        })
+        .collect();
+    notes.dedup();
+    notes
+}
+
+/// Says where a way to the pods would end.
+fn ways(found: &Found, service: &Value, template: &Value, wanted: &Desired) -> Vec<String> {
+    let mut lost = Vec::new();
+    let name = &found.name;
+    if wanted.service.is_none() {
+        lost.push(format!("service/{name} leads nowhere, since the app has no port"));
+    }
+    if !leads(service, template) {
+        lost.push(if found.old().is_some() {
+            format!("service/{name} leads to other pods than those of the Deployment")
+        } else {
+            format!(
+                "service/{name} leads to other pods than those of the app; a Deployment that keeps them is named with \
+                 --deployment"
+            )
+        });
+    }
+    lost
+}
+
+/// Whether a Service selects the pods of a template.
+pub fn leads(service: &Value, template: &Value) -> bool {
+    let pod = labels(template);
+    let selector = service["spec"]["selector"].as_object();
+    selector.is_some_and(|selector| {
+        !selector.is_empty()
+            && selector
+                .iter()
+                .all(|(key, value)| pod.get(key).map(String::as_str) == value.as_str())
+    })
+}
+
+/// Says which ports that are offered on lead to one that the app's pods don't have under that name.
+fn nowhere(found: &Found, beside: &[Value]) -> Vec<String> {
+    let named = beside
+        .iter()
+        .filter_map(|port| Some((port, port["targetPort"].as_str()?)));
+    let others = named.filter(|(_, target)| *target != PORT);
+    others
+        .map(|(port, target)| {
+            format!(
+                "port {} of service/{} leads to a port called {target}, which the pods of the app do not have",
+                port["port"], found.name
+            )
+        })
+        .collect()
+}
+
+fn labels(template: &Value) -> BTreeMap<String, String> {
+    let labels = template["metadata"]["labels"].as_object().into_iter().flatten();
+    labels
+        .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+        .collect()
+}

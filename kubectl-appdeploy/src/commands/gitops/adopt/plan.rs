@@ -1,0 +1,276 @@
+//! What an adoption does and costs, as a function of what there is.
+
+use crd::{AppDeploy, AppDeploySpec, Kind, label};
+use kube::core::ObjectMeta;
+use model::inverse;
+use model::merge::{deployment_with, merged, service_with};
+use model::{ChildKind, Desired, defaults, desired, validate};
+use model::{NextCommand, command};
+use serde_json::Value;
+
+use super::endpoints::are_renamed;
+use super::impact::{self, Costs};
+use super::pods::Pods;
+use super::snapshot::Found;
+use crate::error::{Error, Result};
+use crate::resource::live_children::is_of;
+use crate::resource::object_diff::Pair;
+use crate::resource::strip_defaults;
+use crate::terminal::ui::Look;
+
+/// What is going to be done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub name: String,
+    /// The command that goes on where this one ends.
+    pub again: NextCommand,
+    /// The app, if there is one already.
+    pub app: Option<AppDeploy>,
+    /// The app as one would write it.
+    pub manifest: Value,
+    pub pods: Pods,
+    /// What the app wants. Where there is no app yet, nobody owns it.
+    pub wanted: Desired,
+    /// What was read of the Deployment, as the operator would have written it.
+    pub before: Option<Value>,
+    /// Pods that are not new have to be available too before requests go to them.
+    pub waits: bool,
+    /// Each object as it is and as it becomes.
+    pub pairs: Vec<Pair>,
+    /// The Service as it becomes, where there is one to take over.
+    pub service: Option<Value>,
+    /// The Ingress as it becomes, where there is one to take over.
+    pub ingress: Option<Value>,
+    /// The port of the app.
+    pub port: Option<i32>,
+    /// The ports that the Service offers on beside the one of the app.
+    pub beside: Vec<Value>,
+    /// The pods have to be found under the new names of the Service's ports before it has them.
+    pub is_bridged: bool,
+    /// What would be missed.
+    lost: Vec<String>,
+    /// What is good to know.
+    notes: Vec<String>,
+    is_done: bool,
+}
+
+/// Makes the plan.
+pub fn plan(found: &Found) -> Result<Plan> {
+    let nothing = Value::Null;
+    let keeper = found.old().or_else(|| found.own());
+    let template = &keeper.unwrap_or(&nothing)["spec"]["template"];
+    let uid = found.uid().unwrap_or_default();
+    let [_, service, ingress] = ChildKind::ALL.map(|kind| found.foreign(kind, uid));
+    let live = inverse::Live {
+        deployment: keeper,
+        service,
+        ingress,
+    };
+    let read = inverse::of_app(&found.name, &found.namespace, live);
+    let pods = pods(found);
+    let app = found.app.clone().unwrap_or_else(|| AppDeploy {
+        // A Deployment that is made paused has no pods.
+        spec: AppDeploySpec {
+            paused: read.spec.paused && pods == Pods::Kept,
+            ..read.spec.clone()
+        },
+        ..named(found)
+    });
+    feasible(found, &app, pods)?;
+    let wanted = wanted(&app)?;
+    let beside = match (service, app.spec.pod.port) {
+        (Some(service), Some(port)) => inverse::beside(service, template, port),
+        _ => Vec::new(),
+    };
+    let Costs { lost, notes } = impact::of(found, &read, &wanted, &beside, pods);
+    let becomes = service.zip(wanted.service.as_ref());
+    let becomes = becomes.map(|(live, wanted)| service_with(live, wanted, &beside));
+    let before = AppDeploy {
+        spec: read.spec,
+        ..named(found)
+    };
+    let before = validate(&before).ok().map(|before| desired(&before).deployment);
+    let pairs = pairs(found, &wanted, becomes.as_ref(), before.as_ref(), pods);
+    let waits = match (pods, found.foreign(ChildKind::Deployment, uid)) {
+        (Pods::Own, _) => becomes.is_some() && service.is_some_and(|service| !impact::leads(service, template)),
+        (Pods::Kept, Some(live)) => {
+            let becomes = deployment_with(live, before.as_ref(), &wanted.deployment);
+            let [is, becomes] = [live, &becomes].map(|object| defaults::filled(ChildKind::Deployment, object));
+            is["spec"]["template"] != becomes["spec"]["template"] && !app.spec.paused
+        }
+        (Pods::Kept | Pods::Replaced, _) => false,
+    };
+    let ingress = ingress.zip(wanted.ingress.as_ref());
+    let ingress = ingress.map(|(live, wanted)| merged(live, None, wanted));
+    let is_own = pods == Pods::Own && becomes.is_none() && ingress.is_none();
+    let is_done = found.app.is_some() && is_own && !found.is_bridged;
+    let port = app.spec.pod.port;
+    let manifest = AppDeploy {
+        spec: app.spec,
+        ..named(found)
+    };
+    Ok(Plan {
+        name: found.name.clone(),
+        again: NextCommand::default(),
+        before,
+        waits,
+        app: found.app.clone(),
+        manifest: strip_defaults::plain(Kind::AppDeploy, &manifest)?,
+        pods,
+        pairs,
+        is_bridged: found.may_bridge
+            && service
+                .zip(becomes.as_ref())
+                .is_some_and(|(live, is)| are_renamed(live, is)),
+        service: becomes,
+        ingress,
+        wanted,
+        port,
+        beside,
+        lost,
+        notes,
+        is_done,
+    })
+}
+
+fn named(found: &Found) -> AppDeploy {
+    AppDeploy {
+        metadata: ObjectMeta {
+            name: Some(found.name.clone()),
+            namespace: Some(found.namespace.clone()),
+            ..ObjectMeta::default()
+        },
+        spec: AppDeploySpec::default(),
+        status: None,
+    }
+}
+
+/// Fails where no new pods could take the place of the old ones.
+fn feasible(found: &Found, app: &AppDeploy, pods: Pods) -> Result<()> {
+    let name = &found.name;
+    let namespace = &found.namespace;
+    if app.metadata.deletion_timestamp.is_some() {
+        return Err(Error::failed(format!(
+            "AppDeploy {name} is being deleted, and what it took over would go with it: nothing was changed"
+        ))
+        .next(command!(
+            "kubectl appdeploy status {} -n {}  (see what holds it)",
+            name,
+            namespace
+        )));
+    }
+    if !pods.are_replaced() {
+        return Ok(());
+    }
+    if app.spec.paused {
+        return Err(Error::failed(format!(
+            "AppDeploy {name} is paused, so there would be no new pods: nothing was changed"
+        ))
+        .next(command!("kubectl appdeploy resume {} -n {}", name, namespace)));
+    }
+    let uid = found.uid().unwrap_or_default();
+    if found.other.is_some() && found.foreign(ChildKind::Deployment, uid).is_some() {
+        return Err(Error::failed(format!(
+            "there is a Deployment {name} too, whose name the app needs: nothing was changed"
+        ))
+        .next(command!(
+            "kubectl delete deployment {} -n {}  (if it is not needed)",
+            name,
+            namespace
+        )));
+    }
+    Ok(())
+}
+
+/// Returns the children that an app wants.
+pub fn wanted(app: &AppDeploy) -> Result<Desired> {
+    let valid = validate(app).map_err(|invalid| {
+        let name = app.metadata.name.as_deref().unwrap_or_default();
+        let error = Error::failed(format!("AppDeploy {name} would not be valid: nothing was changed"));
+        invalid.0.into_iter().fold(error, Error::why)
+    })?;
+    Ok(desired(&valid))
+}
+
+fn pods(found: &Found) -> Pods {
+    let uid = found.uid().unwrap_or_default();
+    if found.other.is_some() {
+        return Pods::Replaced;
+    }
+    match found.foreign(ChildKind::Deployment, uid) {
+        Some(live) => {
+            let ours = serde_json::json!({"matchLabels": {label::APP: found.name}});
+            if live["spec"]["selector"] == ours {
+                Pods::Kept
+            } else {
+                Pods::Replaced
+            }
+        }
+        None if found.orphans.is_empty() => Pods::Own,
+        None => Pods::Replaced,
+    }
+}
+
+/// Returns each object as it is and as it becomes.
+fn pairs(found: &Found, wanted: &Desired, service: Option<&Value>, before: Option<&Value>, pods: Pods) -> Vec<Pair> {
+    let uid = found.uid();
+    let mut pairs = Vec::new();
+    for (kind, object) in wanted.objects() {
+        let Some(object) = object else { continue };
+        let live = match kind {
+            // What a former Deployment has left is not what becomes of it.
+            ChildKind::Deployment => found.old().filter(|old| old["kind"] == kind.as_str()),
+            ChildKind::Service | ChildKind::Ingress => found.live.of(kind).filter(|live| !is_of(live, uid)),
+        };
+        // Of what is the app's own already, `diff` tells.
+        if found.app.is_some() && live.is_none() {
+            continue;
+        }
+        let becomes = match (kind, live) {
+            (ChildKind::Deployment, Some(_)) if pods.are_replaced() => defaults::filled(kind, object),
+            (ChildKind::Deployment, Some(live)) => deployment_with(live, before, object),
+            (ChildKind::Service, Some(_)) => service.unwrap_or(object).clone(),
+            (ChildKind::Ingress, Some(live)) => merged(live, None, object),
+            (_, None) => object.clone(),
+        };
+        pairs.push(Pair::of(kind, &found.namespace, &found.name, live, Some(&becomes)));
+    }
+    pairs
+}
+
+impl Plan {
+    /// Whether there is nothing to do.
+    pub const fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// Says what becomes of the pods, and what is lost.
+    pub fn summary(&self, force: bool, look: &Look) -> String {
+        let pods = match self.pods {
+            Pods::Own => "are the app's already",
+            Pods::Kept => "are kept, and nothing restarts unless the Deployment's template is shown to change",
+            Pods::Replaced => {
+                "are replaced, since a Deployment's selector can't be changed: new ones are started beside them, and they \
+                 go when the new ones serve"
+            }
+        };
+        let mut lines = vec![look.sentence("", "pods: ", pods)];
+        // Where nothing is done because of it, the refusal says it.
+        let lost = self.lost.iter().filter(|_| force);
+        lines.extend(lost.map(|lost| look.sentence("", "lost: ", lost)));
+        lines.extend(self.notes.iter().map(|note| look.sentence("", "note: ", note)));
+        lines.join("\n")
+    }
+
+    /// Returns why it is better not done.
+    pub fn refusal(&self, title: &str, force: bool) -> Option<Error> {
+        if self.lost.is_empty() || force {
+            return None;
+        }
+        let error = Error::failed(format!("something would be lost with {title}: nothing was changed"));
+        Some(self.lost.iter().cloned().fold(error, Error::why))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,391 @@
+use serde_json::json;
+
+use super::*;
+use crate::commands::gitops::adopt::dependents::Neighbours;
+use crate::resource::live_children::Live;
+
+fn deployment() -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "shop", "namespace": "a", "uid": "d1", "labels": {"app": "shop"},
+            "annotations": {"meta.helm.sh/release-name": "shop"}},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "shop"}}, "template": {
+            "metadata": {"labels": {"app": "shop"}},
+            "spec": {"containers": [{"name": "shop", "image": "shop:1.4", "ports": [{"containerPort": 8080, "name": "web"}]}]}}}})
+}
+
+fn service() -> Value {
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "shop", "namespace": "a", "uid": "s1"},
+        "spec": {"selector": {"app": "shop"}, "clusterIP": "10.0.0.1", "ports": [{"name": "http", "port": 80, "targetPort": "web"}]}})
+}
+
+fn ingress() -> Value {
+    json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+        "metadata": {"name": "shop", "namespace": "a", "uid": "i1", "annotations": {"acme.com/limit": "10"}},
+        "spec": {"rules": [{"host": "shop.example.com", "http": {"paths": [{"path": "/", "pathType": "Prefix",
+            "backend": {"service": {"name": "shop", "port": {"number": 80}}}}]}}]}})
+}
+
+fn found(live: [Option<Value>; 3]) -> Found {
+    Found {
+        namespace: "a".into(),
+        name: "shop".into(),
+        live: Live::from(live),
+        may_bridge: true,
+        ..Found::default()
+    }
+}
+
+fn app(uid: &str) -> AppDeploy {
+    serde_json::from_value(json!({"metadata": {"name": "shop", "namespace": "a", "uid": uid},
+        "spec": {"image": "shop:1.4", "port": 8080, "replicas": 2, "host": "shop.example.com"}}))
+    .unwrap()
+}
+
+fn owned(mut object: Value, uid: &str) -> Value {
+    object["metadata"]["ownerReferences"] =
+        json!([{"kind": "AppDeploy", "name": "shop", "uid": uid, "controller": true}]);
+    object
+}
+
+/// All that a person sees of a plan at 80 columns.
+fn screen(plan: &Plan) -> String {
+    let look = Look {
+        width: Some(80),
+        ..Look::default()
+    };
+    let mut text = crate::output::yaml::write(&plan.manifest).unwrap();
+    for pair in plan.pairs.iter().filter(|pair| pair.differs()) {
+        text += &crate::resource::object_diff::unified(pair, &look).unwrap();
+    }
+    text += &plan.summary(false, &look);
+    if let Some(refusal) = plan.refusal("appdeploy.appdeploy.dev/shop", false) {
+        text += "\n";
+        text += &refusal.text(&look);
+    }
+    text
+}
+
+#[test]
+fn what_others_have_made_is_shown_as_it_becomes() {
+    let plan = plan(&found([Some(deployment()), Some(service()), Some(ingress())])).unwrap();
+    assert_eq!((plan.pods, plan.is_done()), (Pods::Replaced, false));
+    insta::assert_snapshot!(screen(&plan));
+}
+
+#[test]
+fn what_would_be_missed_is_refused_field_by_field_unless_forced() {
+    let mut rich = deployment();
+    let pod = &mut rich["spec"]["template"]["spec"];
+    pod["serviceAccountName"] = json!("shop");
+    pod["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    let neighbours = Neighbours {
+        services: Ok(vec![
+            serde_json::from_value(json!({"metadata": {"name": "shop-admin"}, "spec": {"selector": {"app": "shop"}}})).unwrap(),
+            serde_json::from_value(json!({"metadata": {"name": "blog"}, "spec": {"selector": {"app": "blog"}}})).unwrap(),
+        ]),
+        policies: Ok(vec![
+            serde_json::from_value(json!({"metadata": {"name": "db"}, "spec": {"podSelector": {"matchLabels": {"app": "db"}},
+                "ingress": [{"from": [{"podSelector": {"matchLabels": {"app": "shop"}}}]}]}}))
+            .unwrap(),
+            serde_json::from_value(json!({"metadata": {"name": "deny"}, "spec": {"podSelector": {}}})).unwrap(),
+        ]),
+        budgets: Err("n/a (forbidden)".to_owned()),
+        scalers: Ok(vec![
+            serde_json::from_value(json!({"metadata": {"name": "shop"}, "spec": {"maxReplicas": 9,
+                "scaleTargetRef": {"kind": "Deployment", "name": "shop"}}}))
+            .unwrap(),
+        ]),
+        ingresses: Ok(vec![
+            serde_json::from_value(json!({"metadata": {"name": "shop-www"}, "spec": {"rules": [{"http": {"paths": [
+                {"pathType": "Prefix", "path": "/", "backend": {"service": {"name": "shop", "port": {"name": "web"}}}}]}}]}}))
+            .unwrap(),
+        ]),
+    };
+    let found = Found {
+        neighbours,
+        ..found([Some(rich), Some(service()), Some(owned(ingress(), "other"))])
+    };
+    let plan = plan(&found).unwrap();
+    let refusal = plan.refusal("appdeploy.appdeploy.dev/shop", false).unwrap();
+    insta::assert_snapshot!(refusal.text(&Look::default()));
+    assert_eq!(plan.refusal("appdeploy.appdeploy.dev/shop", true), None);
+}
+
+#[test]
+fn pods_that_are_selected_as_ours_are_kept() {
+    let mut ejected = deployment();
+    let ours = json!({"appdeploy.dev/app": "shop"});
+    ejected["spec"]["selector"]["matchLabels"] = ours.clone();
+    ejected["spec"]["template"]["metadata"]["labels"] = ours.clone();
+    let mut service = service();
+    service["spec"]["selector"] = ours;
+    let plan = plan(&found([Some(ejected), Some(service), None])).unwrap();
+    assert_eq!(plan.pods, Pods::Kept);
+    assert_eq!(plan.manifest["spec"]["expose"], "Service");
+    assert_eq!(plan.refusal("shop", false), None);
+}
+
+#[test]
+fn it_goes_on_where_it_was_interrupted() {
+    let at = |live: [Option<Value>; 3], orphans: Vec<Value>| {
+        let found = Found {
+            app: Some(app("u1")),
+            orphans,
+            ..found(live)
+        };
+        let plan = plan(&found).unwrap();
+        (plan.pods, plan.pairs.len(), plan.is_done())
+    };
+    let (service, ingress, mut orphan) = (service(), ingress(), deployment());
+    orphan["kind"] = json!("ReplicaSet");
+    let ours = || Some(owned(deployment(), "u1"));
+    // The app is there and nothing else has happened.
+    let all = [Some(deployment()), Some(service.clone()), Some(ingress.clone())];
+    assert_eq!(at(all, vec![]), (Pods::Replaced, 3, false));
+    // The old Deployment is gone, the new one not there yet.
+    let between = [None, Some(service.clone()), Some(ingress.clone())];
+    assert_eq!(at(between, vec![orphan.clone()]), (Pods::Replaced, 2, false));
+    // The Service is ours, the Ingress is not, the old pods are there.
+    let half = [ours(), Some(owned(service.clone(), "u1")), Some(ingress.clone())];
+    assert_eq!(at(half, vec![orphan.clone()]), (Pods::Replaced, 1, false));
+    // Only the old pods are left.
+    let rest = [
+        ours(),
+        Some(owned(service.clone(), "u1")),
+        Some(owned(ingress.clone(), "u1")),
+    ];
+    assert_eq!(at(rest, vec![orphan]), (Pods::Replaced, 0, false));
+    let done = [ours(), Some(owned(service, "u1")), Some(owned(ingress, "u1"))];
+    assert_eq!(at(done, vec![]), (Pods::Own, 0, true));
+}
+
+#[test]
+fn a_port_that_gets_another_name_needs_a_bridge() {
+    let plan_of = |name: &str, may_bridge: bool| {
+        let mut service = service();
+        service["spec"]["ports"][0]["name"] = json!(name);
+        let found = Found {
+            may_bridge,
+            ..found([Some(deployment()), Some(service), None])
+        };
+        plan(&found).unwrap()
+    };
+    assert!(
+        plan_of("http", true).is_bridged,
+        "80 is called http, as 8080 is in an app"
+    );
+    assert!(!plan_of("web", true).is_bridged, "80 is called web on");
+    assert_eq!(plan_of("web", false).refusal("shop", false), None);
+    let refusal = plan_of("http", false).refusal("shop", false).unwrap();
+    insta::assert_snapshot!(refusal.text(&Look::default()), @r"
+    error: something would be lost with shop: nothing was changed
+      why:  requests to service/shop fail for a moment when its ports get other names; whoever may create and delete EndpointSlices can avoid it, and you may not
+    ");
+}
+
+#[test]
+fn a_pause_is_no_part_of_an_app_that_needs_new_pods() {
+    let plan_of = |updated: i32, selector: Value| {
+        let mut paused = deployment();
+        paused["spec"]["paused"] = json!(true);
+        paused["spec"]["selector"] = selector;
+        paused["status"] = json!({"replicas": 2, "updatedReplicas": updated});
+        plan(&found([Some(paused), None, None])).unwrap()
+    };
+    let theirs = json!({"matchLabels": {"app": "shop"}});
+    let idle = plan_of(2, theirs.clone());
+    assert_eq!(idle.manifest["spec"]["paused"], Value::Null);
+    insta::assert_snapshot!(idle.summary(false, &Look::default()), @r"
+    pods:  are replaced, since a Deployment's selector can't be changed: new ones are started beside them, and they go when the new ones serve
+    note:  deployment/shop is paused; the app is not, for it needs new pods
+    note:  the pods lose the labels app=shop
+    note:  the new pods have no key to the API server, no way to more privileges, the runtime's seccomp profile
+    note:  Helm's release shop may write these objects back: take them out of it
+    ");
+    let refusal = plan_of(1, theirs).refusal("shop", false).unwrap();
+    insta::assert_snapshot!(refusal.text(&Look::default()), @r"
+    error: something would be lost with shop: nothing was changed
+      why:  deployment/shop is paused in the middle of a rollout, and all new pods would be those of its new template
+    ");
+    // Pods that are kept are held on.
+    let kept = plan_of(1, json!({"matchLabels": {"appdeploy.dev/app": "shop"}}));
+    assert_eq!(
+        (kept.pods, &kept.manifest["spec"]["paused"]),
+        (Pods::Kept, &json!(true))
+    );
+    assert_eq!(kept.refusal("shop", false), None);
+}
+
+#[test]
+fn where_no_new_pods_could_come_nothing_is_planned() {
+    let mut paused = app("u1");
+    paused.spec.paused = true;
+    let held = Found {
+        app: Some(paused),
+        ..found([Some(deployment()), None, None])
+    };
+    let two = Found {
+        other: Some(deployment()),
+        ..found([Some(deployment()), None, None])
+    };
+    let mut going = app("u1");
+    going.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    let going = Found {
+        app: Some(going),
+        ..found([Some(owned(deployment(), "u1")), Some(service()), None])
+    };
+    let errors = [held, two, going].map(|found| plan(&found).unwrap_err().text(&Look::default()));
+    insta::assert_snapshot!(errors.join("\n"), @r"
+    error: AppDeploy shop is paused, so there would be no new pods: nothing was changed
+      next: kubectl appdeploy resume shop -n a
+    error: there is a Deployment shop too, whose name the app needs: nothing was changed
+      next: kubectl delete deployment shop -n a
+            (if it is not needed)
+    error: AppDeploy shop is being deleted, and what it took over would go with it: nothing was changed
+      next: kubectl appdeploy status shop -n a
+            (see what holds it)
+    ");
+}
+
+#[test]
+fn a_service_that_leads_elsewhere_is_told_and_waits_for_the_pods_of_the_app() {
+    let own = |spec: AppDeploySpec, mut service: Value, selector: Value| {
+        let mut deployment = owned(deployment(), "u1");
+        deployment["spec"]["template"]["metadata"]["labels"] = json!({"appdeploy.dev/app": "shop"});
+        service["spec"]["selector"] = selector;
+        let app = AppDeploy { spec, ..app("u1") };
+        plan(&Found {
+            app: Some(app),
+            ..found([Some(deployment), Some(service), None])
+        })
+        .unwrap()
+    };
+    let mut outside = service();
+    outside["spec"]["type"] = json!("LoadBalancer");
+    outside["spec"]["ports"] = json!([{"name": "http", "port": 80, "targetPort": "web"},
+        {"name": "admin", "port": 81, "targetPort": "admin"}]);
+    let plan = own(app("u1").spec, outside, json!({"app": "shop-v1"}));
+    assert_eq!((plan.pods, plan.waits, plan.is_done()), (Pods::Own, true, false));
+    assert_eq!(plan.beside[0]["targetPort"], "http", "it leads to the app on");
+    insta::assert_snapshot!(plan.refusal("shop", false).unwrap().text(&Look::default()), @r#"
+    error: something would be lost with shop: nothing was changed
+      why:  service/shop spec.type: "LoadBalancer" has no place in an app
+      why:  service/shop leads to other pods than those of the app; a Deployment that keeps them is named with --deployment
+      why:  port 81 of service/shop leads to a port called admin, which the pods of the app do not have
+    "#);
+    // One that leads to them already, as that of an app that was ejected, or that an interrupted command has left.
+    let plan = own(app("u1").spec, service(), json!({"appdeploy.dev/app": "shop"}));
+    assert_eq!((plan.waits, plan.refusal("shop", false)), (false, None));
+    // One that the app does not want is somebody else's on.
+    let worker = AppDeploySpec {
+        pod: crd::PodFields {
+            port: None,
+            ..app("u1").spec.pod
+        },
+        host: None,
+        ..app("u1").spec
+    };
+    assert!(own(worker, service(), json!({"app": "shop-v1"})).is_done());
+}
+
+#[test]
+fn who_keeps_the_deployment_and_what_takes_its_pods_early_is_told() {
+    let other = Found {
+        other: Some(owned(deployment(), "u2")),
+        ..found([None, Some(service()), None])
+    };
+    let mut marked = deployment();
+    marked["metadata"]["annotations"]["reloader.example.com/auto"] = json!("true");
+    marked["spec"]["template"]["metadata"]["labels"]["appdeploy.dev/app"] = json!("shop");
+    let container = &mut marked["spec"]["template"]["spec"]["containers"][0];
+    container["readinessProbe"] = json!({"httpGet": {"path": "/ready", "port": "web"}});
+    let marked = plan(&found([Some(marked), Some(service()), None])).unwrap();
+    let refused = |plan: &Plan| plan.refusal("shop", false).unwrap().text(&Look::default());
+    let texts = [
+        refused(&plan(&other).unwrap()),
+        refused(&marked),
+        marked.summary(false, &Look::default()),
+    ];
+    insta::assert_snapshot!(texts.join("\n"), @r#"
+    error: something would be lost with shop: nothing was changed
+      why:  deployment/shop belongs to AppDeploy shop, which may change or delete it
+    error: something would be lost with shop: nothing was changed
+      why:  the pods have the label appdeploy.dev/app=shop already, so the app's Deployment takes them for its own and ends them before requests go to the new ones
+    pods:  are replaced, since a Deployment's selector can't be changed: new ones are started beside them, and they go when the new ones serve
+    note:  port http of service/shop is called port-80 then, for whoever knows it by its name
+    note:  the pods lose the labels app=shop
+    note:  deployment/shop metadata.annotations.reloader.example.com/auto: "true" goes
+    note:  the new pods have no key to the API server, no way to more privileges, the runtime's seccomp profile
+    note:  the new pods are started again when their health check fails for long, which those of before are not
+    note:  Helm's release shop may write these objects back: take them out of it
+    "#);
+}
+
+#[test]
+fn pods_that_are_kept_and_change_are_waited_for() {
+    let waits = |image: &str, name: &str| {
+        let mut live = model::desired(&validate(&app("u0")).unwrap()).deployment;
+        live["metadata"]["ownerReferences"] = Value::Null;
+        live["spec"]["template"]["spec"]["containers"][0]["name"] = json!(name);
+        let mut app = app("u1");
+        app.spec.pod.image = image.to_owned();
+        let found = Found {
+            app: Some(app),
+            ..found([Some(live), None, None])
+        };
+        let plan = plan(&found).unwrap();
+        (plan.pods, plan.waits)
+    };
+    assert_eq!(waits("shop:1.4", "app"), (Pods::Kept, false));
+    assert_eq!(waits("shop:1.5", "app"), (Pods::Kept, true));
+    assert_eq!(waits("shop:1.4", "web"), (Pods::Kept, true));
+}
+
+/// The app was created first, as in a repository, and leaves host and number of pods to their defaults.
+#[test]
+fn host_and_number_of_pods_of_an_app_that_exists_are_not_changed_in_silence() {
+    let live = || [Some(deployment()), Some(service()), Some(ingress())];
+    let of = |change: &dyn Fn(&mut AppDeploySpec)| {
+        let mut app = app("u1");
+        app.spec.host = None;
+        app.spec.replicas = 1;
+        change(&mut app.spec);
+        let found = Found {
+            app: Some(app),
+            ..found(live())
+        };
+        plan(&found).unwrap()
+    };
+    let told = |plan: &Plan| {
+        let refusal = plan.refusal("appdeploy.appdeploy.dev/shop", false);
+        let whys = refusal.iter().flat_map(|error| error.whys().to_vec());
+        let all = whys.chain(plan.notes.clone());
+        all.filter(|told| told.contains("answers at") || told.contains("wants"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told(&of(&|_| {})),
+        [
+            "ingress/shop answers at shop.example.com, and the app at shop.a; keep the host with: kubectl appdeploy set host \
+             shop=shop.example.com -n a",
+            "deployment/shop has 2 pods, and the app wants 1 pod",
+        ]
+    );
+    let moved = of(&|spec| {
+        spec.host = Some("new.example.com".to_owned());
+        spec.replicas = 2;
+    });
+    assert_eq!(
+        told(&moved),
+        [
+            "ingress/shop answers at shop.example.com, and the app at new.example.com: requests to shop.example.com are not \
+          answered any more"
+        ]
+    );
+    assert_eq!(moved.refusal("shop", false), None);
+    let kept = of(&|spec| {
+        spec.host = Some("shop.example.com".to_owned());
+        spec.replicas = 2;
+    });
+    assert_eq!(told(&kept), [""; 0]);
+}

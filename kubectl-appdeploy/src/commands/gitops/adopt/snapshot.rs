@@ -1,0 +1,163 @@
+//! What there is before an adoption, or in the middle of one.
+
+use crd::{AppDeploy, label};
+use futures::{join, try_join};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use kube::Api;
+use kube::api::ListParams;
+use model::ChildKind;
+use model::NextCommand;
+use serde_json::Value;
+
+use super::dependents::Neighbours;
+use super::endpoints;
+use crate::cluster::confirm;
+use crate::cluster::connection::Cluster;
+use crate::error::{Error, Result};
+use crate::resource::live_children;
+use crate::resource::live_children::Live;
+use crate::resource::workload::Workload;
+
+/// What there is.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    pub namespace: String,
+    pub name: String,
+    /// The app, if there is one already.
+    pub app: Option<AppDeploy>,
+    /// What has the app's name.
+    pub live: Live,
+    /// A Deployment of another name that the app takes the place of.
+    pub other: Option<Value>,
+    /// ReplicaSets that a former Deployment of the app's name has left, the newest first.
+    pub orphans: Vec<Value>,
+    /// An interrupted adoption has left slices that lead to the pods.
+    pub is_bridged: bool,
+    /// The person may let pods be found under other names of ports.
+    pub may_bridge: bool,
+    /// What else of the namespace counts on these objects.
+    pub neighbours: Neighbours,
+}
+
+impl Found {
+    /// Looks, and changes nothing.
+    pub async fn gather(cluster: &Cluster, name: &str, deployment: Option<&str>) -> Result<Self> {
+        let namespace = &cluster.namespace;
+        let other = deployment.filter(|other| *other != name);
+        let apps = cluster.objects(Some(namespace));
+        let deployments = live_children::api(cluster, ChildKind::Deployment, namespace);
+        let sets: Api<ReplicaSet> = Api::namespaced(cluster.client.clone(), namespace);
+        let left = ListParams::default().labels(&format!("{}={name}", label::REPLACED_BY));
+        let objects = async {
+            try_join!(
+                cluster.call(apps.get_opt(name)),
+                Live::fetch(cluster, namespace, name),
+                cluster.call(sets.list(&left)),
+                async {
+                    match other {
+                        Some(other) => cluster.call(deployments.get_opt(other)).await,
+                        None => Ok(None),
+                    }
+                },
+            )
+        };
+        let (objects, neighbours, bridges, may_bridge) = join!(
+            objects,
+            Neighbours::list(cluster),
+            endpoints::bridges(cluster, name),
+            endpoints::may_bridge(cluster),
+        );
+        let (app, live, left, found) = objects?;
+        // One that has done its part is gone.
+        let has_taken_its_place = app.as_ref().is_some_and(|app| {
+            let deployment = live.of(ChildKind::Deployment);
+            deployment.is_some_and(|live| live_children::is_of(live, app.metadata.uid.as_deref()))
+        });
+        if let (Some(other), None, false) = (other, &found, has_taken_its_place) {
+            return Err(missing(cluster, other));
+        }
+        let app = app.as_ref().map(|app| match Workload::read(cluster.kind, app) {
+            Workload::App(app) => app,
+            Workload::PodSet(_) => AppDeploy::default(),
+        });
+        let left = left.items.iter().filter(|set| is_left(set, name));
+        let mut orphans: Vec<Value> = left.map(value).collect();
+        orphans.sort_by_key(|set| {
+            let revision = set["metadata"]["annotations"]["deployment.kubernetes.io/revision"].as_str();
+            std::cmp::Reverse(revision.and_then(|number| number.parse::<u64>().ok()))
+        });
+        let found = Self {
+            namespace: namespace.clone(),
+            name: name.to_owned(),
+            app,
+            live,
+            other: found.as_ref().map(value),
+            orphans,
+            is_bridged: !bridges?.is_empty(),
+            may_bridge: may_bridge?,
+            neighbours: neighbours?,
+        };
+        if found.app.is_none() && found.old().is_none() {
+            return Err(missing(cluster, name));
+        }
+        Ok(found)
+    }
+
+    /// Returns what the plan is made from.
+    pub fn shapes(&self) -> Vec<Value> {
+        let app = self.app.as_ref().map(value);
+        let live = ChildKind::ALL
+            .into_iter()
+            .filter_map(|kind| self.live.of(kind).cloned());
+        let all = app.into_iter().chain(live).chain(self.other.clone());
+        all.chain(self.orphans.iter().cloned())
+            .map(|object| confirm::shape(&object))
+            .collect()
+    }
+
+    /// Returns the identity of the app.
+    pub fn uid(&self) -> Option<&str> {
+        self.app.as_ref()?.metadata.uid.as_deref()
+    }
+
+    /// Returns the Deployment that is the app's.
+    pub fn own(&self) -> Option<&Value> {
+        let live = self.live.of(ChildKind::Deployment);
+        live.filter(|live| self.app.is_some() && live_children::is_of(live, self.uid()))
+    }
+
+    /// Returns what keeps the pods of before: a Deployment, or what one has left.
+    pub fn old(&self) -> Option<&Value> {
+        let same = self.live.of(ChildKind::Deployment);
+        self.other
+            .as_ref()
+            .or_else(|| same.filter(|live| self.uid().is_none_or(|uid| !live_children::is_of(live, Some(uid)))))
+            .or_else(|| self.orphans.first())
+    }
+
+    /// Returns the object of a kind that has the app's name and is not the app's.
+    pub fn foreign(&self, kind: ChildKind, uid: &str) -> Option<&Value> {
+        self.live.of(kind).filter(|live| !live_children::is_of(live, Some(uid)))
+    }
+}
+
+/// Whether a ReplicaSet that a former Deployment of this name has left is nobody else's by now: one of another name that selects
+/// its pods takes it.
+pub fn is_left(set: &ReplicaSet, name: &str) -> bool {
+    let owners = set.metadata.owner_references.iter().flatten();
+    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+    controllers.all(|owner| owner.name == name)
+}
+
+fn missing(cluster: &Cluster, deployment: &str) -> Error {
+    Error::failed(format!(
+        "there is no Deployment {deployment} in namespace {}",
+        cluster.namespace
+    ))
+    .next(NextCommand::from("kubectl get deployments").and(cluster.flag()))
+}
+
+fn value(object: &impl serde::Serialize) -> Value {
+    // An object that was read serialises again.
+    serde_json::to_value(object).unwrap_or_default()
+}

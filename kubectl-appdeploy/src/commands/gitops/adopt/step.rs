@@ -1,0 +1,328 @@
+//! The writes of an adoption, and what is waited for between them.
+
+use crd::{AppDeploy, annotation, label};
+use jiff::Timestamp;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use model::merge::{deployment_with, merged, service_with};
+use model::reason::Reason;
+use model::{Child, ChildKind};
+use serde_json::{Value, json};
+
+use super::plan::Plan;
+use super::pods::Pods;
+use crate::cluster::connection::{Cluster, MANAGER};
+use crate::cluster::wait::Deadline;
+use crate::cluster::{confirm, watch};
+use crate::diagnosis::readiness;
+use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::installation::operator;
+use crate::output::formats::DryRun;
+use crate::resource::fields::put;
+use crate::resource::live_children;
+use crate::resource::workload::Workload;
+use crate::terminal::ui::Ui;
+
+/// Creates the app.
+pub async fn create(cluster: &Cluster, plan: &Plan, dry_run: DryRun) -> Result<AppDeploy> {
+    let broken = |source: serde_json::Error| Error::failed(format!("cannot write the app: {source}"));
+    let object: DynamicObject = serde_json::from_value(plan.manifest.clone()).map_err(broken)?;
+    let params = PostParams {
+        dry_run: dry_run == DryRun::Server,
+        field_manager: Some(MANAGER.to_owned()),
+    };
+    let created = cluster
+        .call(cluster.objects(Some(&cluster.namespace)).create(&params, &object))
+        .await?;
+    match Workload::read(cluster.kind, &created) {
+        Workload::App(app) => Ok(app),
+        Workload::PodSet(_) => Err(Error::failed("the server has made something else of the app")),
+    }
+}
+
+/// Waits until the operator has seen the app: without one, nobody would start new pods.
+pub async fn until_seen(cluster: &Cluster, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+    let name = &plan.name;
+    if until(cluster, name, deadline, ui, Workload::is_observed).await? {
+        return Ok(());
+    }
+    let error = Error::new(
+        ErrorKind::TimedOut,
+        format!("no operator has seen {} after {}", cluster.title(name), deadline.text()),
+    )
+    .why("nothing of what was there before is changed");
+    let absence = operator::look(cluster)
+        .await
+        .absence(Some(&cluster.namespace), Timestamp::now());
+    let error = match absence {
+        Some((why, next)) => error.why(why).next(next),
+        None => error,
+    };
+    Err(error.next(plan.again.clone().remark("goes on")))
+}
+
+/// Waits until the operator finds no name taken any more. What it said last may be older than that they are the app's.
+pub async fn until_ours(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+    call_the_operator(cluster, name).await?;
+    let is_ours = |workload: &Workload| {
+        let cause = workload.state().cause;
+        cause.is_none_or(|cause| cause.reason != Reason::NameConflict.as_str())
+    };
+    // What is taken even then is told as what the app waits for.
+    until(cluster, name, deadline, ui, is_ours).await.map(drop)
+}
+
+/// Waits until what the operator says is as wanted; `false` when the time is over.
+async fn until(
+    cluster: &Cluster,
+    name: &str,
+    deadline: Deadline,
+    ui: &mut Ui,
+    is_wanted: impl Fn(&Workload) -> bool,
+) -> Result<bool> {
+    let mut changes = watch::follow_object(cluster, cluster.objects(Some(&cluster.namespace)), name);
+    while let Some(next) = deadline.bound(changes.next(ui)).await {
+        match next?.flatten() {
+            Some(object) if is_wanted(&Workload::read(cluster.kind, &object)) => return Ok(true),
+            Some(_) => ui.progress(&format!("{name}: waiting for the operator")),
+            None => {}
+        }
+    }
+    Ok(false)
+}
+
+/// Lets the operator look at the app at once. It watches what is its own, and so is not told when a name becomes free.
+pub async fn call_the_operator(cluster: &Cluster, name: &str) -> Result<()> {
+    let now = Timestamp::now().to_string();
+    let patch = json!({"metadata": {"annotations": {annotation::ADOPTED_AT: now}}});
+    let params = PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let apps = cluster.objects(Some(&cluster.namespace));
+    cluster.call(apps.patch(name, &params, &Patch::Merge(&patch))).await?;
+    Ok(())
+}
+
+/// Fails if the app is not there any more: what it takes over then would be deleted with it.
+pub async fn still_there(cluster: &Cluster, name: &str, uid: &str) -> Result<()> {
+    let api = cluster.objects(Some(&cluster.namespace));
+    let app = cluster.call(api.get_opt(name)).await?.map(|app| app.metadata);
+    if app.is_some_and(|app| app.uid.as_deref() == Some(uid) && app.deletion_timestamp.is_none()) {
+        return Ok(());
+    }
+    Err(readiness::deleted(cluster, name)
+        .why("what it has not taken over yet stays as it is, and would have gone with it"))
+}
+
+/// Waits until the app's own pods are all available.
+pub async fn until_available(cluster: &Cluster, plan: &Plan, uid: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+    let name = &plan.name;
+    let api = live_children::api(cluster, ChildKind::Deployment, &cluster.namespace);
+    let mut changes = watch::follow_object(cluster, api, name);
+    loop {
+        let Some(next) = deadline.bound(changes.next(ui)).await else {
+            return Err(late(cluster, plan, deadline).await?);
+        };
+        let live = next?.flatten();
+        let child = live.map(|live| Child::read(ChildKind::Deployment, &live.metadata, &live.data));
+        match child
+            .as_ref()
+            .filter(|child| child.is_controlled_by(uid))
+            .and_then(Child::rollout)
+        {
+            Some(rollout) if rollout.is_complete() => return Ok(()),
+            // What is being rolled out beside them is nobody's way yet.
+            Some(rollout) if plan.pods == Pods::Own && rollout.available >= rollout.wanted => return Ok(()),
+            Some(rollout) => ui.progress(&format!(
+                "{name}: {} of {} new pods are available; the old ones serve",
+                rollout.available, rollout.wanted
+            )),
+            None => ui.progress(&format!(
+                "{name}: waiting for the operator to start new pods; the old ones serve"
+            )),
+        }
+    }
+}
+
+/// Says why the new pods are late, as the app's status has it.
+async fn late(cluster: &Cluster, plan: &Plan, deadline: Deadline) -> Result<Error> {
+    let name = &plan.name;
+    let api = cluster.objects(Some(&cluster.namespace));
+    let app = cluster.call(api.get_opt(name)).await?;
+    let error = Error::new(
+        ErrorKind::TimedOut,
+        format!(
+            "the new pods of {} are not available after {}",
+            cluster.title(name),
+            deadline.text()
+        ),
+    )
+    .why("the old pods serve on");
+    let app = app.map(|app| Workload::read(cluster.kind, &app));
+    let error = match app.as_ref().and_then(Workload::explanation) {
+        Some((why, _)) => error.why(why),
+        None => error,
+    };
+    Ok(error
+        .next(cluster.words().verb("status", name).and(cluster.flag()))
+        .next(plan.again.clone().remark("goes on")))
+}
+
+/// An object of somebody else that becomes one of the app.
+#[derive(Clone, Copy, Debug)]
+pub struct Takeover<'a> {
+    pub kind: ChildKind,
+    /// The rule of the product.
+    pub live: &'a Value,
+    /// What the app wants of it.
+    pub wanted: &'a Value,
+    /// What was read of a Deployment.
+    pub before: Option<&'a Value>,
+    /// The ports that a Service offers on.
+    pub beside: &'a [Value],
+}
+
+/// Makes an object of somebody else one of the app: its owner, its labels and what the app wants of it, in one write. Before
+/// that it only gets the label with the app's name, for the sake of [`Takeover::done`].
+///
+/// The operator then finds one that it has not noted as its own wish, and applies its own: what belongs to it is written by it
+/// in the end, whenever this command is interrupted.
+pub async fn take_over(cluster: &Cluster, over: Takeover<'_>, dry_run: DryRun) -> Result<()> {
+    let Takeover { kind, live, wanted, .. } = over;
+    let dry_run = dry_run == DryRun::Server;
+    let api = live_children::api(cluster, kind, &cluster.namespace);
+    let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
+    let title = format!("{}/{name}", kind.resource());
+    let broken = |source: serde_json::Error| Error::failed(format!("cannot write {kind} {name}: {source}"));
+    let uid = &live["metadata"]["uid"];
+    let named = json!({"metadata": {"uid": uid, "labels": {label::NAME: name}}});
+    let params = PatchParams {
+        field_manager: Some(crd::FIELD_MANAGER.to_owned()),
+        dry_run,
+        ..PatchParams::default()
+    };
+    let live = cluster
+        .attempt(api.patch(name, &params, &Patch::Merge(&named)))
+        .await?
+        .map_err(|source| cluster.explain(source).about(&title))?;
+    let mut live = serde_json::to_value(live).map_err(broken)?;
+    let mut tries = 0;
+    loop {
+        if !is_as_planned(&live, over.live) {
+            return Err(Error::failed(format!(
+                "{title} has changed since the plan was made, and was not modified"
+            ))
+            .next("the same command again shows the plan for what there is now"));
+        }
+        let object: DynamicObject = serde_json::from_value(over.done(&live)).map_err(broken)?;
+        let params = PostParams {
+            field_manager: Some(crd::FIELD_MANAGER.to_owned()),
+            dry_run,
+        };
+        match cluster.attempt(api.replace(name, &params, &object)).await? {
+            Ok(_) => return Ok(()),
+            // Its controllers write its status; what was compared must be what is changed.
+            Err(kube::Error::Api(status)) if status.is_conflict() && tries < 5 => {
+                tries += 1;
+                let again = cluster.call(api.get(name)).await?;
+                live = serde_json::to_value(again).map_err(broken)?;
+            }
+            Err(source) => return Err(cluster.explain(source).about(&title)),
+        }
+    }
+}
+
+/// Whether an object is as it was when the plan was made, but for the label that is set first, and the number of pods, which an
+/// autoscaler may change at any time.
+fn is_as_planned(now: &Value, planned: &Value) -> bool {
+    let shape = |object: &Value| {
+        let mut shape = confirm::shape(object);
+        put(&mut shape["spec"], "replicas", None);
+        put(&mut shape["labels"], label::NAME, None);
+        if shape["labels"].as_object().is_some_and(serde_json::Map::is_empty) {
+            shape["labels"] = Value::Null;
+        }
+        shape
+    };
+    shape(now) == shape(planned)
+}
+
+impl Takeover<'_> {
+    /// Returns what an object of somebody else is as one of the app.
+    ///
+    /// Nobody else owns a field of it any more: one that the app stops wanting must go, and would stay for as long as somebody owns
+    /// it who has long forgotten it. The operator is said to have applied one field, which this write does not change; else the
+    /// API server would take its next apply for the first one, and make up somebody who owns all that is there.
+    fn done(&self, live: &Value) -> Value {
+        let mut wanted = self.wanted.clone();
+        if let Some(annotations) = wanted["metadata"]["annotations"].as_object_mut() {
+            annotations.remove(annotation::DESIRED_HASH);
+        }
+        let mut object = match self.kind {
+            ChildKind::Deployment => deployment_with(live, self.before, &wanted),
+            ChildKind::Service => service_with(live, &wanted, self.beside),
+            ChildKind::Ingress => merged(live, None, &wanted),
+        };
+        object["metadata"]["ownerReferences"] = wanted["metadata"]["ownerReferences"].clone();
+        let mut managers = vec![json!({
+            "manager": crd::FIELD_MANAGER, "operation": "Apply", "apiVersion": live["apiVersion"], "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:metadata": {"f:labels": {format!("f:{}", label::NAME): {}}}},
+        })];
+        let known = live["metadata"]["managedFields"].as_array().into_iter().flatten();
+        managers.extend(known.filter(|entry| entry["subresource"] == "status").cloned());
+        object["metadata"]["managedFields"] = json!(managers);
+        object
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_that_changed_after_the_plan_is_not_taken_over() {
+        let object = |uid: &str, labels: Value, image: &str, replicas: i32| {
+            json!({"metadata": {"uid": uid, "labels": labels, "resourceVersion": replicas.to_string()},
+                "spec": {"replicas": replicas, "image": image}, "status": {"replicas": replicas}})
+        };
+        let planned = object("1", Value::Null, "a", 1);
+        assert!(is_as_planned(
+            &object("1", json!({label::NAME: "shop"}), "a", 3),
+            &planned
+        ));
+        assert!(!is_as_planned(&object("2", Value::Null, "a", 1), &planned));
+        assert!(!is_as_planned(&object("1", json!({"team": "x"}), "a", 1), &planned));
+        assert!(!is_as_planned(&object("1", Value::Null, "b", 1), &planned));
+        let mut owned = object("1", Value::Null, "a", 1);
+        owned["metadata"]["ownerReferences"] = json!([{"uid": "o"}]);
+        assert!(!is_as_planned(&owned, &planned));
+    }
+
+    #[test]
+    fn what_others_have_owned_is_the_operators_and_they_own_the_status_on() {
+        let live = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "shop", "namespace": "a", "uid": "s1", "resourceVersion": "7", "labels": {"app": "shop"},
+                "ownerReferences": [{"kind": "Release", "name": "shop", "uid": "r1"}],
+                "managedFields": [
+                    {"manager": "kubectl-expose", "operation": "Update", "fieldsV1": {"f:spec": {}}},
+                    {"manager": "cloud", "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}}]},
+            "spec": {"clusterIP": "10.0.0.1", "selector": {"app": "shop"}, "ports": [{"port": 8080, "targetPort": 80, "protocol": "TCP"}]},
+        });
+        let wanted = json!({
+            "metadata": {"name": "shop", "labels": {"app.kubernetes.io/name": "shop"},
+                "annotations": {annotation::DESIRED_HASH: "1"},
+                "ownerReferences": [{"kind": "AppDeploy", "name": "shop", "uid": "u1", "controller": true}]},
+            "spec": {"selector": {"appdeploy.dev/app": "shop"}, "ports": [{"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP"}]},
+        });
+        let beside = [json!({"name": "port-8080", "port": 8080, "targetPort": "http", "protocol": "TCP"})];
+        let over = Takeover {
+            kind: ChildKind::Service,
+            live: &live,
+            wanted: &wanted,
+            before: None,
+            beside: &beside,
+        };
+        insta::assert_json_snapshot!(over.done(&live));
+    }
+}

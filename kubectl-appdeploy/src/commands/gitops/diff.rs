@@ -1,0 +1,231 @@
+//! `kubectl appdeploy diff`: what the operator would change.
+
+use crd::{AppDeploy, Kind};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kube::api::{DynamicObject, PostParams};
+use model::merge::merged;
+use model::{Digest, defaults, desired, later, validate};
+
+use crate::cluster::connection::{Cluster, KubeArgs, MANAGER};
+use crate::cluster::kind_info;
+use crate::commands::change;
+use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::resource::files::Files;
+use crate::resource::live_children::{Live, is_of};
+use crate::resource::object_diff::{Pair, show};
+use crate::resource::selection::{self, Selection};
+use crate::resource::workload::Workload;
+use crate::terminal::ui::{Ui, tolerate_closed};
+
+const EXAMPLES: &str = "\
+Examples:
+  # What is not as the app wants it; usually nothing
+  {command} diff {name}
+
+  # What a changed file would change, before it is applied
+  {command} diff -f {name}.yaml
+
+  # All apps of the namespace
+  {command} diff --all
+
+What is compared are the app's Deployment, Service and Ingress; for the
+AppDeploy itself there is kubectl diff -f {name}.yaml. KUBECTL_EXTERNAL_DIFF
+names another program to compare with.
+
+Exit codes: 0 no difference, 1 a difference, more than 1 it is not known.";
+
+/// The flags of `diff`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    which: Selection,
+    #[command(flatten)]
+    files: Files,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    compare(args, kube, ui).await.map_err(Error::of_a_comparison)
+}
+
+async fn compare(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    if args.files.is_empty() {
+        args.which.require(Kind::AppDeploy, "diff {name}")?;
+    }
+    let cluster = kube.connect().await?.about(Kind::AppDeploy);
+    let wishes = if args.files.is_empty() {
+        let found = args.which.resolve(&cluster, "diff {name}").await?;
+        if found.is_empty() {
+            selection::nothing(&cluster, ui);
+        }
+        found.into_iter().map(|object| object.map(Wish::of_now)).collect()
+    } else if args.which.is_empty() {
+        let mut wishes = Vec::new();
+        let objects = args
+            .files
+            .read(Kind::AppDeploy, kube.namespace.as_deref(), &cluster.namespace)?;
+        for object in objects {
+            wishes.push(Wish::of_file(&cluster, object).await);
+        }
+        wishes
+    } else {
+        return Err(Error::usage("-f and names, -l or --all exclude each other"));
+    };
+    let (mut pairs, mut failures) = (Vec::new(), Vec::new());
+    for wish in wishes {
+        let compared: Result<()> = async {
+            let wish = wish?;
+            let live = Live::fetch(&cluster, &wish.namespace, &wish.name).await?;
+            pairs.extend(wish.pairs(&live, ui)?);
+            Ok(())
+        }
+        .await;
+        failures.extend(compared.err());
+    }
+    pairs.retain(Pair::differs);
+    let differs = !pairs.is_empty();
+    // Whether there is a difference does not depend on a reader.
+    tolerate_closed(show(&pairs, ui))?;
+    let failures = failures.into_iter().map(Error::of_a_comparison).collect();
+    selection::conclude(failures, ui)?;
+    if differs {
+        return Err(Error::new(ErrorKind::Differs, ""));
+    }
+    Ok(())
+}
+
+/// What is wanted of one app.
+struct Wish {
+    namespace: String,
+    name: String,
+    /// What was wanted until now.
+    before: Option<AppDeploy>,
+    now: AppDeploy,
+}
+
+impl Wish {
+    fn of_now(object: DynamicObject) -> Self {
+        let (namespace, name) = selection::place(&object);
+        Self {
+            namespace,
+            name,
+            before: None,
+            now: app(&object),
+        }
+    }
+
+    /// Asks the server what the app would be if its spec were that of the file: it checks it, and knows the defaults.
+    async fn of_file(cluster: &Cluster, object: DynamicObject) -> Result<Self> {
+        let (namespace, name) = selection::place(&object);
+        let api = cluster.objects(Some(&namespace));
+        let mut before = cluster.call(api.get_opt(&name)).await?;
+        let params = PostParams {
+            dry_run: true,
+            field_manager: Some(MANAGER.to_owned()),
+        };
+        let mut tries = 0;
+        let now = loop {
+            let Some(found) = &before else {
+                let mut now = app(&cluster.call(api.create(&params, &object)).await?);
+                // The identity that a dry run gives is nobody's.
+                now.metadata.uid = None;
+                break now;
+            };
+            match cluster
+                .attempt(api.replace(&name, &params, &over(&object, found)))
+                .await?
+            {
+                Ok(changed) => break app(&changed),
+                // The operator has written its status.
+                Err(kube::Error::Api(status)) if status.is_conflict() && tries < change::TRIES => {
+                    tries += 1;
+                    before = cluster.call(api.get_opt(&name)).await?;
+                }
+                Err(source) => return Err(cluster.explain(source)),
+            }
+        };
+        Ok(Self {
+            namespace,
+            name,
+            before: before.as_ref().map(app),
+            now,
+        })
+    }
+
+    /// Returns each child as it is and as it would be.
+    fn pairs(&self, live: &Live, ui: &mut Ui) -> Result<Vec<Pair>> {
+        let title = kind_info::title(Kind::AppDeploy, &self.name);
+        let invalid = |invalid: model::Invalid| {
+            let error = Error::failed(format!("{title} is not valid, so nothing is written for it"));
+            invalid.0.into_iter().fold(error, Error::why)
+        };
+        let now = desired(&validate(&self.now).map_err(invalid)?);
+        let before = self.before.as_ref().and_then(|before| validate(before).ok());
+        let before = before.map(|before| desired(&before));
+        let uid = self.now.metadata.uid.as_deref();
+        let mut pairs = Vec::new();
+        for (kind, wanted) in now.objects() {
+            let there = live.of(kind);
+            if there.is_some_and(|there| !is_of(there, uid)) {
+                if wanted.is_none() {
+                    continue;
+                }
+                ui.warn(&format!(
+                    "{}/{} is not the app's own, so the operator leaves it as it is",
+                    kind.as_str().to_lowercase(),
+                    self.name
+                ));
+            }
+            let before = before.as_ref().and_then(|before| {
+                let of_kind = before.objects().into_iter().find(|(of, _)| *of == kind);
+                let (object, there) = (of_kind?.1?, there.map(Digest::of).unwrap_or_default());
+                Some(later::previous(object, &there))
+            });
+            let becomes = match (there, wanted) {
+                (Some(there), Some(wanted)) => {
+                    // What older children do without, and get with their next pods, is no difference.
+                    let due = later::due(wanted, &Digest::of(there));
+                    Some(defaults::filled(kind, &merged(there, before.as_ref(), &due)))
+                }
+                (None, wanted) => wanted.cloned(),
+                (Some(_), None) => None,
+            };
+            pairs.push(Pair::of(kind, &self.namespace, &self.name, there, becomes.as_ref()));
+        }
+        Ok(pairs)
+    }
+}
+
+/// Returns the object of a file in the place of the one that is there. What the file does not name and no file has named stays: the
+/// number that somebody has scaled it to, and a pause.
+fn over(object: &DynamicObject, before: &DynamicObject) -> DynamicObject {
+    let owns = |entry: &ManagedFieldsEntry, field: &str| {
+        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
+        fields.is_some_and(|fields| fields["f:spec"][format!("f:{field}")].is_object())
+    };
+    let record = || before.metadata.managed_fields.iter().flatten();
+    let is_scaled = record().any(|entry| entry.subresource.as_deref() == Some("scale") && owns(entry, "replicas"));
+    let is_of_a_file = |entry: &ManagedFieldsEntry| {
+        entry.operation.as_deref() == Some("Apply") || entry.manager.as_deref() == Some("kubectl-client-side-apply")
+    };
+    let is_ordered = !record().any(|entry| is_of_a_file(entry) && owns(entry, "paused"));
+    let mut changed = DynamicObject {
+        metadata: before.metadata.clone(),
+        ..object.clone()
+    };
+    for (field, stays) in [("replicas", is_scaled), ("paused", is_ordered)] {
+        let value = &before.data["spec"][field];
+        if stays && !value.is_null() && changed.data["spec"][field].is_null() {
+            changed.data["spec"][field] = value.clone();
+        }
+    }
+    changed
+}
+
+fn app(object: &DynamicObject) -> AppDeploy {
+    match Workload::read(Kind::AppDeploy, object) {
+        Workload::App(app) => app,
+        Workload::PodSet(_) => AppDeploy::default(),
+    }
+}

@@ -1,0 +1,364 @@
+//! `kubectl appdeploy eject`: the app goes, what belongs to it stays and serves on.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crd::{Kind, annotation, label};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::ResourceExt as _;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use model::ChildKind;
+use model::{NextCommand, command};
+use serde_json::{Value, json};
+
+use crate::cluster::confirm;
+use crate::cluster::connection::{Cluster, KubeArgs, MANAGER};
+use crate::cluster::wait::{self, Deadline};
+use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::output::duration;
+use crate::output::formats::{self, ChangeArgs, Done, DryRun};
+use crate::resource::children;
+use crate::resource::live_children;
+use crate::resource::live_children::Live;
+use crate::resource::selection::{self, Selection};
+use crate::terminal::ui::Ui;
+
+const EXAMPLES: &str = "\
+Examples:
+  # See what would go and what would stay
+  {command} eject {name} --dry-run=client
+
+  # Take the app out of AppDeploy; its Deployment, Service and Ingress serve on
+  {command} eject {name}
+
+It works with the operator running and without one. If it is interrupted, the
+same command goes on.";
+
+/// The flags of `eject`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    which: Selection,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// How long to wait, like 30s or 5m
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse)]
+    timeout: Duration,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// An app that goes, and what stays of it.
+struct Leaving {
+    name: String,
+    /// The app; nothing where only the rest of an interrupted command is to be done.
+    app: Option<DynamicObject>,
+    /// What stays: its kind, and its identity.
+    stays: Vec<(ChildKind, String)>,
+    /// Who scales the app, and nothing when it is gone.
+    scalers: Vec<String>,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    args.which.require(Kind::AppDeploy, "eject {name}")?;
+    let cluster = kube.connect().await?.about(Kind::AppDeploy);
+    let (leaving, mut failures) = find(&args, &cluster, ui).await?;
+    let plan: Vec<String> = leaving.iter().map(Leaving::plan).collect();
+    let is_asked = args.change.dry_run.is_real() && !args.yes && leaving.iter().any(|one| one.app.is_some());
+    // Who is asked sees what for, whatever else is printed.
+    if (args.change.output.is_none() || is_asked) && !leaving.is_empty() {
+        ui.say(&plan.join("\n"));
+    }
+    if is_asked {
+        let names: Vec<&str> = leaving.iter().map(|one| one.name.as_str()).collect();
+        let names = names.join(" ");
+        let again = leaving.iter().fold(
+            NextCommand::from(cluster.words().command).and("eject"),
+            |command, one| command.and(command!("{}", one.name)),
+        );
+        let unasked = Error::usage(format!("{names} would belong to nobody: nothing was changed")).next(
+            again
+                .clone()
+                .and("--yes")
+                .and(cluster.flag())
+                .remark("if that is wanted"),
+        );
+        let question = format!("Eject {names}?");
+        confirm::ask(
+            &cluster,
+            Some(&cluster.namespace),
+            &question,
+            unasked,
+            "nothing was changed",
+        )?;
+        let (now, _) = find(&args, &cluster, ui).await?;
+        if now.iter().map(Leaving::shape).ne(leaving.iter().map(Leaving::shape)) {
+            return Err(confirm::outdated(again.and(cluster.flag())));
+        }
+    }
+    let deadline = Deadline::after(args.timeout);
+    let mut done = Vec::new();
+    for one in leaving {
+        match eject(&args, &cluster, &one, deadline, ui).await {
+            Ok(object) => done.push(Done {
+                title: cluster.title(&one.name),
+                word: "ejected",
+                object,
+                is_held: false,
+            }),
+            Err(error) => failures.push(error),
+        }
+    }
+    args.change.tell_all(ui, &done)?;
+    selection::conclude(failures, ui)
+}
+
+async fn find(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<(Vec<Leaving>, Vec<Error>)> {
+    // Each once, as they are resolved.
+    let typed = args.which.names.iter().map(|text| selection::name(cluster.kind, text));
+    let mut known = BTreeSet::new();
+    let mut typed = typed.collect::<Result<Vec<_>>>()?;
+    typed.retain(|name| known.insert(*name));
+    let found = match args.which.resolve(cluster, "eject {name}").await {
+        // All that were named are missing: an interrupted command may have left something to do.
+        Err(error) if error.is_not_found() => typed.iter().map(|_| Err(error.clone())).collect(),
+        other => other?,
+    };
+    if found.is_empty() {
+        selection::nothing(cluster, ui);
+    }
+    let (mut leaving, mut failures) = (Vec::new(), Vec::new());
+    for (index, object) in found.into_iter().enumerate() {
+        let (name, app) = match object {
+            Ok(object) => (object.name_any(), Ok(object)),
+            Err(error) if error.is_not_found() => ((*typed.get(index).unwrap_or(&"")).to_owned(), Err(error)),
+            Err(error) => {
+                failures.push(error);
+                continue;
+            }
+        };
+        let live = Live::fetch(cluster, &cluster.namespace, &name).await?;
+        match app {
+            Ok(app) => leaving.push(Leaving {
+                // Of one that is being deleted, the garbage collector may have let something go already.
+                stays: of(&live, |object| {
+                    live_children::is_of(object, app.metadata.uid.as_deref())
+                        || app.metadata.deletion_timestamp.is_some() && is_half_free(object)
+                }),
+                scalers: Vec::new(),
+                app: Some(app),
+                name,
+            }),
+            Err(error) => {
+                let stays = of(&live, is_half_free);
+                if stays.is_empty() {
+                    failures.push(error);
+                } else {
+                    leaving.push(Leaving {
+                        name,
+                        app: None,
+                        stays,
+                        scalers: Vec::new(),
+                    });
+                }
+            }
+        }
+    }
+    if leaving.iter().any(|one| one.app.is_some()) {
+        let all = ListParams::default();
+        // Who may not see them is not kept from going.
+        let scalers = children::list::<HorizontalPodAutoscaler>(cluster, &cluster.namespace, &all).await?;
+        for one in &mut leaving {
+            let of = scalers
+                .iter()
+                .flatten()
+                .filter(|scaler| scales(scaler, cluster.kind, &one.name));
+            one.scalers = of.map(kube::ResourceExt::name_any).collect();
+        }
+    }
+    Ok((leaving, failures))
+}
+
+fn scales(scaler: &HorizontalPodAutoscaler, kind: Kind, name: &str) -> bool {
+    let target = scaler.spec.as_ref().map(|spec| &spec.scale_target_ref);
+    target.is_some_and(|target| {
+        let group = target
+            .api_version
+            .as_deref()
+            .and_then(|version| version.split_once('/'));
+        target.kind == kind.as_str() && target.name == name && group.is_some_and(|(group, _)| group == crd::GROUP)
+    })
+}
+
+fn of(live: &Live, is_meant: impl Fn(&Value) -> bool) -> Vec<(ChildKind, String)> {
+    let kinds = ChildKind::ALL.into_iter();
+    kinds
+        .filter_map(|kind| {
+            let object = live.of(kind).filter(|object| is_meant(object))?;
+            Some((kind, object["metadata"]["uid"].as_str()?.to_owned()))
+        })
+        .collect()
+}
+
+/// Whether an object has lost its owner and still says that we manage it.
+fn is_half_free(object: &Value) -> bool {
+    let metadata = &object["metadata"];
+    metadata["labels"][label::MANAGED_BY] == label::MANAGED_BY_VALUE
+        && metadata["ownerReferences"].as_array().is_none_or(Vec::is_empty)
+}
+
+impl Leaving {
+    /// Returns what was shown of it.
+    fn shape(&self) -> (Option<Value>, &[(ChildKind, String)]) {
+        let app = self.app.as_ref().map(|app| {
+            let app = serde_json::to_value(app).unwrap_or_default();
+            confirm::shape(&app)
+        });
+        (app, &self.stays)
+    }
+
+    /// Says what goes and what stays.
+    fn plan(&self) -> String {
+        let stays: Vec<String> = self
+            .stays
+            .iter()
+            .map(|(kind, _)| format!("{}/{}", kind.as_str().to_lowercase(), self.name))
+            .collect();
+        let stays = if stays.is_empty() {
+            "nothing, for nothing belongs to it".to_owned()
+        } else {
+            format!("{} and the pods, which serve on", stays.join(", "))
+        };
+        let goes = match self.app {
+            Some(_) => format!("AppDeploy {}; nobody repairs then what others change", self.name),
+            None => "the labels that an interrupted eject has left".to_owned(),
+        };
+        let mut plan = format!("goes:  {goes}\nstays: {stays}");
+        for scaler in &self.scalers {
+            let _ = write!(
+                plan,
+                "\nnote:  horizontalpodautoscaler/{scaler} scales AppDeploy {name}, and then nothing: let its scaleTargetRef be \
+                 Deployment {name}",
+                name = self.name
+            );
+        }
+        plan
+    }
+}
+
+/// Takes one app out. Each step can be done again.
+async fn eject(args: &Args, cluster: &Cluster, one: &Leaving, deadline: Deadline, ui: &mut Ui) -> Result<Value> {
+    let dry_run = args.change.dry_run;
+    let shown = one.app.as_ref().map(formats::presentable).unwrap_or_default();
+    if dry_run == DryRun::Client {
+        return Ok(shown);
+    }
+    if let Some(app) = &one.app {
+        let params = DeleteParams {
+            dry_run: dry_run == DryRun::Server,
+            // The garbage collector takes the owner references away before the app goes. No operator writes for an app
+            // that is being deleted, nor to an object that is not its app's own.
+            propagation_policy: Some(PropagationPolicy::Orphan),
+            preconditions: Some(Preconditions {
+                uid: app.uid(),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let api = cluster.objects(Some(&cluster.namespace));
+        cluster.call(api.delete(&one.name, &params)).await?;
+        if dry_run.is_real() {
+            ui.progress(&format!("waiting until AppDeploy {} is gone", one.name));
+            let left = wait::gone(cluster, api, &one.name, app.metadata.uid.as_deref(), deadline, ui).await?;
+            if left.is_some() {
+                return Err(held(cluster, one, deadline));
+            }
+        }
+    }
+    for (kind, uid) in &one.stays {
+        free(cluster, *kind, &one.name, uid, one.app.as_ref(), dry_run).await?;
+    }
+    Ok(shown)
+}
+
+/// Takes from an object what says that it is ours. A later app of the same name then finds the name taken, and says so.
+async fn free(
+    cluster: &Cluster,
+    kind: ChildKind,
+    name: &str,
+    uid: &str,
+    app: Option<&DynamicObject>,
+    dry_run: DryRun,
+) -> Result<()> {
+    let mut patch = json!({"metadata": {
+        "uid": uid,
+        "labels": {label::MANAGED_BY: null},
+        "annotations": {annotation::DESIRED_HASH: null, annotation::REVISION_SPEC: null},
+    }});
+    if let Some(owner) = app.and_then(|app| app.metadata.uid.as_deref()) {
+        // A child that was made while the garbage collector went through them would have kept it.
+        patch["metadata"]["ownerReferences"] = json!([{"$patch": "delete", "uid": owner}]);
+    }
+    let params = PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        dry_run: dry_run == DryRun::Server,
+        ..PatchParams::default()
+    };
+    let api = live_children::api(cluster, kind, &cluster.namespace);
+    let patched = cluster
+        .attempt(api.patch(name, &params, &Patch::Strategic(&patch)))
+        .await?;
+    match patched {
+        // Somebody has deleted it: it is nobody's already.
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        Err(source) => Err(cluster.explain(source).about(&format!("{}/{name}", kind.resource()))),
+        Ok(_) => Ok(()),
+    }
+}
+
+fn held(cluster: &Cluster, one: &Leaving, deadline: Deadline) -> Error {
+    Error::new(
+        ErrorKind::TimedOut,
+        format!(
+            "{} is not gone after {}; it still may go",
+            cluster.title(&one.name),
+            deadline.text()
+        ),
+    )
+    .why("Kubernetes' garbage collector lets go of what belongs to it: is the kube-controller-manager running?")
+    .next(
+        cluster
+            .words()
+            .verb("eject", &one.name)
+            .and(cluster.flag())
+            .remark("goes on"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plan_says_what_goes_and_what_stays() {
+        let app = serde_json::from_value(json!({"metadata": {"name": "shop"}})).ok();
+        let all = ChildKind::ALL.map(|kind| (kind, "u".to_owned()));
+        let plan = |app: Option<DynamicObject>, stays: &[(ChildKind, String)]| {
+            let stays = stays.to_vec();
+            let name = "shop".to_owned();
+            Leaving {
+                name,
+                scalers: app.iter().map(|_| "shop".to_owned()).collect(),
+                app,
+                stays,
+            }
+            .plan()
+        };
+        let plans = [plan(app.clone(), &all), plan(app, &[]), plan(None, &all[..1])];
+        insta::assert_snapshot!(plans.join("\n\n"));
+    }
+}

@@ -1,0 +1,246 @@
+//! `kubectl appdeploy export`: what belongs to one, as the operator writes it.
+
+use clap::ValueEnum;
+use crd::Kind;
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use model::export::{of_app, of_podset, standalone};
+use serde_json::Value;
+
+use crate::cluster::connection::KubeArgs;
+use crate::cluster::kind_info;
+use crate::error::{Error, Result};
+use crate::output::{formats, yaml};
+use crate::resource::files::Files;
+use crate::resource::selection::{self, Selection};
+use crate::resource::strip_defaults;
+use crate::resource::workload::Workload;
+use crate::terminal::ui::Ui;
+
+const EXAMPLES: &str = "\
+Examples:
+  # What belongs to {an}, as files that kubectl apply takes
+  {command} export {name} > {name}-objects.yaml
+
+  # What a file would make, without a cluster; for review
+  {command} export -f {name}.yaml
+
+  # The {kind} itself, as one would write it; for a repository
+  {command} export {name} --manifest > {name}.yaml
+
+  # Exactly what the operator sends
+  {command} export {name} --with-owner -o json
+
+Without --with-owner, the objects are what is left of {an} when its
+owner goes: no owner reference, no label that says who manages them, none of
+the operator's notes. Applied where no such {one} is, they work without
+AppDeploy.";
+
+/// How the objects are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// One document for each.
+    #[default]
+    Yaml,
+    /// One list.
+    Json,
+}
+
+/// The flags of `export`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    which: Selection,
+    #[command(flatten)]
+    files: Files,
+    /// Print the {kind} itself instead of what belongs to it
+    #[arg(long, conflicts_with = "with_owner")]
+    manifest: bool,
+    /// Print also the owner reference and the notes that the operator puts into each object
+    #[arg(long)]
+    with_owner: bool,
+    /// Print as yaml, one document for each object, or json, one list
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        default_value = "yaml",
+        hide_possible_values = true
+    )]
+    output: Format,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let mut failures = Vec::new();
+    let mut objects = Vec::new();
+    for found in find(&args, kind, kube, ui).await? {
+        match found.and_then(|(object, workload)| args.of(kind, &object, &workload)) {
+            Ok(exported) => objects.extend(exported),
+            Err(error) => failures.push(error),
+        }
+    }
+    if !objects.is_empty() {
+        let text = match args.output {
+            Format::Yaml => yaml::write_all(&objects)?,
+            Format::Json if objects.len() == 1 => formats::json(&objects[0])?,
+            Format::Json => formats::json(&formats::list(objects))?,
+        };
+        ui.print(&text)?;
+    }
+    selection::conclude(failures, ui)
+}
+
+type Found = Result<(DynamicObject, Workload)>;
+
+async fn find(args: &Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<Vec<Found>> {
+    let read = |object: DynamicObject| {
+        let workload = Workload::read(kind, &object);
+        (object, workload)
+    };
+    if args.files.is_empty() {
+        args.which.require(kind, "export {name}")?;
+        let cluster = kube.connect().await?.about(kind);
+        let found = args.which.resolve(&cluster, "export {name}").await?;
+        if found.is_empty() {
+            selection::nothing(&cluster, ui);
+        }
+        return Ok(found.into_iter().map(|object| object.map(read)).collect());
+    }
+    if !args.which.is_empty() {
+        return Err(Error::usage("-f and names, -l or --all exclude each other"));
+    }
+    // No cluster is needed. Where there is a kubeconfig, it says the namespace.
+    let usual = kube.connect().await.map(|cluster| cluster.namespace);
+    let usual = usual.as_deref().unwrap_or("default");
+    let objects = args.files.read(kind, kube.namespace.as_deref(), usual)?;
+    Ok(objects.into_iter().map(|object| Ok(read(object))).collect())
+}
+
+impl Args {
+    /// Returns what is printed of one.
+    fn of(&self, kind: Kind, object: &DynamicObject, workload: &Workload) -> Result<Vec<Value>> {
+        if self.manifest {
+            return Ok(vec![strip_defaults::written(kind, object)?]);
+        }
+        let children = match workload {
+            Workload::App(app) => of_app(app),
+            Workload::PodSet(set) => of_podset(set),
+        };
+        let children = children.map_err(|invalid| {
+            let title = kind_info::title(kind, &object.name_any());
+            let error = Error::failed(format!("{title} is not valid, so nothing belongs to it"));
+            invalid.0.into_iter().fold(error, Error::why)
+        })?;
+        if self.with_owner {
+            return Ok(children);
+        }
+        Ok(children.iter().map(standalone).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use model::{Action, Observed, desired, plan, validate};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::commands::app::create::{self, AppArgs};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: create::Args<AppArgs>,
+    }
+
+    /// Returns what `create --dry-run=client` prints.
+    fn created(line: &[String]) -> Value {
+        let words = std::iter::once("create".to_owned()).chain(line.iter().cloned());
+        let args = Line::parse_from(words).args;
+        args.object("shop", Some("a".to_owned())).unwrap()
+    }
+
+    /// Returns what the operator sends for an app that it was given by the API server, defaults spelled out.
+    fn sent(object: &Value) -> Vec<Value> {
+        let app: crd::AppDeploy = serde_json::from_value(object.clone()).unwrap();
+        let stored = serde_json::from_value(serde_json::to_value(app).unwrap()).unwrap();
+        let valid = validate(&stored).unwrap();
+        let actions = plan(&valid, &desired(&valid), &Observed::default()).actions;
+        let created = actions.into_iter().map(|action| match action {
+            Action::Create { object, .. } => object,
+            other => panic!("{other:?}"),
+        });
+        created.collect()
+    }
+
+    fn lines() -> impl Strategy<Value = Vec<String>> {
+        let flag = |name: &'static str, value: &'static str| {
+            prop::option::of(value.prop_map(move |value| format!("--{name}={value}")))
+        };
+        let flags = vec![
+            flag("replicas", "[0-9]").boxed(),
+            flag("env", "[A-Z]{1,4}=[a-z0-9:, ]{0,6}").boxed(),
+            flag("requests", "cpu=[1-9]00m,memory=[1-9]Mi").boxed(),
+            flag("limits", "cpu=1[.][1-9]").boxed(),
+            flag("image-pull-policy", "Always|Never|IfNotPresent").boxed(),
+            flag("pull-secret", "[a-z]{1,5}").boxed(),
+            flag("security-profile", "baseline|restricted").boxed(),
+        ];
+        let routed = vec![
+            flag("host", "[a-z]{1,5}[.]example[.]com").boxed(),
+            flag("path", "/[a-z]{0,5}").boxed(),
+            flag("ingress-class", "[a-z]{1,5}").boxed(),
+            flag("tls-secret", "[a-z]{1,5}").boxed(),
+            flag("health-path", "/[a-z]{1,5}").boxed(),
+        ];
+        let image = "nginx(:1[.][0-9])?|ghcr[.]io/acme/shop:[a-z]{1,3}";
+        (image, prop::option::of((1..=65535, routed)), flags).prop_map(|(image, port, flags)| {
+            let mut line = vec![format!("--image={image}")];
+            if let Some((port, routed)) = port {
+                line.push(format!("--port={port}"));
+                line.extend(routed.into_iter().flatten());
+            }
+            line.extend(flags.into_iter().flatten());
+            line
+        })
+    }
+
+    proptest! {
+        /// What is created, what is exported, what a file would make and what the operator sends are the same bytes.
+        #[test]
+        fn all_ways_lead_to_the_same_bytes(line in lines()) {
+            let object = created(&line);
+            let sent: Vec<String> = sent(&object).iter().map(Value::to_string).collect();
+            let found: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+            let read = Workload::read(Kind::AppDeploy, &found);
+            let args = Args { which: Selection::default(), files: Files::default(), manifest: false, with_owner: true,
+                output: Format::Yaml };
+            let exported = args.of(Kind::AppDeploy, &found, &read).unwrap();
+            prop_assert_eq!(exported.iter().map(Value::to_string).collect::<Vec<_>>(), sent);
+            // What stands in a repository is what was created.
+            let manifest = Args { manifest: true, ..args }.of(Kind::AppDeploy, &found, &read).unwrap();
+            prop_assert_eq!(&manifest[0], &object);
+            let written = yaml::write(&manifest[0]).unwrap();
+            prop_assert_eq!(&yaml::read(&written).unwrap()[0], &object);
+        }
+    }
+
+    #[test]
+    fn an_app_as_it_stands_without_its_owner() {
+        let line = [
+            "--image=nginx:1.27",
+            "--port=80",
+            "--host=shop.example.com",
+            "--env=MODE=on",
+        ];
+        let object = created(&line.map(str::to_owned));
+        let app = Workload::read(Kind::AppDeploy, &serde_json::from_value(object).unwrap());
+        let Workload::App(app) = app else {
+            panic!("it is an app")
+        };
+        let objects: Vec<Value> = of_app(&app).unwrap().iter().map(standalone).collect();
+        insta::assert_snapshot!(yaml::write_all(&objects).unwrap());
+    }
+}

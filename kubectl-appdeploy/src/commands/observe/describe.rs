@@ -1,0 +1,81 @@
+//! `kubectl appdeploy describe`: everything about one on one page, with events.
+
+mod page;
+mod spec;
+mod writer;
+
+use crd::Kind;
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+
+use crate::cluster::connection::{Cluster, KubeArgs};
+use crate::diagnosis::events;
+use crate::diagnosis::probe::{self, Question};
+use crate::error::Result;
+use crate::resource::children;
+use crate::resource::selection::{self, Selection};
+use crate::resource::workload::Workload;
+use crate::terminal::ui::Ui;
+
+const EXAMPLES: &str = "\
+Examples:
+  # Everything about one {one}
+  {command} describe {name}
+
+  # Everything about the {many} of a team
+  {command} describe -l team=shop";
+
+/// The flags of `describe`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    which: Selection,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    args.which.require(kind, "describe {name}")?;
+    let cluster = kube.connect().await?.about(kind);
+    let found = args.which.resolve(&cluster, "describe {name}").await?;
+    if found.is_empty() {
+        selection::nothing(&cluster, ui);
+    }
+    let mut failures = Vec::new();
+    let mut first = true;
+    for object in found {
+        let text = match object {
+            Ok(object) => describe(&cluster, &object, ui).await,
+            Err(error) => Err(error),
+        };
+        match text {
+            Ok(text) => {
+                // As kubectl separates several.
+                ui.page(&format!("{}{text}", if first { "" } else { "\n\n" }))?;
+                first = false;
+            }
+            Err(error) => failures.push(error),
+        }
+    }
+    selection::conclude(failures, ui)
+}
+
+async fn describe(cluster: &Cluster, object: &DynamicObject, ui: &Ui) -> Result<String> {
+    let workload = Workload::read(cluster.kind, object);
+    let now = Timestamp::now();
+    let (children, events) = futures::join!(
+        children::fetch(cluster, &workload),
+        events::for_page(cluster, &workload)
+    );
+    let children = children?;
+    let events = events?;
+    let asked = probe::answer(cluster, &Question::about(&workload, &children, now)).await;
+    let page = page::Subject {
+        workload: &workload,
+        children: &children,
+        events: &events,
+        asked: &asked,
+        now,
+    };
+    Ok(page::text(&page, &ui.look()))
+}

@@ -1,0 +1,142 @@
+//! What a person asked for, as `describe` shows it.
+
+use std::collections::BTreeMap;
+
+use crd::{AppDeploySpec, EnvVar, Expose, PodFields, PodSet, Quantity, SecurityProfile};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::writer::Page;
+use crate::output::formats::some;
+use crate::resource::workload::Workload;
+
+/// Writes the lines of a spec.
+pub fn write(page: &mut Page<'_>, workload: &Workload) {
+    page.line("Image", &workload.pod().image);
+    match workload {
+        Workload::App(app) => route(page, &app.spec),
+        Workload::PodSet(set) => pace(page, set),
+    }
+    pod(page, workload.pod());
+}
+
+/// How an app is reached.
+fn route(page: &mut Page<'_>, spec: &AppDeploySpec) {
+    match spec.pod.port {
+        Some(port) => page.line("Port", &port.to_string()),
+        None => page.line("Port", "<none> (a worker: no Service, no Ingress)"),
+    }
+    if spec.pod.port.is_some() && spec.expose == Expose::Service {
+        page.line("Expose", "Service (inside the cluster only)");
+    }
+    lines(
+        page,
+        [
+            ("Path", spec.path.clone()),
+            ("IngressClass", spec.ingress_class_name.clone()),
+            ("TLS Secret", spec.tls.as_ref().map(|tls| tls.secret_name.clone())),
+        ],
+    );
+}
+
+/// How the pods of a pod set come and go.
+fn pace(page: &mut Page<'_>, set: &PodSet) {
+    let spec = &set.spec;
+    // Who was replaced stays named in the spec.
+    let there = set.status.iter().flat_map(|status| &status.pod_names);
+    let going: Vec<String> = there
+        .filter(|name| spec.replace_pods.contains(*name))
+        .cloned()
+        .collect();
+    let unavailable = spec.max_unavailable.as_ref().map(|most| match most {
+        IntOrString::Int(number) => number.to_string(),
+        IntOrString::String(share) => share.clone(),
+    });
+    let settled = (spec.min_ready_seconds > 0).then(|| format!("{}s", spec.min_ready_seconds));
+    lines(
+        page,
+        [
+            ("Port", spec.template.port.map(|port| port.to_string())),
+            ("Min Ready", settled),
+            (
+                "Unavailable",
+                unavailable.map(|most| format!("at most {most} during an update")),
+            ),
+            ("Replacing", (!going.is_empty()).then(|| some(&going))),
+        ],
+    );
+}
+
+fn lines<const N: usize>(page: &mut Page<'_>, lines: [(&str, Option<String>); N]) {
+    for (label, value) in lines {
+        if let Some(value) = value {
+            page.line(label, &value);
+        }
+    }
+}
+
+/// What runs in each pod.
+fn pod(page: &mut Page<'_>, pod: &PodFields) {
+    lines(
+        page,
+        [
+            ("Command", (!pod.command.is_empty()).then(|| words(&pod.command))),
+            ("Args", (!pod.args.is_empty()).then(|| words(&pod.args))),
+            (
+                "Pull Policy",
+                pod.image_pull_policy.map(|policy| policy.as_str().to_owned()),
+            ),
+            (
+                "Security",
+                (pod.security_profile == SecurityProfile::Restricted).then(|| "restricted".to_owned()),
+            ),
+        ],
+    );
+    if let Some(resources) = &pod.resources {
+        let amounts = |map: &BTreeMap<String, Quantity>| {
+            map.iter()
+                .map(|(name, amount)| format!("{name}={amount}"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        if !resources.requests.is_empty() {
+            page.line("Requests", &amounts(&resources.requests));
+        }
+        if !resources.limits.is_empty() {
+            page.line("Limits", &amounts(&resources.limits));
+        }
+    }
+    if let Some(check) = &pod.health_check {
+        let port = check.port.or(pod.port).unwrap_or_default();
+        page.line(
+            "Health Check",
+            &check.path.as_ref().map_or_else(
+                || format!("TCP on port {port}"),
+                |path| format!("GET {path} on port {port}"),
+            ),
+        );
+    }
+    if !pod.env.is_empty() {
+        page.list("Environment", &pod.env.iter().map(variable).collect::<Vec<_>>());
+    }
+}
+
+fn words(words: &[String]) -> String {
+    let quoted = words.iter().map(|word| {
+        let plain = !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || "'\"$\\".contains(c));
+        if plain { word.clone() } else { format!("{word:?}") }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+fn variable(variable: &EnvVar) -> String {
+    let name = &variable.name;
+    let Some(source) = &variable.value_from else {
+        return format!("{name}={}", variable.value.as_deref().unwrap_or_default());
+    };
+    let (kind, key) = match (&source.secret_key_ref, &source.config_map_key_ref) {
+        (Some(key), _) => ("Secret", key),
+        (None, Some(key)) => ("ConfigMap", key),
+        (None, None) => return format!("{name}=<unset>"),
+    };
+    format!("{name} from {kind} {}, key {}", key.name, key.key)
+}

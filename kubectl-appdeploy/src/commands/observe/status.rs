@@ -1,0 +1,265 @@
+//! `kubectl appdeploy status`: all of a kind in a table, or one with all that belongs to it.
+
+pub mod list;
+mod page;
+pub mod table;
+mod watch;
+
+use std::time::Duration;
+
+use crate::cluster::kind_info;
+use crate::diagnosis::probe::{self, Question};
+use clap::ValueEnum;
+use crd::Kind;
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use model::NextCommand;
+
+use crate::cluster::connection::{Cluster, KubeArgs};
+use crate::cluster::pager::Pages;
+use crate::error::{Error, Result};
+use crate::output::{duration, formats, yaml};
+use crate::resource::children;
+use crate::resource::selection::{self, Selection};
+use crate::resource::workload::Workload;
+use crate::terminal::ui::Ui;
+
+const EXAMPLES: &str = "\
+Examples:
+  # The {many} of the namespace, and why one is not ready
+  {command} status
+
+  # One {one} with {family}
+  {command} status {name}
+
+  # Follow the {many} of a team in all namespaces
+  {command} status -A -l team=shop -w
+
+  # Two {many} in one table
+  {command} status {name} {other}
+
+  # Watch {an} until it is ready, for five minutes at most
+  {command} status {name} --until=ready --timeout=5m
+
+  # The names of all {many}, for a script
+  {command} status -o name";
+
+/// How `status` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Wide,
+    Json,
+    Yaml,
+    Name,
+}
+
+/// The flags of `status`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Names of {many}; without one, all {many} of the namespace
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// The {many} of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "names")]
+    all_namespaces: bool,
+    /// The {many} with these labels, like team=shop,tier!=test
+    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "names")]
+    selector: Option<String>,
+    /// Keep watching, and show every change
+    #[arg(short, long)]
+    watch: bool,
+    /// Watch until all are ready, or deleted; exit code 3 says that one will not become ready by itself
+    #[arg(long, value_name = "STATE", hide_possible_values = true)]
+    until: Option<watch::Until>,
+    /// How long to watch for that, like 5m; exit code 4 says that it was not long enough
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, requires = "until")]
+    timeout: Option<Duration>,
+    /// Print wide, json, yaml or name
+    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
+    output: Option<Format>,
+    /// Print the table without header and explanations
+    #[arg(long)]
+    no_headers: bool,
+}
+
+/// Runs the verb.
+pub async fn run(mut args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let cluster = kube.connect().await?.about(kind);
+    let named = Selection::of_names(kind, &args.names)?;
+    args.names.clone_from(&named.names);
+    if args.watch || args.until.is_some() {
+        return Box::pin(watch::run(&args, &cluster, ui)).await;
+    }
+    if !named.is_empty() && args.single().is_none() {
+        let found = named.resolve(&cluster, "status {name}").await?;
+        return several(&args, &cluster, found, ui).await;
+    }
+    if let Some(name) = args.single() {
+        let api = cluster.objects(Some(&cluster.namespace));
+        let object = cluster.call(api.get(name)).await?;
+        if args.output.is_some_and(|format| format != Format::Wide) {
+            return raw(&args, kind, vec![object], ui);
+        }
+        let text = Box::pin(page(&args, &cluster, &object, ui)).await?;
+        return ui.page(&text);
+    }
+    let mut pages = Pages::of(&cluster, args.scope(&cluster), args.selector.as_deref());
+    match args.output {
+        None | Some(Format::Wide) => table_of(&args, &cluster, pages, ui).await,
+        Some(Format::Name) => {
+            while let Some(page) = pages.next().await? {
+                raw(&args, kind, page, ui)?;
+            }
+            Ok(())
+        }
+        // One document has one end.
+        Some(_) => raw(&args, kind, pages.all().await?, ui),
+    }
+}
+
+/// Prints the table as its pages come, then what is to be said of all.
+async fn table_of(args: &Args, cluster: &Cluster, mut pages: Pages<'_>, ui: &mut Ui) -> Result<()> {
+    let now = Timestamp::now();
+    let mut all: Vec<Workload> = Vec::new();
+    let mut widths = Vec::new();
+    while let Some(page) = pages.next().await? {
+        let rows: Vec<Workload> = page.iter().map(|object| Workload::read(cluster.kind, object)).collect();
+        if !rows.is_empty() {
+            let view = args.view().continued(!all.is_empty());
+            ui.page(&list::rows(&rows, view, now, &ui.look(), &mut widths))?;
+        }
+        all.extend(rows);
+    }
+    if all.is_empty() {
+        nothing(args, cluster, ui);
+    }
+    explain(args, cluster, &all, ui).await
+}
+
+/// Prints those that were found of several names in one table, and reports those that were not.
+async fn several(args: &Args, cluster: &Cluster, found: Vec<Result<DynamicObject>>, ui: &mut Ui) -> Result<()> {
+    let (mut objects, mut failures) = (Vec::new(), Vec::new());
+    for one in found {
+        match one {
+            Ok(object) => objects.push(object),
+            Err(error) => failures.push(error),
+        }
+    }
+    if args.output.is_some_and(|format| format != Format::Wide) {
+        raw(args, cluster.kind, objects, ui)?;
+    } else {
+        let all: Vec<Workload> = objects
+            .iter()
+            .map(|object| Workload::read(cluster.kind, object))
+            .collect();
+        ui.page(&list::rows(
+            &all,
+            args.view(),
+            Timestamp::now(),
+            &ui.look(),
+            &mut Vec::new(),
+        ))?;
+        explain(args, cluster, &all, ui).await?;
+    }
+    selection::conclude(failures, ui)
+}
+
+/// Prints below a table why some are not ready.
+async fn explain(args: &Args, cluster: &Cluster, all: &[Workload], ui: &mut Ui) -> Result<()> {
+    if args.no_headers {
+        return Ok(());
+    }
+    let question = Question::about_all(all, Timestamp::now());
+    let absence = probe::answer(cluster, &question).await.absence;
+    let notes = list::notes(all, args.view(), absence, &ui.look());
+    if notes.is_empty() { Ok(()) } else { ui.page(&notes) }
+}
+
+impl Args {
+    /// Returns the name where there is only one: it is shown with its children.
+    fn single(&self) -> Option<&str> {
+        match &self.names[..] {
+            [one] => Some(one),
+            _ => None,
+        }
+    }
+
+    fn scope<'a>(&self, cluster: &'a Cluster) -> Option<&'a str> {
+        (!self.all_namespaces).then_some(cluster.namespace.as_str())
+    }
+
+    fn view(&self) -> table::View {
+        table::View {
+            namespaces: self.all_namespaces,
+            wide: self.output == Some(Format::Wide),
+            headers: !self.no_headers,
+        }
+    }
+}
+
+/// Says on stderr that there is nothing, and whether there could be.
+fn nothing(args: &Args, cluster: &Cluster, ui: &mut Ui) {
+    let selected = args
+        .selector
+        .as_ref()
+        .map_or_else(String::new, |selector| format!(" with {selector}"));
+    let place = args
+        .scope(cluster)
+        .map_or_else(String::new, |namespace| format!(" in {namespace} namespace"));
+    let words = cluster.words();
+    ui.say(&format!("No {}{selected} found{place}.", words.many));
+    if args.selector.is_none() && !args.no_headers {
+        let create = NextCommand::from(words.command).and("create").and(cluster.flag());
+        ui.next(if args.all_namespaces {
+            create
+        } else {
+            create.remark("-A looks into all namespaces")
+        });
+    }
+}
+
+/// Returns the page of one.
+async fn page(args: &Args, cluster: &Cluster, object: &DynamicObject, ui: &Ui) -> Result<String> {
+    let workload = Workload::read(cluster.kind, object);
+    let now = Timestamp::now();
+    let children = children::fetch(cluster, &workload).await?;
+    let asked = probe::answer(cluster, &Question::about(&workload, &children, now)).await;
+    let page = page::Page {
+        workload: &workload,
+        children: &children,
+        asked: &asked,
+        wide: args.output == Some(Format::Wide),
+        now,
+    };
+    Ok(page::text(&page, &ui.look()))
+}
+
+fn raw(args: &Args, kind: Kind, items: Vec<DynamicObject>, ui: &mut Ui) -> Result<()> {
+    let one = args.single().is_some();
+    let mut values: Vec<_> = items.into_iter().map(|object| presentable(kind, object)).collect();
+    let value = match (one, values.pop()) {
+        (true, Some(value)) => value,
+        (_, last) => {
+            values.extend(last);
+            formats::list(values.clone())
+        }
+    };
+    match args.output {
+        Some(Format::Json) => ui.print(&formats::json(&value)?),
+        Some(Format::Yaml) => ui.print(&yaml::write(&value)?),
+        _ => {
+            let all = if one { vec![value] } else { values };
+            all.iter().try_for_each(|value| {
+                let name = value["metadata"]["name"]
+                    .as_str()
+                    .ok_or_else(|| Error::failed("an object without a name"))?;
+                ui.print(&kind_info::title(kind, name))
+            })
+        }
+    }
+}
+
+fn presentable(kind: Kind, object: DynamicObject) -> serde_json::Value {
+    formats::presentable(&kind_info::complete(kind, object))
+}

@@ -1,0 +1,323 @@
+//! The table of a kind: one row each, and below it a line for each that is not ready.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use model::NextCommand;
+
+use super::table::{View, table};
+use crate::output::formats::some;
+use crate::resource::workload::Workload;
+use crate::terminal::ui::Look;
+
+/// Returns the table with its explanations.
+pub fn text(
+    all: &[Workload],
+    view: View,
+    absence: Option<(String, NextCommand)>,
+    now: Timestamp,
+    look: &Look,
+) -> String {
+    let rows = rows(all, view, now, look, &mut Vec::new());
+    if !view.headers {
+        return rows;
+    }
+    let notes = notes(all, view, absence, look);
+    if notes.is_empty() {
+        rows
+    } else {
+        format!("{rows}\n{notes}")
+    }
+}
+
+/// Returns the rows, below others of these widths.
+pub fn rows(all: &[Workload], view: View, now: Timestamp, look: &Look, widths: &mut Vec<usize>) -> String {
+    let mut table = table(&sorted(all), view, now).below(widths);
+    if !view.wide {
+        table = table.fit("URL", look.width);
+    }
+    if !view.headers {
+        table = table.without_header();
+    }
+    table.text(look.color)
+}
+
+/// Returns the explanations of all rows, below an empty line; nothing where everything is fine.
+pub fn notes(all: &[Workload], view: View, absence: Option<(String, NextCommand)>, look: &Look) -> String {
+    let all = sorted(all);
+    let mut parts = Vec::new();
+    let said = said(&all, view, absence.is_some(), look);
+    if !said.is_empty() {
+        parts.push(said.join("\n"));
+    }
+    for (why, names) in hidden(&all, view) {
+        let note = format!("{}: {why}", some(&names));
+        parts.push(look.sentence("", "note:", &note));
+    }
+    if let Some((why, next)) = absence {
+        let why = look.sentence("", "why: ", &why);
+        parts.push(format!("{why}\n{}", look.next("", &next)));
+    }
+    if parts.is_empty() {
+        return String::new();
+    }
+    format!("\n{}", parts.join("\n\n"))
+}
+
+fn sorted(all: &[Workload]) -> Vec<&Workload> {
+    let mut all: Vec<&Workload> = all.iter().collect();
+    all.sort_by_key(|one| (one.namespace(), one.name()));
+    all
+}
+
+/// How many are explained one by one.
+const EXPLAINED: usize = 10;
+
+/// Returns what is said of each that is not ready.
+fn said(all: &[&Workload], view: View, absence: bool, look: &Look) -> Vec<String> {
+    let said = all.iter().filter_map(|one| {
+        // One sentence at the end says it for all of these.
+        if absence && one.state().observed.is_none() {
+            return None;
+        }
+        let (why, next) = one.explanation()?;
+        let mut note = look.sentence("", &format!("{}:", name(one, view)), &why);
+        if let Some(next) = next {
+            let _ = write!(note, "\n{}", look.next("  ", &next));
+        }
+        Some(note)
+    });
+    let mut notes: Vec<String> = said.collect();
+    if notes.len() > EXPLAINED {
+        let rest = notes.len() - EXPLAINED;
+        notes.truncate(EXPLAINED);
+        notes.push(format!("…and {rest} more that are not ready"));
+    }
+    notes
+}
+
+/// Returns those that work, but are reached by nobody from outside, by the reason for it.
+fn hidden(all: &[&Workload], view: View) -> BTreeMap<String, Vec<String>> {
+    let mut hidden: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for one in all {
+        if let Some(why) = one.hidden() {
+            hidden.entry(why.to_owned()).or_default().push(name(one, view));
+        }
+    }
+    hidden
+}
+
+/// Returns a name, with its namespace where there are several.
+fn name(one: &Workload, view: View) -> String {
+    if view.namespaces && !one.namespace().is_empty() {
+        format!("{}/{}", one.namespace(), one.name())
+    } else {
+        one.name().to_owned()
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// Noon of the day on which all apps of the tests were created at midnight.
+    pub fn noon() -> Timestamp {
+        "2026-06-01T12:00:00Z".parse().unwrap()
+    }
+
+    pub fn app(name: &str, spec: &Value, status: &Value) -> Workload {
+        let app = serde_json::from_value(json!({
+            "apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
+            "metadata": {"name": name, "namespace": "default", "generation": 1, "uid": name, "creationTimestamp": "2026-06-01T00:00:00Z"},
+            "spec": spec, "status": status,
+        }));
+        Workload::App(app.unwrap())
+    }
+
+    pub fn cond(kind: &str, status: &str, reason: &str, message: &str) -> Value {
+        json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-06-01T11:58:00Z"})
+    }
+
+    pub fn healthy() -> Workload {
+        app(
+            "shop",
+            &json!({"image": "ghcr.io/acme/shop:1.4", "port": 8080, "replicas": 3}),
+            &json!({
+                "observedGeneration": 1, "replicas": 3, "readyReplicas": 3, "updatedReplicas": 3,
+                "url": "http://shop.default", "address": "10.0.0.7", "conditions": [cond("Ready", "True", "Ready", "")],
+            }),
+        )
+    }
+
+    pub fn broken() -> Workload {
+        app(
+            "blog",
+            &json!({"image": "nginx:1.99", "port": 80, "replicas": 2}),
+            &json!({
+                "observedGeneration": 1, "replicas": 2, "readyReplicas": 0, "updatedReplicas": 2, "url": "http://blog.default",
+                "conditions": [cond("Ready", "False", "ImageNotFound", "image nginx:1.99 does not exist"), cond("Stalled", "True", "ImageNotFound", "")],
+                "cause": {"reason": "ImageNotFound", "message": "image nginx:1.99 does not exist", "next": "kubectl edit appdeploy blog"},
+            }),
+        )
+    }
+
+    fn worker() -> Workload {
+        app(
+            "worker",
+            &json!({"image": "busybox"}),
+            &json!({
+                "observedGeneration": 1, "replicas": 1, "readyReplicas": 0,
+                "conditions": [cond("Ready", "False", "Progressing", "0 of 1 pods are ready"), cond("Reconciling", "True", "Progressing", "")],
+            }),
+        )
+    }
+
+    pub fn set(name: &str, spec: &Value, status: &Value) -> Workload {
+        let set = serde_json::from_value(json!({
+            "apiVersion": "appdeploy.dev/v1alpha1", "kind": "PodSet",
+            "metadata": {"name": name, "namespace": "default", "generation": 1, "uid": name, "creationTimestamp": "2026-06-01T00:00:00Z"},
+            "spec": spec, "status": status,
+        }));
+        Workload::PodSet(set.unwrap())
+    }
+
+    pub fn workers() -> Workload {
+        set(
+            "workers",
+            &json!({"replicas": 3, "template": {"image": "busybox"}, "replacePods": ["workers-0"]}),
+            &json!({
+                "observedGeneration": 1, "replicas": 3, "readyReplicas": 3, "updatedReplicas": 3, "availableReplicas": 3, "terminatingReplicas": 1,
+                "podNames": ["workers-0", "workers-1", "workers-2", "workers-3"],
+                "conditions": [cond("Ready", "False", "Progressing", "replacing workers-0: workers-3 is starting"), cond("Reconciling", "True", "Progressing", "")],
+            }),
+        )
+    }
+
+    pub fn batch() -> Workload {
+        set(
+            "batch",
+            &json!({"replicas": 8, "template": {"image": "ghcr.io/acme/batch:1.99"}, "maxUnavailable": "25%", "minReadySeconds": 10}),
+            &json!({
+                "observedGeneration": 1, "replicas": 8, "readyReplicas": 6, "updatedReplicas": 2,
+                "podNames": (0..8).map(|n| format!("batch-{n}")).collect::<Vec<_>>(),
+                "conditions": [cond("Ready", "False", "ImageNotFound", "image ghcr.io/acme/batch:1.99 was not found"), cond("Stalled", "True", "ImageNotFound", "")],
+                "cause": {"reason": "ImageNotFound", "message": "image ghcr.io/acme/batch:1.99 was not found", "next": "kubectl edit podset batch -n default"},
+            }),
+        )
+    }
+
+    const PLAIN: View = View {
+        namespaces: false,
+        wide: false,
+        headers: true,
+    };
+
+    #[test]
+    fn a_list_shows_each_app_and_explains_what_is_not_ready() {
+        let apps = [worker(), healthy(), broken()];
+        insta::assert_snapshot!(text(&apps, PLAIN, None, noon(), &Look::default()), @r"
+        NAME     READY   REASON          URL                   AGE
+        blog     0/2     ImageNotFound   http://blog.default   12h
+        shop     3/3     Ready           http://shop.default   12h
+        worker   0/1     Progressing     <none>                12h
+
+        blog: image nginx:1.99 does not exist
+          next: kubectl edit appdeploy blog
+        worker: 0 of 1 pods are ready
+        ");
+    }
+
+    #[test]
+    fn all_namespaces_and_wide_add_columns() {
+        let view = View {
+            namespaces: true,
+            wide: true,
+            headers: true,
+        };
+        insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), &Look { width: Some(80), ..Look::default() }), @r"
+        NAMESPACE   NAME   READY   REASON          URL                   ADDRESS    IMAGE                   AGE
+        default     blog   0/2     ImageNotFound   http://blog.default   <none>     nginx:1.99              12h
+        default     shop   3/3     Ready           http://shop.default   10.0.0.7   ghcr.io/acme/shop:1.4   12h
+
+        default/blog: image nginx:1.99 does not exist
+          next: kubectl edit appdeploy blog
+        ");
+    }
+
+    #[test]
+    fn pod_sets_have_columns_of_their_own() {
+        let sets = [workers(), batch()];
+        insta::assert_snapshot!(text(&sets, PLAIN, None, noon(), &Look { width: Some(80), ..Look::default() }), @r"
+        NAME      READY   UPDATED   REASON          AGE
+        batch     6/8     2         ImageNotFound   12h
+        workers   3/3     3         Progressing     12h
+
+        batch: image ghcr.io/acme/batch:1.99 was not found
+          next: kubectl edit podset batch -n default
+        workers: replacing workers-0: workers-3 is starting
+        ");
+        let wide = View { wide: true, ..PLAIN };
+        insta::assert_snapshot!(table(&sets.iter().collect::<Vec<_>>(), wide, noon()).text(false), @r"
+        NAME      READY   UPDATED   REASON          IMAGE                     PODS                                         AGE
+        workers   3/3     3         Progressing     busybox                   workers-0,workers-1,workers-2,workers-3      12h
+        batch     6/8     2         ImageNotFound   ghcr.io/acme/batch:1.99   batch-0,batch-1,batch-2,batch-3,batch-4,+3   12h
+        ");
+    }
+
+    #[test]
+    fn a_script_gets_rows_alone() {
+        let view = View {
+            headers: false,
+            ..PLAIN
+        };
+        insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), &Look::default()), @r"
+        blog   0/2     ImageNotFound   http://blog.default   12h
+        shop   3/3     Ready           http://shop.default   12h
+        ");
+    }
+
+    #[test]
+    fn an_app_that_no_operator_sees_says_so_once() {
+        let absence = Some((
+            "no operator is installed in this cluster".to_owned(),
+            "kubectl appdeploy install".into(),
+        ));
+        let apps = [
+            app("a", &json!({"image": "nginx", "port": 80}), &json!({})),
+            app("b", &json!({"image": "nginx"}), &json!({})),
+        ];
+        insta::assert_snapshot!(text(&apps, PLAIN, absence, noon(), &Look::default()), @r"
+        NAME   READY   REASON    URL         AGE
+        a      0/1     Pending   <pending>   12h
+        b      0/1     Pending   <none>      12h
+
+        why:  no operator is installed in this cluster
+        next: kubectl appdeploy install
+        ");
+    }
+
+    #[test]
+    fn a_terminal_of_eighty_columns_is_enough() {
+        let long = app(
+            &"x".repeat(40),
+            &json!({"image": "nginx", "port": 80}),
+            &json!({
+                "observedGeneration": 1, "readyReplicas": 1, "url": format!("https://{}.example.com", "x".repeat(50)),
+                "conditions": [cond("Ready", "True", "Ready", "")],
+            }),
+        );
+        let text = text(
+            &[long],
+            PLAIN,
+            None,
+            noon(),
+            &Look {
+                width: Some(80),
+                ..Look::default()
+            },
+        );
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+}

@@ -1,0 +1,188 @@
+//! `status -w`: redrawn in place on a terminal, a line for each change in a pipe.
+
+mod lines;
+mod screen;
+
+use clap::ValueEnum;
+use futures::StreamExt as _;
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use kube::runtime::watcher::{self, Event};
+
+use super::{Args, Format};
+use crate::cluster::connection::Cluster;
+use crate::cluster::wait::Deadline;
+use crate::cluster::watch::{self, Change, Changes, Connection, Watched};
+use crate::diagnosis::readiness::{self, Verdict};
+use crate::error::{Error, Kind, Result};
+use crate::resource::workload::Workload;
+use crate::terminal::ui::Ui;
+
+/// Until when a watch goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Until {
+    /// Until all are ready.
+    Ready,
+    /// Until none is there.
+    Deleted,
+}
+
+/// What a watch may come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum End {
+    /// What it waited for is so.
+    Reached,
+    /// This one will not become so by itself.
+    Stalled(usize),
+    /// The one with this name was deleted.
+    Gone(String),
+}
+
+impl Until {
+    /// Returns what it comes to, if it is over. `names` are those that it is about; none for all.
+    fn end(self, all: &[Workload], names: &[String]) -> Option<End> {
+        let gone = names.iter().find(|name| !all.iter().any(|one| one.name() == *name));
+        match (self, gone) {
+            (Self::Deleted, _) => all.is_empty().then_some(End::Reached),
+            (Self::Ready, Some(name)) => Some(End::Gone(name.clone())),
+            (Self::Ready, None) if all.is_empty() => None,
+            (Self::Ready, None) => {
+                let verdicts: Vec<Verdict> = all.iter().map(readiness::verdict).collect();
+                if let Some(index) = verdicts.iter().position(|verdict| *verdict == Verdict::Stalled) {
+                    return Some(End::Stalled(index));
+                }
+                let is_ready = verdicts.iter().all(|verdict| *verdict == Verdict::Ready);
+                is_ready.then_some(End::Reached)
+            }
+        }
+    }
+
+    /// Returns what is still the case, and what may yet happen.
+    const fn hope(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Ready => ("is not ready", "become so"),
+            Self::Deleted => ("is not deleted", "be so"),
+        }
+    }
+}
+
+/// Runs until what was asked for is so, or somebody presses Ctrl-C.
+pub async fn run(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<()> {
+    let api = cluster.objects(args.scope(cluster));
+    let mut config = watcher::Config::default();
+    if let Some(selector) = &args.selector {
+        config = config.labels(selector);
+    }
+    let mut found = Vec::new();
+    for name in &args.names {
+        // A name that does not exist is an error here as without -w, unless that is what is waited for.
+        match args.until {
+            Some(Until::Deleted) => found.extend(cluster.call(api.get_opt(name)).await?),
+            _ => found.push(cluster.call(api.get(name)).await?),
+        }
+    }
+    if found.is_empty() && !args.names.is_empty() {
+        return Ok(());
+    }
+    let mut first = None;
+    if let Some(name) = args.single() {
+        first = found.pop();
+        config = config.fields(&format!("metadata.name={name}"));
+    }
+    let changes = only(watch::follow_all(cluster, api, config), args.names.clone());
+    // Who waits for something and has set no time for it is not left waiting for a cluster that is gone.
+    let connection = Connection::first(args.until.is_some() && args.timeout.is_none());
+    let mut all = Vec::new();
+    let show = async {
+        if ui.screen() && !matches!(args.output, Some(Format::Json | Format::Yaml | Format::Name)) {
+            let first = first.map(|object| Workload::read(cluster.kind, &object));
+            screen::run(args, cluster, first, (changes, connection), &mut all, ui).await
+        } else {
+            lines::run(args, cluster, Watched::new(changes, connection), &mut all, ui).await
+        }
+    };
+    let Some((until, deadline)) = args.until.zip(args.timeout.map(Deadline::after)) else {
+        return show.await;
+    };
+    match deadline.bound(show).await {
+        Some(outcome) => outcome,
+        None => Err(late(args, cluster, until, &all, deadline).await),
+    }
+}
+
+/// Keeps what concerns these names; without names, everything.
+fn only(changes: Changes<Event<DynamicObject>>, names: Vec<String>) -> Changes<Event<DynamicObject>> {
+    let concerns = move |change: &Result<Change<Event<DynamicObject>>>| match change {
+        Ok(Change::Begin(event) | Change::New(event)) => match event {
+            Event::Apply(object) | Event::InitApply(object) | Event::Delete(object) => {
+                names.is_empty() || names.contains(&object.name_any())
+            }
+            Event::Init | Event::InitDone => true,
+        },
+        Ok(Change::Lost(_)) | Err(_) => true,
+    };
+    changes
+        .filter(move |change| std::future::ready(concerns(change)))
+        .boxed()
+}
+
+/// Returns what to say when the time is over: of the first that is not as it was waited for.
+async fn late(args: &Args, cluster: &Cluster, until: Until, all: &[Workload], deadline: Deadline) -> Error {
+    let last = match until {
+        Until::Ready => all.iter().find(|one| readiness::verdict(one) != Verdict::Ready),
+        Until::Deleted => all.first(),
+    };
+    let Some(name) = last.map(Workload::name).or(args.names.first().map(String::as_str)) else {
+        let words = cluster.words();
+        return Error::new(
+            Kind::TimedOut,
+            format!("there are no {} after {}", words.many, deadline.text()),
+        );
+    };
+    readiness::timed_out(cluster, name, last, until.hope(), deadline, None).await
+}
+
+/// Ends a watch that is over.
+fn ended(args: &Args, cluster: &Cluster, all: &[Workload]) -> Option<Result<()>> {
+    let end = args.until?.end(all, &args.names)?;
+    Some(match end {
+        End::Reached => Ok(()),
+        End::Stalled(index) => Err(readiness::stalled(&all[index], cluster.flag())),
+        End::Gone(name) => Err(readiness::deleted(cluster, &name)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::observe::status::list::tests::{app, broken, cond, workers};
+    use serde_json::json;
+
+    #[test]
+    fn a_watch_ends_when_all_are_ready_or_one_will_not_be() {
+        let works = app(
+            "shop",
+            &json!({"image": "nginx"}),
+            &json!({"observedGeneration": 1, "conditions": [cond("Ready", "True", "Available", "")]}),
+        );
+        let until = Until::Ready;
+        let (none, shop) = (&[][..], &["shop".to_owned()][..]);
+        assert_eq!(until.end(&[], none), None, "there may come some");
+        assert_eq!(until.end(&[], shop), Some(End::Gone("shop".to_owned())));
+        assert_eq!(until.end(std::slice::from_ref(&works), shop), Some(End::Reached));
+        let both = ["shop", "blog"].map(str::to_owned);
+        assert_eq!(
+            until.end(std::slice::from_ref(&works), &both),
+            Some(End::Gone("blog".to_owned()))
+        );
+        assert_eq!(until.end(&[works.clone(), workers()], none), None);
+        assert_eq!(until.end(&[works, workers(), broken()], none), Some(End::Stalled(2)));
+    }
+
+    #[test]
+    fn a_watch_for_a_deletion_ends_when_none_is_left() {
+        let blog = ["blog".to_owned()];
+        assert_eq!(Until::Deleted.end(&[broken()], &blog), None);
+        assert_eq!(Until::Deleted.end(&[], &blog), Some(End::Reached));
+    }
+}

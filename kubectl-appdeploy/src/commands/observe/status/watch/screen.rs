@@ -1,0 +1,211 @@
+//! A watch on a terminal: the page as it is now, drawn again when something changes.
+
+use std::time::Duration;
+
+use futures::stream::{BoxStream, SelectAll};
+use futures::{FutureExt as _, Stream, StreamExt as _, stream};
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use kube::runtime::watcher::Event;
+use tokio::time::Instant;
+
+use super::ended;
+use crate::cluster::connection::Cluster;
+use crate::cluster::known::Known;
+use crate::cluster::watch::{Change, Changes, Connection, Said};
+use crate::commands::observe::status::{Args, Format, list, page};
+use crate::diagnosis::probe::{self, Question};
+use crate::diagnosis::request_path::Asked;
+use crate::error::Result;
+use crate::resource::children::{self, Children, Live, News};
+use crate::resource::workload::Workload;
+use crate::terminal::ui::{Stage, Style, Ui};
+
+/// Changes come in bursts; nobody reads faster than this.
+const FLICKER: Duration = Duration::from_millis(200);
+/// Ages grow also while nothing changes.
+const TICK: Duration = Duration::from_secs(10);
+
+/// What makes a page another one.
+enum Wake {
+    /// An app or a pod set changed.
+    Change(Box<Change<Event<DynamicObject>>>),
+    /// Something that belongs to it changed.
+    Part(News),
+    /// The page looks different although nothing changed.
+    Redraw,
+}
+
+/// Draws until the watch is over. `first` is the one that it is about, and `all` what was known last.
+pub async fn run(
+    args: &Args,
+    cluster: &Cluster,
+    first: Option<Workload>,
+    (changes, mut connection): (Changes<Event<DynamicObject>>, Connection),
+    all: &mut Vec<Workload>,
+    ui: &mut Ui,
+) -> Result<()> {
+    let mut wakes: SelectAll<BoxStream<'static, Result<Wake>>> = SelectAll::new();
+    wakes.push(
+        changes
+            .map(|change| change.map(|change| Wake::Change(Box::new(change))))
+            .boxed(),
+    );
+    if let Some(first) = &first {
+        let parts = children::watch(cluster, first);
+        wakes.push(parts.map(|news| Ok(Wake::Part(news))).boxed());
+    }
+    wakes.push(clock().chain(stream::pending()).boxed());
+    wakes.push(resizes().boxed());
+    let mut view = View {
+        args,
+        cluster,
+        live: Live::default(),
+        asked: Answer::default(),
+        lost: None,
+    };
+    let mut known = Known::default();
+    let mut stage = Stage::new(ui);
+    let mut secret = first.as_ref().and_then(children::tls_secret).map(str::to_owned);
+    let mut drawn = None::<Instant>;
+    while let Some(wake) = wakes.next().await {
+        let mut pending = vec![wake?];
+        // Drawn at once after a pause, and not more often than one can see.
+        if let Some(drawn) = drawn {
+            tokio::time::sleep_until(drawn + FLICKER).await;
+        }
+        while let Some(Some(more)) = wakes.next().now_or_never() {
+            pending.push(more?);
+        }
+        for wake in pending {
+            match wake {
+                Wake::Change(change) => {
+                    let (event, said) = connection.judge(*change)?;
+                    match said {
+                        Some(Said::Lost(why)) => view.lost = Some(why),
+                        Some(Said::Back) => view.lost = None,
+                        None => {}
+                    }
+                    drop(event.map(|event| known.take(event)));
+                }
+                Wake::Part(news) => news(&mut view.live),
+                Wake::Redraw => {}
+            }
+        }
+        if !known.is_complete() {
+            continue;
+        }
+        *all = known.all().map(|object| Workload::read(cluster.kind, object)).collect();
+        // Another Secret than at first wants a watch of its own.
+        if let (Some(_), Some(now)) = (&first, all.first())
+            && children::tls_secret(now) != secret.as_deref()
+        {
+            secret = children::tls_secret(now).map(str::to_owned);
+            view.live.forget_secret();
+            let news = children::watch_secret(cluster, now);
+            wakes.extend(news.map(|news| news.map(|news| Ok(Wake::Part(news))).boxed()));
+        }
+        if let Some(text) = view.text(all, stage.ui()).await {
+            stage.draw(&text)?;
+            drawn = Some(Instant::now());
+        }
+        if let Some(end) = ended(args, cluster, all) {
+            return end;
+        }
+        if !args.names.is_empty() && all.is_empty() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn clock() -> impl Stream<Item = Result<Wake>> + Send + 'static {
+    stream::unfold((), |()| async {
+        tokio::time::sleep(TICK).await;
+        Some((Ok(Wake::Redraw), ()))
+    })
+}
+
+/// Says when the terminal has another size.
+#[cfg(unix)]
+fn resizes() -> impl Stream<Item = Result<Wake>> + Send + 'static {
+    use tokio::signal::unix::{SignalKind, signal};
+    // Where there is no such signal, the next change draws the page as it should be.
+    let signals = signal(SignalKind::window_change()).ok();
+    stream::iter(signals)
+        .flat_map(|signals| {
+            stream::unfold(signals, |mut signals| async {
+                signals.recv().await.map(|()| (Ok(Wake::Redraw), signals))
+            })
+        })
+        .chain(stream::pending())
+}
+
+#[cfg(not(unix))]
+fn resizes() -> impl Stream<Item = Result<Wake>> + Send + 'static {
+    stream::pending()
+}
+
+/// What is shown, and what is known for it.
+struct View<'a> {
+    args: &'a Args,
+    cluster: &'a Cluster,
+    live: Live,
+    asked: Answer,
+    /// Why the page may be outdated.
+    lost: Option<String>,
+}
+
+/// The answer to a question that is asked once.
+#[derive(Default)]
+struct Answer {
+    question: Option<Question>,
+    asked: Asked,
+}
+
+impl View<'_> {
+    /// Returns the page, below a warning if it may be outdated; `None` as long as not all is known that it shows.
+    async fn text(&mut self, all: &[Workload], ui: &Ui) -> Option<String> {
+        let page = self.page_of(all, ui).await?;
+        Some(match &self.lost {
+            Some(why) => format!("{}\n{page}", ui.look().styled(Style::Busy, "", "warning:", why)),
+            None => page,
+        })
+    }
+
+    async fn page_of(&mut self, all: &[Workload], ui: &Ui) -> Option<String> {
+        let now = Timestamp::now();
+        match (self.args.single(), all.first()) {
+            (Some(name), None) => Some(format!("{} is gone", self.cluster.title(name))),
+            (Some(_), Some(workload)) => {
+                let children = self.live.children(workload)?;
+                self.ask(Question::about(workload, &children, now)).await;
+                Some(self.page(workload, &children, now, ui))
+            }
+            (None, None) => Some(format!("No {} found.", self.cluster.words().many)),
+            (None, Some(_)) => {
+                self.ask(Question::about_all(all, now)).await;
+                let absence = self.asked.asked.absence.clone().filter(|_| !self.args.no_headers);
+                Some(list::text(all, self.args.view(), absence, now, &ui.look()))
+            }
+        }
+    }
+
+    fn page(&self, workload: &Workload, children: &Children, now: Timestamp, ui: &Ui) -> String {
+        let page = page::Page {
+            workload,
+            children,
+            asked: &self.asked.asked,
+            wide: self.args.output == Some(Format::Wide),
+            now,
+        };
+        page::text(&page, &ui.look())
+    }
+
+    async fn ask(&mut self, question: Question) {
+        if self.asked.question.as_ref() != Some(&question) {
+            self.asked.asked = probe::answer(self.cluster, &question).await;
+            self.asked.question = Some(question);
+        }
+    }
+}

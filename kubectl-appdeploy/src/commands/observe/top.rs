@@ -1,0 +1,369 @@
+//! `kubectl appdeploy top`: what the pods use, beside what they asked for and what they may use at most.
+
+use std::collections::{BTreeMap, HashMap};
+
+use futures::try_join;
+use k8s_openapi::api::core::v1::{Container, Pod};
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::Value;
+
+use crate::cluster::connection::{Cluster, KubeArgs};
+use crate::cluster::kind_info;
+use crate::cluster::pager::Pages;
+use crate::error::{Error, Result};
+use crate::output::quantity;
+use crate::output::table::{Cell, Table};
+use crate::resource::children;
+use crate::resource::selection::{self, Selection};
+use crate::resource::workload::Workload;
+use crate::terminal::ui::Ui;
+
+const EXAMPLES: &str = "\
+Examples:
+  # What each of the {many} of the namespace uses
+  {command} top
+
+  # The same of all namespaces
+  {command} top -A
+
+  # What each of two {many} uses
+  {command} top {name} {other}
+
+  # What each pod of {an} uses
+  {command} top {name}
+
+Usage is measured by metrics-server. REQ is what is kept for the pods, LIM what
+they may use at most.";
+
+/// The flags of `top`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Names of {many}; without one, all {many} of the namespace
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// The {many} of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "names")]
+    all_namespaces: bool,
+    /// The {many} with these labels, like team=shop,tier!=test
+    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "names")]
+    selector: Option<String>,
+    /// Print the table without header
+    #[arg(long)]
+    no_headers: bool,
+}
+
+/// Runs the verb.
+pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let cluster = kube.connect().await?.about(kind);
+    let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
+    let label = kind.pod_selector("");
+    let label = label.trim_end_matches('=');
+    let named = Selection::of_names(kind, &args.names)?;
+    let (mut found, mut failures) = (Vec::new(), Vec::new());
+    let selector = if named.is_empty() {
+        found = Pages::of(&cluster, namespace, args.selector.as_deref()).all().await?;
+        label.to_owned()
+    } else {
+        for one in named.resolve(&cluster, "top {name}").await? {
+            match one {
+                Ok(object) => found.push(object),
+                Err(error) => failures.push(error),
+            }
+        }
+        match &named.names[..] {
+            [name] => kind.pod_selector(name),
+            several => format!("{label} in ({})", several.join(",")),
+        }
+    };
+    if found.is_empty() && !failures.is_empty() {
+        return selection::conclude(failures, ui);
+    }
+    let all: Vec<Workload> = found
+        .into_iter()
+        .map(|object| Workload::read(kind, &kind_info::complete(kind, object)))
+        .collect();
+    if all.is_empty() {
+        let place = namespace.map_or_else(String::new, |namespace| format!(" in {namespace} namespace"));
+        ui.say(&format!("No {} found{place}.", cluster.words().many));
+        return Ok(());
+    }
+    let params = ListParams::default().labels(&selector);
+    let of_pods: Api<Pod> = match namespace {
+        Some(namespace) => Api::namespaced(cluster.client.clone(), namespace),
+        None => Api::all(cluster.client.clone()),
+    };
+    let (pods, measured) = try_join!(
+        cluster.call(of_pods.list(&params)),
+        measured(&cluster, namespace, &params)
+    )?;
+    let uses = uses(&all, &pods.items, &measured);
+    let table = if named.names.len() == 1 {
+        of_one(&uses)
+    } else {
+        of_all(&all, &uses, args.all_namespaces)
+    };
+    let table = if args.no_headers { table.without_header() } else { table };
+    let look = ui.look();
+    ui.page(&table.fit("NAME", look.width).text(look.color))?;
+    selection::conclude(failures, ui)
+}
+
+/// What a pod uses, by namespace and name.
+type Measured = BTreeMap<(String, String), Amounts>;
+
+/// Lists what metrics-server has measured.
+async fn measured(cluster: &Cluster, namespace: Option<&str>, params: &ListParams) -> Result<Measured> {
+    let resource = ApiResource {
+        group: "metrics.k8s.io".to_owned(),
+        version: "v1beta1".to_owned(),
+        api_version: "metrics.k8s.io/v1beta1".to_owned(),
+        kind: "PodMetrics".to_owned(),
+        plural: "pods".to_owned(),
+    };
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(cluster.client.clone(), namespace, &resource),
+        None => Api::all_with(cluster.client.clone(), &resource),
+    };
+    match cluster.attempt(api.list(params)).await? {
+        Ok(list) => Ok(list.items.iter().map(used).collect()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 503) => Err(unmeasured(status.code == 404)),
+        Err(source) => Err(cluster.explain(source)),
+    }
+}
+
+/// Says that nobody measures.
+fn unmeasured(is_absent: bool) -> Error {
+    let error = Error::failed("this cluster does not measure what its pods use");
+    if is_absent {
+        error
+            .why("metrics-server is not installed: nobody serves metrics.k8s.io")
+            .next("kubectl apply -f https://github.com/kubernetes-sigs/metrics-server/releases/latest/download/components.yaml")
+    } else {
+        error
+            .why("metrics-server is installed, but does not answer")
+            .next("kubectl describe apiservice v1beta1.metrics.k8s.io")
+    }
+}
+
+/// Amounts of cpu and memory, in thousandths; `None` where one is not said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Amounts {
+    cpu: Option<i128>,
+    memory: Option<i128>,
+}
+
+impl Amounts {
+    /// Adds another, which counts where it says something.
+    fn add(&mut self, other: Self) {
+        let sum = |a: Option<i128>, b: Option<i128>| match (a, b) {
+            (Some(a), Some(b)) => Some(a + b),
+            (one, other) => one.or(other),
+        };
+        self.cpu = sum(self.cpu, other.cpu);
+        self.memory = sum(self.memory, other.memory);
+    }
+}
+
+fn used(object: &DynamicObject) -> ((String, String), Amounts) {
+    let mut all = Amounts::default();
+    for container in object.data["containers"].as_array().into_iter().flatten() {
+        let amount = |name: &str| {
+            container["usage"]
+                .get(name)
+                .and_then(Value::as_str)
+                .and_then(quantity::milli)
+        };
+        all.add(Amounts {
+            cpu: amount("cpu"),
+            memory: amount("memory"),
+        });
+    }
+    ((object.namespace().unwrap_or_default(), object.name_any()), all)
+}
+
+/// What a pod uses, asked for and may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Use {
+    /// The workload that it belongs to, by its place among all.
+    owner: usize,
+    name: String,
+    used: Amounts,
+    request: Amounts,
+    limit: Amounts,
+}
+
+/// Brings together what is known of each pod that has not ended.
+fn uses(all: &[Workload], pods: &[Pod], measured: &Measured) -> Vec<Use> {
+    let lives = |pod: &&Pod| {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        !matches!(phase, Some("Succeeded" | "Failed"))
+    };
+    let places: HashMap<(&str, &str), usize> = all
+        .iter()
+        .enumerate()
+        .map(|(index, one)| ((one.namespace(), one.name()), index))
+        .collect();
+    let found = pods.iter().filter(lives).filter_map(|pod| {
+        let label = all.first()?.kind().pod_label();
+        let name = pod.labels().get(label)?;
+        let namespace = pod.metadata.namespace.as_deref()?;
+        let owner = *places.get(&(namespace, name.as_str()))?;
+        if !children::is_pod_of(pod, &all[owner]) {
+            return None;
+        }
+        let place = (pod.namespace().unwrap_or_default(), pod.name_any());
+        let containers = || pod.spec.iter().flat_map(|spec| &spec.containers);
+        Some(Use {
+            owner,
+            name: pod.name_any(),
+            used: measured.get(&place).copied().unwrap_or_default(),
+            request: containers()
+                .map(|one| amounts(one, true))
+                .fold(Amounts::default(), plus),
+            limit: containers()
+                .map(|one| amounts(one, false))
+                .fold(Amounts::default(), plus),
+        })
+    });
+    found.collect()
+}
+
+fn plus(mut sum: Amounts, next: Amounts) -> Amounts {
+    sum.add(next);
+    sum
+}
+
+fn amounts(container: &Container, requests: bool) -> Amounts {
+    let resources = container.resources.as_ref();
+    let map = resources.and_then(|all| {
+        if requests {
+            all.requests.as_ref()
+        } else {
+            all.limits.as_ref()
+        }
+    });
+    let amount = |name: &str| map.and_then(|map| quantity::milli(&map.get(name)?.0));
+    Amounts {
+        cpu: amount("cpu"),
+        memory: amount("memory"),
+    }
+}
+
+const COLUMNS: [&str; 6] = ["CPU", "CPU-REQ", "CPU-LIM", "MEM", "MEM-REQ", "MEM-LIM"];
+
+/// Returns the rows of all: one for each.
+fn of_all(all: &[Workload], uses: &[Use], namespaces: bool) -> Table {
+    let mut header = vec!["NAME", "PODS"];
+    if namespaces {
+        header.insert(0, "NAMESPACE");
+    }
+    header.extend(COLUMNS);
+    let mut table = Table::new(header);
+    let mut pods: Vec<Vec<&Use>> = vec![Vec::new(); all.len()];
+    for pod in uses {
+        pods[pod.owner].push(pod);
+    }
+    for (one, mine) in all.iter().zip(pods) {
+        let sum = |of: fn(&Use) -> Amounts| mine.iter().map(|pod| of(pod)).fold(Amounts::default(), plus);
+        let mut row: Vec<Cell> = vec![one.name().into(), mine.len().to_string().into()];
+        if namespaces {
+            row.insert(0, one.namespace().into());
+        }
+        row.extend(cells(sum(|pod| pod.used), sum(|pod| pod.request), sum(|pod| pod.limit)));
+        table.row(row);
+    }
+    table
+}
+
+/// Returns the rows of one: one for each pod.
+fn of_one(uses: &[Use]) -> Table {
+    let mut header = vec!["NAME"];
+    header.extend(COLUMNS);
+    let mut table = Table::new(header);
+    let mut uses: Vec<&Use> = uses.iter().collect();
+    uses.sort_by_key(|pod| (pod.name.len(), &pod.name));
+    for pod in uses {
+        let mut row: Vec<Cell> = vec![pod.name.as_str().into()];
+        row.extend(cells(pod.used, pod.request, pod.limit));
+        table.row(row);
+    }
+    table
+}
+
+fn cells(used: Amounts, request: Amounts, limit: Amounts) -> [Cell; 6] {
+    let write = |amount: Option<i128>, write: fn(i128) -> String| Cell::from(amount.map(write).unwrap_or_default());
+    let unknown = |amount: Option<i128>, write: fn(i128) -> String| {
+        Cell::from(amount.map_or_else(|| "<unknown>".to_owned(), write))
+    };
+    [
+        unknown(used.cpu, quantity::cpu),
+        write(request.cpu, quantity::cpu),
+        write(limit.cpu, quantity::cpu),
+        unknown(used.memory, quantity::memory),
+        write(request.memory, quantity::memory),
+        write(limit.memory, quantity::memory),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::observe::status::list::tests::{broken, healthy};
+    use crate::terminal::ui::Look;
+    use serde_json::json;
+
+    fn pod(app: &str, name: &str, phase: &str) -> Pod {
+        serde_json::from_value(json!({"metadata": {"name": name, "namespace": "default", "labels": {"appdeploy.dev/app": app}},
+            "spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}}},
+                {"name": "proxy", "resources": {"requests": {"cpu": "0.1"}}}]},
+            "status": {"phase": phase}}))
+        .unwrap()
+    }
+
+    fn metrics(name: &str) -> DynamicObject {
+        serde_json::from_value(json!({"apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetrics",
+            "metadata": {"name": name, "namespace": "default"}, "containers": [
+                {"name": "app", "usage": {"cpu": "12345678n", "memory": "51200Ki"}},
+                {"name": "proxy", "usage": {"cpu": "2m", "memory": "10Mi"}}]}))
+        .unwrap()
+    }
+
+    #[test]
+    fn usage_stands_beside_what_was_asked_for() {
+        let all = [healthy(), broken()];
+        let pods = [
+            pod("shop", "shop-5d4f8c7b6d-x2x9k", "Running"),
+            pod("shop", "shop-5d4f8c7b6d-zz4ws", "Running"),
+            pod("shop", "shop-5d4f8c7b6d-old", "Failed"),
+            pod("other", "other-1", "Running"),
+        ];
+        let measured = [metrics("shop-5d4f8c7b6d-x2x9k")].iter().map(used).collect();
+        let uses = uses(&all, &pods, &measured);
+        insta::assert_snapshot!(of_one(&uses).text(false), @r"
+        NAME                    CPU         CPU-REQ   CPU-LIM   MEM         MEM-REQ   MEM-LIM
+        shop-5d4f8c7b6d-x2x9k   15m         200m      <none>    60Mi        64Mi      1024Mi
+        shop-5d4f8c7b6d-zz4ws   <unknown>   200m      <none>    <unknown>   64Mi      1024Mi
+        ");
+        insta::assert_snapshot!(of_all(&all, &uses, false).text(false), @r"
+        NAME   PODS   CPU         CPU-REQ   CPU-LIM   MEM         MEM-REQ   MEM-LIM
+        shop   2      15m         400m      <none>    60Mi        128Mi     2048Mi
+        blog   0      <unknown>   <none>    <none>    <unknown>   <none>    <none>
+        ");
+    }
+
+    #[test]
+    fn a_cluster_that_does_not_measure_says_what_is_missing() {
+        insta::assert_snapshot!(unmeasured(true).text(&Look::default()), @r"
+        error: this cluster does not measure what its pods use
+          why:  metrics-server is not installed: nobody serves metrics.k8s.io
+          next: kubectl apply -f https://github.com/kubernetes-sigs/metrics-server/releases/latest/download/components.yaml
+        ");
+        insta::assert_snapshot!(unmeasured(false).text(&Look::default()), @r"
+        error: this cluster does not measure what its pods use
+          why:  metrics-server is installed, but does not answer
+          next: kubectl describe apiservice v1beta1.metrics.k8s.io
+        ");
+    }
+}

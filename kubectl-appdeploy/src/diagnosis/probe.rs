@@ -1,0 +1,166 @@
+//! The requests that only an app in trouble costs: is its operator there, and what did it say before it crashed?
+
+use futures::AsyncReadExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::LogParams;
+use kube::{Api, ResourceExt as _};
+
+use crate::cluster::connection::Cluster;
+use crate::diagnosis::request_path::Asked;
+use crate::installation::operator;
+use crate::resource::children::Children;
+use crate::resource::workload::Workload;
+
+/// The most bytes of a log that are read.
+const MOST: u64 = 1024 * 1024;
+
+/// What there is to ask, which is nothing for most.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Question {
+    /// The namespace of one that no operator has seen.
+    lost: Option<String>,
+    /// The namespace of one whose status is about what was.
+    behind: Option<String>,
+    /// What crashed, where its last words are not known.
+    crashed: Option<Crash>,
+}
+
+/// A container that crashed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Crash {
+    namespace: String,
+    pod: String,
+    container: String,
+    /// How often: each time it has other last words.
+    restarts: i32,
+}
+
+impl Question {
+    /// Returns what there is to ask about one.
+    pub fn about(workload: &Workload, children: &Children, now: Timestamp) -> Self {
+        let namespace = || workload.namespace().to_owned();
+        Self {
+            lost: workload.is_overlooked(now).then(namespace),
+            behind: is_behind(workload, children).then(namespace),
+            crashed: crashed(workload, children.pods.as_deref().unwrap_or_default()),
+        }
+    }
+
+    /// Returns what there is to ask about several.
+    pub fn about_all(all: &[Workload], now: Timestamp) -> Self {
+        let lost = all.iter().find(|one| one.is_overlooked(now));
+        Self {
+            lost: lost.map(|one| one.namespace().to_owned()),
+            ..Self::default()
+        }
+    }
+}
+
+/// Asks.
+pub async fn answer(cluster: &Cluster, question: &Question) -> Asked {
+    let now = Timestamp::now();
+    let absence = match (&question.lost, &question.behind) {
+        (Some(lost), _) => operator::look(cluster).await.absence(Some(lost), now),
+        (None, Some(behind)) => operator::look(cluster).await.fault(Some(behind), now),
+        (None, None) => None,
+    };
+    let last_words = match &question.crashed {
+        Some(crash) => last_words(cluster, crash).await,
+        None => None,
+    };
+    Asked { absence, last_words }
+}
+
+/// Whether the status is about what was, which an operator that runs mends within a blink.
+fn is_behind(workload: &Workload, children: &Children) -> bool {
+    if workload.state().observed.is_none() {
+        return false;
+    }
+    let deployment = children.deployments.iter().flatten().next();
+    let ready = deployment.map(|one| {
+        one.status
+            .as_ref()
+            .and_then(|status| status.ready_replicas)
+            .unwrap_or(0)
+    });
+    !workload.is_observed() || ready.is_some_and(|ready| ready != workload.state().ready)
+}
+
+/// Returns the container that crashed most, where the cause does not have its last words.
+fn crashed(workload: &Workload, pods: &[Pod]) -> Option<Crash> {
+    let cause = workload.state().cause?;
+    if cause.reason != "CrashLoop" || cause.message.contains("last words") {
+        return None;
+    }
+    // A pod may have a container that somebody's webhook put in beside the application's.
+    let containers = pods.iter().flat_map(|pod| {
+        let statuses = pod
+            .status
+            .iter()
+            .flat_map(|status| status.container_statuses.iter().flatten());
+        statuses.map(|container| (container.restart_count, pod.name_any(), &container.name))
+    });
+    let (restarts, pod, container) = containers.max()?;
+    (restarts > 0).then(|| Crash {
+        namespace: workload.namespace().to_owned(),
+        pod,
+        container: container.clone(),
+        restarts,
+    })
+}
+
+async fn last_words(cluster: &Cluster, crash: &Crash) -> Option<String> {
+    let params = LogParams {
+        container: Some(crash.container.clone()),
+        previous: true,
+        tail_lines: Some(10),
+        ..LogParams::default()
+    };
+    let api: Api<Pod> = Api::namespaced(cluster.client.clone(), &crash.namespace);
+    let read = async {
+        let log = api.log_stream(&crash.pod, &params).await?;
+        let mut bytes = Vec::new();
+        let read = Box::pin(log).take(MOST).read_to_end(&mut bytes).await;
+        read.map(|_| bytes).map_err(kube::Error::ReadEvents)
+    };
+    // Without the right to read logs, or after the node has removed this one, the rest of the page is shown.
+    let bytes = cluster.call(read).await.ok()?;
+    model::pod::last_words(&String::from_utf8_lossy(&bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::commands::observe::status::list::tests::{app, cond};
+
+    #[test]
+    fn asked_is_the_container_that_crashed_whatever_else_runs_in_its_pod() {
+        let crashing = app(
+            "blog",
+            &json!({"image": "nginx"}),
+            &json!({"conditions": [cond("Ready", "False", "CrashLoop", "")],
+                "cause": {"reason": "CrashLoop", "message": "the application ends by itself, with exit code 1"}}),
+        );
+        let pod = |name: &str, containers: &[(&str, i32)]| {
+            let statuses: Vec<_> = containers
+                .iter()
+                .map(|(name, restarts)| json!({"name": name, "restartCount": restarts, "ready": false, "image": "", "imageID": ""}))
+                .collect();
+            serde_json::from_value(json!({"metadata": {"name": name}, "status": {"containerStatuses": statuses}}))
+                .unwrap()
+        };
+        let found = crashed(
+            &crashing,
+            &[
+                pod("blog-1", &[("app", 2), ("proxy", 0)]),
+                pod("blog-2", &[("app", 1), ("proxy", 0)]),
+            ],
+        );
+        let crash = found.unwrap();
+        assert_eq!((&*crash.pod, &*crash.container, crash.restarts), ("blog-1", "app", 2));
+        assert_eq!(crashed(&crashing, &[pod("blog-1", &[("app", 0)])]), None);
+    }
+}

@@ -1,0 +1,260 @@
+//! Waiting: until when, for what, and what to say meanwhile. The cluster tells; nothing is polled.
+
+mod several;
+
+use crd::status::condition;
+use jiff::Timestamp;
+use model::NextCommand;
+use model::reason::Reason;
+
+use crate::cluster::connection::Cluster;
+use crate::cluster::kind_info;
+use crate::cluster::wait::Deadline;
+use crate::cluster::watch::follow_object;
+use crate::diagnosis::request_path;
+use crate::error::{Error, Kind, Result};
+use crate::installation::operator;
+use crate::resource::children;
+use crate::resource::workload::Workload;
+use crate::terminal::ui::Ui;
+
+pub use several::{Target, all};
+
+/// What a status means for somebody who waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It serves.
+    Ready,
+    /// It will not serve unless somebody changes something.
+    Stalled,
+    /// It may still come; this is what it is busy with.
+    Waiting(String),
+}
+
+/// Returns what a status means for somebody who waits.
+pub fn verdict(workload: &Workload) -> Verdict {
+    if !workload.is_accounted_for() {
+        return Verdict::Waiting("waiting for the operator".to_owned());
+    }
+    if workload.is_true(condition::STALLED) || is_held(workload) {
+        return Verdict::Stalled;
+    }
+    if workload.is_true(condition::READY) {
+        return Verdict::Ready;
+    }
+    let busy = workload
+        .explanation()
+        .map_or_else(|| "not ready yet".to_owned(), |(text, _)| text);
+    Verdict::Waiting(busy)
+}
+
+/// Whether pods wait for a `resume` to get the spec as it is now. One that is only scaled while it is paused goes on.
+fn is_held(workload: &Workload) -> bool {
+    let is_paused = match workload {
+        Workload::App(app) => app.spec.paused,
+        Workload::PodSet(set) => set.spec.paused,
+    };
+    let state = workload.state();
+    let reason = workload.condition_reason(condition::READY);
+    is_paused && reason == Some(Reason::Paused.as_str()) && state.updated < state.replicas
+}
+
+/// Waits until one is ready, and says on the way what it is busy with.
+pub async fn ready(
+    cluster: &Cluster,
+    namespace: &str,
+    name: &str,
+    deadline: Deadline,
+    ui: &mut Ui,
+) -> Result<Workload> {
+    let api = cluster.objects(Some(namespace));
+    let mut changes = follow_object(cluster, api.clone(), name);
+    let mut last = None;
+    loop {
+        let (object, over) = match deadline.bound(changes.next(ui)).await {
+            Some(object) => (object?.flatten(), false),
+            // Nobody is told that something is not ready without a look at it, however short the time was.
+            None if last.is_none() => (cluster.call(api.get_opt(name)).await?, true),
+            None => (None, true),
+        };
+        if let Some(object) = object {
+            let workload = Workload::read(cluster.kind, &object);
+            match verdict(&workload) {
+                Verdict::Ready => {
+                    ui.clear_progress();
+                    return Ok(workload);
+                }
+                Verdict::Stalled => return Err(stalled(&workload, cluster.flag())),
+                Verdict::Waiting(busy) => ui.progress(&format!("{name}: {busy}")),
+            }
+            last = Some(workload);
+        } else if last.is_some() && !over {
+            return Err(deleted(cluster, name));
+        }
+        if over {
+            let state = ("is not ready", "become so");
+            return Err(timed_out(cluster, name, last.as_ref(), state, deadline, None).await);
+        }
+    }
+}
+
+/// Warns of what keeps one that is ready from being reached, in the words of `status`.
+pub async fn warn(cluster: &Cluster, workload: &Workload, ui: &mut Ui) {
+    // That it is ready stays true where the Secret can't be read.
+    let tls = children::tls(cluster, workload).await.ok().flatten();
+    for (why, next) in request_path::warnings(workload, tls.as_ref(), Timestamp::now()) {
+        ui.warn(&why);
+        if let Some(next) = next {
+            ui.next(next);
+        }
+    }
+}
+
+/// Returns what to say when somebody deleted it meanwhile.
+pub fn deleted(cluster: &Cluster, name: &str) -> Error {
+    Error::failed(format!("{} was deleted while waiting for it", cluster.title(name)))
+}
+
+/// Returns what to say of one that waiting does not help.
+pub fn stalled(workload: &Workload, flag: NextCommand) -> Error {
+    let error = Error::new(
+        Kind::Stalled,
+        format!("{} will not become ready by itself", workload.title()),
+    );
+    let describe = kind_info::of(workload.kind()).verb("describe", workload.name());
+    explained(error, workload, describe.and(flag))
+}
+
+/// Returns what to say when the time is over. `state` is how it still is and what may yet happen; `busy` is why, where that is known
+/// better than its status does.
+pub async fn timed_out(
+    cluster: &Cluster,
+    name: &str,
+    last: Option<&Workload>,
+    (state, hope): (&str, &str),
+    deadline: Deadline,
+    busy: Option<String>,
+) -> Error {
+    let error = Error::new(
+        Kind::TimedOut,
+        format!(
+            "{} {state} after {}; it may still {hope}",
+            cluster.title(name),
+            deadline.text()
+        ),
+    );
+    let status = cluster.words().verb("status", name);
+    let Some(workload) = last else {
+        return error.next(status.and(cluster.flag()));
+    };
+    if !workload.is_accounted_for()
+        && let Some((why, next)) = operator::look(cluster)
+            .await
+            .absence(Some(workload.namespace()), Timestamp::now())
+    {
+        return error.why(why).next(next);
+    }
+    let otherwise = status.and("-w").and(cluster.flag());
+    match busy.filter(|_| workload.state().cause.is_none()) {
+        Some(busy) => error.why(busy).next(otherwise),
+        None => explained(error, workload, otherwise),
+    }
+}
+
+/// Adds why one is not ready, and what to run next if nothing better is known.
+fn explained(error: Error, workload: &Workload, otherwise: NextCommand) -> Error {
+    match workload.explanation() {
+        Some((why, next)) => error.why(why).next(next.unwrap_or(otherwise)),
+        None => error.next(otherwise),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::ui::Look;
+    use serde_json::{Value, json};
+
+    fn app(status: &Value) -> Workload {
+        let app = serde_json::from_value(json!({
+            "apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
+            "metadata": {"name": "shop", "namespace": "default", "generation": 2},
+            "spec": {"image": "nginx", "replicas": 2}, "status": status,
+        }));
+        Workload::App(app.unwrap())
+    }
+
+    fn conditions(list: &[(&str, &str)]) -> Value {
+        list.iter()
+            .map(|(kind, status)| json!({"type": kind, "status": status, "reason": "X", "message": "0 of 2 pods are ready", "lastTransitionTime": "2026-01-01T00:00:00Z"}))
+            .collect()
+    }
+
+    #[test]
+    fn a_status_of_an_older_spec_is_no_verdict() {
+        let old = app(&json!({"observedGeneration": 1, "conditions": conditions(&[("Ready", "True")])}));
+        assert_eq!(verdict(&old), Verdict::Waiting("waiting for the operator".to_owned()));
+    }
+
+    #[test]
+    fn a_status_of_before_a_restart_is_no_verdict() {
+        let ready = json!({"observedGeneration": 2, "conditions": conditions(&[("Ready", "True")])});
+        let mut app = app(&ready);
+        let Workload::App(inner) = &mut app else { unreachable!() };
+        let asked = [(
+            crd::annotation::RESTARTED_AT.to_owned(),
+            "2026-01-01T00:00:00Z".to_owned(),
+        )];
+        inner.metadata.annotations = Some(asked.into());
+        assert_eq!(verdict(&app), Verdict::Waiting("waiting for the operator".to_owned()));
+        let Workload::App(inner) = &mut app else { unreachable!() };
+        inner.status.as_mut().unwrap().restarted_at = Some("2026-01-01T00:00:00Z".to_owned());
+        assert_eq!(verdict(&app), Verdict::Ready);
+    }
+
+    #[test]
+    fn a_status_is_ready_stalled_or_on_its_way() {
+        let with =
+            |list: &[(&str, &str)]| verdict(&app(&json!({"observedGeneration": 2, "conditions": conditions(list)})));
+        assert_eq!(with(&[("Ready", "True")]), Verdict::Ready);
+        assert_eq!(with(&[("Ready", "False"), ("Stalled", "True")]), Verdict::Stalled);
+        assert_eq!(
+            with(&[("Ready", "False"), ("Reconciling", "True")]),
+            Verdict::Waiting("0 of 2 pods are ready".to_owned())
+        );
+    }
+
+    #[test]
+    fn nobody_waits_for_what_is_held_back_by_a_pause() {
+        let with = |paused: bool, updated: i32| {
+            let ready = json!([{"type": "Ready", "status": "False", "reason": "Paused", "message": "the rollout is paused",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+            let status =
+                json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": updated, "conditions": ready});
+            let mut app = app(&status);
+            let Workload::App(inner) = &mut app else { unreachable!() };
+            inner.spec.paused = paused;
+            verdict(&app)
+        };
+        assert_eq!(with(true, 0), Verdict::Stalled);
+        // The status may be older than what resumes it, and a pause does not hold back what is only scaled.
+        for verdict in [with(false, 0), with(true, 2)] {
+            assert_eq!(verdict, Verdict::Waiting("the rollout is paused".to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_stalled_app_ends_in_its_own_exit_code_with_cause_and_next_command() {
+        let app = app(
+            &json!({"observedGeneration": 2, "conditions": conditions(&[("Ready", "False"), ("Stalled", "True")]),
+            "cause": {"reason": "ImageNotFound", "message": "image nginx:1.99 does not exist", "next": "kubectl edit appdeploy shop"}}),
+        );
+        let error = stalled(&app, NextCommand::default());
+        assert_eq!(error.kind(), Kind::Stalled);
+        insta::assert_snapshot!(error.text(&Look::default()), @r"
+        error: appdeploy.appdeploy.dev/shop will not become ready by itself
+          why:  image nginx:1.99 does not exist
+          next: kubectl edit appdeploy shop
+        ");
+    }
+}

@@ -1,0 +1,262 @@
+//! Waiting for several at once: one list and one watch, whatever their number.
+
+use std::collections::BTreeSet;
+
+use futures::{FutureExt as _, StreamExt as _};
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use kube::runtime::watcher;
+use serde_json::Value;
+
+use super::{Verdict, deleted, stalled, timed_out, verdict, warn};
+use crate::cluster::connection::Cluster;
+use crate::cluster::known::Known;
+use crate::cluster::wait::Deadline;
+use crate::cluster::watch::{Change, Changes, Connection, Watched, follow_all, follow_one};
+use crate::error::{Error, Result};
+use crate::resource::workload::Workload;
+use crate::terminal::ui::Ui;
+
+/// One that is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    name: String,
+    /// Its identity: another of its name is not meant.
+    uid: Option<String>,
+}
+
+impl Target {
+    /// Returns the target that an object is.
+    pub fn of(object: &Value) -> Self {
+        let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
+        Self {
+            name: text("name").unwrap_or_default(),
+            uid: text("uid"),
+        }
+    }
+}
+
+/// What has been seen so far.
+struct Seen<'a> {
+    all: Vec<One<'a>>,
+}
+
+struct One<'a> {
+    target: &'a Target,
+    last: Option<Workload>,
+    outcome: Option<Result<()>>,
+}
+
+/// Waits until all are ready, and says on the way what each is busy with. Returns what did not become so, in their order: one
+/// that will not become ready does not hide the others, and neither does a watch that fails.
+pub async fn all(
+    cluster: &Cluster,
+    targets: &[Target],
+    selector: Option<&str>,
+    deadline: Deadline,
+    ui: &mut Ui,
+) -> Vec<Error> {
+    let targets = distinct(targets);
+    let mut seen = Seen::new(&targets);
+    let mut news = Watched::new(news(cluster, &targets, selector), Connection::after_a_change());
+    while !seen.is_done() {
+        let Some(next) = deadline.bound(news.next(ui)).await else {
+            break;
+        };
+        let changed = match next {
+            Ok(changed) => changed.unwrap_or_default(),
+            Err(error) => {
+                ui.clear_progress();
+                return seen.broken_off(error);
+            }
+        };
+        for (name, object) in changed {
+            if let Some(text) = seen.take(cluster, &name, object.as_ref()) {
+                match text {
+                    Said::Busy(text) => ui.progress(&text),
+                    Said::Ready(text) => ui.say(&text),
+                }
+            }
+        }
+    }
+    ui.clear_progress();
+    let ready = seen.all.iter().filter(|one| matches!(one.outcome, Some(Ok(()))));
+    for workload in ready.filter_map(|one| one.last.as_ref()) {
+        warn(cluster, workload, ui).boxed_local().await;
+    }
+    seen.conclude(cluster, deadline).await
+}
+
+/// Returns each target once, in their order: nobody is told twice that one is ready.
+fn distinct(targets: &[Target]) -> Vec<Target> {
+    let mut names = BTreeSet::new();
+    let new = targets.iter().filter(|target| names.insert(&target.name));
+    new.cloned().collect()
+}
+
+/// What changed: the name, and the object unless it is gone.
+type News = Vec<(String, Option<DynamicObject>)>;
+
+fn news(cluster: &Cluster, targets: &[Target], selector: Option<&str>) -> Changes<News> {
+    let api = cluster.objects(Some(&cluster.namespace));
+    if let [one] = targets {
+        // The least right that suffices, and the least traffic.
+        let name = one.name.clone();
+        let changes = follow_one(cluster, api, &one.name);
+        return changes
+            .map(move |next| next.map(|change| change.map(|object| vec![(name.clone(), object)])))
+            .boxed();
+    }
+    let config = watcher::Config {
+        label_selector: selector.map(str::to_owned),
+        ..watcher::Config::default()
+    };
+    let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
+    let mut known = Known::default();
+    let mut listed = false;
+    follow_all(cluster, api, config)
+        .map(move |next| {
+            let event = match next? {
+                Change::Begin(event) | Change::New(event) => event,
+                Change::Lost(error) => return Ok(Change::Lost(error)),
+            };
+            let changed = known.take(event);
+            let changed = changed
+                .into_iter()
+                .map(|(object, gone)| (object.name_any(), (!gone).then_some(object)));
+            let mut news: News = changed.collect();
+            if known.is_complete() && !listed {
+                listed = true;
+                // One that was gone before the list began is in no event.
+                let gone = names
+                    .iter()
+                    .filter(|name| !news.iter().any(|(known, _)| known == *name));
+                let gone: News = gone.map(|name| (name.clone(), None)).collect();
+                news.extend(gone);
+            }
+            Ok(Change::New(news))
+        })
+        .boxed()
+}
+
+enum Said {
+    Busy(String),
+    Ready(String),
+}
+
+impl<'a> Seen<'a> {
+    fn new(targets: &'a [Target]) -> Self {
+        Self {
+            all: targets
+                .iter()
+                .map(|target| One {
+                    target,
+                    last: None,
+                    outcome: None,
+                })
+                .collect(),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.all.iter().all(|one| one.outcome.is_some())
+    }
+
+    /// Takes in how one is now, and returns what to say of it.
+    fn take(&mut self, cluster: &Cluster, name: &str, object: Option<&DynamicObject>) -> Option<Said> {
+        let count = self.all.len();
+        let done = self.all.iter().filter(|one| one.outcome.is_some()).count();
+        let One { target, last, outcome } = self.all.iter_mut().find(|one| one.target.name == name)?;
+        if outcome.is_some() {
+            return None;
+        }
+        let Some(object) = object.filter(|object| target.uid.is_none() || object.metadata.uid == target.uid) else {
+            *outcome = Some(Err(deleted(cluster, name)));
+            return None;
+        };
+        let workload = Workload::read(cluster.kind, object);
+        let said = match verdict(&workload) {
+            Verdict::Ready => {
+                *outcome = Some(Ok(()));
+                Some(Said::Ready(format!(
+                    "{} is ready ({})",
+                    workload.title(),
+                    workload.ready()
+                )))
+            }
+            Verdict::Stalled => {
+                *outcome = Some(Err(stalled(&workload, cluster.flag())));
+                None
+            }
+            Verdict::Waiting(busy) if count == 1 => Some(Said::Busy(format!("{name}: {busy}"))),
+            Verdict::Waiting(busy) => Some(Said::Busy(format!("{done} of {count} done, {name}: {busy}"))),
+        };
+        *last = Some(workload);
+        said
+    }
+
+    /// Returns what is known of all when nothing more will come, and why not.
+    fn broken_off(self, error: Error) -> Vec<Error> {
+        let outcomes = self.all.into_iter().filter_map(|one| one.outcome);
+        outcomes.filter_map(Result::err).chain([error]).collect()
+    }
+
+    async fn conclude(self, cluster: &Cluster, deadline: Deadline) -> Vec<Error> {
+        let mut failures = Vec::new();
+        for One { target, last, outcome } in self.all {
+            let outcome = match outcome {
+                Some(outcome) => outcome,
+                None => late(cluster, &target.name, last, deadline).boxed_local().await,
+            };
+            failures.extend(outcome.err());
+        }
+        failures
+    }
+}
+
+/// Says of one for which the time was too short how it is. Nobody is told so without a look at it.
+async fn late(cluster: &Cluster, name: &str, last: Option<Workload>, deadline: Deadline) -> Result<()> {
+    let last = if let Some(last) = last {
+        last
+    } else {
+        let api = cluster.objects(Some(&cluster.namespace));
+        match cluster.call(api.get_opt(name)).await? {
+            Some(object) => Workload::read(cluster.kind, &object),
+            None => return Err(deleted(cluster, name)),
+        }
+    };
+    match verdict(&last) {
+        Verdict::Ready => Ok(()),
+        Verdict::Stalled => Err(stalled(&last, cluster.flag())),
+        Verdict::Waiting(_) => {
+            let state = ("is not ready", "become so");
+            Err(timed_out(cluster, name, Some(&last), state, deadline, None).await)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn target(name: &str) -> Target {
+        Target::of(&json!({"metadata": {"name": name}}))
+    }
+
+    #[test]
+    fn one_that_is_named_twice_is_waited_for_once() {
+        let twice = [target("b"), target("a"), target("b")];
+        assert_eq!(distinct(&twice), [target("b"), target("a")]);
+    }
+
+    #[test]
+    fn a_watch_that_fails_does_not_hide_how_others_ended() {
+        let targets = ["good", "bad", "late"].map(target);
+        let mut seen = Seen::new(&targets);
+        seen.all[0].outcome = Some(Ok(()));
+        seen.all[1].outcome = Some(Err(Error::failed("bad")));
+        let failures = seen.broken_off(Error::failed("forbidden"));
+        assert_eq!(failures, [Error::failed("bad"), Error::failed("forbidden")]);
+    }
+}

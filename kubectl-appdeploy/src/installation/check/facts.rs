@@ -1,0 +1,255 @@
+//! What is known of a cluster and of AppDeploy in it. Everything is read at once; nothing is judged here.
+
+use futures::future::{join_all, try_join_all};
+use futures::join;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::networking::v1::IngressClass;
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use kube::{Api, Resource, ResourceExt as _};
+
+use crate::cluster::connection::{Cluster, MANAGER};
+use crate::cluster::pager::Pages;
+use crate::error::{Error, Result};
+use crate::installation::check::Aim;
+use crate::installation::manifests::{self, Kind, Options, policy};
+use crate::installation::operator::{self, Operator};
+use crate::installation::rights::{self, Lacking};
+use crate::installation::webhook_ready;
+use crate::resource::workload::Workload;
+
+/// More nodes than these are not looked at.
+const NODES: u32 = 500;
+
+/// An object of an installation.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// What it is.
+    pub kind: Kind,
+    /// What this plugin would write.
+    pub wanted: DynamicObject,
+    /// What is there.
+    pub found: Result<Option<DynamicObject>>,
+}
+
+impl Part {
+    /// Returns what is there, if it was seen.
+    pub fn there(&self) -> Option<&DynamicObject> {
+        self.found.as_ref().ok()?.as_ref()
+    }
+
+    /// Returns its name as kubectl prints it, and where it is.
+    pub fn title(&self) -> String {
+        let place = manifests::place("in", &self.wanted);
+        format!("{}{place}", self.kind.title(&self.wanted.name_any()))
+    }
+}
+
+/// What is asked before an installation.
+#[derive(Clone, Debug)]
+pub struct Before {
+    /// What the person may not.
+    pub lacking: Result<Lacking>,
+    /// What the API server would refuse, and why.
+    pub refused: Vec<(String, Error)>,
+}
+
+/// What is asked of an installation.
+#[derive(Clone, Debug)]
+pub struct Installed {
+    /// Who leads.
+    pub lease: Result<Option<Lease>>,
+    /// The operator's pods.
+    pub pods: Result<Vec<Pod>>,
+    /// All apps and pod sets.
+    pub workloads: Result<Vec<Workload>>,
+    /// Why the operator gave an API server no answer, if it did not. Nobody asks an operator without webhooks.
+    pub answer: Option<Result<Option<String>>>,
+}
+
+/// Everything that checks are made of.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// When it was asked.
+    pub now: Timestamp,
+    /// The version of Kubernetes: `v1.36.3`.
+    pub version: String,
+    /// The nodes.
+    pub nodes: Result<Vec<Node>>,
+    /// The kinds of ingress controllers.
+    pub classes: Result<Vec<IngressClass>>,
+    /// The operator.
+    pub operator: Operator,
+    /// What an installation consists of: one like that which is there, else the usual one.
+    pub parts: Vec<Part>,
+    /// Asked before an installation only.
+    pub before: Option<Before>,
+    /// Asked of an installation only.
+    pub installed: Option<Installed>,
+}
+
+impl Facts {
+    /// Returns the parts of a kind.
+    pub fn parts_of(&self, kind: &Kind) -> impl Iterator<Item = &Part> {
+        self.parts.iter().filter(move |part| part.kind == *kind)
+    }
+
+    /// Whether API servers ask the operator.
+    pub fn has_webhooks(&self) -> bool {
+        match &self.operator {
+            Operator::Installed(deployment, _) => operator::has_webhooks(deployment),
+            Operator::Absent | Operator::Unknown(_) => true,
+        }
+    }
+
+    /// Whether OLM has made the installation, and looks after what belongs to it.
+    pub fn is_by_olm(&self) -> bool {
+        matches!(&self.operator, Operator::Installed(deployment, _) if deployment.labels().contains_key("olm.owner"))
+    }
+}
+
+/// Asks for everything. Fails when the API server does not answer, or does not know who asks.
+pub async fn gather(cluster: &Cluster, aim: Aim<'_>) -> Result<Facts> {
+    let version = cluster.call(cluster.client.apiserver_version()).await?.git_version;
+    // Whoever is nobody may ask for the version, and then for nothing.
+    let nodes = list::<Node>(
+        cluster,
+        Api::all(cluster.client.clone()),
+        &ListParams::default().limit(NODES),
+    )
+    .await;
+    if let Err(error) = &nodes
+        && !error.is_forbidden()
+    {
+        return Err(error.clone());
+    }
+    let all = ListParams::default();
+    let (classes, operator) = join!(
+        list(cluster, Api::all(cluster.client.clone()), &all),
+        operator::look(cluster),
+    );
+    let options = match aim {
+        Aim::Install(scope) if scope.is_given() => scope.options(),
+        Aim::Install(_) | Aim::Run => options(&operator),
+    };
+    let mut wanted = manifests::objects(&options)?;
+    // One that is too old has another finding.
+    if matches!(policy::are_served(cluster).await, Ok(false)) {
+        wanted.retain(|object| !policy::is_one(object));
+    }
+    let (before, installed) = match aim {
+        Aim::Install(_) => (Some(try_before(cluster, &options, &wanted).await), None),
+        Aim::Run => (None, Some(installed(cluster, &operator, &options).await)),
+    };
+    let parts = join_all(wanted.into_iter().map(|wanted| async move {
+        let kind = Kind::of(&wanted);
+        let api = kind.api_of(&cluster.client, &wanted);
+        let found = cluster.call(api.get_opt(&wanted.name_any())).await;
+        Part { kind, wanted, found }
+    }));
+    Ok(Facts {
+        now: Timestamp::now(),
+        version,
+        nodes,
+        classes,
+        operator,
+        parts: parts.await,
+        before,
+        installed,
+    })
+}
+
+/// Returns how the installation that is there was made, as far as it matters to what belongs to it.
+fn options(operator: &Operator) -> Options {
+    match operator {
+        Operator::Installed(deployment, _) => Options {
+            namespaces: operator::watched(deployment),
+            webhooks: operator::has_webhooks(deployment),
+            ..Options::default()
+        },
+        Operator::Absent | Operator::Unknown(_) => Options::default(),
+    }
+}
+
+async fn try_before(cluster: &Cluster, options: &Options, wanted: &[DynamicObject]) -> Before {
+    // For some namespaces only, `install` does without what the person may not write of these.
+    let is_needed = |object: &&DynamicObject| options.namespaces.is_empty() || !policy::is_one(object);
+    let needed: Vec<_> = wanted.iter().filter(is_needed).cloned().collect();
+    let (lacking, refused) = join!(rights::lacking(cluster, &needed), refused(cluster, wanted));
+    Before { lacking, refused }
+}
+
+/// Lets the API server check what would be written. What it can't tell yet is left out: an object in a namespace that is
+/// not there, and what the person may not write anyway.
+async fn refused(cluster: &Cluster, wanted: &[DynamicObject]) -> Vec<(String, Error)> {
+    let namespaces = Kind::namespace().api(&cluster.client, None);
+    let has_home = matches!(
+        cluster.call(namespaces.get_opt(crd::OPERATOR_NAMESPACE)).await,
+        Ok(Some(_))
+    );
+    let params = PatchParams {
+        dry_run: true,
+        ..PatchParams::apply(MANAGER).validation_strict()
+    };
+    let tries = wanted.iter().map(|object| {
+        let params = &params;
+        async move {
+            let kind = Kind::of(object);
+            if kind.namespaced && !has_home {
+                return None;
+            }
+            let name = object.name_any();
+            let api = kind.api_of(&cluster.client, object);
+            let error = cluster
+                .call(api.patch(&name, params, &Patch::Apply(object)))
+                .await
+                .err()?;
+            (!error.is_forbidden()).then(|| (kind.title(&name), error))
+        }
+    });
+    join_all(tries).await.into_iter().flatten().collect()
+}
+
+async fn installed(cluster: &Cluster, operator: &Operator, options: &Options) -> Installed {
+    let home = crd::OPERATOR_NAMESPACE;
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), home);
+    let ours = ListParams::default().labels(&format!("{}={}", manifests::NAME_LABEL, operator::NAME));
+    let answer = async {
+        let asks = options.webhooks && matches!(operator, Operator::Installed(..));
+        if asks {
+            Some(
+                webhook_ready::ask(cluster, &options.namespaces)
+                    .await
+                    .and_then(|answer| answer),
+            )
+        } else {
+            None
+        }
+    };
+    let workloads = try_join_all(crd::Kind::ALL.map(|kind| async move {
+        let cluster = cluster.clone().about(kind);
+        let objects = Pages::of(&cluster, None, None).of_known_kinds().all().await?;
+        let read = objects.iter().map(|object| Workload::read(kind, object));
+        Ok::<_, Error>(read.collect::<Vec<_>>())
+    }));
+    let (lease, pods, workloads, answer) = join!(
+        cluster.call(leases.get_opt(operator::NAME)),
+        list(cluster, Api::namespaced(cluster.client.clone(), home), &ours),
+        workloads,
+        answer,
+    );
+    Installed {
+        lease,
+        pods,
+        workloads: workloads.map(|kinds| kinds.into_iter().flatten().collect()),
+        answer,
+    }
+}
+
+async fn list<K>(cluster: &Cluster, api: Api<K>, params: &ListParams) -> Result<Vec<K>>
+where
+    K: Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    Ok(cluster.call(api.list(params)).await?.items)
+}

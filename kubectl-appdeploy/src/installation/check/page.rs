@@ -1,0 +1,198 @@
+//! Findings as a person reads them, in one line each, and as scripts do.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::finding::{Finding, Severity};
+use crate::installation::version::PLUGIN;
+use crate::terminal::ui::{Look, Style, clean};
+
+/// How many findings there are of what somebody should look at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// What does not work.
+    pub errors: usize,
+    /// What may not work for long, or can't be seen.
+    pub warnings: usize,
+}
+
+/// Counts them.
+pub fn counts(findings: &[Finding]) -> Counts {
+    let of_severity = |severity: Severity| findings.iter().filter(|one| one.severity == severity).count();
+    Counts {
+        errors: of_severity(Severity::Error),
+        warnings: of_severity(Severity::Warning),
+    }
+}
+
+impl Counts {
+    /// Returns them in words.
+    pub fn text(self) -> String {
+        format!("{}, {}", of(self.errors, "error"), of(self.warnings, "warning"))
+    }
+}
+
+fn of(count: usize, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Returns the page: a heading for each group, a line for each check, and below it what there is to say.
+pub fn text(findings: &[Finding], look: &Look) -> String {
+    let mut text = String::new();
+    let mut group = None;
+    for finding in findings {
+        if group != Some(finding.code.group()) {
+            let gap = if group.is_some() { "\n" } else { "" };
+            group = Some(finding.code.group());
+            let _ = writeln!(text, "{gap}{}", look.label(finding.code.group().title()));
+        }
+        let _ = writeln!(text, "{}", entry(finding, look));
+    }
+    let sum = counts(findings);
+    let _ = write!(text, "\n{}: {}", of(findings.len(), "check"), sum.text());
+    text
+}
+
+fn entry(finding: &Finding, look: &Look) -> String {
+    let style = match finding.severity {
+        Severity::Ok => Style::Good,
+        Severity::Info => Style::Label,
+        Severity::Warning => Style::Busy,
+        Severity::Error => Style::Bad,
+    };
+    // The longest word has seven letters.
+    let word = format!("{:7}", finding.severity.as_str());
+    let is_well = finding.severity == Severity::Ok;
+    let sentence = if is_well {
+        finding.message.clone()
+    } else {
+        format!("{} {}", finding.code, finding.message)
+    };
+    let mut text = look.styled(style, "", &word, &sentence);
+    for why in &finding.why {
+        let _ = write!(text, "\n{}", look.sentence("  ", "why: ", why));
+    }
+    for next in &finding.next {
+        let _ = write!(text, "\n{}", look.next("  ", next));
+    }
+    if finding.is_trouble() {
+        let _ = write!(text, "\n  {} {}", look.label("see: "), finding.code.page());
+    }
+    text
+}
+
+/// Returns a finding in one line: `error AD0401: what; next: command`.
+pub fn line(finding: &Finding) -> String {
+    let mut line = format!("{} {}: {}", finding.severity.as_str(), finding.code, finding.message);
+    if !finding.why.is_empty() {
+        let _ = write!(line, " ({})", finding.why.join("; "));
+    }
+    if let Some(next) = finding.next.first() {
+        let _ = write!(line, "; next: {next}");
+    }
+    clean(&line)
+}
+
+/// Returns all of it for scripts.
+pub fn value(findings: &[Finding]) -> Value {
+    let sum = counts(findings);
+    let worst = findings.iter().map(|one| one.severity).max().unwrap_or(Severity::Ok);
+    json!({
+        "pluginVersion": PLUGIN, "severity": worst.as_str(), "errors": sum.errors, "warnings": sum.warnings,
+        "checks": findings.iter().map(Finding::value).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::installation::check::code::Code;
+
+    fn sample() -> Vec<Finding> {
+        vec![
+            Finding::ok(Code::Reachable, "the API server answers"),
+            Finding::warning(
+                Code::IngressClass,
+                "there is no IngressClass: nobody outside the cluster reaches an app",
+            )
+            .next("install an ingress controller, such as Traefik"),
+            Finding::error(Code::Running, "0 of 2 replicas of the operator are available")
+                .why("pod appdeploy-operator-1: image op:v1 was not found")
+                .next("kubectl appdeploy install --image=IMAGE  (one that the nodes can pull)"),
+            Finding::info(
+                Code::Release,
+                "the operator's image op:dev names no release to compare with",
+            ),
+        ]
+    }
+
+    #[test]
+    fn a_page_has_a_line_for_each_check_and_says_what_to_do() {
+        let look = Look {
+            width: Some(80),
+            flags: crate::terminal::ui::Flags {
+                all: "--context=dev".into(),
+                ..Default::default()
+            },
+            ..Look::default()
+        };
+        let page = text(&sample(), &look);
+        insta::assert_snapshot!(page, @r"
+        Cluster
+        ok      the API server answers
+        warning AD0104 there is no IngressClass: nobody outside the cluster reaches an
+              app
+          next: install an ingress controller, such as Traefik
+          see:  https://github.com/appdeploy/appdeploy/blob/main/docs/checks.md#ad0104
+
+        Operator
+        error   AD0401 0 of 2 replicas of the operator are available
+          why:  pod appdeploy-operator-1: image op:v1 was not found
+          next: kubectl appdeploy install --image=IMAGE --context=dev
+                (one that the nodes can pull)
+          see:  https://github.com/appdeploy/appdeploy/blob/main/docs/checks.md#ad0401
+        info    AD0403 the operator's image op:dev names no release to compare with
+
+        4 checks: 1 error, 1 warning
+        ");
+        let wide = page
+            .lines()
+            .filter(|line| !line.contains("next:") && line.chars().count() > 80);
+        assert_eq!(wide.count(), 0, "{page}");
+    }
+
+    #[test]
+    fn scripts_get_the_same() {
+        insta::assert_snapshot!(serde_json::to_string_pretty(&value(&sample()[..2])).unwrap(), @r#"
+        {
+          "checks": [
+            {
+              "code": "AD0101",
+              "group": "Cluster",
+              "message": "the API server answers",
+              "next": [],
+              "see": "https://github.com/appdeploy/appdeploy/blob/main/docs/checks.md#ad0101",
+              "severity": "ok",
+              "why": []
+            },
+            {
+              "code": "AD0104",
+              "group": "Cluster",
+              "message": "there is no IngressClass: nobody outside the cluster reaches an app",
+              "next": [
+                "install an ingress controller, such as Traefik"
+              ],
+              "see": "https://github.com/appdeploy/appdeploy/blob/main/docs/checks.md#ad0104",
+              "severity": "warning",
+              "why": []
+            }
+          ],
+          "errors": 0,
+          "pluginVersion": "v0.1.0",
+          "severity": "warning",
+          "warnings": 1
+        }
+        "#);
+    }
+}

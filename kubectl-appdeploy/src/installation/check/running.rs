@@ -1,0 +1,387 @@
+//! What runs, and what it needs for that.
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::rbac::v1::{RoleRef, Subject};
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use model::command;
+
+use super::facts::{Facts, Installed, Part};
+use super::finding::{Finding, Severity};
+use crate::error::{Error, Result};
+use crate::installation::check::code::Code;
+use crate::installation::manifests::{self, Kind};
+use crate::installation::operator::{self, Operator};
+use crate::installation::rights;
+use crate::installation::rollout::{Seen, Verdict};
+use crate::installation::version;
+use crate::output::age::span;
+use crate::output::formats::some;
+
+/// How often a Lease may have missed its end before nobody believes in clocks that differ any more.
+const PATIENCE: i64 = 4;
+
+/// Judges it.
+pub fn findings(facts: &Facts, installed: &Installed) -> Vec<Finding> {
+    let deployment = match &facts.operator {
+        Operator::Installed(deployment, _) => deployment,
+        Operator::Absent => {
+            let finding = Finding::error(Code::Running, "no operator is installed in this cluster");
+            return vec![finding.next("kubectl appdeploy install")];
+        }
+        Operator::Unknown(error) => return vec![Finding::unseen(Code::Running, "the operator", error)],
+    };
+    let mut findings = vec![
+        running(deployment, &installed.pods, facts.now),
+        leader(deployment, installed, facts.now),
+        release(deployment),
+    ];
+    if facts.is_by_olm() {
+        findings.push(Finding::info(
+            Code::Complete,
+            "OLM has installed it, and looks after rights, webhooks and the rest",
+        ));
+    } else {
+        findings.extend([granted(facts), complete(facts)]);
+    }
+    findings
+}
+
+fn running(deployment: &Deployment, pods: &Result<Vec<Pod>>, now: Timestamp) -> Finding {
+    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    let available = deployment.status.as_ref().and_then(|status| status.available_replicas);
+    let available = available.unwrap_or(0);
+    if wanted == 0 {
+        let switched_off = Deployment {
+            status: None,
+            ..deployment.clone()
+        };
+        let absence = Operator::Installed(Box::new(switched_off), None).absence(None, now);
+        let (why, next) = absence.unwrap_or_default();
+        return Finding::error(Code::Running, why).next(next);
+    }
+    let seen = Seen {
+        deployment: Some(deployment.clone()),
+        pods: pods.as_ref().map_or_else(|_| Vec::new(), Clone::clone),
+    };
+    let counts = format!("{available} of {wanted} replicas of the operator are available");
+    if seen.verdict() == Verdict::Ready {
+        return Finding::ok(Code::Running, counts);
+    }
+    let severity = if available > 0 {
+        Severity::Warning
+    } else {
+        Severity::Error
+    };
+    let explained = if pods.is_ok() {
+        seen.explain(Error::failed(""))
+    } else {
+        Error::failed("").next(command!("kubectl -n {} get pods", crd::OPERATOR_NAMESPACE))
+    };
+    Finding {
+        why: explained.whys().to_vec(),
+        next: explained.nexts().to_vec(),
+        ..Finding::new(Code::Running, severity, counts)
+    }
+}
+
+fn leader(deployment: &Deployment, installed: &Installed, now: Timestamp) -> Finding {
+    if !operator::is_elected(deployment) {
+        let finding = Finding::info(Code::Leader, "there is no election: the operator is to run once");
+        let is_alone = deployment.spec.as_ref().and_then(|spec| spec.replicas) == Some(1);
+        return if is_alone {
+            finding
+        } else {
+            Finding {
+                severity: Severity::Warning,
+                ..finding
+            }
+            .why("its Deployment wants another number of replicas than 1, and all of them would write")
+            .next("kubectl appdeploy install")
+        };
+    }
+    let lease = match &installed.lease {
+        Ok(Some(lease)) => lease,
+        Ok(None) => return nobody("there is no Lease"),
+        Err(error) => return Finding::unseen(Code::Leader, "who leads", error),
+    };
+    let Some((holder, age, duration)) = held(lease, now) else {
+        return nobody("the Lease is free");
+    };
+    // An operator is called as its pod is, and differently at each start.
+    let pod = holder.rsplit_once('_').map_or(holder, |(pod, _)| pod);
+    if age > PATIENCE * duration {
+        return nobody(&format!("the Lease of {pod} expired {} ago", span(age - duration)));
+    }
+    if let Ok(pods) = &installed.pods
+        && !pods.iter().any(|one| one.name_any() == pod)
+    {
+        return Finding::warning(Code::Leader, format!("{pod} leads, and is gone"))
+            .why(format!("another takes over within {} of its last sign", span(duration)))
+            .next("kubectl appdeploy check --wait");
+    }
+    Finding::ok(Code::Leader, format!("{pod} leads"))
+}
+
+fn nobody(why: &str) -> Finding {
+    Finding::error(Code::Leader, "no operator leads: nothing is done for apps")
+        .why(why)
+        .next(command!(
+            "kubectl -n {} logs deployment/{} --tail=20",
+            crd::OPERATOR_NAMESPACE,
+            operator::NAME
+        ))
+}
+
+/// Returns who holds a Lease, how many seconds ago that was said, and for how many it counts.
+fn held(lease: &Lease, now: Timestamp) -> Option<(&str, i64, i64)> {
+    let spec = lease.spec.as_ref()?;
+    let holder = spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
+    let renewed = spec.renew_time.as_ref()?.0;
+    let age = now.as_second() - renewed.as_second();
+    Some((holder, age, i64::from(spec.lease_duration_seconds.unwrap_or(15))))
+}
+
+fn release(deployment: &Deployment) -> Finding {
+    let image = operator::image(deployment).unwrap_or("<unknown>");
+    let tag = operator::tag(image);
+    match version::skew(tag) {
+        Some(warning) if version::is_newer(tag) => {
+            Finding::warning(Code::Release, warning).next(command!("take a plugin of {}", tag))
+        }
+        Some(warning) => Finding::warning(Code::Release, warning).next("kubectl appdeploy install"),
+        None if tag == version::PLUGIN => {
+            Finding::ok(Code::Release, format!("operator and plugin are of one version, {tag}"))
+        }
+        None => Finding::info(
+            Code::Release,
+            format!("the operator's image {image} names no release to compare with"),
+        ),
+    }
+}
+
+/// Whether the operator may do what this version does. Nobody but an administrator may ask that of another, so its roles and
+/// what binds them are looked at.
+fn granted(facts: &Facts) -> Finding {
+    let is_operators =
+        |part: &&Part| part.wanted.labels().get(manifests::NAME_LABEL).map(String::as_str) == Some(operator::NAME);
+    let mut lacking = Vec::new();
+    let roles = [Kind::cluster_role(), Kind::role()];
+    let bindings = [Kind::cluster_role_binding(), Kind::role_binding()];
+    for part in facts.parts.iter().filter(is_operators) {
+        let is_role = roles.contains(&part.kind);
+        if !is_role && !bindings.contains(&part.kind) {
+            continue;
+        }
+        let found = match &part.found {
+            Err(error) => return Finding::unseen(Code::Rights, "the operator's rights", error),
+            Ok(None) => {
+                lacking.push(format!("{} does not exist", part.title()));
+                continue;
+            }
+            Ok(Some(found)) => found,
+        };
+        if is_role {
+            let namespace = part.wanted.namespace().unwrap_or_default();
+            let has = rights::of_rules(&rights::rules(&found.data), "");
+            let wanted = rights::of_rules(&rights::rules(&part.wanted.data), &namespace);
+            let missing = wanted.iter().filter(|wanted| !rights::contain(&has, wanted));
+            lacking.extend(missing.map(ToString::to_string));
+        } else if !is_bound(found, &part.wanted) {
+            lacking.push(format!("{} binds something else", part.title()));
+        }
+    }
+    if lacking.is_empty() {
+        return Finding::ok(Code::Rights, "the operator may do what it has to");
+    }
+    Finding::error(Code::Rights, "the operator lacks rights")
+        .why(some(&lacking))
+        .next("kubectl appdeploy install")
+}
+
+/// Whether a binding gives the wanted role to whom it should.
+fn is_bound(found: &DynamicObject, wanted: &DynamicObject) -> bool {
+    let role = |object: &DynamicObject| serde_json::from_value::<RoleRef>(object.data["roleRef"].clone()).ok();
+    let subjects = |object: &DynamicObject| -> Vec<Subject> {
+        serde_json::from_value(object.data["subjects"].clone()).unwrap_or_default()
+    };
+    let has = subjects(found);
+    let is_same = |one: &Subject, other: &Subject| {
+        (&one.kind, &one.name, &one.namespace) == (&other.kind, &other.name, &other.namespace)
+    };
+    role(found) == role(wanted)
+        && subjects(wanted)
+            .iter()
+            .all(|wanted| has.iter().any(|has| is_same(has, wanted)))
+}
+
+/// Whether the rest of an installation is there. What has a check of its own is left to that.
+fn complete(facts: &Facts) -> Finding {
+    let mut elsewhere = vec![Kind::crd(), Kind::deployment()];
+    elsewhere.extend(Kind::webhooks());
+    let is_operators_right = |part: &Part| {
+        let rights = [
+            Kind::cluster_role(),
+            Kind::role(),
+            Kind::cluster_role_binding(),
+            Kind::role_binding(),
+        ];
+        rights.contains(&part.kind) && part.wanted.labels().contains_key(manifests::NAME_LABEL)
+    };
+    let rest = facts
+        .parts
+        .iter()
+        .filter(|part| !elsewhere.contains(&part.kind) && !is_operators_right(part));
+    let (mut missing, mut is_broken) = (Vec::new(), false);
+    for part in rest {
+        match &part.found {
+            Err(error) => return Finding::unseen(Code::Complete, "the rest of the installation", error),
+            Ok(None) => {
+                // Without these nothing works; without the others it is less safe.
+                is_broken |= [Kind::service_account(), Kind::service()].contains(&part.kind);
+                missing.push(part.title());
+            }
+            Ok(Some(found)) if found.metadata.deletion_timestamp.is_some() => {
+                is_broken = true;
+                missing.push(format!("{} is being deleted", part.title()));
+            }
+            Ok(Some(_)) => {}
+        }
+    }
+    if missing.is_empty() {
+        return Finding::ok(Code::Complete, "the rest of the installation is there");
+    }
+    let severity = if is_broken { Severity::Error } else { Severity::Warning };
+    Finding::new(Code::Complete, severity, "something of the installation is missing")
+        .why(some(&missing))
+        .next("kubectl appdeploy install")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::installation::check::sample::{self, short};
+    use serde_json::json;
+
+    fn judged(change: impl Fn(&mut Facts)) -> String {
+        let mut facts = sample::well();
+        change(&mut facts);
+        let installed = facts.installed.clone().unwrap();
+        short(&findings(&facts, &installed))
+    }
+
+    fn only(code: Code, change: impl Fn(&mut Facts)) -> String {
+        let all = judged(change);
+        let lines = all.lines().filter(|line| line.contains(code.as_str()));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    fn deployment(facts: &mut Facts) -> &mut Deployment {
+        match &mut facts.operator {
+            Operator::Installed(deployment, _) => deployment,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_operator_that_works_is_five_lines() {
+        insta::assert_snapshot!(judged(|_| {}), @r"
+        ok AD0401: 2 of 2 replicas of the operator are available
+        ok AD0402: appdeploy-operator-1 leads
+        ok AD0403: operator and plugin are of one version, v0.1.0
+        ok AD0404: the operator may do what it has to
+        ok AD0405: the rest of the installation is there
+        ");
+        insta::assert_snapshot!(judged(|facts| facts.operator = Operator::Absent), @"error AD0401: no operator is installed in this cluster; next: kubectl appdeploy install");
+        insta::assert_snapshot!(judged(|facts| {
+            deployment(facts).labels_mut().insert("olm.owner".to_owned(), "x".to_owned());
+        }), @r"
+        ok AD0401: 2 of 2 replicas of the operator are available
+        ok AD0402: appdeploy-operator-1 leads
+        ok AD0403: operator and plugin are of one version, v0.1.0
+        info AD0405: OLM has installed it, and looks after rights, webhooks and the rest
+        ");
+    }
+
+    #[test]
+    fn an_operator_that_does_not_run_says_why() {
+        let status = |facts: &mut Facts, replicas: i32, available: i32| {
+            let deployment = deployment(facts);
+            deployment.spec.as_mut().unwrap().replicas = Some(replicas);
+            deployment.status.as_mut().unwrap().available_replicas = Some(available);
+        };
+        insta::assert_snapshot!(only(Code::Running, |facts| status(facts, 0, 0)), @"error AD0401: the operator is switched off: its Deployment is scaled to 0; next: kubectl -n appdeploy-system scale deployment appdeploy-operator --replicas=1");
+        insta::assert_snapshot!(only(Code::Running, |facts| status(facts, 2, 1)), @"warning AD0401: 1 of 2 replicas of the operator are available (pod appdeploy-operator-2 runs and is not ready); next: kubectl -n appdeploy-system logs appdeploy-operator-2 --tail=20");
+        insta::assert_snapshot!(only(Code::Running, |facts| {
+            status(facts, 2, 0);
+            facts.installed.as_mut().unwrap().pods = Err(Error::failed("Error from server (Forbidden): no"));
+        }), @"error AD0401: 0 of 2 replicas of the operator are available; next: kubectl -n appdeploy-system get pods");
+    }
+
+    #[test]
+    fn who_leads_has_said_so_lately_and_lives() {
+        let lease = |facts: &mut Facts, lease: serde_json::Value| {
+            facts.installed.as_mut().unwrap().lease = Ok(serde_json::from_value(json!({"spec": lease})).unwrap());
+        };
+        let old = json!({"holderIdentity": "appdeploy-operator-1_0a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T11:55:45.000000Z"});
+        let late = json!({"holderIdentity": "gone_0a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T11:59:40.000000Z"});
+        insta::assert_snapshot!(only(Code::Leader, |facts| lease(facts, old.clone())), @"error AD0402: no operator leads: nothing is done for apps (the Lease of appdeploy-operator-1 expired 4m ago); next: kubectl -n appdeploy-system logs deployment/appdeploy-operator --tail=20");
+        insta::assert_snapshot!(only(Code::Leader, |facts| lease(facts, late.clone())), @"warning AD0402: gone leads, and is gone (another takes over within 15s of its last sign); next: kubectl appdeploy check --wait");
+        insta::assert_snapshot!(only(Code::Leader, |facts| lease(facts, json!({"holderIdentity": ""}))), @"error AD0402: no operator leads: nothing is done for apps (the Lease is free); next: kubectl -n appdeploy-system logs deployment/appdeploy-operator --tail=20");
+        insta::assert_snapshot!(only(Code::Leader, |facts| facts.installed.as_mut().unwrap().lease = Ok(None)), @"error AD0402: no operator leads: nothing is done for apps (there is no Lease); next: kubectl -n appdeploy-system logs deployment/appdeploy-operator --tail=20");
+        insta::assert_snapshot!(only(Code::Leader, |facts| {
+            let containers = &mut deployment(facts).spec.as_mut().unwrap().template.spec.as_mut().unwrap().containers;
+            containers[0].env = None;
+        }), @"warning AD0402: there is no election: the operator is to run once (its Deployment wants another number of replicas than 1, and all of them would write); next: kubectl appdeploy install");
+    }
+
+    #[test]
+    fn another_release_is_told_and_what_to_take() {
+        let image = |image: &str| {
+            only(Code::Release, |facts| {
+                let containers = &mut deployment(facts)
+                    .spec
+                    .as_mut()
+                    .unwrap()
+                    .template
+                    .spec
+                    .as_mut()
+                    .unwrap()
+                    .containers;
+                containers[0].image = Some(image.to_owned());
+            })
+        };
+        insta::assert_snapshot!([image("op:v9.9.9"), image("op:v0.0.1"), image("op:dev")].join("\n"), @r"
+        warning AD0403: the operator is v9.9.9, this plugin is v0.1.0: they are made to be of one version; next: take a plugin of v9.9.9
+        warning AD0403: the operator is v0.0.1, this plugin is v0.1.0: they are made to be of one version; next: kubectl appdeploy install
+        info AD0403: the operator's image op:dev names no release to compare with
+        ");
+    }
+
+    #[test]
+    fn a_right_that_is_gone_is_named() {
+        let part = |facts: &mut Facts, kind: &Kind, change: &dyn Fn(&mut Part)| {
+            let wanted = facts
+                .parts
+                .iter_mut()
+                .find(|part| part.kind == *kind && part.wanted.name_any() == operator::NAME);
+            change(wanted.unwrap());
+        };
+        insta::assert_snapshot!(only(Code::Rights, |facts| part(facts, &Kind::cluster_role(), &|part| {
+            let rules = &mut part.found.as_mut().unwrap().as_mut().unwrap().data["rules"];
+            rules.as_array_mut().unwrap().retain(|rule| rule["resources"] != json!(["deployments"]));
+        })), @"error AD0404: the operator lacks rights (create deployments.apps, get deployments.apps, list deployments.apps, patch deployments.apps, watch deployments.apps); next: kubectl appdeploy install");
+        insta::assert_snapshot!(only(Code::Rights, |facts| part(facts, &Kind::cluster_role_binding(), &|part| {
+            part.found.as_mut().unwrap().as_mut().unwrap().data["subjects"] = json!([]);
+        })), @"error AD0404: the operator lacks rights (clusterrolebinding.rbac.authorization.k8s.io/appdeploy-operator binds something else); next: kubectl appdeploy install");
+        insta::assert_snapshot!(only(Code::Rights, |facts| part(facts, &Kind::cluster_role(), &|part| part.found = Ok(None))), @"error AD0404: the operator lacks rights (clusterrole.rbac.authorization.k8s.io/appdeploy-operator does not exist); next: kubectl appdeploy install");
+        insta::assert_snapshot!(only(Code::Complete, |facts| part(facts, &Kind::network_policy(), &|part| part.found = Ok(None))), @"warning AD0405: something of the installation is missing (networkpolicy.networking.k8s.io/appdeploy-operator); next: kubectl appdeploy install");
+        insta::assert_snapshot!(only(Code::Complete, |facts| part(facts, &Kind::service_account(), &|part| part.found = Ok(None))), @"error AD0405: something of the installation is missing (serviceaccount/appdeploy-operator); next: kubectl appdeploy install");
+        insta::assert_snapshot!(only(Code::Complete, |facts| part(facts, &Kind::service_account(), &|part| {
+            part.found = Err(Error::failed("Error from server (Forbidden): no"));
+        })), @"warning AD0405: the rest of the installation: n/a (forbidden)");
+    }
+}

@@ -1,0 +1,94 @@
+//! What makes API servers ask the operator before they store an app or a pod set.
+
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+/// What the operator asks for an admission, and for nothing else.
+const ASKED_FOR_ADMISSION: &str = "localsubjectaccessreviews";
+
+/// Takes out of a role what only webhooks need.
+pub fn ask_nobody(role: &mut Value) {
+    if let Some(rules) = role["rules"].as_array_mut() {
+        rules.retain(|rule| rule["resources"] != json!([ASKED_FOR_ADMISSION]));
+    }
+}
+
+/// Limits a configuration to some namespaces; none means all. An operator knows nothing of the others.
+pub fn only_in(configuration: &mut Value, namespaces: &[String]) {
+    if namespaces.is_empty() {
+        return;
+    }
+    for webhook in configuration["webhooks"].as_array_mut().into_iter().flatten() {
+        webhook["namespaceSelector"] = json!({"matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces}
+        ]});
+    }
+}
+
+/// Whether API servers know whom to trust for each webhook of a configuration.
+pub fn is_trusted(configuration: &DynamicObject) -> bool {
+    let webhooks = configuration.data["webhooks"].as_array();
+    webhooks.into_iter().flatten().all(|webhook| {
+        webhook["clientConfig"]["caBundle"]
+            .as_str()
+            .is_some_and(|bundle| !bundle.is_empty())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::installation::manifests::{Kind, Options, objects};
+
+    fn of(options: &Options) -> Vec<DynamicObject> {
+        objects(options).unwrap()
+    }
+
+    #[test]
+    fn an_operator_without_webhooks_is_asked_by_nobody_and_asks_nobody() {
+        let options = Options {
+            webhooks: false,
+            ..Options::default()
+        };
+        for object in of(&options) {
+            assert!(!Kind::webhooks().contains(&Kind::of(&object)));
+            assert_ne!(Kind::of(&object), Kind::service());
+            let text = object.data["rules"].to_string();
+            assert!(
+                !text.contains(ASKED_FOR_ADMISSION) && !text.contains("secrets"),
+                "{text}"
+            );
+        }
+        assert_eq!(of(&Options::default()).len() - of(&options).len(), 7);
+    }
+
+    #[test]
+    fn an_operator_of_some_namespaces_is_asked_in_them() {
+        let options = Options {
+            namespaces: vec!["shop".into(), "blog".into()],
+            ..Options::default()
+        };
+        let configurations = of(&options)
+            .into_iter()
+            .filter(|object| Kind::webhooks().contains(&Kind::of(object)));
+        let selectors: Vec<_> = configurations
+            .map(|object| object.data["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"].clone())
+            .collect();
+        assert_eq!(selectors, [json!(["shop", "blog"]), json!(["shop", "blog"])]);
+    }
+
+    #[test]
+    fn every_webhook_has_to_be_trusted() {
+        let trusted = |bundles: &[&str]| {
+            let webhooks: Vec<_> = bundles
+                .iter()
+                .map(|bundle| json!({"clientConfig": {"caBundle": bundle}}))
+                .collect();
+            let object = json!({"metadata": {}, "webhooks": webhooks});
+            is_trusted(&serde_json::from_value(object).unwrap())
+        };
+        assert!(trusted(&["Cg=="]) && !trusted(&["Cg==", ""]));
+        let new = json!({"metadata": {}, "webhooks": [{"clientConfig": {"service": {}}}]});
+        assert!(!is_trusted(&serde_json::from_value(new).unwrap()));
+    }
+}

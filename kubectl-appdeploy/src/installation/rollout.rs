@@ -1,0 +1,289 @@
+//! Waiting for the operator: its Deployment says when it is there, its pods say why not.
+
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, ResourceExt as _};
+use model::command;
+
+use crate::cluster::connection::Cluster;
+use crate::cluster::wait::Deadline;
+use crate::cluster::watch::{self, Connection, Watched};
+use crate::error::{Error, Kind, Result};
+use crate::installation::operator;
+use crate::resource::pod::{self, Trouble};
+use crate::terminal::ui::Ui;
+use model::diagnose::Reason;
+
+/// What is known of the operator.
+#[derive(Default)]
+pub struct Seen {
+    /// Its Deployment.
+    pub deployment: Option<Deployment>,
+    /// Its pods.
+    pub pods: Vec<Pod>,
+}
+
+/// What either watch tells.
+enum News {
+    Deployment(Option<Deployment>),
+    Pod(Event<Pod>),
+}
+
+/// What the state of the operator means for somebody who waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All of it runs, in the version that is wanted.
+    Ready,
+    /// It may come; this is what it is busy with.
+    Waiting(String),
+    /// It does not come by itself.
+    Failed(Error),
+}
+
+/// Waits until the operator that was just applied is the one that runs.
+pub async fn wait(cluster: &Cluster, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+    let namespace = crd::OPERATOR_NAMESPACE;
+    let deployments: Api<Deployment> = Api::namespaced(cluster.client.clone(), namespace);
+    let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), namespace);
+    let mine = watcher::Config::default().labels(&format!("app.kubernetes.io/name={}", operator::NAME));
+    let watched = watch::follow_all(cluster, pods, mine).filter_map(|next| {
+        // Whoever may not see the pods still sees the Deployment.
+        std::future::ready(next.ok().map(|change| Ok(change.map(News::Pod))))
+    });
+    let rollout = watch::follow_one(cluster, deployments, operator::NAME)
+        .map(|next| next.map(|change| change.map(News::Deployment)));
+    let mut news = Watched::new(stream::select(rollout, watched).boxed(), Connection::after_a_change());
+    let mut seen = Seen::default();
+    loop {
+        let Some(next) = deadline.bound(news.next(ui)).await else {
+            return Err(seen.timed_out(deadline));
+        };
+        match next? {
+            Some(News::Deployment(deployment)) => seen.deployment = deployment,
+            Some(News::Pod(event)) => seen.take(event),
+            None => return Err(seen.timed_out(deadline)),
+        }
+        match seen.verdict() {
+            Verdict::Ready => {
+                ui.clear_progress();
+                return Ok(());
+            }
+            Verdict::Failed(error) => return Err(error),
+            Verdict::Waiting(busy) if busy.is_empty() => {}
+            Verdict::Waiting(busy) => ui.progress(&format!("waiting for the operator: {busy}")),
+        }
+    }
+}
+
+impl Seen {
+    fn take(&mut self, event: Event<Pod>) {
+        match event {
+            Event::Init => self.pods.clear(),
+            Event::InitDone => {}
+            Event::InitApply(pod) | Event::Apply(pod) => {
+                self.pods.retain(|known| known.name_any() != pod.name_any());
+                self.pods.push(pod);
+            }
+            Event::Delete(pod) => self.pods.retain(|known| known.name_any() != pod.name_any()),
+        }
+    }
+
+    /// Judges it.
+    pub fn verdict(&self) -> Verdict {
+        let Some(deployment) = &self.deployment else {
+            return Verdict::Waiting(String::new());
+        };
+        let status = deployment.status.clone().unwrap_or_default();
+        let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+        let count = |n: Option<i32>| n.unwrap_or(0);
+        let seen = status.observed_generation.unwrap_or(0) >= deployment.metadata.generation.unwrap_or(0);
+        if seen
+            && count(status.updated_replicas) >= wanted
+            && count(status.available_replicas) >= wanted
+            && count(status.replicas) <= wanted
+        {
+            return Verdict::Ready;
+        }
+        if let Some(trouble) = self.trouble() {
+            if trouble.terminal {
+                return Verdict::Failed(told(Error::new(Kind::Stalled, "the operator cannot start"), &trouble));
+            }
+            return Verdict::Waiting(trouble.message);
+        }
+        if let Some(refused) = self.refused() {
+            return Verdict::Waiting(refused);
+        }
+        let word = self
+            .pods
+            .iter()
+            .map(pod::word)
+            .next_back()
+            .unwrap_or_else(|| "no pod yet".to_owned());
+        Verdict::Waiting(format!(
+            "{}/{wanted} available, {word}",
+            count(status.available_replicas)
+        ))
+    }
+
+    /// What is wrong with a pod of the image that is wanted; those of an older one do not matter any more.
+    fn trouble(&self) -> Option<Trouble> {
+        let wanted = self.deployment.as_ref().and_then(operator::image);
+        let current = self.pods.iter().filter(|pod| {
+            let image = pod
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.containers.first())
+                .and_then(|container| container.image.as_deref());
+            image == wanted && pod.metadata.deletion_timestamp.is_none()
+        });
+        current.filter_map(pod::trouble).max_by_key(|trouble| trouble.terminal)
+    }
+
+    /// Why Kubernetes does not even make a pod: a quota, a policy.
+    fn refused(&self) -> Option<String> {
+        let status = self.deployment.as_ref()?.status.as_ref()?;
+        let conditions = status.conditions.iter().flatten();
+        let failure = conditions
+            .into_iter()
+            .find(|c| c.type_ == "ReplicaFailure" && c.status == "True")?;
+        failure.message.clone()
+    }
+
+    fn timed_out(&self, deadline: Deadline) -> Error {
+        self.explain(Error::new(
+            Kind::TimedOut,
+            format!("the operator is not running after {}", deadline.text()),
+        ))
+    }
+
+    /// Adds why it does not run, as far as that can be seen, and where to look.
+    pub fn explain(&self, error: Error) -> Error {
+        let namespace = crd::OPERATOR_NAMESPACE;
+        if let Some(trouble) = self.trouble() {
+            return told(error, &trouble);
+        }
+        if let Some(refused) = self.refused() {
+            return error
+                .why(refused)
+                .next(command!("kubectl -n {} describe replicasets", namespace));
+        }
+        match self.pods.last() {
+            // Why it is not ready stands in its log, and kubelet does not show it.
+            Some(pod) if pod::word(pod) == "Running" => error
+                .why(format!("pod {} runs and is not ready", pod.name_any()))
+                .next(command!("kubectl -n {} logs {} --tail=20", namespace, pod.name_any())),
+            Some(pod) => error
+                .why(format!("pod {} is {}", pod.name_any(), pod::word(pod)))
+                .next(command!("kubectl -n {} describe pod {}", namespace, pod.name_any())),
+            None => error
+                .why("there is no pod of it: is the kube-controller-manager running?")
+                .next(command!(
+                    "kubectl -n {} describe deployment {}",
+                    namespace,
+                    operator::NAME
+                )),
+        }
+    }
+}
+
+fn told(error: Error, trouble: &Trouble) -> Error {
+    let namespace = crd::OPERATOR_NAMESPACE;
+    let next = match trouble.reason {
+        Reason::CrashLoop | Reason::OutOfMemory => command!("kubectl -n {} logs {} --previous", namespace, trouble.pod),
+        Reason::ImageNotFound | Reason::InvalidImageName | Reason::ImagePullDenied | Reason::ImagePullFailed => {
+            "kubectl appdeploy install --image=IMAGE  (one that the nodes can pull)".into()
+        }
+        _ => command!("kubectl -n {} describe pod {}", namespace, trouble.pod),
+    };
+    let error = error
+        .why(format!("pod {}: {}", trouble.pod, trouble.message))
+        .next(next);
+    if trouble.reason != Reason::ImagePullDenied {
+        return error;
+    }
+    // The ServiceAccount passes it on to pods that are made after it.
+    error
+        .next(command!(
+            "kubectl -n {} create secret docker-registry regcred \
+             --docker-server=REGISTRY --docker-username=USER --docker-password=PASSWORD  (or give the nodes a password)",
+            namespace
+        ))
+        .next(command!(
+            "kubectl -n {} patch serviceaccount {} -p {}",
+            namespace,
+            operator::NAME,
+            r#"{"imagePullSecrets":[{"name":"regcred"}]}"#
+        ))
+        .next(command!(
+            "kubectl -n {} rollout restart deployment {}",
+            namespace,
+            operator::NAME
+        ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::ui::Look;
+    use serde_json::json;
+    use std::time::Duration;
+
+    fn seen(available: i32, waiting: Option<(&str, &str)>) -> Seen {
+        let template = json!({"spec": {"containers": [{"name": "operator", "image": "op:v1"}]}});
+        let deployment = json!({"metadata": {"generation": 2}, "spec": {"replicas": 1, "selector": {}, "template": template},
+            "status": {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableReplicas": available}});
+        let pod = waiting.map(|(reason, message)| {
+            serde_json::from_value(json!({"metadata": {"name": "op-1"}, "spec": template["spec"], "status": {"phase": "Pending", "containerStatuses": [
+                {"name": "operator", "image": "op:v1", "imageID": "", "ready": false, "restartCount": 0, "state": {"waiting": {"reason": reason, "message": message}}}]}}))
+            .unwrap()
+        });
+        Seen {
+            deployment: Some(serde_json::from_value(deployment).unwrap()),
+            pods: pod.into_iter().collect(),
+        }
+    }
+
+    #[test]
+    fn an_available_deployment_is_ready() {
+        assert_eq!(seen(1, None).verdict(), Verdict::Ready);
+        assert_eq!(
+            seen(0, None).verdict(),
+            Verdict::Waiting("0/1 available, no pod yet".to_owned())
+        );
+    }
+
+    #[test]
+    fn an_image_that_does_not_exist_ends_the_wait_at_once() {
+        let Verdict::Failed(error) = seen(
+            0,
+            Some(("ImagePullBackOff", "Back-off pulling image \"op:v1\": not found")),
+        )
+        .verdict() else {
+            panic!()
+        };
+        insta::assert_snapshot!(error.text(&Look::default()), @r#"
+        error: the operator cannot start
+          why:  pod op-1: image op:v1 was not found
+          next: kubectl appdeploy install --image=IMAGE
+                (one that the nodes can pull)
+        "#);
+        assert_eq!(error.kind(), Kind::Stalled);
+    }
+
+    #[test]
+    fn a_registry_that_does_not_answer_is_waited_for_and_told_in_the_end() {
+        let seen = seen(0, Some(("ErrImagePull", "dial tcp: i/o timeout")));
+        assert_eq!(
+            seen.verdict(),
+            Verdict::Waiting("the image can't be pulled: op:v1: i/o timeout".to_owned())
+        );
+        insta::assert_snapshot!(seen.timed_out(Deadline::after(Duration::from_secs(180))).text(&Look::default()), @r"
+        error: the operator is not running after 3m
+          why:  pod op-1: the image can't be pulled: op:v1: i/o timeout
+          next: kubectl appdeploy install --image=IMAGE
+                (one that the nodes can pull)
+        ");
+    }
+}

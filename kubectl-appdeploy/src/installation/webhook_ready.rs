@@ -1,0 +1,127 @@
+//! Waiting until API servers get answers from the operator: it tells them its certificate itself, and the network has to let
+//! them through.
+
+use std::time::Duration;
+
+use kube::ResourceExt as _;
+use kube::api::{DynamicObject, PostParams};
+use kube::runtime::watcher;
+use model::command;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::cluster::connection::Cluster;
+use crate::cluster::kind_info;
+use crate::cluster::wait::Deadline;
+use crate::cluster::watch::{self, Connection, Watched};
+use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::installation::manifests::{Kind, webhook};
+use crate::installation::operator;
+use crate::terminal::ui::Ui;
+
+/// How long an API server may take to heed what it has been told. A request of its own to a webhook takes up to five
+/// seconds, and there are two.
+const ANSWERED: Duration = Duration::from_secs(30);
+
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Waits until both configurations say whom to trust.
+pub async fn wait(cluster: &Cluster, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+    for kind in Kind::webhooks() {
+        let ours = watcher::Config::default().labels(&format!("app.kubernetes.io/name={}", operator::NAME));
+        let changes = watch::follow_all(cluster, kind.api(&cluster.client, None), ours);
+        let mut news = Watched::new(changes, Connection::after_a_change());
+        loop {
+            let next = deadline.bound(news.next(ui)).await.transpose()?.flatten();
+            match next {
+                Some(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
+                    if webhook::is_trusted(&object) {
+                        break;
+                    }
+                    ui.progress(&format!(
+                        "waiting for the certificate in {}",
+                        kind.title(&object.name_any())
+                    ));
+                }
+                Some(_) => {}
+                None => return Err(timed_out(&kind, deadline)),
+            }
+        }
+    }
+    ui.clear_progress();
+    Ok(())
+}
+
+/// Asks the API server to check an app that is not stored, until it has got an answer from the operator.
+pub async fn answered(cluster: &Cluster, namespaces: &[String], deadline: Deadline, ui: &mut Ui) -> Result<()> {
+    let begun = Instant::now();
+    // Whatever else it says comes from somebody who was asked after the operator, or before and refuses anyway.
+    while let Ok(Some(why)) = ask(cluster, namespaces).await? {
+        if begun.elapsed() > ANSWERED || deadline.bound(sleep(PAUSE)).await.is_none() {
+            return Err(unanswered(&why));
+        }
+        ui.progress("waiting until the API server gets an answer from the operator");
+    }
+    Ok(())
+}
+
+/// Asks the API server once to check an app that is not stored. Returns why it got no answer from whom it asked, or what it says
+/// itself.
+pub async fn ask(cluster: &Cluster, namespaces: &[String]) -> Result<Result<Option<String>>> {
+    let namespace = namespaces.first().map_or(crd::OPERATOR_NAMESPACE, String::as_str);
+    let api = kind_info::api(&cluster.client, crd::Kind::AppDeploy, Some(namespace));
+    let app: DynamicObject =
+        serde_json::from_value(question(namespace)).map_err(|source| Error::failed(source.to_string()))?;
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    Ok(match cluster.attempt(api.create(&params, &app)).await? {
+        Err(kube::Error::Api(status)) if status.message.contains("failed calling webhook") => Ok(Some(status.message)),
+        Err(source) => Err(cluster.explain(source)),
+        Ok(_) => Ok(None),
+    })
+}
+
+/// Returns an app that is asked about: one of which nothing is refused, and nothing warned.
+fn question(namespace: &str) -> Value {
+    json!({
+        "apiVersion": format!("{}/{}", crd::GROUP, crd::VERSION), "kind": crd::Kind::AppDeploy.as_str(),
+        "metadata": {"name": "install-asks", "namespace": namespace},
+        "spec": {"image": "none:v0", "resources": {"requests": {"cpu": "10m"}}},
+    })
+}
+
+fn unanswered(why: &str) -> Error {
+    Error::new(
+        ErrorKind::TimedOut,
+        "the operator runs, but the API server gets no answer from it, and refuses every app",
+    )
+    .why(why)
+    .next("let the API server reach the operator's pods at port 9443: often a firewall is in between")
+    .next("kubectl appdeploy install --webhooks=false  (does without)")
+}
+
+fn timed_out(kind: &Kind, deadline: Deadline) -> Error {
+    let namespace = crd::OPERATOR_NAMESPACE;
+    Error::new(
+        ErrorKind::TimedOut,
+        format!(
+            "after {} the operator has not said by which certificate it answers API servers, so they refuse every app",
+            deadline.text()
+        ),
+    )
+    .why(format!("{} has no caBundle", kind.title("appdeploy")))
+    .next(command!("kubectl -n {} logs deployment/{}", namespace, operator::NAME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_warned_of_what_is_only_asked_about() {
+        let app: crd::AppDeploy = serde_json::from_value(question("shop")).unwrap();
+        assert_eq!(model::admit::warnings(&app), [""; 0]);
+    }
+}

@@ -1,0 +1,147 @@
+//! `-o` and `--dry-run`: what a command gives back, and whether it does anything.
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::output::yaml;
+use crate::terminal::ui::{Ui, tolerate_closed};
+
+/// How a changed object is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// The object as JSON.
+    Json,
+    /// The object as YAML.
+    Yaml,
+    /// `kind.group/name` alone.
+    Name,
+}
+
+/// How far a change goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DryRun {
+    /// It is made.
+    #[default]
+    None,
+    /// Nothing is sent that could change anything.
+    Client,
+    /// The server checks it and forgets it.
+    Server,
+}
+
+impl DryRun {
+    /// Whether anything is kept.
+    pub const fn is_real(self) -> bool {
+        matches!(self, Self::None)
+    }
+
+    /// What follows the word for what was done, as in kubectl.
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Client => " (dry run)",
+            Self::Server => " (server dry run)",
+        }
+    }
+}
+
+/// The flags of every verb that changes something.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct ChangeArgs {
+    /// none changes the cluster, client only shows the change, server lets the API server check it too
+    #[arg(
+        long,
+        value_name = "MODE",
+        default_value = "none",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub dry_run: DryRun,
+    /// Print what was changed as json, yaml or name
+    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
+    pub output: Option<Format>,
+}
+
+impl ChangeArgs {
+    /// Prints the outcome for one object: a line as kubectl has it, or what `-o` asks for. What is still to be waited for or
+    /// to be reported does not depend on a reader of this.
+    pub fn tell(self, ui: &mut Ui, title: &str, done: &str, object: &Value) -> Result<()> {
+        let text = match self.output {
+            None => format!("{title} {done}{}", self.dry_run.suffix()),
+            Some(format) => one(format, title, object)?,
+        };
+        tolerate_closed(ui.print(&text))
+    }
+
+    /// Prints the outcome for several objects. Structured output is one document for all of them.
+    pub fn tell_all(self, ui: &mut Ui, done: &[Done]) -> Result<()> {
+        match (self.output, done) {
+            (None | Some(Format::Name), _) | (_, [_]) => done
+                .iter()
+                .try_for_each(|one| self.tell(ui, &one.title, one.word, &one.object)),
+            (_, []) => Ok(()),
+            (Some(format), _) => {
+                let all = list(done.iter().map(|one| one.object.clone()).collect());
+                tolerate_closed(ui.print(&one(format, "", &all)?))
+            }
+        }
+    }
+}
+
+/// One object that was changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Done {
+    /// `kind.group/name`.
+    pub title: String,
+    /// `created`, `scaled`, …
+    pub word: &'static str,
+    /// Whether it is paused and what was changed waits for a `resume`.
+    pub is_held: bool,
+    /// The object as the server has it.
+    pub object: Value,
+}
+
+impl Done {
+    /// Returns the name alone.
+    pub fn name(&self) -> &str {
+        self.object["metadata"]["name"].as_str().unwrap_or_default()
+    }
+}
+
+fn one(format: Format, title: &str, object: &Value) -> Result<String> {
+    match format {
+        Format::Name => Ok(title.to_owned()),
+        Format::Json => json(object),
+        Format::Yaml => yaml::write(object),
+    }
+}
+
+/// Returns an object as JSON with line breaks.
+pub fn json(object: &Value) -> Result<String> {
+    serde_json::to_string_pretty(object).map_err(|source| Error::failed(format!("cannot write JSON: {source}")))
+}
+
+/// Returns several objects as one, as `kubectl get -o json` does.
+pub fn list(items: Vec<Value>) -> Value {
+    serde_json::json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items})
+}
+
+/// Returns an object of the cluster as a person wants to see it: without the record of who wrote which field.
+pub fn presentable(object: &impl serde::Serialize) -> Value {
+    let mut value = serde_json::to_value(object).unwrap_or_default();
+    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    value
+}
+
+/// Names the first few of many.
+pub fn some(names: &[String]) -> String {
+    const NAMED: usize = 5;
+    let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(NAMED) {
+        Some(rest @ 1..) => format!("{shown} and {rest} more"),
+        _ => shown,
+    }
+}

@@ -1,0 +1,407 @@
+//! Tables as kubectl prints them: no borders, three spaces between columns, upper-case headers.
+
+use comfy_table::{Table as Layout, presets};
+
+use crate::terminal::ui::{Style, clean, paint, wrap};
+
+/// One value of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    text: String,
+    style: Option<Style>,
+}
+
+impl Cell {
+    /// Returns a value with a meaning that has a colour.
+    pub fn styled(text: impl Into<String>, style: Style) -> Self {
+        Self {
+            style: Some(style),
+            ..Self::from(text.into())
+        }
+    }
+
+    /// Returns the value behind the branches of a tree.
+    #[must_use]
+    pub fn prefixed(mut self, branches: &str) -> Self {
+        self.text.insert_str(0, branches);
+        self
+    }
+
+    /// Returns the value with another meaning.
+    #[must_use]
+    pub const fn with(mut self, style: Style) -> Self {
+        self.style = Some(style);
+        self
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        // An empty value would shift the columns after it for whoever splits at spaces.
+        let text = if text.is_empty() {
+            "<none>".to_owned()
+        } else {
+            clean(&text)
+        };
+        Self { text, style: None }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::from(text.to_owned())
+    }
+}
+
+/// A table before it is laid out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    header: Vec<&'static str>,
+    rows: Vec<Vec<Cell>>,
+    floor: Vec<usize>,
+}
+
+impl Table {
+    /// Returns an empty table.
+    pub const fn new(header: Vec<&'static str>) -> Self {
+        Self {
+            header,
+            rows: Vec::new(),
+            floor: Vec::new(),
+        }
+    }
+
+    /// Adds a row, as long as the header.
+    pub fn row(&mut self, row: Vec<Cell>) {
+        self.rows.push(row);
+    }
+
+    /// Whether there is no row.
+    pub const fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Leaves the header out, for scripts.
+    #[must_use]
+    pub fn without_header(mut self) -> Self {
+        self.header.clear();
+        self
+    }
+
+    /// Shortens the values of one column until the table fits the width. Nothing is ever cut without a width.
+    #[must_use]
+    pub fn fit(mut self, column: &str, width: Option<usize>) -> Self {
+        let (Some(width), Some(index)) = (width, self.header.iter().position(|h| *h == column)) else {
+            return self;
+        };
+        let widths = self.floored();
+        let total: usize = widths.iter().sum::<usize>() + 3 * (widths.len() - 1);
+        let room = widths[index].saturating_sub(total.saturating_sub(width)).max(12);
+        if let Some(floor) = self.floor.get_mut(index) {
+            *floor = room.min(*floor);
+        }
+        for cell in self.rows.iter_mut().filter_map(|row| row.get_mut(index)) {
+            if cell.text.chars().count() > room {
+                cell.text = cell.text.chars().take(room - 1).chain(['…']).collect();
+            }
+        }
+        self
+    }
+
+    /// Whether no line is longer than the width.
+    pub fn fits(&self, width: Option<usize>) -> bool {
+        let widths = self.widths();
+        let total: usize = widths.iter().sum::<usize>() + 3 * widths.len().saturating_sub(1);
+        width.is_none_or(|width| total <= width)
+    }
+
+    /// Leaves a column out.
+    #[must_use]
+    pub fn without(mut self, column: &str) -> Self {
+        if let Some(index) = self.header.iter().position(|h| *h == column) {
+            self.header.remove(index);
+            for row in &mut self.rows {
+                row.remove(index);
+            }
+        }
+        self
+    }
+
+    /// Makes the columns as wide as those of the lines before, so that the lines of a watch stand below each other.
+    #[must_use]
+    pub fn below(mut self, widths: &mut Vec<usize>) -> Self {
+        let own = self.widths();
+        widths.resize(widths.len().max(own.len()), 0);
+        for (width, own) in widths.iter_mut().zip(own) {
+            *width = own.max(*width);
+        }
+        self.floor.clone_from(widths);
+        self
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let rows = self
+            .rows
+            .iter()
+            .map(|row| row.iter().map(|cell| cell.text.chars().count()).collect());
+        rows.chain([self.header.iter().map(|h| h.len()).collect()]).fold(
+            Vec::new(),
+            |mut widest: Vec<usize>, row: Vec<usize>| {
+                widest.resize(widest.len().max(row.len()), 0);
+                for (index, width) in row.into_iter().enumerate() {
+                    widest[index] = widest[index].max(width);
+                }
+                widest
+            },
+        )
+    }
+
+    /// The widths, with those of the lines before.
+    fn floored(&self) -> Vec<usize> {
+        let mut widths = self.widths();
+        for (width, floor) in widths.iter_mut().zip(&self.floor) {
+            *width = (*width).max(*floor);
+        }
+        widths
+    }
+
+    /// Returns the lines.
+    pub fn text(&self, color: bool) -> String {
+        let mut layout = Layout::new();
+        layout.load_style(presets::NOTHING);
+        if !self.header.is_empty() {
+            layout.set_header(
+                self.header
+                    .iter()
+                    .enumerate()
+                    .map(|(index, name)| self.padded(name, index)),
+            );
+        }
+        for row in &self.rows {
+            let cells = row.iter().enumerate();
+            layout.add_row(cells.map(|(index, cell)| self.padded(&cell.text, index)));
+        }
+        layout.column_iter_mut().for_each(|column| {
+            column.set_padding((0, 3));
+        });
+        let text = layout.trim_fmt();
+        if color { self.painted(&text) } else { text }
+    }
+
+    /// Returns the lines, none longer than the width: the values of the last column go on below where they begin, or
+    /// stand on lines of their own where that is little.
+    pub fn wrapped(mut self, color: bool, width: Option<usize>) -> String {
+        /// Fewer columns are no room for a sentence.
+        const NARROW: usize = 30;
+        const INDENT: usize = 4;
+        if self.fits(width) {
+            return self.text(color);
+        }
+        let title = self.header.pop();
+        let last: Vec<Option<Cell>> = self.rows.iter_mut().map(Vec::pop).collect();
+        let begin: usize = self.widths().iter().map(|width| width + 3).sum();
+        let room = width.unwrap_or(usize::MAX).saturating_sub(begin);
+        let text = self.text(color);
+        let mut lines = text.lines();
+        let mut written: Vec<String> = Vec::new();
+        let is_beside = room >= NARROW;
+        let gap = |row: &[Cell], widths: &[usize]| " ".repeat(begin - visible(row, widths));
+        let widths = self.widths();
+        if let (Some(title), Some(header)) = (title, lines.next()) {
+            let header = if is_beside {
+                format!("{header:begin$}{title}")
+            } else {
+                header.to_owned()
+            };
+            written.push(header);
+        }
+        for ((line, row), cell) in lines.zip(&self.rows).zip(last) {
+            let text = cell.map(|cell| cell.text).unwrap_or_default();
+            if is_beside {
+                let mut parts = wrap(&text, Some(room)).into_iter();
+                written.push(format!(
+                    "{line}{}{}",
+                    gap(row, &widths),
+                    parts.next().unwrap_or_default()
+                ));
+                written.extend(parts.map(|part| format!("{:begin$}{part}", "")));
+            } else {
+                written.push(line.to_owned());
+                let room = width.map(|width| width.saturating_sub(INDENT));
+                written.extend(
+                    wrap(&text, room)
+                        .into_iter()
+                        .map(|part| format!("{:INDENT$}{part}", "")),
+                );
+            }
+        }
+        written.join("\n")
+    }
+
+    fn padded(&self, text: &str, column: usize) -> String {
+        let width = self.floor.get(column).copied().unwrap_or(0);
+        format!("{text:width$}")
+    }
+
+    /// Colours the laid out lines: a layout that counts columns must not see escape sequences.
+    fn painted(&self, text: &str) -> String {
+        let widths = self.floored();
+        let skip = usize::from(!self.header.is_empty());
+        let lines = text.lines().enumerate().map(|(number, line)| {
+            let Some(row) = number.checked_sub(skip).and_then(|index| self.rows.get(index)) else {
+                return line.to_owned();
+            };
+            let mut rest: Vec<char> = line.chars().collect();
+            let mut painted = String::new();
+            for (cell, width) in row.iter().zip(&widths) {
+                let end = (width + 3).min(rest.len());
+                let padded: String = rest.drain(..end).collect();
+                match cell.style {
+                    Some(style) => {
+                        let (value, padding) = padded.split_at(cell.text.len().min(padded.len()));
+                        painted.push_str(&paint(true, style, value));
+                        painted.push_str(padding);
+                    }
+                    None => painted.push_str(&padded),
+                }
+            }
+            painted
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Returns how many columns a line takes, which ends with its last value.
+fn visible(row: &[Cell], widths: &[usize]) -> usize {
+    let before: usize = widths
+        .iter()
+        .take(row.len().saturating_sub(1))
+        .map(|width| width + 3)
+        .sum();
+    before + row.last().map_or(0, |cell| cell.text.chars().count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Table {
+        let mut table = Table::new(vec!["NAME", "READY", "URL", "AGE"]);
+        table.row(vec![
+            "shop".into(),
+            Cell::styled("3/3", Style::Good),
+            "http://shop.default".into(),
+            "5d".into(),
+        ]);
+        table.row(vec![
+            "long-name".into(),
+            Cell::styled("0/2", Style::Bad),
+            "".into(),
+            "2m".into(),
+        ]);
+        table
+    }
+
+    #[test]
+    fn a_table_looks_like_one_of_kubectl() {
+        insta::assert_snapshot!(sample().text(false), @r"
+        NAME        READY   URL                   AGE
+        shop        3/3     http://shop.default   5d
+        long-name   0/2     <none>                2m
+        ");
+    }
+
+    #[test]
+    fn colour_changes_no_column() {
+        let plain: String = sample().text(true);
+        let stripped = plain
+            .replace("\x1b[32m", "")
+            .replace("\x1b[31m", "")
+            .replace("\x1b[0m", "");
+        assert_ne!(plain, stripped);
+        assert_eq!(stripped, sample().text(false));
+    }
+
+    #[test]
+    fn one_column_gives_way_on_a_narrow_terminal() {
+        insta::assert_snapshot!(sample().fit("URL", Some(40)).text(false), @r"
+        NAME        READY   URL              AGE
+        shop        3/3     http://shop.d…   5d
+        long-name   0/2     <none>           2m
+        ");
+    }
+
+    #[test]
+    fn what_comes_later_stands_below_what_was_there_before() {
+        let mut widths = Vec::new();
+        let mut text = sample().below(&mut widths).fit("URL", Some(40)).text(false);
+        let mut later = Table::new(vec!["NAME", "READY", "URL", "AGE"]);
+        later.row(vec!["a".into(), "1/1".into(), "http://a.b".into(), "1m".into()]);
+        later.row(vec![
+            "b".into(),
+            "1/1".into(),
+            "http://b.somewhere.else".into(),
+            "1m".into(),
+        ]);
+        let later = later.below(&mut widths).fit("URL", Some(40)).without_header();
+        text.push('\n');
+        text.push_str(&later.text(false));
+        insta::assert_snapshot!(text, @r"
+        NAME        READY   URL              AGE
+        shop        3/3     http://shop.d…   5d
+        long-name   0/2     <none>           2m
+        a           1/1     http://a.b       1m
+        b           1/1     http://b.some…   1m
+        ");
+    }
+
+    #[test]
+    fn a_column_can_be_left_out() {
+        assert!(sample().fits(Some(45)) && !sample().fits(Some(44)));
+        insta::assert_snapshot!(sample().without("URL").text(false), @r"
+        NAME        READY   AGE
+        shop        3/3     5d
+        long-name   0/2     2m
+        ");
+    }
+
+    #[test]
+    fn the_last_column_goes_on_below_itself_or_below_the_row() {
+        let mut table = Table::new(vec!["TYPE", "MESSAGE"]);
+        for (kind, message) in [
+            ("Ready", "two pods of three are ready, and one is on its way"),
+            ("Exposed", "yes"),
+        ] {
+            table.row(vec![Cell::styled(kind, Style::Good), message.into()]);
+        }
+        assert_eq!(table.clone().wrapped(false, None), table.text(false));
+        insta::assert_snapshot!(table.clone().wrapped(false, Some(42)), @r"
+        TYPE      MESSAGE
+        Ready     two pods of three are ready, and
+                  one is on its way
+        Exposed   yes
+        ");
+        insta::assert_snapshot!(table.clone().wrapped(false, Some(30)), @r"
+        TYPE
+        Ready
+            two pods of three are
+            ready, and one is on its
+            way
+        Exposed
+            yes
+        ");
+        let plain = table
+            .clone()
+            .wrapped(true, Some(42))
+            .replace("\x1b[32m", "")
+            .replace("\x1b[0m", "");
+        assert_eq!(plain, table.wrapped(false, Some(42)));
+    }
+
+    #[test]
+    fn what_could_steer_a_terminal_is_taken_out() {
+        let mut table = Table::new(vec!["NAME"]);
+        table.row(vec!["a\x1b[2Jb\nc".into()]);
+        assert_eq!(table.text(false), "NAME\na [2Jb c");
+    }
+}

@@ -1,0 +1,19 @@
+//! Apps and pod sets, their children, and the manifests that describe them.
+
+pub mod autoscaler;
+pub mod certificate;
+pub mod children;
+pub mod deletion;
+pub mod fields;
+pub mod files;
+pub mod live_children;
+pub mod manifest;
+pub mod manifest_file;
+pub mod object_diff;
+pub mod pod;
+pub mod revision;
+pub mod schema;
+pub mod selection;
+pub mod strip_defaults;
+pub mod validation;
+pub mod workload;

@@ -1,0 +1,208 @@
+//! What belongs to an app or a pod set: a list per kind by label, whatever the size of the namespace.
+
+mod live;
+
+use futures::join;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::{Pod, Secret, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::networking::v1::Ingress;
+use kube::api::ListParams;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource};
+use model::valid::is_object_name;
+
+use crate::cluster::connection::Cluster;
+use crate::error::{Error, Result};
+use crate::resource::autoscaler;
+use crate::resource::certificate::Tls;
+use crate::resource::workload::Workload;
+
+pub use live::{Live, News, watch, watch_secret};
+
+/// What stands in place of a list that is not allowed.
+const FORBIDDEN: &str = "n/a (forbidden)";
+
+/// The label by which the endpoints of a Service are found.
+pub const SLICE_OF: &str = "kubernetes.io/service-name";
+
+/// One list, or in a word why there is none.
+pub type Section<T> = std::result::Result<Vec<T>, String>;
+
+/// What belongs to an app or a pod set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Children {
+    /// What sets the number of pods. Empty also where it can't be listed: most have none.
+    pub autoscalers: Vec<HorizontalPodAutoscaler>,
+    /// What leads requests to the Service.
+    pub ingresses: Section<Ingress>,
+    /// What leads requests to the pods.
+    pub services: Section<Service>,
+    /// The pods that the Service leads to.
+    pub slices: Section<EndpointSlice>,
+    /// The Secret with the certificate for the host, by its name, where one is named.
+    pub tls: Option<(String, Tls)>,
+    /// What keeps the pods.
+    pub deployments: Section<Deployment>,
+    /// The revisions.
+    pub replica_sets: Section<ReplicaSet>,
+    /// What runs.
+    pub pods: Section<Pod>,
+}
+
+impl Children {
+    /// Returns pods with nothing above them.
+    pub const fn of_pods(pods: Section<Pod>) -> Self {
+        Self {
+            autoscalers: Vec::new(),
+            ingresses: Ok(Vec::new()),
+            services: Ok(Vec::new()),
+            slices: Ok(Vec::new()),
+            tls: None,
+            deployments: Ok(Vec::new()),
+            replica_sets: Ok(Vec::new()),
+            pods,
+        }
+    }
+}
+
+/// Lists what belongs to one. A list that is not allowed does not spoil the others.
+pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
+    let namespace = workload.namespace();
+    let run = ListParams::default().labels(&run(workload));
+    let any = ListParams::default();
+    if let Workload::PodSet(_) = workload {
+        let (pods, autoscalers) = join!(list::<Pod>(cluster, namespace, &run), list(cluster, namespace, &any));
+        let pods = pods?.map(|mut pods| {
+            pods.retain(|pod| is_pod_of(pod, workload));
+            pods
+        });
+        return Ok(Children {
+            autoscalers: autoscalers_of(workload, autoscalers?),
+            ..Children::of_pods(pods)
+        });
+    }
+    let owned = ListParams::default().labels(&owned(workload));
+    let reached = ListParams::default().labels(&slices(workload));
+    let (autoscalers, ingresses, services, slices, tls, deployments, replica_sets, pods) = join!(
+        list(cluster, namespace, &any),
+        list(cluster, namespace, &owned),
+        list(cluster, namespace, &owned),
+        list(cluster, namespace, &reached),
+        tls(cluster, workload),
+        list(cluster, namespace, &owned),
+        list(cluster, namespace, &run),
+        list(cluster, namespace, &run),
+    );
+    Ok(Children {
+        autoscalers: autoscalers_of(workload, autoscalers?),
+        ingresses: ingresses?,
+        services: services?,
+        slices: slices?,
+        tls: tls?,
+        deployments: deployments?,
+        replica_sets: replica_sets?,
+        pods: pods?,
+    })
+}
+
+/// Returns the autoscalers that set the number of pods of a workload.
+fn autoscalers_of(workload: &Workload, all: Section<HorizontalPodAutoscaler>) -> Vec<HorizontalPodAutoscaler> {
+    let mut all = all.unwrap_or_default();
+    all.retain(|one| autoscaler::is_for(one, workload.kind(), workload.name()));
+    all
+}
+
+/// Returns the labels of what the operator makes for an app.
+fn owned(workload: &Workload) -> String {
+    format!(
+        "{}={},{}={}",
+        crd::label::MANAGED_BY,
+        crd::label::MANAGED_BY_VALUE,
+        crd::label::NAME,
+        workload.name()
+    )
+}
+
+/// Returns the label of the pods, and of the revisions that keep them.
+fn run(workload: &Workload) -> String {
+    workload.kind().pod_selector(workload.name())
+}
+
+/// Returns the label of the endpoints.
+fn slices(workload: &Workload) -> String {
+    format!("{SLICE_OF}={}", workload.name())
+}
+
+/// Returns the name of the Secret with the certificate for an app's host, where it names one that is of use.
+pub fn tls_secret(workload: &Workload) -> Option<&str> {
+    let Workload::App(app) = workload else { return None };
+    let is_used = app.spec.pod.port.is_some() && app.spec.expose == crd::Expose::Ingress;
+    app.spec
+        .tls
+        .as_ref()
+        .filter(|_| is_used)
+        .map(|tls| tls.secret_name.as_str())
+}
+
+/// Reads the certificate for the host. Whoever may not read Secrets, as many may not, still sees the rest.
+pub async fn tls(cluster: &Cluster, workload: &Workload) -> Result<Option<(String, Tls)>> {
+    let Some(name) = tls_secret(workload) else {
+        return Ok(None);
+    };
+    if !is_object_name(name) {
+        return Ok(Some((name.to_owned(), Tls::Missing)));
+    }
+    let api: Api<Secret> = Api::namespaced(cluster.client.clone(), workload.namespace());
+    let read = section(
+        cluster,
+        cluster
+            .attempt(api.get_opt(name))
+            .await?
+            .map(|found| found.into_iter().collect()),
+    )?;
+    let tls = match read {
+        Ok(found) => Tls::read(found.first()),
+        Err(why) => Tls::Unknown(why),
+    };
+    Ok(Some((name.to_owned(), tls)))
+}
+
+/// Whether a pod that bears the label of a workload is meant by it. Any pod can bear a label; those of a pod set have no
+/// other owner.
+pub fn is_pod_of(pod: &Pod, workload: &Workload) -> bool {
+    match workload {
+        Workload::App(_) => true,
+        Workload::PodSet(_) => is_of(pod, workload.meta().uid.as_deref()),
+    }
+}
+
+/// Whether an object is controlled by the owner with this UID.
+pub fn is_of<K: Resource>(object: &K, owner: Option<&str>) -> bool {
+    let owners = object.meta().owner_references.iter().flatten();
+    owners
+        .into_iter()
+        .any(|reference| reference.controller == Some(true) && Some(reference.uid.as_str()) == owner)
+}
+
+/// Lists objects of a namespace.
+pub async fn list<K>(cluster: &Cluster, namespace: &str, params: &ListParams) -> Result<Section<K>>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+{
+    let api: Api<K> = Api::namespaced(cluster.client.clone(), namespace);
+    section(cluster, cluster.attempt(api.list(params)).await?.map(|list| list.items))
+}
+
+/// Turns a missing right into a word for the page, and leaves every other failure one.
+pub fn section<T>(cluster: &Cluster, listed: kube::Result<Vec<T>>) -> Result<Section<T>> {
+    match listed {
+        Ok(items) => Ok(Ok(items)),
+        Err(kube::Error::Api(status)) if status.is_forbidden() => Ok(Err(FORBIDDEN.to_owned())),
+        Err(source) => Err::<_, Error>(cluster.explain(source)),
+    }
+}

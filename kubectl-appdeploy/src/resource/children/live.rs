@@ -1,0 +1,180 @@
+//! What belongs to one as its watches tell it: one for each kind, and none of them asks twice.
+
+use std::fmt::Debug;
+
+use futures::stream::{BoxStream, SelectAll};
+use futures::{StreamExt as _, future};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::{Pod, Secret, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::networking::v1::Ingress;
+use kube::core::NamespaceResourceScope;
+use kube::runtime::watcher::{Config, Event};
+use kube::{Api, Resource};
+use model::valid::is_object_name;
+use serde::de::DeserializeOwned;
+
+use super::{Children, Section, autoscalers_of, is_pod_of, owned, run, slices, tls_secret};
+use crate::cluster::connection::Cluster;
+use crate::cluster::known::Known;
+use crate::cluster::watch::{self, Change};
+use crate::error::{Error, Result};
+use crate::resource::certificate::Tls;
+use crate::resource::workload::Workload;
+
+/// What a watch has to say to what is known.
+pub type News = Box<dyn FnOnce(&mut Live) + Send>;
+
+/// What the watches have told so far.
+#[derive(Default)]
+pub struct Live {
+    autoscalers: Told<HorizontalPodAutoscaler>,
+    ingresses: Told<Ingress>,
+    services: Told<Service>,
+    slices: Told<EndpointSlice>,
+    secrets: Told<Secret>,
+    deployments: Told<Deployment>,
+    replica_sets: Told<ReplicaSet>,
+    pods: Told<Pod>,
+}
+
+/// What a watch has told, or in a word why it tells nothing.
+enum Told<K> {
+    Known(Known<K>),
+    Unknown(String),
+}
+
+impl<K> Default for Told<K> {
+    fn default() -> Self {
+        Self::Known(Known::default())
+    }
+}
+
+impl<K: Resource + Clone> Told<K> {
+    fn take(&mut self, event: Result<Event<K>>) {
+        match (self, event) {
+            (Self::Known(known), Ok(event)) => {
+                known.take(event);
+            }
+            (Self::Unknown(_), Ok(_)) => {}
+            (told, Err(error)) => *told = Self::Unknown(word(&error)),
+        }
+    }
+
+    /// Returns what is known; `None` as long as the first list is not read.
+    fn section(&self) -> Option<Section<K>> {
+        match self {
+            Self::Known(known) => known.is_complete().then(|| Ok(known.all().cloned().collect())),
+            Self::Unknown(why) => Some(Err(why.clone())),
+        }
+    }
+}
+
+fn word(error: &Error) -> String {
+    if error.is_forbidden() {
+        super::FORBIDDEN.to_owned()
+    } else {
+        "n/a".to_owned()
+    }
+}
+
+impl Live {
+    /// Forgets the Secret, where another one is named.
+    pub fn forget_secret(&mut self) {
+        self.secrets = Told::default();
+    }
+
+    /// Returns the children; `None` as long as a first list is not read.
+    pub fn children(&self, workload: &Workload) -> Option<Children> {
+        let pods = self.pods.section()?.map(|mut pods| {
+            pods.retain(|pod| is_pod_of(pod, workload));
+            pods
+        });
+        let autoscalers = autoscalers_of(workload, self.autoscalers.section()?);
+        if let Workload::PodSet(_) = workload {
+            return Some(Children {
+                autoscalers,
+                ..Children::of_pods(pods)
+            });
+        }
+        let tls = match tls_secret(workload) {
+            None => None,
+            Some(name) if !is_object_name(name) => Some((name.to_owned(), Tls::Missing)),
+            Some(name) => Some((
+                name.to_owned(),
+                match self.secrets.section()? {
+                    Ok(found) => Tls::read(found.iter().find(|one| one.metadata.name.as_deref() == Some(name))),
+                    Err(why) => Tls::Unknown(why),
+                },
+            )),
+        };
+        Some(Children {
+            autoscalers,
+            ingresses: self.ingresses.section()?,
+            services: self.services.section()?,
+            slices: self.slices.section()?,
+            tls,
+            deployments: self.deployments.section()?,
+            replica_sets: self.replica_sets.section()?,
+            pods,
+        })
+    }
+}
+
+/// Watches all that can belong to one. The Secret is the one that it names now.
+pub fn watch(cluster: &Cluster, workload: &Workload) -> SelectAll<BoxStream<'static, News>> {
+    let by = |labels: String| Config::default().labels(&labels);
+    let (run, owned) = (by(run(workload)), by(owned(workload)));
+    let mut all = SelectAll::new();
+    all.push(follow(cluster, workload, run.clone(), |live| &mut live.pods));
+    all.push(follow(cluster, workload, Config::default(), |live| {
+        &mut live.autoscalers
+    }));
+    if let Workload::PodSet(_) = workload {
+        return all;
+    }
+    all.push(follow(cluster, workload, owned.clone(), |live| &mut live.ingresses));
+    all.push(follow(cluster, workload, owned.clone(), |live| &mut live.services));
+    all.push(follow(cluster, workload, owned, |live| &mut live.deployments));
+    all.push(follow(cluster, workload, run, |live| &mut live.replica_sets));
+    all.push(follow(cluster, workload, by(slices(workload)), |live| &mut live.slices));
+    all.extend(watch_secret(cluster, workload));
+    all
+}
+
+/// Watches the Secret that an app names now, if it names one.
+pub fn watch_secret(cluster: &Cluster, workload: &Workload) -> Option<BoxStream<'static, News>> {
+    let name = tls_secret(workload).filter(|name| is_object_name(name))?;
+    let config = Config::default().fields(&format!("metadata.name={name}"));
+    Some(follow(cluster, workload, config, |live| &mut live.secrets))
+}
+
+fn follow<K>(
+    cluster: &Cluster,
+    workload: &Workload,
+    config: Config,
+    place: fn(&mut Live) -> &mut Told<K>,
+) -> BoxStream<'static, News>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let api: Api<K> = Api::namespaced(cluster.client.clone(), workload.namespace());
+    watch::follow_all(cluster, api, config)
+        // The watch of the workload itself reports a lost connection.
+        .filter_map(|change| {
+            future::ready(match change {
+                Ok(Change::Begin(event) | Change::New(event)) => Some(Ok(event)),
+                Ok(Change::Lost(_)) => None,
+                Err(error) => Some(Err(error)),
+            })
+        })
+        // What is not allowed is not asked for again.
+        .scan(false, |is_over, event| {
+            let next = (!*is_over).then_some(event);
+            *is_over = matches!(next, Some(Err(_)));
+            future::ready(next)
+        })
+        .map(move |event| -> News { Box::new(move |live| place(live).take(event)) })
+        .boxed()
+}

@@ -1,0 +1,131 @@
+//! Waiting until an app or a pod set is deleted, and what holds it.
+
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use kube::core::ObjectMeta;
+use model::command;
+
+use crate::cluster::connection::Cluster;
+use crate::cluster::kind_info;
+use crate::cluster::wait::{self, Deadline};
+use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::resource::children::{self, Children};
+use crate::resource::selection;
+use crate::resource::workload::Workload;
+use crate::terminal::ui::Ui;
+
+/// Waits until one is gone, and says what holds it when it is not.
+pub async fn until_gone(cluster: &Cluster, object: &DynamicObject, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+    let (namespace, name) = selection::place(object);
+    let api = cluster.objects(Some(&namespace));
+    let Some(last) = wait::gone(cluster, api, &name, object.metadata.uid.as_deref(), deadline, ui).await? else {
+        return Ok(());
+    };
+    let last = Workload::read(cluster.kind, &last);
+    let children = children::fetch(cluster, &last).await?;
+    Err(held(&last, &children, deadline))
+}
+
+/// Returns what keeps one from going, by name.
+fn held(last: &Workload, children: &Children, deadline: Deadline) -> Error {
+    let (name, namespace) = (last.name(), last.namespace());
+    let error = Error::new(
+        ErrorKind::TimedOut,
+        format!("{} is not gone after {}", last.title(), deadline.text()),
+    );
+    let guards = guards(last.meta());
+    if !guards.is_empty() {
+        return error
+            .why(format!(
+                "the finalizer {} holds it: whoever set it has not finished",
+                guards.join(", ")
+            ))
+            .next(command!(
+                "kubectl get {} {} -n {} -o yaml",
+                last.kind().singular(),
+                name,
+                namespace
+            ));
+    }
+    let blocking = blocking(children);
+    if blocking.is_empty() {
+        return error
+            .why("Kubernetes' garbage collector has not removed it: is the kube-controller-manager running?")
+            .next(
+                kind_info::of(last.kind())
+                    .verb("status", name)
+                    .and(command!("-n {}", namespace)),
+            );
+    }
+    let first = blocking.first().map_or_else(String::new, |(child, _)| child.clone());
+    blocking
+        .into_iter()
+        .fold(error, |error, (child, guards)| {
+            error.why(if guards.is_empty() {
+                format!("{child} is still there")
+            } else {
+                format!("{child} is still there, held by the finalizer {guards}")
+            })
+        })
+        .next(command!("kubectl describe {} -n {}", first, namespace))
+}
+
+/// Returns the finalizers that somebody has to take away; that of the deletion itself is none of them.
+fn guards(meta: &ObjectMeta) -> Vec<&str> {
+    let all = meta.finalizers.iter().flatten().map(String::as_str);
+    all.filter(|guard| *guard != "foregroundDeletion").collect()
+}
+
+/// Returns the children that are still there, with their finalizers.
+fn blocking(children: &Children) -> Vec<(String, String)> {
+    fn of<'a, K: kube::Resource + 'a>(
+        kind: &'a str,
+        section: &'a children::Section<K>,
+    ) -> impl Iterator<Item = (String, String)> + 'a {
+        section
+            .iter()
+            .flatten()
+            .map(move |child| (format!("{kind}/{}", child.name_any()), guards(child.meta()).join(", ")))
+    }
+    let mut all: Vec<_> = of("ingress", &children.ingresses)
+        .chain(of("service", &children.services))
+        .chain(of("deployment", &children.deployments))
+        .chain(of("replicaset", &children.replica_sets))
+        .chain(of("pod", &children.pods))
+        .collect();
+    // What a finalizer holds is the cause; the rest waits for it.
+    if all.iter().any(|(_, guards)| !guards.is_empty()) {
+        all.retain(|(_, guards)| !guards.is_empty());
+    }
+    all.truncate(5);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::ui::Look;
+    use serde_json::json;
+    use std::time::Duration;
+
+    #[test]
+    fn what_holds_an_app_is_named() {
+        let app = json!({"metadata": {"name": "shop", "namespace": "a", "finalizers": ["foregroundDeletion"]}, "spec": {"image": "nginx"}});
+        let app = Workload::App(serde_json::from_value(app).unwrap());
+        let children = Children {
+            services: Ok(vec![
+                serde_json::from_value(json!({"metadata": {"name": "shop", "finalizers": ["lb.example.com/guard"]}}))
+                    .unwrap(),
+            ]),
+            deployments: Ok(vec![
+                serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap(),
+            ]),
+            ..Children::of_pods(Err("n/a (forbidden)".to_owned()))
+        };
+        insta::assert_snapshot!(held(&app, &children, Deadline::after(Duration::from_secs(90))).text(&Look::default()), @r"
+        error: appdeploy.appdeploy.dev/shop is not gone after 1m30s
+          why:  service/shop is still there, held by the finalizer lb.example.com/guard
+          next: kubectl describe service/shop -n a
+        ");
+    }
+}

@@ -1,0 +1,23 @@
+//! Fields of an object that is still JSON.
+
+use crd::Kind;
+use serde_json::Value;
+
+/// Returns the fields about pods in an object of a kind.
+pub fn pod_of(kind: Kind, object: &mut Value) -> &mut Value {
+    match kind {
+        Kind::AppDeploy => &mut object["spec"],
+        Kind::PodSet => &mut object["spec"]["template"],
+    }
+}
+
+/// Sets a field, or takes it away.
+pub fn put(fields: &mut Value, name: &str, value: Option<Value>) {
+    match (fields.as_object_mut(), value) {
+        (Some(fields), None) => {
+            fields.remove(name);
+        }
+        (_, Some(value)) => fields[name] = value,
+        (None, None) => {}
+    }
+}

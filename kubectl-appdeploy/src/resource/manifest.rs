@@ -1,0 +1,262 @@
+//! One document as it stands in a file, checked.
+
+use crd::Kind;
+use model::command;
+use serde_json::Value;
+
+use super::manifest_file::Document;
+use crate::cluster::kind_info;
+use crate::error::{Error, Result};
+use crate::resource::fields::put;
+use crate::resource::{schema, validation};
+
+/// What the API server writes: it is in what was printed, and nobody means to change it.
+const WRITTEN_BY_THE_SERVER: [&str; 8] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// What other commands note down: a restart of then is none of now.
+const NOTES: [&str; 2] = [
+    crd::annotation::RESTARTED_AT,
+    "kubectl.kubernetes.io/last-applied-configuration",
+];
+
+/// An app or a pod set that is to be as its file says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    /// Which of them.
+    pub kind: Kind,
+    /// Where it is to be.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// What is sent.
+    pub object: Value,
+}
+
+impl Manifest {
+    /// Reads a document. `asked` is the namespace that was asked for, `usual` the one of who asked for none.
+    pub fn of(document: Document, asked: Option<&str>, usual: &str) -> Result<Self> {
+        let Document {
+            place,
+            command,
+            mut value,
+        } = document;
+        // Nothing is as good as a field that is left out.
+        drop_nothing(&mut value);
+        let refuse = |what: &str| Error::usage(format!("{place}: {what}: nothing was done"));
+        let kind = kind(&value).ok_or_else(|| {
+            let (Some(kind), Some(version)) = (value["kind"].as_str(), value["apiVersion"].as_str()) else {
+                return refuse("kind and apiVersion are missing")
+                    .why(format!(
+                        "an app begins with apiVersion: {}/{} and kind: {}",
+                        crd::GROUP,
+                        crd::VERSION,
+                        Kind::AppDeploy.as_str()
+                    ))
+                    .next(
+                        "kubectl appdeploy create shop --image=nginx --port=80 --dry-run=client -o yaml  (shows one)",
+                    );
+            };
+            refuse(&format!("{kind} of {version} is neither an app nor a pod set"))
+                .why("kubectl itself takes objects of every kind, these too")
+                .next(command.clone())
+        })?;
+        let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        if name.is_empty() {
+            return Err(refuse("metadata.name is missing"));
+        }
+        let problems = schema::problems(kind, &value);
+        if !problems.is_empty() {
+            let error = refuse(&format!("{} can't be read", kind_info::title(kind, &name)));
+            return Err(problems
+                .into_iter()
+                .fold(error, Error::why)
+                .next(command!("kubectl explain {}.spec", kind.singular())));
+        }
+        let own = value["metadata"]["namespace"].as_str();
+        let namespace = match (own, asked) {
+            (Some(own), Some(asked)) if own != asked => {
+                return Err(refuse(&format!(
+                    "{} is of namespace {own}, and {asked} was asked for",
+                    kind_info::title(kind, &name)
+                ))
+                .next("leave out -n, or the namespace in the file"));
+            }
+            (own, asked) => own.or(asked).unwrap_or(usual).to_owned(),
+        };
+        let mut object = value;
+        let problems = validation::problems(kind, &object);
+        if !problems.is_empty() {
+            let error = refuse(&format!("{} would not be valid", kind_info::title(kind, &name)));
+            return Err(problems.into_iter().fold(error, Error::why));
+        }
+        object["metadata"]["namespace"] = namespace.clone().into();
+        for (of, fields) in [("", &["status"][..]), ("metadata", &WRITTEN_BY_THE_SERVER)] {
+            let part = if of.is_empty() { &mut object } else { &mut object[of] };
+            if let Some(part) = part.as_object_mut() {
+                part.retain(|field, _| !fields.contains(&field.as_str()));
+            }
+        }
+        if let Some(annotations) = object["metadata"].get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.retain(|name, _| !NOTES.contains(&name.as_str()));
+            if annotations.is_empty() {
+                put(&mut object["metadata"], "annotations", None);
+            }
+        }
+        Ok(Self {
+            kind,
+            namespace,
+            name,
+            object,
+        })
+    }
+}
+
+fn drop_nothing(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(drop_nothing);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nothing),
+        _ => {}
+    }
+}
+
+fn kind(value: &Value) -> Option<Kind> {
+    let version = format!("{}/{}", crd::GROUP, crd::VERSION);
+    let is_ours = value["apiVersion"] == version;
+    Kind::ALL
+        .into_iter()
+        .find(|kind| is_ours && value["kind"] == kind.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::ui::Look;
+    use serde_json::json;
+
+    fn read(value: Value, asked: Option<&str>) -> Result<Manifest> {
+        let document = Document {
+            place: "shop.yaml".to_owned(),
+            command: "kubectl apply -f shop.yaml".into(),
+            value,
+        };
+        Manifest::of(document, asked, "default")
+    }
+
+    fn app(metadata: Value, spec: Value) -> Value {
+        json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "metadata": metadata, "spec": spec, "status": {"url": "x"}})
+    }
+
+    #[test]
+    fn what_the_server_wrote_is_left_out() {
+        let metadata = json!({"name": "shop", "uid": "u", "resourceVersion": "1", "labels": {"a": "b"}});
+        let manifest = read(app(metadata, json!({"image": "nginx"})), Some("a")).unwrap();
+        assert_eq!(
+            manifest.object,
+            json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
+                "metadata": {"name": "shop", "namespace": "a", "labels": {"a": "b"}}, "spec": {"image": "nginx"}})
+        );
+    }
+
+    #[test]
+    fn a_restart_of_then_is_none_of_now_and_an_owner_stays_one() {
+        let owners = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u"}]);
+        let saved = |annotations: Value| {
+            let metadata = json!({"name": "shop", "ownerReferences": owners, "annotations": annotations});
+            read(app(metadata, json!({"image": "nginx"})), None).unwrap().object["metadata"].take()
+        };
+        let noted = json!({"appdeploy.dev/restarted-at": "2026-01-01T00:00:00Z",
+            "kubectl.kubernetes.io/last-applied-configuration": "{}"});
+        let plain = json!({"name": "shop", "namespace": "default", "ownerReferences": owners});
+        assert_eq!(saved(noted), plain);
+        assert_eq!(saved(json!({"a": "b"}))["annotations"], json!({"a": "b"}));
+    }
+
+    #[test]
+    fn nothing_is_as_good_as_a_field_that_is_left_out() {
+        let spec = json!({"image": "nginx", "replicas": null, "resources": {"limits": null}, "env": [{"name": "A", "value": null}]});
+        let manifest = read(app(json!({"name": "shop", "labels": null}), spec), None).unwrap();
+        assert_eq!(
+            manifest.object["spec"],
+            json!({"image": "nginx", "resources": {}, "env": [{"name": "A"}]})
+        );
+        let error = read(app(json!({"name": "shop"}), json!({"image": null})), None).unwrap_err();
+        assert!(
+            error.reasons().contains("spec.image: it is missing"),
+            "{}",
+            error.reasons()
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_document_is_told_with_its_place() {
+        let said = [
+            read(
+                json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}),
+                None,
+            ),
+            read(json!({"apiVersion": "appdeploy.dev/v2", "kind": "AppDeploy"}), None),
+            read(json!("text"), None),
+            read(app(json!({}), json!({"image": "nginx"})), None),
+            read(
+                app(json!({"name": "shop", "namespace": "a"}), json!({"image": "nginx"})),
+                Some("b"),
+            ),
+            read(
+                app(
+                    json!({"name": "shop"}),
+                    json!({"image": "nginx", "prot": 80, "volume": 1}),
+                ),
+                None,
+            ),
+            read(
+                app(json!({"name": "shop"}), json!({"image": "nginx", "host": "a.b"})),
+                None,
+            ),
+            read(
+                app(json!({"name": "shop"}), json!({"image": "nginx", "replicas": "two"})),
+                None,
+            ),
+            read(app(json!({"name": "shop"}), json!({"port": 80})), None),
+        ];
+        let said = said.map(|read| read.unwrap_err().text(&Look::default()));
+        insta::assert_snapshot!(said.join("\n"), @r"
+        error: shop.yaml: Service of v1 is neither an app nor a pod set: nothing was done
+          why:  kubectl itself takes objects of every kind, these too
+          next: kubectl apply -f shop.yaml
+        error: shop.yaml: AppDeploy of appdeploy.dev/v2 is neither an app nor a pod set: nothing was done
+          why:  kubectl itself takes objects of every kind, these too
+          next: kubectl apply -f shop.yaml
+        error: shop.yaml: kind and apiVersion are missing: nothing was done
+          why:  an app begins with apiVersion: appdeploy.dev/v1alpha1 and kind: AppDeploy
+          next: kubectl appdeploy create shop --image=nginx --port=80 --dry-run=client -o yaml
+                (shows one)
+        error: shop.yaml: metadata.name is missing: nothing was done
+        error: shop.yaml: appdeploy.appdeploy.dev/shop is of namespace a, and b was asked for: nothing was done
+          next: leave out -n, or the namespace in the file
+        error: shop.yaml: appdeploy.appdeploy.dev/shop can't be read: nothing was done
+          why:  spec.prot: there is no such field; did you mean port?
+          why:  spec.volume: there is no such field
+          next: kubectl explain appdeploy.spec
+        error: shop.yaml: appdeploy.appdeploy.dev/shop would not be valid: nothing was done
+          why:  spec: host, path, ingressClassName and tls need a port to lead to: set spec.port, or remove them
+        error: shop.yaml: appdeploy.appdeploy.dev/shop can't be read: nothing was done
+          why:  spec.replicas: take a whole number
+          next: kubectl explain appdeploy.spec
+        error: shop.yaml: appdeploy.appdeploy.dev/shop can't be read: nothing was done
+          why:  spec.image: it is missing
+          next: kubectl explain appdeploy.spec
+        ");
+    }
+}

@@ -1,0 +1,196 @@
+//! Which of a kind a verb means: names, a label selector, or all of a namespace.
+
+use std::collections::BTreeSet;
+
+use clap::Args;
+use crd::Kind;
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use model::NextCommand;
+
+use crate::cluster::connection::Cluster;
+use crate::cluster::kind_info;
+use crate::cluster::pager::Pages;
+use crate::error::{Error, Kind as Ending, Result};
+use crate::terminal::ui::Ui;
+
+/// Names, `-l` or `--all`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Selection {
+    /// Names of {many}
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// The {many} with these labels, like team=shop,tier!=test
+    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with_all = ["names", "all"])]
+    pub selector: Option<String>,
+    /// All {many} of the namespace
+    #[arg(long, conflicts_with = "names")]
+    pub all: bool,
+}
+
+impl Selection {
+    /// Returns the selection of these names. A name that is given twice counts once.
+    pub fn of_names(kind: Kind, names: &[String]) -> Result<Self> {
+        let mut known = BTreeSet::new();
+        let names = names.iter().map(|text| name(kind, text));
+        let names = names.collect::<Result<Vec<_>>>()?.into_iter();
+        Ok(Self {
+            names: names.filter(|name| known.insert(*name)).map(str::to_owned).collect(),
+            ..Self::default()
+        })
+    }
+
+    /// Whether nothing was selected at all.
+    pub const fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.selector.is_none() && !self.all
+    }
+
+    /// Refuses a selection of nothing. A verb does so before it connects: what was typed is wrong with any cluster.
+    pub fn require(&self, kind: Kind, example: &'static str) -> Result<()> {
+        if !self.is_empty() {
+            return Ok(());
+        }
+        let words = kind_info::of(kind);
+        Err(Error::usage(format!("no {} is named", words.one))
+            .why(words.fill("name one or more {many}, select them with -l, or take --all"))
+            .next(words.example(example)))
+    }
+
+    /// Returns those that are meant, each with its own error: one that is missing does not stop the others.
+    /// The example is of the kind's command, like `scale {name} --replicas=3`.
+    pub async fn resolve(&self, cluster: &Cluster, example: &'static str) -> Result<Vec<Result<DynamicObject>>> {
+        self.require(cluster.kind, example)?;
+        let complete = |object| kind_info::complete(cluster.kind, object);
+        if self.names.is_empty() {
+            let pages = Pages::of(cluster, Some(&cluster.namespace), self.selector.as_deref());
+            return Ok(pages.all().await?.into_iter().map(complete).map(Ok).collect());
+        }
+        let names = self.names.iter().map(|text| name(cluster.kind, text));
+        let names = names.collect::<Result<Vec<_>>>()?;
+        let mut known = BTreeSet::new();
+        let names = names.into_iter().filter(|name| known.insert(*name));
+        let api = cluster.objects(Some(&cluster.namespace));
+        let mut found = Vec::new();
+        for name in names {
+            found.push(cluster.call(api.get(name)).await.map(complete));
+        }
+        // The same answer for each name would be the same text many times.
+        match found.first() {
+            Some(Err(error)) if found.iter().all(|one| one.as_ref().err() == Some(error)) => Err(error.clone()),
+            _ => Ok(found),
+        }
+    }
+}
+
+/// Returns the name that a person typed: alone, or behind its kind as `-o name` prints it and kubectl takes it.
+/// A name behind another kind is not taken for one of this.
+pub fn name(kind: Kind, text: &str) -> Result<&str> {
+    // A server says of other names that they do not exist; these would change the path of the request.
+    let is_of_a_path = |text: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+        text.chars().all(is_plain) && !matches!(text, "" | "." | "..")
+    };
+    let name = text.rsplit('/').next().unwrap_or(text);
+    if !is_of_a_path(name) {
+        return Err(Error::usage(format!("invalid name {name:?}: nothing was done"))
+            .why("a name has lower-case letters, digits and '-'"));
+    }
+    let Some((prefix, name)) = text.split_once('/') else {
+        return Ok(text);
+    };
+    let prefix = prefix.split('.').next().unwrap_or(prefix).to_lowercase();
+    let is_of = |kind: &Kind| [kind.singular(), kind.plural(), kind_info::of(*kind).short].contains(&prefix.as_str());
+    if is_of(&kind) {
+        return Ok(name);
+    }
+    let words = kind_info::of(kind);
+    let error = Error::usage(format!("{text} is not {}: nothing was done", words.an));
+    Err(match Kind::ALL.iter().find(|kind| is_of(kind)) {
+        Some(other) => {
+            let other = kind_info::of(*other);
+            error
+                .why(format!("it is {}", other.an))
+                .next(NextCommand::from(other.command).and("--help"))
+        }
+        None => error.why(format!(
+            "a name stands alone or behind its kind, like {}/{}",
+            kind.singular(),
+            words.name
+        )),
+    })
+}
+
+/// Says that nothing was found where all were asked for.
+pub fn nothing(cluster: &Cluster, ui: &mut Ui) {
+    let many = cluster.words().many;
+    ui.say(&format!("No {many} found in {} namespace.", cluster.namespace));
+}
+
+/// Returns the namespace and the name of an object.
+pub fn place(object: &DynamicObject) -> (String, String) {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// Tells every failure but the worst, which ends the command, and with whose code it ends: what failed at once is worse than
+/// what will not become ready, and that is worse than what takes too long.
+pub fn conclude(mut failures: Vec<Error>, ui: &mut Ui) -> Result<()> {
+    failures.sort_by_key(|failure| match failure.kind() {
+        Ending::TimedOut => 0,
+        Ending::Stalled => 1,
+        _ => 2,
+    });
+    let last = failures.pop();
+    for failure in &failures {
+        ui.error(failure);
+    }
+    last.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::ui::Look;
+
+    #[test]
+    fn names_that_would_change_the_path_of_a_request_are_refused() {
+        for text in [
+            "a b",
+            "a?b",
+            "a%2fb",
+            "..",
+            "",
+            "ad/",
+            "ad/..",
+            "a\u{1b}[2J",
+            "a#b",
+            "ä",
+        ] {
+            let error = name(Kind::AppDeploy, text).unwrap_err();
+            assert!(error.sentence().starts_with("invalid name"), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_stand_behind_its_own_kind_only() {
+        for text in [
+            "workers",
+            "podset/workers",
+            "podsets/workers",
+            "pset/workers",
+            "podset.appdeploy.dev/workers",
+        ] {
+            assert_eq!(name(Kind::PodSet, text), Ok("workers"), "{text}");
+        }
+        let said = name(Kind::AppDeploy, "podset/workers").unwrap_err();
+        insta::assert_snapshot!(said.text(&Look::default()), @r"
+        error: podset/workers is not an app: nothing was done
+          why:  it is a pod set
+          next: kubectl appdeploy podset --help
+        ");
+        let said = name(Kind::AppDeploy, "deployment/shop").unwrap_err();
+        insta::assert_snapshot!(said.text(&Look::default()), @r"
+        error: deployment/shop is not an app: nothing was done
+          why:  a name stands alone or behind its kind, like appdeploy/shop
+        ");
+    }
+}

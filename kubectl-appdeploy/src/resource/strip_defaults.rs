@@ -1,0 +1,81 @@
+//! An object as a person would write it down.
+
+use crd::Kind;
+use kube::api::DynamicObject;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+
+/// Returns an object without status, and without the defaults of its kind spelled out.
+pub fn plain(kind: Kind, object: &impl Serialize) -> Result<Value> {
+    let mut value =
+        serde_json::to_value(object).map_err(|source| Error::failed(format!("cannot write the object: {source}")))?;
+    if let Some(object) = value.as_object_mut() {
+        object.remove("status");
+    }
+    for (part, field, usual) in usual(kind) {
+        let part = match part {
+            "" => value.get_mut("spec"),
+            part => value.get_mut("spec").and_then(|spec| spec.get_mut(part)),
+        };
+        if let Some(fields) = part.and_then(Value::as_object_mut)
+            && fields.get(field) == Some(&usual)
+        {
+            fields.remove(field);
+        }
+    }
+    Ok(value)
+}
+
+/// Returns an object of a cluster as its author could have written it: name, namespace, labels, annotations and spec.
+pub fn written(kind: Kind, object: &DynamicObject) -> Result<Value> {
+    const NOTES: [&str; 3] = [
+        "kubectl.kubernetes.io/last-applied-configuration",
+        crd::annotation::ADOPTED_AT,
+        crd::annotation::RESTARTED_AT,
+    ];
+    let mut value = plain(kind, object)?;
+    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|field, _| ["name", "namespace", "labels", "annotations"].contains(&field.as_str()));
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.retain(|name, _| !NOTES.contains(&name.as_str()));
+            if annotations.is_empty() {
+                metadata.remove("annotations");
+            }
+        }
+    }
+    Ok(value)
+}
+
+/// The defaults that the API server writes into a spec: the part of it, the field, its value.
+fn usual(kind: Kind) -> Vec<(&'static str, &'static str, Value)> {
+    match kind {
+        Kind::AppDeploy => vec![
+            ("", "expose", json!("Ingress")),
+            ("", "securityProfile", json!("baseline")),
+        ],
+        Kind::PodSet => vec![
+            ("", "minReadySeconds", json!(0)),
+            ("template", "securityProfile", json!("baseline")),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_cluster_notes_is_not_written_down() {
+        let object = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
+            "metadata": {"name": "shop", "namespace": "a", "uid": "u", "generation": 3, "resourceVersion": "7",
+                "labels": {"team": "shop"}, "creationTimestamp": "2026-01-01T00:00:00Z",
+                "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}",
+                    "appdeploy.dev/adopted-at": "2026-01-01T00:00:00Z"}},
+            "spec": {"image": "nginx", "port": 80, "replicas": 1, "expose": "Ingress", "securityProfile": "baseline"},
+            "status": {"url": "http://shop.a/"}});
+        let written = written(Kind::AppDeploy, &serde_json::from_value(object).unwrap()).unwrap();
+        insta::assert_snapshot!(crate::output::yaml::write(&written).unwrap());
+    }
+}

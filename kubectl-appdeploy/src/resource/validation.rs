@@ -1,0 +1,132 @@
+//! Checks an object with the rules of its schema, before anything is sent: the same sentences as the server's.
+
+use crd::{AppDeploy, Kind, PodSet};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::core::cel::{ErrorKind, ValidationErrors};
+use model::resources;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::cluster::kind_info;
+use crate::error::{Error, Result};
+
+/// Checks an app or a pod set as it stands in a file or is about to be written.
+pub fn object(kind: Kind, object: &Value) -> Result<()> {
+    refuse(kind, object["metadata"]["name"].as_str(), problems(kind, object))
+}
+
+/// Checks a change of an app or a pod set. What was wrong before may have been stored before there was a rule against it, and is
+/// not what the change is about.
+pub fn change(kind: Kind, before: &Value, after: &Value) -> Result<()> {
+    let mut new = problems(kind, after);
+    if !new.is_empty() {
+        let old = problems(kind, before);
+        new.retain(|problem| !old.contains(problem));
+    }
+    refuse(kind, after["metadata"]["name"].as_str(), new)
+}
+
+/// Checks an app.
+pub fn app(app: &AppDeploy) -> Result<()> {
+    refuse(Kind::AppDeploy, app.metadata.name.as_deref(), problems_of_app(app))
+}
+
+/// Checks a pod set.
+pub fn pod_set(set: &PodSet) -> Result<()> {
+    refuse(Kind::PodSet, set.metadata.name.as_deref(), problems_of_pod_set(set))
+}
+
+/// Returns a sentence for each rule that an app or a pod set breaks.
+pub fn problems(kind: Kind, object: &Value) -> Vec<String> {
+    let problems = match kind {
+        Kind::AppDeploy => read(object).map(|app| problems_of_app(&app)),
+        Kind::PodSet => read(object).map(|set| problems_of_pod_set(&set)),
+    };
+    problems.unwrap_or_else(|source| vec![source.to_string()])
+}
+
+fn read<T: DeserializeOwned>(object: &Value) -> serde_json::Result<T> {
+    let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        // It is the operator's, and never sent.
+        fields.remove("status");
+    }
+    serde_json::from_value(object)
+}
+
+fn refuse(kind: Kind, name: Option<&str>, problems: Vec<String>) -> Result<()> {
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let title = kind_info::title(kind, name.unwrap_or_default());
+    let error = Error::usage(format!("{title} would not be valid; nothing was sent"));
+    Err(problems.into_iter().fold(error, Error::why))
+}
+
+fn problems_of_app(app: &AppDeploy) -> Vec<String> {
+    let ranges = [port("spec", app.spec.pod.port), replicas(app.spec.replicas)];
+    broken(ranges, resources::problems(&app.spec.pod, "spec"), app.validate_cel())
+}
+
+fn problems_of_pod_set(set: &PodSet) -> Vec<String> {
+    let ranges = [
+        port("spec.template", set.spec.template.port),
+        replicas(set.spec.replicas),
+        range("minReadySeconds", set.spec.min_ready_seconds, 3600),
+        unavailable(set.spec.max_unavailable.as_ref()),
+    ];
+    let resources = resources::problems(&set.spec.template, "spec.template");
+    broken(ranges, resources, set.validate_cel())
+}
+
+/// Returns what is broken. `ranges` are the schema's limits that are no rules: the server checks them too, and says it less kindly.
+/// `resources` are the problems of the field `resources`, in more detail than its rules give.
+fn broken(
+    ranges: impl IntoIterator<Item = Option<String>>,
+    resources: Vec<String>,
+    rules: std::result::Result<(), ValidationErrors>,
+) -> Vec<String> {
+    let mut problems: Vec<String> = ranges.into_iter().flatten().chain(resources).collect();
+    if let Err(errors) = rules {
+        // A rule with a function that this build does not know is the server's to check.
+        let known = errors
+            .as_slice()
+            .iter()
+            .filter(|error| error.kind != ErrorKind::UnsupportedReference && !error.field_path.ends_with(".resources"));
+        problems.extend(known.map(|error| match error.field_path.as_str() {
+            "" if error.rule.contains("metadata.name") => format!("metadata.name: {}", error.message),
+            "" => error.message.clone(),
+            path => format!("{path}: {}", error.message),
+        }));
+    }
+    problems
+}
+
+/// Checks a port.
+fn port(at: &str, port: Option<i32>) -> Option<String> {
+    port.filter(|port| !(1..=65535).contains(port))
+        .map(|_| format!("{at}.port: a port is a number from 1 to 65535"))
+}
+
+/// Checks a number of pods.
+fn replicas(replicas: i32) -> Option<String> {
+    range("replicas", replicas, 1000)
+}
+
+/// Checks how many pods may be unavailable; the rule for it is one that only the server can check.
+fn unavailable(most: Option<&IntOrString>) -> Option<String> {
+    let is_valid = match most? {
+        IntOrString::Int(number) => *number >= 1,
+        IntOrString::String(text) => text
+            .strip_suffix('%')
+            .is_some_and(|share| !share.starts_with(['0', '+']) && share.parse().is_ok_and(|n: u8| n <= 100)),
+    };
+    (!is_valid).then(|| {
+        "spec.maxUnavailable: take a number from 1, or a percentage from 1% to 100%; write it like 2 or 25%".to_owned()
+    })
+}
+
+/// Checks a number that may be 0.
+fn range(field: &str, number: i32, most: i32) -> Option<String> {
+    (!(0..=most).contains(&number)).then(|| format!("spec.{field}: take a number from 0 to {most}"))
+}

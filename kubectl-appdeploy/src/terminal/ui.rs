@@ -1,0 +1,544 @@
+//! The plugin's only mouth: what was asked for goes to stdout, everything else to stderr.
+
+mod alt_screen;
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write};
+
+use dialoguer::console::Term;
+use model::NextCommand;
+use model::printable::{REPLACEMENT, is_invisible};
+
+use crate::error::{Error, Kind, Result};
+use crate::terminal::warnings::Warnings;
+
+pub use alt_screen::Stage;
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Also into a pipe.
+    Always,
+    /// Not at all.
+    Never,
+}
+
+/// What a piece of text means. No meaning is told by colour alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// It works.
+    Good,
+    /// It is on its way.
+    Busy,
+    /// It does not work.
+    Bad,
+    /// A label before a sentence.
+    Label,
+}
+
+impl Style {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Good => "32",
+            Self::Busy => "33",
+            Self::Bad => "31",
+            Self::Label => "1",
+        }
+    }
+}
+
+/// Returns the text in the colour of its meaning.
+pub fn paint(color: bool, style: Style, text: &str) -> String {
+    if color {
+        format!("\x1b[{}m{text}\x1b[0m", style.code())
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Returns the text without what could steer a terminal or make one text look like another: what stands in a cluster was
+/// written by anybody.
+pub fn clean(text: &str) -> String {
+    let shown = |c: char| match c {
+        c if c.is_control() => ' ',
+        c if is_invisible(c) => REPLACEMENT,
+        c => c,
+    };
+    text.chars().map(shown).collect()
+}
+
+/// Breaks a text between words, so that no line has more characters than there is room for, but for a longer word.
+pub fn wrap(text: &str, room: Option<usize>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for (index, word) in text.split(' ').enumerate() {
+        let needed = line.chars().count() + 1 + word.chars().count();
+        if index > 0 && room.is_some_and(|room| needed > room) {
+            lines.push(std::mem::take(&mut line));
+        } else if index > 0 {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    lines
+}
+
+/// The flags that chose the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// All of them.
+    pub all: NextCommand,
+    /// The one that names the kubeconfig.
+    pub file: NextCommand,
+}
+
+/// How a page looks.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// Whether there is colour.
+    pub color: bool,
+    /// The columns there are; `None` where nothing limits a line.
+    pub width: Option<usize>,
+    /// The flags that chose the cluster, repeated in every command that is suggested.
+    pub flags: Flags,
+}
+
+impl Look {
+    /// Returns a sentence behind its label, broken between words where the terminal ends.
+    pub fn sentence(&self, indent: &str, label: &str, sentence: &str) -> String {
+        self.styled(Style::Label, indent, label, sentence)
+    }
+
+    /// Returns a sentence behind a label that has a meaning.
+    pub fn styled(&self, style: Style, indent: &str, label: &str, sentence: &str) -> String {
+        let (label_width, hang) = (label.chars().count() + 1, " ".repeat(indent.len() + 6));
+        let mut text = format!("{indent}{} ", paint(self.color, style, label));
+        let mut column = indent.len() + label_width;
+        for (index, word) in clean(sentence).split(' ').enumerate() {
+            let length = word.chars().count();
+            if index > 0 && self.width.is_some_and(|width| column + 1 + length > width) {
+                text.push('\n');
+                text.push_str(&hang);
+                column = hang.len();
+            } else if index > 0 {
+                text.push(' ');
+                column += 1;
+            }
+            text.push_str(word);
+            column += length;
+        }
+        text
+    }
+
+    /// Returns a label, to be followed by a sentence.
+    pub fn label(&self, label: &str) -> String {
+        paint(self.color, Style::Label, label)
+    }
+
+    /// Returns what to run next behind its label, and a remark on it on a line of its own: the first can be copied and run.
+    pub fn next(&self, indent: &str, next: &NextCommand) -> String {
+        let mut text = format!("{indent}{} {}", self.label("next:"), self.command(next));
+        if let Some(remark) = next.remarked() {
+            let _ = write!(text, "\n{indent}      ({remark})");
+        }
+        text
+    }
+
+    /// Returns a suggested command, so that it reaches the same cluster.
+    pub fn command(&self, next: &NextCommand) -> String {
+        let command = next.as_str();
+        // Before the program may stand variables of its environment.
+        let program = command.split(' ').find(|word| !word.contains('='));
+        let flags = match program {
+            // It reads the kubeconfig that was read, and knows no more of the flags.
+            Some("kubectl") if command.starts_with("kubectl config") => &self.flags.file,
+            Some("kubectl") => &self.flags.all,
+            _ => return command.to_owned(),
+        };
+        NextCommand::default()
+            .and(next.clone())
+            .and(flags.clone())
+            .as_str()
+            .to_owned()
+    }
+}
+
+impl Error {
+    /// Returns the whole text: the sentence, then `why:` and `next:` lines.
+    pub fn text(&self, look: &Look) -> String {
+        // kubectl says "Error from server (NotFound): …" and "error: …"; so do we.
+        let (label, rest) = match self.sentence().split_once(": ") {
+            Some((label, rest)) if label.starts_with("Error from server") => (format!("{label}:"), rest),
+            _ => ("error:".to_owned(), self.sentence()),
+        };
+        let mut text = look.styled(Style::Bad, "", &label, rest);
+        for why in self.whys() {
+            let _ = write!(text, "\n{}", look.sentence("  ", "why: ", why));
+        }
+        for next in self.nexts() {
+            let _ = write!(text, "\n{}", look.next("  ", next));
+        }
+        text
+    }
+}
+
+fn unwritten(source: &io::Error) -> Error {
+    match source.kind() {
+        // `kubectl appdeploy status | head -1` is no failure.
+        io::ErrorKind::BrokenPipe => Error::new(Kind::Quiet, "nobody reads the output"),
+        _ => Error::failed(format!("cannot write the output: {source}")),
+    }
+}
+
+/// Takes a reader of stdout that has left for no failure, where there is more to do or to report than the output.
+pub fn tolerate_closed(written: Result<()>) -> Result<()> {
+    match written {
+        Err(error) if error.kind() == Kind::Quiet => Ok(()),
+        other => other,
+    }
+}
+
+/// The two streams of a command and what is known about them.
+pub struct Ui {
+    out: Box<dyn Write>,
+    err: Box<dyn Write>,
+    screen: bool,
+    talk_screen: bool,
+    page: Look,
+    talk: Look,
+    progress: Option<String>,
+    warnings: Warnings,
+    ascii: bool,
+}
+
+/// Whether the locale says that there is no Unicode. One that says nothing is no reason to do without.
+fn is_ascii(locale: impl Fn(&str) -> Option<String>) -> bool {
+    let said = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|name| locale(name).filter(|value| !value.is_empty()));
+    said.is_some_and(|said| {
+        let said = said.to_lowercase();
+        !said.contains("utf-8") && !said.contains("utf8")
+    })
+}
+
+/// Returns a page in letters that every terminal has, each in the place of one, so that the columns stay.
+fn plain(text: &str) -> String {
+    let letter = |c| match c {
+        '├' | '│' => '|',
+        '└' => '`',
+        '─' => '-',
+        '…' => '~',
+        '✔' | '✓' => '+',
+        '✖' | '✗' | '×' | '⚠' => '!',
+        '→' | '▸' => '>',
+        '●' | '•' => '*',
+        c => c,
+    };
+    text.chars().map(letter).collect()
+}
+
+impl Ui {
+    /// Returns the mouth for this process.
+    ///
+    /// `flags` are those that chose the cluster: what is suggested must reach the same one. `warnings` are what that cluster
+    /// will warn of: each is told before the next thing that is said.
+    pub fn new(color: Color, flags: &Flags, warnings: Warnings) -> Self {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        // As tools that know the variable: 0 and false are no.
+        let forced = std::env::var("FORCE_COLOR").is_ok_and(|value| !["", "0", "false"].contains(&value.as_str()));
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let on = |terminal: bool| match color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto if set("NO_COLOR") || dumb => false,
+            Color::Auto => terminal || forced,
+        };
+        let (screen, talk_screen) = (io::stdout().is_terminal(), io::stderr().is_terminal());
+        Self {
+            out: Box::new(io::stdout()),
+            err: Box::new(io::stderr()),
+            screen: screen && !dumb,
+            talk_screen: talk_screen && !dumb,
+            page: Look {
+                color: on(screen),
+                flags: flags.clone(),
+                width: None,
+            },
+            talk: Look {
+                color: on(talk_screen),
+                flags: flags.clone(),
+                width: None,
+            },
+            progress: None,
+            warnings,
+            ascii: is_ascii(|name| std::env::var(name).ok()),
+        }
+    }
+
+    /// Returns how a page on stdout looks.
+    pub fn look(&self) -> Look {
+        Look {
+            width: self.width(),
+            ..self.page.clone()
+        }
+    }
+
+    /// Whether stdout is a terminal.
+    pub fn is_terminal() -> bool {
+        io::stdout().is_terminal()
+    }
+
+    /// Whether stdout is a terminal on which a page can be redrawn.
+    pub const fn screen(&self) -> bool {
+        self.screen
+    }
+
+    /// Whether somebody is there to answer a question.
+    pub fn can_ask() -> bool {
+        io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// The number of columns of the terminal; `None` where stdout is no terminal and nothing limits a line.
+    pub fn width(&self) -> Option<usize> {
+        self.screen
+            .then(|| usize::from(Term::stdout().size().1))
+            .filter(|width| *width > 0)
+    }
+
+    /// The lines and columns of the terminal.
+    pub fn size() -> (u16, u16) {
+        Term::stdout().size()
+    }
+
+    /// The number of lines of the terminal.
+    pub fn height() -> usize {
+        usize::from(Self::size().0)
+    }
+
+    /// Writes a page for a person, without the branches and marks that the terminal's letters lack.
+    pub fn page(&mut self, text: &str) -> Result<()> {
+        if self.ascii {
+            return self.print(&plain(text));
+        }
+        self.print(text)
+    }
+
+    /// Writes a line, or several, of what was asked for, as it is.
+    pub fn print(&mut self, text: &str) -> Result<()> {
+        self.pass_on();
+        self.clear_progress();
+        let newline = if text.ends_with('\n') { "" } else { "\n" };
+        self.steer(&format!("{text}{newline}"))
+    }
+
+    /// Writes bytes of what was asked for, as they are.
+    pub fn print_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.pass_on();
+        self.clear_progress();
+        self.pass(bytes)
+    }
+
+    /// Passes on what another program wrote to stdout.
+    pub fn pass(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out
+            .write_all(bytes)
+            .and_then(|()| self.out.flush())
+            .map_err(|source| unwritten(&source))
+    }
+
+    /// Passes on what another program wrote to stderr.
+    pub fn pass_aside(&mut self, bytes: &[u8]) {
+        // Nobody is left to tell when stderr is gone.
+        let _ = self.err.write_all(bytes).and_then(|()| self.err.flush());
+    }
+
+    /// Writes as it stands, for what steers a terminal.
+    fn steer(&mut self, text: &str) -> Result<()> {
+        self.pass(text.as_bytes())
+    }
+
+    /// Says something to the person.
+    pub fn say(&mut self, text: &str) {
+        self.pass_on();
+        self.clear_progress();
+        // Nobody is left to tell when stderr is gone.
+        let _ = writeln!(self.err, "{text}");
+    }
+
+    /// Warns of what the cluster may warn of, too: it is said once.
+    pub fn foresee(&mut self, warning: String) {
+        self.warnings.add(warning);
+    }
+
+    /// Drops the warnings that were not printed yet, as those about an object that was not stored.
+    pub fn drop_warnings(&mut self) {
+        self.warnings.take();
+    }
+
+    /// Passes on what the cluster has warned of, in kubectl's words.
+    pub fn pass_on(&mut self) {
+        for warning in self.warnings.take() {
+            self.clear_progress();
+            let text = self.talk_look().styled(Style::Busy, "", "Warning:", &warning);
+            let _ = writeln!(self.err, "{text}");
+        }
+    }
+
+    /// Says what to run next.
+    pub fn next(&mut self, command: impl Into<NextCommand>) {
+        let line = self.talk.next("", &command.into());
+        self.say(&line);
+    }
+
+    /// Says what may be a surprise.
+    pub fn warn(&mut self, text: &str) {
+        self.say(&self.talk_look().styled(Style::Busy, "", "warning:", text));
+    }
+
+    /// Says what is being waited for: one line that is overwritten on a terminal, else a line for each change.
+    pub fn progress(&mut self, text: &str) {
+        let text = clean(text);
+        if self.progress.as_deref() == Some(text.as_str()) {
+            return;
+        }
+        if self.talk_screen {
+            let width = usize::from(Term::stderr().size().1).max(20);
+            let line: String = text.chars().take(width - 1).collect();
+            let _ = write!(self.err, "\r\x1b[K{line}");
+            let _ = self.err.flush();
+        } else {
+            let _ = writeln!(self.err, "{text}");
+        }
+        self.progress = Some(text);
+    }
+
+    /// Tells an error, label in colour.
+    pub fn error(&mut self, error: &Error) {
+        self.clear_progress();
+        if error.kind() == Kind::Quiet || error.sentence().is_empty() {
+            return;
+        }
+        self.say(&error.text(&self.talk_look()));
+    }
+
+    /// Returns how a sentence on stderr looks.
+    fn talk_look(&self) -> Look {
+        let width = self.talk_screen.then(|| usize::from(Term::stderr().size().1));
+        Look {
+            width: width.filter(|width| *width > 0),
+            ..self.talk.clone()
+        }
+    }
+
+    /// Takes away the line that [`Ui::progress`] left.
+    pub fn clear_progress(&mut self) {
+        if self.progress.take().is_some() && self.talk_screen {
+            let _ = write!(self.err, "\r\x1b[K");
+            let _ = self.err.flush();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_locale_that_has_no_unicode_says_so() {
+        for (variables, ascii) in [
+            (&[][..], false),
+            (&[("LANG", "")], false),
+            (&[("LANG", "en_US.UTF-8")], false),
+            (&[("LANG", "de_DE.utf8")], false),
+            (&[("LANG", "C")], true),
+            (&[("LC_ALL", "POSIX"), ("LANG", "C.UTF-8")], true),
+            (&[("LC_ALL", ""), ("LC_CTYPE", "C.UTF-8"), ("LANG", "C")], false),
+            (&[("LANG", "de_DE.ISO-8859-1")], true),
+        ] {
+            let value = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            assert_eq!(is_ascii(value), ascii, "{variables:?}");
+        }
+    }
+
+    fn flags() -> Flags {
+        Flags {
+            all: NextCommand::from("--context=dev"),
+            ..Flags::default()
+        }
+    }
+
+    #[test]
+    fn hidden_characters_are_shown_as_such() {
+        assert_eq!(clean("a\u{1b}[2J\u{202e}b\u{200b}c\nd"), "a [2J\u{fffd}b\u{fffd}c d");
+    }
+
+    #[test]
+    fn a_flag_that_chose_the_cluster_is_repeated() {
+        let look = Look {
+            flags: flags(),
+            ..Look::default()
+        };
+        assert_eq!(
+            look.command(&"kubectl appdeploy status shop".into()),
+            "kubectl appdeploy status shop --context=dev"
+        );
+        assert_eq!(
+            look.command(&"kubectl config get-contexts".into()),
+            "kubectl config get-contexts"
+        );
+        assert_eq!(look.command(&"log in again".into()), "log in again");
+        let look = Look {
+            flags: Flags {
+                all: NextCommand::from("--kubeconfig=other --context=dev"),
+                file: NextCommand::from("--kubeconfig=other"),
+            },
+            ..Look::default()
+        };
+        assert_eq!(
+            look.command(&"kubectl config get-contexts".into()),
+            "kubectl config get-contexts --kubeconfig=other"
+        );
+    }
+
+    #[test]
+    fn the_next_command_stands_alone_on_its_line() {
+        let look = Look {
+            flags: flags(),
+            ..Look::default()
+        };
+        insta::assert_snapshot!(look.next("  ", &"kubectl appdeploy eject shop --yes  (if that is wanted)".into()), @r"
+        next: kubectl appdeploy eject shop --yes --context=dev
+              (if that is wanted)
+        ");
+    }
+
+    #[test]
+    fn a_page_without_unicode_keeps_its_columns() {
+        let page = "└─ReplicaSet/a   0/1\n  ├─Pod/a-b…     0/1\n  │ └─Pod/c     1/1";
+        insta::assert_snapshot!(plain(page), @r"
+        `-ReplicaSet/a   0/1
+          |-Pod/a-b~     0/1
+          | `-Pod/c     1/1
+        ");
+    }
+
+    #[test]
+    fn the_sentence_comes_first_and_what_to_do_last() {
+        let error = Error::failed("the AppDeploy API is not installed in this cluster")
+            .why("the server knows no appdeploys.appdeploy.dev")
+            .next("kubectl appdeploy install");
+        insta::assert_snapshot!(error.text(&Look::default()), @r"
+        error: the AppDeploy API is not installed in this cluster
+          why:  the server knows no appdeploys.appdeploy.dev
+          next: kubectl appdeploy install
+        ");
+    }
+}
