@@ -28,6 +28,8 @@ RIGHTS := target/rights
 DENY_VERSION := 0.20.2
 CACHE := $(or $(APPDEPLOY_CACHE),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/appdeploy),$(HOME)/.cache/appdeploy)
 DENY := $(CACHE)/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
+TYPOS_VERSION := 1.42.3
+TYPOS := $(CACHE)/typos-$(TYPOS_VERSION)/bin/typos
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BUILT := $(TARGET)/debug
 RELEASED := $(TARGET)/release
@@ -131,7 +133,7 @@ kube-bin: testcluster ## Fetch or build Kubernetes' programs if need be; the las
 
 ##@ Develop
 
-.PHONY: build testcluster tools test test-format test-units test-api test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny check-macos
+.PHONY: build testcluster tools test test-format test-units test-api test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny check-typos check-macos
 # Quiet, but for the first time, which takes minutes.
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@quiet=--quiet; test -x "$(BUILT)/kubectl-appdeploy" || { quiet=; \
@@ -227,7 +229,7 @@ bench-memory: ## Measure the operator's peak memory under its limit, into docs/s
 bench-start:
 	cargo bench --quiet --package kubectl-appdeploy --bench start
 
-lint: check-manifests check-deny check-macos ## Format, clippy, licenses and advisories, generated files, crate dependencies, documentation, language, macOS
+lint: check-manifests check-deny check-typos check-macos ## Format, clippy, licenses and advisories, generated files, crate dependencies, documentation, language, macOS
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets --all-features -- --deny warnings
 	cargo test --quiet --workspace --test crates --test docs --test prose --test workflows
@@ -266,6 +268,12 @@ check-deny:
 	@if git ls-remote --quiet --exit-code https://github.com/rustsec/advisory-db HEAD >/dev/null 2>&1; \
 		then "$(DENY)" check advisories; \
 		else echo 'advisories: not checked, their database on github.com cannot be fetched from here'; fi
+
+# Spelling, with the exceptions in _typos.toml. Phrases are checked by tests/prose.rs.
+check-typos:
+	@test -x "$(TYPOS)" || { echo 'Building typos $(TYPOS_VERSION), once, into the cache' >&2; \
+		cargo install --quiet --locked --root "$(CACHE)/typos-$(TYPOS_VERSION)" typos-cli@$(TYPOS_VERSION); }
+	"$(TYPOS)"
 
 # The commands around the local cluster compile for macOS, where the nodes are fake. C code of dependencies is not compiled for it.
 MAC := aarch64-apple-darwin
