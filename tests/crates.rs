@@ -4,7 +4,8 @@
 //! crd  <-  model  <-  operator
 //!                 <-  kubectl-appdeploy
 //! crd, model, testcluster <-  bench
-//! crd, testcluster <-  faults <-  the tests of operator and kubectl-appdeploy
+//! crd, fault-proxy, testcluster <-  faults <-  the tests of operator and kubectl-appdeploy
+//! testcluster     <-  fault-proxy
 //!                 <-  tests, and the tests of the others
 //! terminal        <-  the tests of kubectl-appdeploy, and of tests
 //! packages        <-  the tests of tests
@@ -21,10 +22,11 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 /// What each crate may use of this workspace in the program that ships.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("bench", &["crd", "model", "testcluster"]),
     ("crd", &[]),
-    ("faults", &["crd", "testcluster"]),
+    ("fault-proxy", &["testcluster"]),
+    ("faults", &["crd", "fault-proxy", "testcluster"]),
     ("model", &["crd"]),
     ("operator", &["crd", "model"]),
     ("kubectl-appdeploy", &["crd", "model"]),
@@ -237,4 +239,126 @@ fn every_file_of_a_test_program_is_part_of_it() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns the paths of a `use`, with each group expanded: `a::{b, c::d}` is `a::b` and `a::c::d`.
+fn expand(tree: &str) -> Vec<String> {
+    let Some((prefix, rest)) = tree.split_once('{') else {
+        return vec![tree.trim().to_owned()];
+    };
+    let inner = rest.trim_end().strip_suffix('}').unwrap_or(rest);
+    let (mut parts, mut depth, mut start) = (Vec::new(), 0_usize, 0);
+    for (at, letter) in inner.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                parts.push(&inner[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&inner[start..]);
+    let parts = parts.into_iter().filter(|part| !part.trim().is_empty());
+    parts
+        .flat_map(expand)
+        .map(|part| format!("{}{part}", prefix.trim()))
+        .collect()
+}
+
+/// Returns the paths that a file imports at its top level; its tests are not part of it.
+fn imports(text: &str) -> Vec<String> {
+    let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let mut found = Vec::new();
+    let mut rest = code;
+    while let Some((at, word)) = ["\nuse ", "\npub use ", "\npub(crate) use ", "\npub(super) use "]
+        .iter()
+        .filter_map(|word| Some((rest.find(word)?, *word)))
+        .min()
+    {
+        rest = &rest[at + word.len()..];
+        let end = rest.find(';').unwrap_or(rest.len());
+        found.extend(expand(&rest[..end].replace('\n', " ")));
+    }
+    found
+}
+
+/// Returns the path of the module in a file, relative to `src`.
+fn module(file: &Path, src: &Path) -> Vec<String> {
+    let path = file.strip_prefix(src).unwrap_or(file).with_extension("");
+    let mut path: Vec<String> = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    if matches!(path.last().map(String::as_str), Some("lib" | "main" | "mod")) {
+        path.pop();
+    }
+    path
+}
+
+/// Returns the file modules that each file module of a crate imports, except its own ancestors and descendants: a module and
+/// its parts may know each other.
+fn imported(src: &Path) -> Result<BTreeMap<Vec<String>, BTreeSet<Vec<String>>>> {
+    let files = sources(src)?;
+    let modules: BTreeSet<Vec<String>> = files.iter().map(|file| module(file, src)).collect();
+    let mut graph = BTreeMap::<_, BTreeSet<_>>::new();
+    for file in files {
+        let from = module(&file, src);
+        for path in imports(&std::fs::read_to_string(&file)?) {
+            let mut words: Vec<&str> = path.split("::").collect();
+            let mut to = match words[0] {
+                "crate" => Vec::new(),
+                "self" | "super" => from.clone(),
+                // Another crate, or a part of the module itself.
+                _ => continue,
+            };
+            while words.first() == Some(&"super") {
+                to.pop();
+                words.remove(0);
+            }
+            let words = words.into_iter().filter(|word| !matches!(*word, "crate" | "self"));
+            for word in words {
+                let next = [to.clone(), vec![word.to_owned()]].concat();
+                if !modules.contains(&next) {
+                    break;
+                }
+                to = next;
+            }
+            if !from.starts_with(&to) && !to.starts_with(&from) {
+                graph.entry(from.clone()).or_default().insert(to);
+            }
+        }
+    }
+    Ok(graph)
+}
+
+/// Crates with files that still import each other.
+const CIRCLES: [&str; 3] = ["kubectl-appdeploy", "model", "operator"];
+
+#[test]
+fn no_two_files_import_each_other() -> Result<()> {
+    let mut circles = Vec::new();
+    for (name, _) in ARROWS.into_iter().filter(|(name, _)| !CIRCLES.contains(name)) {
+        let graph = imported(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src"))?;
+        for (from, imports) in &graph {
+            let back = imports
+                .iter()
+                .filter(|to| graph.get(*to).is_some_and(|back| back.contains(from)));
+            circles.extend(
+                back.filter(|to| from < *to)
+                    .map(|to| format!("{name}: {} and {}", from.join("::"), to.join("::"))),
+            );
+        }
+    }
+    assert!(circles.is_empty(), "these import each other:\n{}", circles.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn imports_are_read_with_their_groups() {
+    let text = "//! use crate::a;\n\nuse crate::b::{C, d::{E, self}};\npub use super::f;\n\n#[cfg(test)]\nmod tests {\n    use crate::g;\n}\n";
+    assert_eq!(
+        imports(text),
+        ["crate::b::C", "crate::b::d::E", "crate::b::d::self", "super::f"]
+    );
+    let file = Path::new("src/a/b.rs");
+    assert_eq!(module(file, Path::new("src")), ["a", "b"]);
 }

@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod contender;
 pub mod drift;
 pub mod floor;
+pub mod format;
 pub mod journal;
 pub mod loader;
 pub mod machine;

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use bench::contender::{Contender, Entry};
 use bench::journal::{About, Journal};
 use bench::run::{Size, run};
-use bench::{machine, memory, page, plot};
+use bench::{format, machine, memory, page, plot};
 use clap::{Parser, Subcommand};
 
 /// Measure what an operator costs: time, requests, memory.
@@ -180,7 +180,7 @@ fn operator(named: Option<&PathBuf>) -> Result<PathBuf> {
 fn one(entry: &Entry, size: Size, journal: &Journal) -> Result<()> {
     let Size { apps, round, .. } = size;
     let name = entry.contender.title();
-    say(&format!("{name}, {}, round {round}", page::apps(apps)))?;
+    say(&format!("{name}, {}, round {round}", format::apps(apps)))?;
     let started = Instant::now();
     let mut note = |what: &str| {
         // What can't be told is measured all the same.

@@ -205,14 +205,14 @@ impl Bench<'_> {
         until_converged(&cluster, self.apps)?;
         replica.program.until_quiet()?;
         let created = Peak {
-            case: format!("{} created", crate::page::apps(self.apps)),
+            case: format!("{} created", crate::format::apps(self.apps)),
             mib: replica.peak()?,
         };
         replica.program.stop()?;
         let mut replica = Self::start(&cluster, &entry, &[])?;
         replica.program.until_quiet()?;
         let restarted = Peak {
-            case: format!("a restart with {}", crate::page::apps(self.apps)),
+            case: format!("a restart with {}", crate::format::apps(self.apps)),
             mib: replica.peak()?,
         };
         replica.program.stop()?;

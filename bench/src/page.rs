@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::contender::{CONCURRENCY, Contender};
+use crate::format::{apps, figure};
 use crate::request::NAMESPACES;
 use crate::result::{Operator, Report, Run};
 use crate::statistics::{Rounds, number};
@@ -56,33 +57,6 @@ pub fn results(report: &Report) -> String {
         page.push_str(&table(report, size));
     }
     page
-}
-
-/// Returns a number in at most as many digits as it is exact in.
-#[must_use]
-pub fn figure(value: f64) -> String {
-    let digits = match value.abs() {
-        _ if value.fract() == 0.0 => 0,
-        size if size >= 100.0 => 0,
-        size if size >= 10.0 => 1,
-        _ => 2,
-    };
-    format!("{value:.digits$}")
-}
-
-/// Returns how many apps, in words.
-#[must_use]
-pub fn apps(count: usize) -> String {
-    format!("{} apps", grouped(count))
-}
-
-/// Returns a number with its thousands apart.
-#[must_use]
-pub fn grouped(count: usize) -> String {
-    if count < 1000 {
-        return count.to_string();
-    }
-    format!("{},{:03}", grouped(count / 1000), count % 1000)
 }
 
 /// A row of a table, and what it says of a run.
@@ -189,6 +163,7 @@ pub(crate) mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::format::grouped;
     use crate::plot;
     use crate::result::{Converge, Machine, Restart, Steady, Tally, Update};
     use crate::statistics::Spread;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::contender::Contender;
-use crate::page::{figure, grouped};
+use crate::format::{figure, grouped};
 use crate::result::{Report, Run};
 use crate::statistics::{Rounds, number};
 

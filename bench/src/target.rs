@@ -1,7 +1,7 @@
 //! What is aimed at, and whether it is reached.
 
 use crate::contender::Contender::{self, AppDeploy, Floor, Peer};
-use crate::page::{apps, figure};
+use crate::format::{apps, figure};
 use crate::result::{Operator, Report, Run};
 use crate::statistics::{Rounds, number};
 

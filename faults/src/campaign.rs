@@ -6,14 +6,17 @@
 //! undisturbed run did, created and deleted each object as often, and violated [nothing](invariant) on the way.
 
 pub mod call;
+pub mod catalog;
 mod crew;
 mod disturbance;
+mod execution;
 pub mod fault;
 pub mod history;
 pub mod installation;
 pub mod invariant;
 pub mod journal;
 pub mod kind;
+mod manifest;
 mod observer;
 mod operator;
 pub mod oracle;

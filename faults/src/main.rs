@@ -15,7 +15,7 @@ use faults::campaign::page::{self, BEGIN, Circumstances, END};
 use faults::campaign::plan::{Plan, choose};
 use faults::campaign::run::Verdict;
 use faults::campaign::stage::Stage;
-use faults::campaign::{Campaign, scenario};
+use faults::campaign::{Campaign, catalog};
 use testcluster::binaries::Program;
 
 /// Run every scenario with every fault at every call, and compare how it ends with how it ends undisturbed.
@@ -94,7 +94,7 @@ fn run(cli: &Cli) -> Result<bool> {
     // What is asked for is not known before a scenario was run, but its name is.
     let is_wanted = |name: &str| cli.name.split_once(':').is_none_or(|(only, _)| only == name);
 
-    let scenarios: Vec<_> = scenario::all().into_iter().filter(|one| is_wanted(one.name)).collect();
+    let scenarios: Vec<_> = catalog::all().into_iter().filter(|one| is_wanted(one.name)).collect();
     if !scenarios.is_empty() {
         let operator = beside(&cli.operator, "appdeploy-operator")?;
         let mut journal = Journal::open(&cli.results, &operator)?;

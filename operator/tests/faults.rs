@@ -7,7 +7,7 @@ use faults::campaign::fault::Fault;
 use faults::campaign::plan::{Plan, choose};
 use faults::campaign::run::Verdict;
 use faults::campaign::stage::Stage;
-use faults::campaign::{Campaign, scenario};
+use faults::campaign::{Campaign, catalog};
 
 /// How many are drawn beside the crashes.
 const DRAWN: usize = 12;
@@ -18,7 +18,7 @@ fn stage() -> Stage {
 }
 
 fn campaign(stage: &Stage, name: &str) -> Campaign {
-    let mut scenarios = scenario::all().into_iter();
+    let mut scenarios = catalog::all().into_iter();
     let scenario = scenarios.find(|scenario| scenario.name == name);
     Campaign::of(stage, scenario.unwrap()).unwrap()
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::thread;
 
-use faults::Proxy;
-use faults::proxy::{Action, Answer, Record, Requests, Rule, RuleId, Verb};
+use fault_proxy::Proxy;
+use fault_proxy::{Action, Answer, Record, Requests, Rule, RuleId, Verb};
 use jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};

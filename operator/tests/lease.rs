@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use faults::Proxy;
-use faults::proxy::{Action, Requests, Rule};
+use fault_proxy::Proxy;
+use fault_proxy::{Action, Requests, Rule};
 use kube::api::Patch;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};

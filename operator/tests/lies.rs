@@ -7,8 +7,8 @@ mod podset;
 mod requests;
 mod watches;
 
-use faults::Proxy;
-use faults::proxy::{Action, Answer, Record, Requests, Rule, Verb};
+use fault_proxy::Proxy;
+use fault_proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 

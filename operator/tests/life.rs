@@ -9,8 +9,8 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use faults::Proxy;
-use faults::proxy::{Action, Requests, Rule, Verb};
+use fault_proxy::Proxy;
+use fault_proxy::{Action, Requests, Rule, Verb};
 use kube::api::Patch;
 use serde_json::json;
 use testcluster::ControlPlane;

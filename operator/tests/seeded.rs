@@ -9,7 +9,7 @@ use std::thread;
 use faults::campaign::plan::Plan;
 use faults::campaign::run::Verdict;
 use faults::campaign::stage::Stage;
-use faults::campaign::{Campaign, scenario};
+use faults::campaign::{Campaign, catalog, scenario};
 use operator::seeded::Bug;
 
 /// A bug, the plan that finds it, and what is then said: the table of docs/reliability.md.
@@ -149,7 +149,7 @@ fn every_bug_is_found_by_a_plan_that_is_survived_without_it() {
     assert_eq!(seeded, Bug::ALL);
     let stage = Stage::unconfined(Path::new(env!("CARGO_BIN_EXE_appdeploy-operator"))).unwrap();
     let missed: Vec<String> = thread::scope(|scope| {
-        let scenarios = scenario::all().into_iter();
+        let scenarios = catalog::all().into_iter();
         let stage = &stage;
         let each: Vec<_> = scenarios
             .map(|scenario| scope.spawn(|| missed(stage, scenario)))

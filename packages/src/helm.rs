@@ -9,7 +9,6 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use crate::fill::fill;
-use crate::image::Image;
 use crate::output::Files;
 use crate::source;
 use crate::{NAMESPACE, VERSION};
@@ -23,7 +22,7 @@ const HELPERS: &str = include_str!("../chart/templates/_helpers.tpl");
 pub fn chart(config: &Path) -> Result<Files> {
     let manifests = source::read(config, "default")?;
     let operator = source::operator(&manifests)?;
-    let image = Image::of(operator)?;
+    let image = operator.image()?;
     let icon = source::icon(config)?;
     let sample = source::text(&config.join("samples/appdeploy.yaml"))?;
     let sample: String = sample

@@ -5,9 +5,10 @@
 
 pub mod archive;
 pub mod helm;
-pub mod image;
+mod image;
 pub mod olm;
 pub mod output;
+pub mod pin;
 pub mod platform;
 pub mod release;
 pub mod sbom;

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 use jiff::Timestamp;
 use packages::platform::Platform;
-use packages::{helm, image, olm, output, release, sbom};
+use packages::{helm, olm, output, pin, release, sbom};
 
 /// Renders what AppDeploy is released as.
 #[derive(Debug, Parser)]
@@ -93,7 +93,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Chart { out } => print(&release::pack_chart(&helm::chart(&config)?, date()?, &out)?),
         Command::Sbom { package, out } => print(&sbom::write(checkout(), &package, date()?, &out)?),
         Command::Policies { out } => print(&release::write_policies(&config, &out)?),
-        Command::Pin { digest } => image::pin(&config, &digest),
+        Command::Pin { digest } => pin::pin(&config, &digest),
         Command::Finish { out } => {
             print(&release::write_krew(&out)?)?;
             print(&release::write_checksums(&out)?)

@@ -36,6 +36,11 @@ impl Manifest {
         self.path.starts_with("webhook") || file.to_string_lossy().starts_with("webhook_")
     }
 
+    /// Returns the image of the operator's Deployment.
+    pub(crate) fn image(&self) -> Result<Image<'_>> {
+        Image::of(&self.object, &self.path)
+    }
+
     /// Returns the object's name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -117,7 +122,7 @@ pub(crate) fn operator(manifests: &[Manifest]) -> Result<&Manifest> {
         .iter()
         .find(|manifest| manifest.kind() == "Deployment" && manifest.name() == OPERATOR)
         .with_context(|| format!("config/default has no Deployment {OPERATOR}"))?;
-    let tag = Image::of(operator)?.tag;
+    let tag = operator.image()?.tag;
     ensure!(
         tag == format!("v{VERSION}"),
         "config/{} has an image with the tag {tag}, which is not of version {VERSION}",

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use packages::{image, olm};
+use packages::{olm, pin};
 use serde_json::Value;
 use tempfile::TempDir;
 use testcluster::binaries::{Component, Program};
@@ -35,9 +35,9 @@ fn image(object: &Value) -> &str {
 fn every_package_has_the_pinned_image() {
     let folder = copy();
     let config = folder.path().join("config");
-    image::pin(&config, &digest("1")).unwrap();
+    pin::pin(&config, &digest("1")).unwrap();
     // A release that is built once more takes the place of the first.
-    image::pin(&config, &digest("2")).unwrap();
+    pin::pin(&config, &digest("2")).unwrap();
     let pinned = format!("{REPOSITORY}:v{}@{}", packages::VERSION, digest("2"));
 
     let kubectl = program(Component::ControlPlane, Program::Kubectl);
@@ -61,7 +61,7 @@ fn every_package_has_the_pinned_image() {
 fn the_charts_digest_gives_way_to_another_tag_or_repository() {
     let folder = copy();
     let config = folder.path().join("config");
-    image::pin(&config, &digest("1")).unwrap();
+    pin::pin(&config, &digest("1")).unwrap();
     let helm = Helm::of(&config);
     let version = packages::VERSION;
     for (value, wanted) in [
@@ -90,7 +90,7 @@ fn what_is_no_digest_changes_nothing() {
     let file = config.join("manager/deployment.yaml");
     let before = fs::read_to_string(&file).unwrap();
     for bad in ["", "v1", "sha256:abc", &digest("G"), &format!("{}\n", digest("1"))] {
-        let error = image::pin(&config, bad).unwrap_err();
+        let error = pin::pin(&config, bad).unwrap_err();
         assert!(error.to_string().contains("is no digest of an image"), "{error}");
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), before);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::proxy::{Record, Request, Requests, Verb};
+use fault_proxy::{Record, Request, Requests, Verb};
 
 /// One call: the `nth` of those that are about the same.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,12 +8,12 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::call::Call;
+use super::execution::Execution;
 use super::fault::Fault;
 use super::plan::Plan;
 use super::post::Post;
-use super::run::Run;
-use crate::Proxy;
-use crate::proxy::{Action, Answer, Rule, RuleId, Verb};
+use fault_proxy::Proxy;
+use fault_proxy::{Action, Answer, Rule, RuleId, Verb};
 
 /// How long the operator may take to open a watch again that was cut. It waits longer each time, up to half a minute.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -49,7 +49,7 @@ impl<'a> Disturbance<'a> {
     }
 
     /// Kills the operator where it is to die, and starts it again; says whether it has.
-    pub(super) fn keep(&self, run: &Run<'_>, over: &AtomicBool) -> Result<bool> {
+    pub(super) fn keep(&self, run: &Execution<'_>, over: &AtomicBool) -> Result<bool> {
         let (Some(rule), Fault::Crash(_) | Fault::Late) = (self.rule, self.plan.fault) else {
             return Ok(false);
         };
@@ -76,7 +76,7 @@ impl<'a> Disturbance<'a> {
     }
 
     /// Has a deed done behind the operator's back, if the fault is that a watch does not tell.
-    pub(super) fn veil(&self, run: &Run<'_>, is_last: bool, deed: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    pub(super) fn veil(&self, run: &Execution<'_>, is_last: bool, deed: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let watch = self.plan.call.requests();
         match self.plan.fault {
             Fault::Frozen => {
@@ -114,7 +114,7 @@ impl<'a> Disturbance<'a> {
     }
 
     /// Does what is to be done after all steps.
-    pub(super) fn end(&self, run: &Run<'_>) -> Result<()> {
+    pub(super) fn end(&self, run: &Execution<'_>) -> Result<()> {
         if self.plan.fault != Fault::Stale {
             return Ok(());
         }
@@ -140,7 +140,7 @@ impl<'a> Disturbance<'a> {
     }
 
     /// Has the operator that leads die, and the one that stands by lead with what it knew before the last step.
-    fn succeed(&self, run: &Run<'_>, reserve: &Post<'_>) -> Result<()> {
+    fn succeed(&self, run: &Execution<'_>, reserve: &Post<'_>) -> Result<()> {
         run.until_quiet();
         run.post.kill()?;
         if run.until_succeeded() {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::call::Call;
-use crate::proxy::{Action, Answer, Point, Verb};
+use fault_proxy::{Action, Answer, Point, Verb};
 
 /// One thing that goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -14,7 +14,7 @@ use testcluster::port::free_address;
 use testcluster::process::Process;
 
 use super::webhooks::Webhooks;
-use crate::Proxy;
+use fault_proxy::Proxy;
 
 const GLANCE: Duration = Duration::from_millis(20);
 /// How long one that stands by waits for a sign of life of the one that leads: the shortest that there is.

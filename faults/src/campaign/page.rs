@@ -183,7 +183,7 @@ mod tests {
         assert!(written.contains(&format!("{BEGIN}new\n{END}")));
         assert_eq!(insert(&written, "new\n").as_ref(), Some(&written));
         assert_eq!(insert("no place", "new\n"), None);
-        for scenario in scenario::all() {
+        for scenario in catalog::all() {
             assert!(
                 page.contains(&format!("\n| `{}` |", scenario.name)),
                 "{}",

@@ -61,7 +61,7 @@ fn lot(plan: &Plan, seed: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proxy::Verb;
+    use fault_proxy::Verb;
 
     fn call(verb: Verb, resource: &str, name: &str) -> Call {
         Call {

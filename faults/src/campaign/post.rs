@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::operator::{Operator, Place};
 use super::reign::{Reign, usurpations};
 use super::stage::{OPERATOR, Stage};
-use crate::Proxy;
+use fault_proxy::Proxy;
 
 /// For how long an operator is held, before whoever wants to kill it may do so.
 const GLANCE: Duration = Duration::from_millis(100);

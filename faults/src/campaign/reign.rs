@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::history::text;
-use crate::proxy::Record;
+use fault_proxy::Record;
 
 /// The time from when an operator was seen to hold the Lease until another one was.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +88,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::proxy::Request;
+    use fault_proxy::Request;
 
     fn record(method: &Method, resource: &str, status: u16, at: Instant) -> Record {
         let uri = format!("/apis/g/v1/namespaces/a/{resource}/web");

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::history::{Seen, living, text, version};
 use super::invariant::BYSTANDER;
 use super::kind::{APP, INGRESS, Kind, POD, PODSET, SERVICE};
-use super::tenant;
 
 /// A story with a name.
 #[derive(Debug, Clone)]
@@ -95,11 +94,10 @@ impl Deed {
     }
 }
 
-/// Returns all scenarios.
-#[must_use]
-pub fn all() -> Vec<Scenario> {
+/// Returns the scenarios of AppDeploys and PodSets without a hostile tenant.
+pub(super) fn of_apps_and_sets() -> Vec<Scenario> {
     let image = json!({"image": "nginx:1.28"});
-    let mut all = vec![
+    vec![
         Scenario::new("app-create", vec![app("web", json!({}))]),
         Scenario::new(
             "app-image",
@@ -190,9 +188,7 @@ pub fn all() -> Vec<Scenario> {
         Scenario::new("set-delete", vec![set(2), delete(PODSET, "set", only_bystanders)]),
         Scenario::new("led-app", vec![app("web", json!({})), change(APP, "web", image)]).led(),
         Scenario::new("led-set", vec![set(2), change(PODSET, "set", json!({"replicas": 1}))]).led(),
-    ];
-    all.extend(tenant::scenarios());
-    all
+    ]
 }
 
 /// An app is created, with more fields than it needs.
@@ -310,8 +306,6 @@ fn is_released(history: &[Seen], left: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     fn seen(generation: i64, observed: i64, ready: &str) -> Seen {
@@ -332,11 +326,5 @@ mod tests {
         assert!(!is_ready(&[seen(2, 1, "True")], &left));
         assert!(!is_ready(&[seen(2, 2, "False")], &left));
         assert!(!is_ready(&[], &left));
-    }
-
-    #[test]
-    fn names_are_unique() {
-        let names: BTreeSet<&str> = all().iter().map(|scenario| scenario.name).collect();
-        assert_eq!(names.len(), all().len());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -16,6 +16,7 @@ use tokio::runtime::Runtime;
 use super::history::text;
 use super::invariant::BYSTANDER;
 use super::kind::{APP, INGRESS, Kind, PODSET, SERVICE};
+use super::manifest::manifest;
 use super::observer::Observer;
 use super::operator::Place;
 use super::scenario::{Deed, Scenario};
@@ -305,13 +306,6 @@ fn confine(control_plane: &ControlPlane) -> Result<()> {
         }
         thread::sleep(Duration::from_millis(50));
     }
-}
-
-/// Reads one of the files that `install` is made of.
-pub(super) fn manifest(file: &str) -> Result<String> {
-    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config");
-    let path = config.join(file).with_extension("yaml");
-    std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))
 }
 
 fn eventually(control_plane: &ControlPlane, asked: &[&str]) -> Result<()> {

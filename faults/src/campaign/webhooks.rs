@@ -11,7 +11,7 @@ use testcluster::ControlPlane;
 use testcluster::pki::Authority;
 use testcluster::port::free_address;
 
-use super::stage::manifest;
+use super::manifest::manifest;
 
 const KINDS: [(&str, &str); 2] = [("validating", "validate"), ("mutating", "mutate")];
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use faults::Proxy;
-use faults::proxy::{Action, Answer, Requests, Rule, Verb};
+use fault_proxy::Proxy;
+use fault_proxy::{Action, Answer, Requests, Rule, Verb};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 

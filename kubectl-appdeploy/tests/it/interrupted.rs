@@ -1,7 +1,7 @@
 //! An installation or an uninstallation that breaks off somewhere, and the same command once more.
 
-use faults::Proxy;
-use faults::proxy::{Action, Answer, Requests, Rule, Verb};
+use fault_proxy::Proxy;
+use fault_proxy::{Action, Answer, Requests, Rule, Verb};
 use testcluster::ControlPlane;
 
 use crate::plugin::Plugin;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::thread;
 
-use faults::Proxy;
-use faults::proxy::{Action, Answer, Requests, Rule, Verb};
+use fault_proxy::Proxy;
+use fault_proxy::{Action, Answer, Requests, Rule, Verb};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 

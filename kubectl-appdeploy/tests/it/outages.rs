@@ -6,8 +6,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use faults::Proxy;
-use faults::proxy::{Action, Record, Requests, Rule, Verb};
+use fault_proxy::Proxy;
+use fault_proxy::{Action, Record, Requests, Rule, Verb};
 use testcluster::ControlPlane;
 
 use crate::plugin::{Plugin, Run};

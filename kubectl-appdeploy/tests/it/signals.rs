@@ -6,8 +6,8 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::Duration;
 
-use faults::Proxy;
-use faults::proxy::{Action, Requests, Rule, Verb};
+use fault_proxy::Proxy;
+use fault_proxy::{Action, Requests, Rule, Verb};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use faults::Proxy;
+use fault_proxy::Proxy;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use testcluster::ControlPlane;

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
-use faults::proxy::{Action, Answer, Record, Requests, Rule, Verb};
+use fault_proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::json;
 
 use crate::harness::{APP, DEPLOYMENT, LEASE, Namespace, PATIENCE, SERVICE, config, eventually, text, uid};

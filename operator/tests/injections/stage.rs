@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use faults::Proxy;
+use fault_proxy::Proxy;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 

@@ -1,7 +1,7 @@
 //! PodSets, whose pods have names of their own: what was written is known although no watch tells it, and what was
 //! believed is asked for anew before it matters. The rows are those of `podset/main.rs`.
 
-use faults::proxy::{Action, Answer, Record, Requests, Rule, Verb};
+use fault_proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::{Value, json};
 
 use crate::harness::{Namespace, PATIENCE, POD, PODSET, QUIET, count_of, eventually, pods_of, ready, text, uid};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use faults::proxy::{Action, Answer, Record, Requests, Rule, Verb};
+use fault_proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::{Value, json};
 
 use crate::harness::{APP, DEPLOYMENT, INGRESS, Namespace, PATIENCE, QUIET, SERVICE, is_long, ready, told, web};

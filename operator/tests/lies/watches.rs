@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use faults::proxy::{Action, Answer, Events, Record, Requests, Rule, Verb};
+use fault_proxy::{Action, Answer, Events, Record, Requests, Rule, Verb};
 use kube::api::Patch;
 use serde_json::{Value, json};
 

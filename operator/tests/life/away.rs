@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use faults::Proxy;
-use faults::proxy::{Action, Requests, Rule, Verb};
+use fault_proxy::Proxy;
+use fault_proxy::{Action, Requests, Rule, Verb};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 

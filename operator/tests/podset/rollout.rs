@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use faults::Proxy;
-use faults::proxy::{Action, Requests, Rule, Verb};
+use fault_proxy::Proxy;
+use fault_proxy::{Action, Requests, Rule, Verb};
 use serde_json::{Value, json};
 
 use crate::harness::{Namespace, OPERATOR, Operator, POD, QUIET, count_of, ready, text};

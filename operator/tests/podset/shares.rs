@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use faults::Proxy;
-use faults::proxy::{Action, Requests, Rule, Verb};
+use fault_proxy::Proxy;
+use fault_proxy::{Action, Requests, Rule, Verb};
 use serde_json::json;
 
 use crate::harness::{Namespace, OPERATOR, Operator, PATIENCE, POD, QUIET, pods_of, text};

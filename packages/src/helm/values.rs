@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use crate::OPERATOR;
 use crate::fill::fill;
-use crate::image::Image;
 use crate::source::Manifest;
 
 /// Returns `values.yaml`.
@@ -18,7 +17,7 @@ pub fn render(manifests: &[Manifest], operator: &Manifest) -> Result<String> {
         include_str!("../../chart/values.yaml"),
         &[
             ("replicas", &spec["replicas"].to_string()),
-            ("repository", Image::of(operator)?.repository),
+            ("repository", operator.image()?.repository),
             ("resources", &indented(&serde_yaml::to_string(&container["resources"])?)),
             ("apiServerPorts", &format!("[{}]", ports.join(", "))),
         ],

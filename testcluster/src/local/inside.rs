@@ -102,13 +102,6 @@ fn programs() -> Result<Binaries> {
     Ok(Binaries::ensure(Mode::Real.components(), &mut Quiet)?)
 }
 
-/// Returns a PATH with the folder of `program` first, so that containerd finds its own shim and not that of Docker.
-pub(crate) fn path_with(program: &std::path::Path) -> OsString {
-    let folder = program.parent().unwrap_or(std::path::Path::new("/")).as_os_str();
-    let system = OsStr::new(":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-    [folder, system].into_iter().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -129,7 +122,7 @@ mod tests {
         let find = |name: &str| {
             let output = Command::new("/bin/sh")
                 .args(["-c", "command -v \"$0\"", name])
-                .env("PATH", path_with(&own.path().join("containerd")))
+                .env("PATH", node::path_with(&own.path().join("containerd")))
                 .output()
                 .unwrap();
             String::from_utf8(output.stdout).unwrap().trim().to_owned()

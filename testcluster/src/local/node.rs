@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 use testcluster::binaries::{Binaries, Program};
 
 use super::daemons::Daemons;
-use super::inside::path_with;
 use super::layout::Layout;
 use super::sandbox::PROXY_PORT;
 use super::tool::Tool;
@@ -60,4 +59,11 @@ pub(crate) fn ready(kubectl: Tool) -> Result<bool> {
         .run()
         .context("failed to read the node")?;
     Ok(status.trim() == "True")
+}
+
+/// Returns a PATH with the folder of `program` first, so that containerd finds its own shim and not that of Docker.
+pub(crate) fn path_with(program: &std::path::Path) -> OsString {
+    let folder = program.parent().unwrap_or(std::path::Path::new("/")).as_os_str();
+    let system = OsStr::new(":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    [folder, system].into_iter().collect()
 }

@@ -6,13 +6,13 @@ use super::command::{self, Done, End};
 use super::ground::Ground;
 use super::snapshot::{Snapshot, history};
 use super::{Measure, Scenario, UNINSTALL};
-use crate::Proxy;
 use crate::campaign::call::{Call, calls};
 use crate::campaign::fault::Fault;
 use crate::campaign::oracle::Outcome;
 use crate::campaign::plan::Plan;
 use crate::campaign::run::Verdict;
-use crate::proxy::{Record, Rule, Verb};
+use fault_proxy::Proxy;
+use fault_proxy::{Record, Rule, Verb};
 
 /// What keeps a command from waiting for an answer that does not come.
 const BOUNDS: &str = "--request-timeout=5s --timeout=20s";

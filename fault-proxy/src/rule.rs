@@ -2,15 +2,15 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::action::Action;
-use super::selection::Requests;
+use crate::action::Action;
+use crate::selection::Requests;
 
 /// Which requests, what to do with them, and with how many.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    pub(super) requests: Requests,
-    pub(super) action: Action,
-    pub(super) turn: Turn,
+    pub(crate) requests: Requests,
+    pub(crate) action: Action,
+    pub(crate) turn: Turn,
 }
 
 impl Rule {
@@ -56,7 +56,7 @@ impl Rule {
 /// With which of the matching ones a rule does something: of the requests, and for [`Action::HideEvents`] and
 /// [`Action::Replay`] of the events. [`Action::FreezeWatches`] is for all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(crate) enum Turn {
     Every,
     Nth(usize),
     First(usize),
@@ -65,7 +65,7 @@ pub(super) enum Turn {
 
 impl Turn {
     /// Returns whether it is the turn of the `n`-th.
-    pub(super) fn is(self, n: usize) -> bool {
+    pub(crate) fn is(self, n: usize) -> bool {
         match self {
             Self::Every => true,
             Self::Nth(nth) => n == nth,

@@ -1,6 +1,6 @@
 //! What is done with watches.
 
-use faults::proxy::{Action, Events, Requests, Rule};
+use fault_proxy::{Action, Events, Requests, Rule};
 
 use crate::{PATIENCE, Stage, eventually, watches};
 

@@ -13,7 +13,7 @@ use testcluster::pki::{Authority, Identity};
 
 /// Returns the client's side of the proxy: only whom the authority vouches for may speak to it,
 /// since it speaks with a user's rights itself.
-pub(super) fn server(authority: &Authority) -> Result<ServerConfig, Error> {
+pub(crate) fn server(authority: &Authority) -> Result<ServerConfig, Error> {
     let provider = Arc::new(default_provider());
     let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(authority)?), Arc::clone(&provider))
         .build()
@@ -32,7 +32,7 @@ pub(super) fn server(authority: &Authority) -> Result<ServerConfig, Error> {
 }
 
 /// Returns the API server's side of the proxy.
-pub(super) fn client(authority: &Authority, identity: &Identity) -> Result<ClientConfig, Error> {
+pub(crate) fn client(authority: &Authority, identity: &Identity) -> Result<ClientConfig, Error> {
     let (certificates, key) = read(identity)?;
     let roots = roots(authority)?;
     let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))

@@ -7,12 +7,12 @@ use http_body_util::channel::{Channel, Sender};
 use hyper::body::{Bytes, Incoming};
 use tokio::sync::oneshot;
 
-use super::forward::{Body, Problem, lie};
-use super::request::Request;
-use super::script::{Script, Verdict, Watch};
+use crate::error::{Body, BoxError, injected};
+use crate::request::Request;
+use crate::script::{Script, Verdict, Watch};
 
 /// Returns the events of `upstream` that the rules let through. The place is that of the request in the record.
-pub(super) fn filter(
+pub(crate) fn filter(
     upstream: Incoming,
     (place, request): (usize, Request),
     watch: Watch,
@@ -40,7 +40,7 @@ pub(super) fn filter(
             // An error takes what is not yet written with it, and the client is to have that.
             tokio::task::yield_now().await;
             tokio::task::yield_now().await;
-            stream.sender.abort(lie("cut a watch"));
+            stream.sender.abort(injected("cut a watch"));
         }
     });
     body.map_frame(move |frame| {
@@ -62,7 +62,7 @@ struct Stream {
     place: usize,
     request: Request,
     script: Arc<Script>,
-    sender: Sender<Bytes, Problem>,
+    sender: Sender<Bytes, BoxError>,
     left: Option<usize>,
     /// What may have to be told again; bookmarks are no news.
     told: Vec<Bytes>,

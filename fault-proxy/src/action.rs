@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::selection::Events;
+use crate::selection::Events;
 
 /// What is done with a request, or with a watch.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +50,7 @@ pub enum Action {
 
 impl Action {
     /// Returns the events that it is about, if it is not about requests.
-    pub(super) fn events(&self) -> Option<&Events> {
+    pub(crate) fn events(&self) -> Option<&Events> {
         match self {
             Self::HideEvents(events) | Self::Replay(events) => Some(events),
             _ => None,
@@ -58,7 +58,7 @@ impl Action {
     }
 
     /// Returns whether it is about what watches tell, and not about requests.
-    pub(super) fn is_of_events(&self) -> bool {
+    pub(crate) fn is_of_events(&self) -> bool {
         matches!(self, Self::FreezeWatches) || self.events().is_some()
     }
 }
@@ -77,9 +77,9 @@ pub enum Point {
 /// An answer that the API server did not give.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: String,
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
 }
 
 impl Answer {

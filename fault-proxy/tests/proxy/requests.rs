@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use faults::Proxy;
-use faults::proxy::{Action, Answer, Edit, Point, Requests, Rule, Verb};
+use fault_proxy::Proxy;
+use fault_proxy::{Action, Answer, Edit, Point, Requests, Rule, Verb};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 use testcluster::kubeconfig::{Credential, Kubeconfig};

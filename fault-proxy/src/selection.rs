@@ -1,6 +1,6 @@
 //! Which requests and which events: plain values that match.
 
-use super::request::{Request, Verb};
+use crate::request::{Request, Verb};
 
 /// Some of all requests: those that have everything that is named here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl Events {
     }
 
     /// Returns whether `event`, a line of a watch, is one of them.
-    pub(super) fn contain(&self, event: &serde_json::Value) -> bool {
+    pub(crate) fn contain(&self, event: &serde_json::Value) -> bool {
         let wanted = |wanted: &Option<String>, pointer: &str| {
             wanted.is_none() || event.pointer(pointer).and_then(serde_json::Value::as_str) == wanted.as_deref()
         };

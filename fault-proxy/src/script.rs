@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 use hyper::body::Bytes;
 use tokio::sync::{Notify, watch};
 
-use super::action::Action;
-use super::request::Request;
-use super::rule::Rule;
-use super::selection::Requests;
-use super::{Record, RuleId};
+use crate::action::Action;
+use crate::request::Request;
+use crate::rule::Rule;
+use crate::selection::Requests;
+use crate::{Record, RuleId};
 
 /// The state of one proxy.
 #[derive(Debug)]
-pub(super) struct Script {
+pub(crate) struct Script {
     state: Mutex<State>,
     written: Condvar,
     rules_changed: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(crate) struct State {
     rules: BTreeMap<RuleId, Counted>,
     records: Vec<Record>,
     watches: BTreeMap<usize, OpenWatch>,
@@ -40,19 +40,19 @@ impl State {
         rules.filter(|(_, counted)| counted.stands && counted.rule.requests.contain(request))
     }
 
-    pub(super) fn records(&self) -> &[Record] {
+    pub(crate) fn records(&self) -> &[Record] {
         &self.records
     }
 
     /// Returns how often a rule did something.
-    pub(super) fn hits(&self, id: RuleId) -> usize {
+    pub(crate) fn hits(&self, id: RuleId) -> usize {
         self.rules.get(&id).map_or(0, |counted| counted.hits)
     }
 }
 
 /// What is to become of a request.
 #[derive(Debug)]
-pub(super) enum Decided {
+pub(crate) enum Decided {
     Pass,
     Act(RuleId, Action),
     /// The client has stopped: nothing of it gets through.
@@ -84,7 +84,7 @@ struct OpenWatch {
 
 /// What is to be done with an event of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Pass,
     Hide,
     Freeze,
@@ -93,7 +93,7 @@ pub(super) enum Verdict {
 }
 
 impl Script {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             state: Mutex::default(),
             written: Condvar::new(),
@@ -101,7 +101,7 @@ impl Script {
         }
     }
 
-    pub(super) fn add(&self, rule: Rule) -> RuleId {
+    pub(crate) fn add(&self, rule: Rule) -> RuleId {
         let id = {
             let mut state = self.state();
             state.next += 1;
@@ -122,7 +122,7 @@ impl Script {
     }
 
     /// Removes one rule, or all.
-    pub(super) fn remove(&self, id: Option<RuleId>) {
+    pub(crate) fn remove(&self, id: Option<RuleId>) {
         {
             let mut state = self.state();
             let rules = state.rules.iter_mut();
@@ -135,7 +135,7 @@ impl Script {
     }
 
     /// Returns what hears of every change of the rules from now on.
-    pub(super) fn rules(&self) -> watch::Receiver<()> {
+    pub(crate) fn rules(&self) -> watch::Receiver<()> {
         self.rules_changed.subscribe()
     }
 
@@ -144,13 +144,13 @@ impl Script {
     }
 
     /// Waits for as long as a rule stands.
-    pub(super) async fn until_removed(&self, id: RuleId) {
+    pub(crate) async fn until_removed(&self, id: RuleId) {
         let mut rules = self.rules();
         while self.stands(id) && rules.changed().await.is_ok() {}
     }
 
     /// Lets nothing else of the client through until the rule is removed, and tells that it is as far.
-    pub(super) fn stop(&self, id: RuleId) {
+    pub(crate) fn stop(&self, id: RuleId) {
         {
             let mut state = self.state();
             if let Some(counted) = state.rules.get_mut(&id) {
@@ -162,19 +162,19 @@ impl Script {
     }
 
     /// Waits until something of the client is to get through again.
-    pub(super) async fn until_going(&self) {
+    pub(crate) async fn until_going(&self) {
         let mut rules = self.rules();
         while self.state().stopped.is_some() && rules.changed().await.is_ok() {}
     }
 
     /// Keeps what was answered to a list.
-    pub(super) fn remember(&self, request: &Request, body: Bytes) {
+    pub(crate) fn remember(&self, request: &Request, body: Bytes) {
         let of = (request.path.clone(), request.query.clone());
         self.state().lists.entry(of).or_default().push(body);
     }
 
     /// Returns what was answered to the `nth` of the same lists, counted from 1.
-    pub(super) fn list(&self, request: &Request, nth: usize) -> Option<String> {
+    pub(crate) fn list(&self, request: &Request, nth: usize) -> Option<String> {
         let of = (request.path.clone(), request.query.clone());
         let state = self.state();
         let body = state.lists.get(&of)?.get(nth.checked_sub(1)?)?;
@@ -183,7 +183,7 @@ impl Script {
 
     /// Writes a request down, and returns its place in the record with what is to be done with it:
     /// the oldest rule whose turn it is decides, unless the client has stopped.
-    pub(super) fn decide(&self, request: &Request) -> (usize, Decided) {
+    pub(crate) fn decide(&self, request: &Request) -> (usize, Decided) {
         let mut state = self.state();
         let mut decided = None;
         for (id, counted) in state.standing(request) {
@@ -213,7 +213,7 @@ impl Script {
     }
 
     /// Decides about an event of a watch. Asked again about the same event only after `Freeze`.
-    pub(super) fn judge(&self, request: &Request, event: &serde_json::Value) -> Verdict {
+    pub(crate) fn judge(&self, request: &Request, event: &serde_json::Value) -> Verdict {
         let mut state = self.state();
         self.written.notify_all();
         let mut rules = state.standing(request);
@@ -237,7 +237,7 @@ impl Script {
     }
 
     /// Writes down what the API server said to a request, and what the client was told.
-    pub(super) fn answered(&self, place: usize, status: Option<u16>, told: Option<u16>) {
+    pub(crate) fn answered(&self, place: usize, status: Option<u16>, told: Option<u16>) {
         if let Some(record) = self.state().records.get_mut(place) {
             record.status = status.or(record.status);
             record.told = told.or(record.told);
@@ -246,7 +246,7 @@ impl Script {
     }
 
     /// Writes down that a watch has told something.
-    pub(super) fn tells(&self, place: usize) {
+    pub(crate) fn tells(&self, place: usize) {
         if let Some(record) = self.state().records.get_mut(place) {
             record.events += 1;
         }
@@ -254,7 +254,7 @@ impl Script {
     }
 
     /// Waits until `wanted`, which is asked whenever something was written down; returns whether it came true.
-    pub(super) fn wait_for(&self, patience: Duration, wanted: impl Fn(&State) -> bool) -> bool {
+    pub(crate) fn wait_for(&self, patience: Duration, wanted: impl Fn(&State) -> bool) -> bool {
         let outcome = self
             .written
             .wait_timeout_while(self.state(), patience, |state| !wanted(state));
@@ -263,7 +263,7 @@ impl Script {
     }
 
     /// Notes an open watch, and returns what tells it that it is to be cut.
-    pub(super) fn open(self: &Arc<Self>, request: Request) -> Watch {
+    pub(crate) fn open(self: &Arc<Self>, request: Request) -> Watch {
         let cut = Arc::new(Notify::new());
         let mut state = self.state();
         state.next += 1;
@@ -283,22 +283,22 @@ impl Script {
     }
 
     /// Does something with each open watch among `requests`, and returns how many they are.
-    pub(super) fn watches(&self, requests: &Requests, mut each: impl FnMut(&Notify)) -> usize {
+    pub(crate) fn watches(&self, requests: &Requests, mut each: impl FnMut(&Notify)) -> usize {
         let state = self.state();
         let open = state.watches.values().filter(|watch| requests.contain(&watch.request));
         open.inspect(|watch| each(&watch.cut)).count()
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// An open watch, forgotten when it is dropped.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     number: usize,
     /// Notified when the watch is to be cut.
-    pub(super) cut: Arc<Notify>,
+    pub(crate) cut: Arc<Notify>,
     script: Arc<Script>,
 }
 

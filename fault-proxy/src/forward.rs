@@ -1,34 +1,29 @@
 //! Carries one request through: decides by the rules, forwards, answers.
 
-use std::io;
 use std::sync::Arc;
 
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use http::{Response, StatusCode};
-use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use tokio::sync::oneshot;
 
-use super::RuleId;
-use super::action::{Action, Answer, Edit, Point};
-use super::edit::apply;
-use super::events::filter;
-use super::request::{Request, Verb};
-use super::script::{Decided, Script};
-use super::server::Connection;
-
-/// Why a connection is closed without an answer.
-pub(super) type Problem = Box<dyn std::error::Error + Send + Sync>;
-pub(super) type Body = UnsyncBoxBody<Bytes, Problem>;
+use crate::RuleId;
+use crate::action::{Action, Answer, Edit, Point};
+use crate::connection::Connection;
+use crate::edit::apply;
+use crate::error::{Body, BoxError, injected};
+use crate::events::filter;
+use crate::request::{Request, Verb};
+use crate::script::{Decided, Script};
 
 /// Carries `request` through. An error closes the client's connection, as one to a server that
 /// is gone would be.
-pub(super) async fn forward(
+pub(crate) async fn forward(
     request: http::Request<Incoming>,
     connection: Arc<Connection>,
     script: Arc<Script>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Response<Body>, BoxError> {
     let (mut parts, body) = request.into_parts();
     let body = body.collect().await?.to_bytes();
     let read = Request::read(&parts.method, &parts.uri, &body);
@@ -47,7 +42,7 @@ pub(super) async fn forward(
         Decided::Act(id, action) => errand.act(id, action).await?,
         Decided::Stopped => {
             script.until_going().await;
-            return Err(lie("the client was stopped"));
+            return Err(injected("the client was stopped"));
         }
     };
     script.answered(place, None, Some(response.status().as_u16()));
@@ -64,7 +59,7 @@ struct Errand {
 }
 
 impl Errand {
-    async fn act(self, id: RuleId, action: Action) -> Result<Response<Body>, Problem> {
+    async fn act(self, id: RuleId, action: Action) -> Result<Response<Body>, BoxError> {
         let script = Arc::clone(&self.script);
         match action {
             // Of events, which are decided about one by one.
@@ -84,38 +79,38 @@ impl Errand {
                 self.finish().await?;
                 Ok(write(&answer))
             }
-            Action::Disconnect => Err(lie("disconnected")),
+            Action::Disconnect => Err(injected("disconnected")),
             Action::ForwardThenDisconnect => {
                 self.finish().await?;
-                Err(lie("disconnected after it was done"))
+                Err(injected("disconnected after it was done"))
             }
             Action::Reset => {
                 self.connection.reset_when_closed()?;
-                Err(lie("reset"))
+                Err(injected("reset"))
             }
             Action::Truncate(bytes) => truncate(self.send().await?, bytes).await,
             Action::Hang => {
                 script.until_removed(id).await;
-                Err(lie("hung until the rule was removed"))
+                Err(injected("hung until the rule was removed"))
             }
             Action::ForwardThenHang => {
                 self.finish().await?;
                 script.until_removed(id).await;
-                Err(lie("hung after it was done until the rule was removed"))
+                Err(injected("hung after it was done until the rule was removed"))
             }
             Action::Hold => self.hold(id).await,
             Action::Stop(point) => self.stop(id, point).await,
         }
     }
 
-    async fn send(self) -> Result<Response<Incoming>, Problem> {
+    async fn send(self) -> Result<Response<Incoming>, BoxError> {
         let response = self.connection.send(self.request).await?;
         self.script.answered(self.place, Some(response.status().as_u16()), None);
         Ok(response)
     }
 
     /// Has it done, and keeps the answer from everybody. A watch, which has no end, is done when it begins.
-    async fn finish(self) -> Result<(), Problem> {
+    async fn finish(self) -> Result<(), BoxError> {
         let is_endless = self.read.verb == Verb::Watch;
         let response = self.send().await?;
         if !is_endless {
@@ -125,7 +120,7 @@ impl Errand {
     }
 
     /// Passes the API server's answer on; that of a watch is under the rules for as long as it lasts.
-    async fn pass(self, cut_after: Option<usize>) -> Result<Response<Body>, Problem> {
+    async fn pass(self, cut_after: Option<usize>) -> Result<Response<Body>, BoxError> {
         let (read, place, script) = (self.read.clone(), self.place, Arc::clone(&self.script));
         let response = self.send().await?;
         if !response.status().is_success() {
@@ -147,7 +142,7 @@ impl Errand {
     }
 
     /// Sends it when the rule is removed, whether anybody still waits for the answer or not.
-    async fn hold(self, id: RuleId) -> Result<Response<Body>, Problem> {
+    async fn hold(self, id: RuleId) -> Result<Response<Body>, BoxError> {
         let (answer, answered) = oneshot::channel();
         tokio::spawn(async move {
             self.script.until_removed(id).await;
@@ -157,7 +152,7 @@ impl Errand {
         answered.await?
     }
 
-    async fn stop(self, id: RuleId, point: Point) -> Result<Response<Body>, Problem> {
+    async fn stop(self, id: RuleId, point: Point) -> Result<Response<Body>, BoxError> {
         let script = Arc::clone(&self.script);
         match point {
             Point::Sent => script.stop(id),
@@ -173,17 +168,12 @@ impl Errand {
             }
         }
         script.until_removed(id).await;
-        Err(lie("stopped"))
+        Err(injected("stopped"))
     }
 }
 
 fn whole(response: Response<Incoming>) -> Response<Body> {
-    response.map(|body| body.map_err(Problem::from).boxed_unsync())
-}
-
-/// Returns the error that closes a connection; nobody sees it but a debugger.
-pub(super) fn lie(what: &str) -> Problem {
-    Problem::from(io::Error::other(what.to_owned()))
+    response.map(|body| body.map_err(BoxError::from).boxed_unsync())
 }
 
 /// Returns the answer of a rule that can't be followed: a test whose lie was not told must not pass.
@@ -203,7 +193,7 @@ fn write(answer: &Answer) -> Response<Body> {
     response.unwrap_or_else(|error| wrong(&error.to_string()))
 }
 
-async fn edit(response: Response<Incoming>, edits: &[Edit]) -> Result<Response<Body>, Problem> {
+async fn edit(response: Response<Incoming>, edits: &[Edit]) -> Result<Response<Body>, BoxError> {
     let (mut parts, body) = response.into_parts();
     let body = body.collect().await?.to_bytes();
     parts.headers.remove(CONTENT_LENGTH);
@@ -214,7 +204,7 @@ async fn edit(response: Response<Incoming>, edits: &[Edit]) -> Result<Response<B
 }
 
 /// Passes on the first `bytes` of the body, and then an error in the place of its end.
-async fn truncate(response: Response<Incoming>, bytes: usize) -> Result<Response<Body>, Problem> {
+async fn truncate(response: Response<Incoming>, bytes: usize) -> Result<Response<Body>, BoxError> {
     let (mut parts, mut body) = response.into_parts();
     parts.headers.remove(CONTENT_LENGTH);
     let mut head = Vec::new();
@@ -231,7 +221,7 @@ async fn truncate(response: Response<Incoming>, bytes: usize) -> Result<Response
             // An error takes what is not yet written with it, and the client is to have that.
             tokio::task::yield_now().await;
             tokio::task::yield_now().await;
-            sender.abort(lie("truncated"));
+            sender.abort(injected("truncated"));
         }
     });
     Ok(Response::from_parts(parts, broken.boxed_unsync()))

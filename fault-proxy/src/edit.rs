@@ -3,10 +3,10 @@
 use hyper::body::Bytes;
 use serde_json::Value;
 
-use super::action::Edit;
+use crate::action::Edit;
 
 /// Returns `body` with one edit made, or why it can't be.
-pub(super) fn apply(body: &[u8], edit: &Edit) -> Result<Bytes, String> {
+pub(crate) fn apply(body: &[u8], edit: &Edit) -> Result<Bytes, String> {
     let parse = || serde_json::from_slice::<Value>(body).map_err(|error| format!("the answer is no JSON: {error}"));
     match edit {
         Edit::Body(text) => Ok(text.clone().into()),

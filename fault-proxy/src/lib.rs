@@ -1,31 +1,32 @@
-//! An API server that fails and lies: it stands before the real one, and does what a [`Rule`] says.
+//! A proxy in front of a real API server that injects faults, as [`Rule`]s say.
 //!
-//! A program that keeps a cluster in order meets refusals, answers that never come, writes that
-//! were done although it was told otherwise, and watches that break, stall or miss an event. All
-//! of that is rare with a healthy API server on loopback, so a test makes it happen:
+//! A controller has to survive refused requests, answers that never arrive, writes that were carried out although the answer
+//! was an error, and watches that break, stall or miss an event. A healthy API server on loopback rarely does any of these, so
+//! a test injects them:
 //!
 //! ```no_run
-//! # use faults::Proxy;
-//! # use faults::proxy::{Action, Answer, Requests, Rule, Verb};
+//! # use fault_proxy::{Action, Answer, Proxy, Requests, Rule, Verb};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let control_plane = testcluster::ControlPlane::start()?;
 //! let proxy = Proxy::before(&control_plane, "operator", &[])?;
 //! let creates = Requests::with(&[Verb::Create]).on("deployments");
 //! let timeout = Answer::refusal(504, "Timeout", "request did not complete within the allotted timeout");
 //! proxy.add(Rule::new(creates, Action::ForwardThenAnswer(timeout)).first(1));
-//! // … start the operator with proxy.kubeconfig(), and count what it made.
+//! // … start the operator with proxy.kubeconfig(), and count its objects.
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A client proves who it is with a certificate, which can't be passed on. So a proxy is for one user, as which it
-//! speaks to the API server, and only who has a certificate of the cluster may speak to it.
+//! A client certificate can't be forwarded. A proxy therefore sends all requests as one user, and accepts only clients with a
+//! certificate of the cluster.
 //!
-//! It speaks HTTP/1.1, as kube's client does, and no upgrades: `exec` and `port-forward` do not come through. It runs on
-//! a thread of its own, so that a test that waits does not keep it from answering.
+//! It supports HTTP/1.1, as kube's client does, without upgrades: `exec` and `port-forward` fail. It runs on a thread of its
+//! own, so that a test that blocks does not block the proxy.
 
 mod action;
+mod connection;
 mod edit;
+mod error;
 mod events;
 mod forward;
 mod request;
@@ -54,8 +55,9 @@ pub use request::{Request, Verb};
 pub use rule::Rule;
 pub use selection::{Events, Requests};
 
+use connection::Upstream;
 use script::Script;
-use server::{Upstream, serve};
+use server::serve;
 
 /// Why there is no proxy, or not what was waited for.
 #[derive(Debug, thiserror::Error)]

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use faults::Proxy;
-use faults::proxy::{Requests, Verb};
+use fault_proxy::Proxy;
+use fault_proxy::{Requests, Verb};
 use serde_json::{Value, json};
 use testcluster::{ControlPlane, Kubectl};
 
@@ -161,7 +161,7 @@ fn eventually(condition: impl Fn() -> bool) {
     }
 }
 
-fn count(records: &[faults::proxy::Record], verb: Verb) -> usize {
+fn count(records: &[fault_proxy::Record], verb: Verb) -> usize {
     records.iter().filter(|record| record.request.verb == verb).count()
 }
 

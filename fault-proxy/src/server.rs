@@ -1,0 +1,39 @@
+//! Accepts the connections of clients.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::connection::{Connection, Upstream};
+use crate::forward::forward;
+use crate::script::Script;
+
+/// Serves until it is dropped.
+pub(crate) async fn serve(listener: TcpListener, acceptor: TlsAcceptor, upstream: Upstream, script: Arc<Script>) {
+    loop {
+        // A client that gave up while it was in the queue is no reason to stop serving the others.
+        let Ok((stream, _)) = listener.accept().await else {
+            continue;
+        };
+        let _ = stream.set_nodelay(true);
+        let Ok(client) = stream.as_fd().try_clone_to_owned() else {
+            continue;
+        };
+        let (acceptor, upstream, script) = (acceptor.clone(), upstream.clone(), Arc::clone(&script));
+        tokio::spawn(async move {
+            let Ok(stream) = acceptor.accept(stream).await else {
+                return;
+            };
+            let connection = Arc::new(Connection::new(client, upstream));
+            let service = service_fn(|request| forward(request, Arc::clone(&connection), Arc::clone(&script)));
+            // That a connection ends in an error is what most rules are for.
+            let _ = hyper::server::conn::http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}
