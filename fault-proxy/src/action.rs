@@ -1,55 +1,54 @@
-//! What a proxy does other than to forward: plain values, so that a test reads as its script.
+//! The actions of a proxy other than forwarding: plain values, so that a test reads as its script.
 
 use std::time::Duration;
 
 use crate::selection::Events;
 
-/// What is done with a request, or with a watch.
+/// What to do with a request, or with a watch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Answers in the API server's place, which never hears of it.
+    /// Answers instead of the API server, which never receives the request.
     Answer(Answer),
-    /// Forwards, and answers something else: it is done, and the client is told that it is not.
+    /// Forwards, and answers something else: the request is done, and the client receives an error.
     ForwardThenAnswer(Answer),
-    /// Closes the connection without an answer; the API server never hears of it.
+    /// Closes the connection without an answer; the API server never receives the request.
     Disconnect,
-    /// Forwards, and closes the connection without an answer: it is done, and the client can't know.
+    /// Forwards, and closes the connection without an answer: the request is done, and the client can't know.
     ForwardThenDisconnect,
-    /// Resets the connection, as a machine does that knows nothing of it; the API server never hears of the request.
+    /// Resets the connection; the API server never receives the request.
     Reset,
-    /// Forwards, and breaks the connection after so many bytes of the answer's body.
+    /// Forwards, and closes the connection after this many bytes of the answer's body.
     Truncate(usize),
-    /// Answers nothing, for as long as the rule stands; then closes the connection.
+    /// Does not answer while the rule exists; then closes the connection.
     Hang,
-    /// Forwards, and answers nothing for as long as the rule stands; then closes the connection.
+    /// Forwards, and does not answer while the rule exists; then closes the connection.
     ForwardThenHang,
-    /// Holds the request for as long as the rule stands; then forwards it, also when the client that sent it is
-    /// gone: a write that arrives late.
+    /// Holds the request while the rule exists; then forwards it, even if its client no longer exists: a write that
+    /// arrives late.
     Hold,
     /// Waits, then forwards.
     Delay(Duration),
-    /// Forwards, and changes what the API server answers. For answers that are JSON.
+    /// Forwards, and changes the API server's answer. Only for JSON.
     Edit(Vec<Edit>),
-    /// Answers a list as the `n`-th of the same lists was answered, counted from 1 and from the start of the
-    /// proxy, as an API server does that lags behind. A watch from there tells what happened since.
+    /// Answers a list like the `n`-th of the same lists, counted from 1 and from the start of the proxy, as a stale API
+    /// server does. A watch from there sends the events since then.
     ServeList(usize),
-    /// Here the client stops: once the request is as far, nothing else of the client gets through for as long
-    /// as the rule stands, and a test may kill the client where it wants it to have died.
-    /// [`Proxy::wait_for_hits`](super::Proxy::wait_for_hits) tells when it is as far.
+    /// Stops the client at this point: no other request of the client is forwarded while the rule exists, and a test can
+    /// kill the client here. [`Proxy::wait_for_hits`](super::Proxy::wait_for_hits) waits for this point.
     Stop(Point),
-    /// Opens the watch, and closes its connection after so many events.
+    /// Opens the watch, and closes its connection after this many events.
     CutAfterEvents(usize),
-    /// Lets nothing through to watches, also to those that are open, while their connections stay.
-    /// When the rule is removed, they hear all that they missed.
+    /// Sends no events to watches, including open ones, while their connections stay open. When the rule is removed, they
+    /// receive all events that they missed.
     FreezeWatches,
-    /// Hides events from watches, also from those that are open; they never hear of them.
+    /// Hides events from watches, including open ones; they never receive them.
     HideEvents(Events),
-    /// Tells after an event all that the watch has told before, from the first to that event, once more.
+    /// Sends all earlier events of the watch again after an event, up to that event.
     Replay(Events),
 }
 
 impl Action {
-    /// Returns the events that it is about, if it is not about requests.
+    /// Returns the events of the action, if it is not about requests.
     pub(crate) fn events(&self) -> Option<&Events> {
         match self {
             Self::HideEvents(events) | Self::Replay(events) => Some(events),
@@ -57,16 +56,16 @@ impl Action {
         }
     }
 
-    /// Returns whether it is about what watches tell, and not about requests.
+    /// Returns whether it is about the events of watches, not about requests.
     pub(crate) fn is_of_events(&self) -> bool {
         matches!(self, Self::FreezeWatches) || self.events().is_some()
     }
 }
 
-/// How far a request is.
+/// A point in the life of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Point {
-    /// The API server has not heard of it, and never will.
+    /// The API server has not received it, and never will.
     Sent,
     /// It is done, and the client does not know.
     Done,
@@ -74,7 +73,7 @@ pub enum Point {
     Answered,
 }
 
-/// An answer that the API server did not give.
+/// An answer that does not come from the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     pub(crate) status: u16,
@@ -83,7 +82,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Returns an answer with `body`, which is said to be JSON.
+    /// Returns an answer with `body`, with the content type JSON.
     #[must_use]
     pub fn new(status: u16, body: impl Into<String>) -> Self {
         Self {
@@ -93,8 +92,8 @@ impl Answer {
         }
     }
 
-    /// Returns a refusal as the API server writes it: `reason` is the word that clients go by,
-    /// such as `Forbidden`, `TooManyRequests` or `Timeout`.
+    /// Returns an error in the format of the API server: `reason` is the reason that clients check, such as `Forbidden`,
+    /// `TooManyRequests` or `Timeout`.
     #[must_use]
     pub fn refusal(status: u16, reason: &str, message: &str) -> Self {
         let body = serde_json::json!({
@@ -112,14 +111,14 @@ impl Answer {
     }
 }
 
-/// A change to an answer. One that can't be made, because there is nothing to change, turns the
-/// answer into a 500 that says so: a mistake in a test is not to look like a healthy API server.
+/// A change to an answer. If it can't be applied, the answer becomes a 500 with the reason: a mistake in a test must not
+/// look like a healthy API server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Edit {
-    /// Puts a value in the place of what a JSON pointer points to, such as `/items/0/spec/replicas`.
+    /// Replaces the value at a JSON pointer, such as `/items/0/spec/replicas`.
     Replace(String, serde_json::Value),
-    /// Leaves the item of this name out of a list.
+    /// Removes the item of this name from a list.
     HideItem(String),
-    /// Puts this text in the place of the whole body, be it JSON or not.
+    /// Replaces the whole body, which does not have to be JSON.
     Body(String),
 }

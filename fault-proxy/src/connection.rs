@@ -27,7 +27,7 @@ pub(crate) struct Upstream {
     pub(crate) connector: TlsConnector,
 }
 
-/// A client's connection, and one to the API server for it, opened when it is first needed and again when it was
+/// A client's connection, and one to the API server, which is opened when it is first needed and again when it was
 /// closed.
 pub(crate) struct Connection {
     client: OwnedFd,

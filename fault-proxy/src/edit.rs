@@ -1,11 +1,11 @@
-//! Changes to what the API server answered.
+//! Changes to the API server's answers.
 
 use hyper::body::Bytes;
 use serde_json::Value;
 
 use crate::action::Edit;
 
-/// Returns `body` with one edit made, or why it can't be.
+/// Returns `body` with one edit applied, or why it can't be.
 pub(crate) fn apply(body: &[u8], edit: &Edit) -> Result<Bytes, String> {
     let parse = || serde_json::from_slice::<Value>(body).map_err(|error| format!("the answer is no JSON: {error}"));
     match edit {

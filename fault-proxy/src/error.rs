@@ -5,7 +5,7 @@ use std::io;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Bytes;
 
-/// Why a connection is closed without an answer.
+/// The reason to close a connection without an answer.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// The body of an answer, which may end in an error.
 pub(crate) type Body = UnsyncBoxBody<Bytes, BoxError>;

@@ -1,4 +1,4 @@
-//! The body of a watch, event by event: a line of JSON each.
+//! The body of a watch, event by event: one line of JSON each.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::error::{Body, BoxError, injected};
 use crate::request::Request;
 use crate::script::{Script, Verdict, Watch};
 
-/// Returns the events of `upstream` that the rules let through. The place is that of the request in the record.
+/// Returns the events of `upstream` that the rules let through. `place` is the index of the request in the record.
 pub(crate) fn filter(
     upstream: Incoming,
     (place, request): (usize, Request),
@@ -33,11 +33,11 @@ pub(crate) fn filter(
         let end = tokio::select! {
             end = stream.run(upstream) => end,
             () = watch.cut.notified() => End::Broken,
-            // Nobody listens any more, which nothing else would tell before the next event.
+            // The client has disconnected, which would otherwise only be noticed at the next event.
             _ = let_go => End::Said,
         };
         if matches!(end, End::Broken) {
-            // An error takes what is not yet written with it, and the client is to have that.
+            // An error drops unwritten data, and the client must receive it.
             tokio::task::yield_now().await;
             tokio::task::yield_now().await;
             stream.sender.abort(injected("cut a watch"));
@@ -52,7 +52,7 @@ pub(crate) fn filter(
 
 /// How a watch ends for its client.
 enum End {
-    /// As if the API server had said all.
+    /// As if the API server had ended it.
     Said,
     /// As if the connection had broken.
     Broken,
@@ -64,7 +64,7 @@ struct Stream {
     script: Arc<Script>,
     sender: Sender<Bytes, BoxError>,
     left: Option<usize>,
-    /// What may have to be told again; bookmarks are no news.
+    /// Events that may have to be sent again, without bookmarks.
     told: Vec<Bytes>,
 }
 
@@ -87,10 +87,10 @@ impl Stream {
         End::Broken
     }
 
-    /// Lets one event through, or not; returns how the watch ends, if it does.
+    /// Passes or drops one event; returns how the watch ends, if it does.
     async fn pass(&mut self, event: Vec<u8>) -> Option<End> {
         let read = serde_json::from_slice(&event).unwrap_or_default();
-        // Subscribed before the rules are asked, so that no change is missed in between.
+        // Subscribed before the rules are read, so that no change is missed in between.
         let mut rules = self.script.rules();
         let verdict = loop {
             match self.script.judge(&self.request, &read) {

@@ -1,4 +1,4 @@
-//! Carries one request through: decides by the rules, forwards, answers.
+//! Processes one request: finds the rule, forwards, answers.
 
 use std::sync::Arc;
 
@@ -17,8 +17,7 @@ use crate::events::filter;
 use crate::request::{Request, Verb};
 use crate::script::{Decided, Script};
 
-/// Carries `request` through. An error closes the client's connection, as one to a server that
-/// is gone would be.
+/// Processes `request`. An error closes the client's connection, like that to a server that has crashed.
 pub(crate) async fn forward(
     request: http::Request<Incoming>,
     connection: Arc<Connection>,
@@ -28,7 +27,7 @@ pub(crate) async fn forward(
     let body = body.collect().await?.to_bytes();
     let read = Request::read(&parts.method, &parts.uri, &body);
     let (place, decided) = script.decide(&read);
-    // What is to be edited must be readable.
+    // Content that is edited must not be compressed.
     parts.headers.remove(ACCEPT_ENCODING);
     let errand = Errand {
         request: http::Request::from_parts(parts, Full::new(body)),
@@ -49,7 +48,7 @@ pub(crate) async fn forward(
     Ok(response)
 }
 
-/// A request, and whom to carry it to.
+/// A request, and the connection to the API server.
 struct Errand {
     request: http::Request<Full<Bytes>>,
     read: Request,
@@ -62,7 +61,7 @@ impl Errand {
     async fn act(self, id: RuleId, action: Action) -> Result<Response<Body>, BoxError> {
         let script = Arc::clone(&self.script);
         match action {
-            // Of events, which are decided about one by one.
+            // Rules about events, which are applied to each event.
             Action::FreezeWatches | Action::HideEvents(_) | Action::Replay(_) => self.pass(None).await,
             Action::CutAfterEvents(events) => self.pass(Some(events)).await,
             Action::Delay(delay) => {
@@ -109,7 +108,7 @@ impl Errand {
         Ok(response)
     }
 
-    /// Has it done, and keeps the answer from everybody. A watch, which has no end, is done when it begins.
+    /// Forwards the request, and drops the answer. A watch, which has no end, counts as done when it begins.
     async fn finish(self) -> Result<(), BoxError> {
         let is_endless = self.read.verb == Verb::Watch;
         let response = self.send().await?;
@@ -119,7 +118,7 @@ impl Errand {
         Ok(())
     }
 
-    /// Passes the API server's answer on; that of a watch is under the rules for as long as it lasts.
+    /// Forwards the API server's answer; the events of a watch are subject to the rules.
     async fn pass(self, cut_after: Option<usize>) -> Result<Response<Body>, BoxError> {
         let (read, place, script) = (self.read.clone(), self.place, Arc::clone(&self.script));
         let response = self.send().await?;
@@ -141,12 +140,12 @@ impl Errand {
         }
     }
 
-    /// Sends it when the rule is removed, whether anybody still waits for the answer or not.
+    /// Forwards the request when the rule is removed, even if its client has disconnected.
     async fn hold(self, id: RuleId) -> Result<Response<Body>, BoxError> {
         let (answer, answered) = oneshot::channel();
         tokio::spawn(async move {
             self.script.until_removed(id).await;
-            // Nobody waits for it if the client is gone.
+            // The receiver does not exist if the client has disconnected.
             let _ = answer.send(self.pass(None).await);
         });
         answered.await?
@@ -176,7 +175,7 @@ fn whole(response: Response<Incoming>) -> Response<Body> {
     response.map(|body| body.map_err(BoxError::from).boxed_unsync())
 }
 
-/// Returns the answer of a rule that can't be followed: a test whose lie was not told must not pass.
+/// Returns the answer for a rule that can't be applied: a test whose fault was not injected must not pass.
 fn wrong(problem: &str) -> Response<Body> {
     let message = format!("a rule of the proxy can't be followed: {problem}");
     let mut response = Response::new(full(Answer::refusal(500, "InternalError", &message).body.into()));
@@ -203,7 +202,7 @@ async fn edit(response: Response<Incoming>, edits: &[Edit]) -> Result<Response<B
     })
 }
 
-/// Passes on the first `bytes` of the body, and then an error in the place of its end.
+/// Forwards the first `bytes` of the body, and then an error instead of its end.
 async fn truncate(response: Response<Incoming>, bytes: usize) -> Result<Response<Body>, BoxError> {
     let (mut parts, mut body) = response.into_parts();
     parts.headers.remove(CONTENT_LENGTH);
@@ -218,7 +217,7 @@ async fn truncate(response: Response<Incoming>, bytes: usize) -> Result<Response
     let (mut sender, broken) = http_body_util::channel::Channel::new(1);
     tokio::spawn(async move {
         if sender.send_data(head.into()).await.is_ok() {
-            // An error takes what is not yet written with it, and the client is to have that.
+            // An error drops unwritten data, and the client must receive it.
             tokio::task::yield_now().await;
             tokio::task::yield_now().await;
             sender.abort(injected("truncated"));

@@ -59,10 +59,10 @@ use connection::Upstream;
 use script::Script;
 use server::serve;
 
-/// Why there is no proxy, or not what was waited for.
+/// An error of the proxy, or of waiting for a condition.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A certificate or the kubeconfig could not be made.
+    /// A certificate or the kubeconfig could not be created.
     #[error(transparent)]
     Pki(#[from] pki::Error),
     /// TLS could not be set up.
@@ -71,39 +71,38 @@ pub enum Error {
     /// It could not listen.
     #[error("failed to listen on 127.0.0.1 for the proxy")]
     Listen(#[from] io::Error),
-    /// What was waited for did not come.
+    /// The condition was not met in time.
     #[error("what the test waits for did not come through the proxy within {after:?}; the last that did: {last}")]
     Missing {
         /// How long it was waited for.
         after: Duration,
-        /// What came last.
+        /// The last state.
         last: String,
     },
 }
 
-/// A rule that was added, for its removal.
+/// The id of an added rule, to remove it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleId(usize);
 
-/// One request that came to a proxy.
+/// A request that a proxy received.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// The request.
     pub request: Request,
-    /// When it came.
+    /// When it was received.
     pub at: Instant,
-    /// What was done with it other than to forward it, and the rule that said so.
+    /// The action other than forwarding it, and its rule.
     pub done: Option<(RuleId, Action)>,
-    /// The HTTP status that the API server answered with; nothing if it was not asked, or has not
-    /// answered yet.
+    /// The HTTP status of the API server's answer; `None` if it was not forwarded, or is not answered yet.
     pub status: Option<u16>,
-    /// The HTTP status that the client was told; nothing if it was told none, or not yet.
+    /// The HTTP status that the client received; `None` if it received none, or not yet.
     pub told: Option<u16>,
-    /// How many events a watch has told so far, bookmarks aside.
+    /// How many events a watch has sent so far, without bookmarks.
     pub events: usize,
 }
 
-/// A proxy before one control plane, for one user. It ends when it is dropped.
+/// A proxy in front of one control plane, for one user. It stops when it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -114,8 +113,8 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a proxy before the API server of `control_plane`, to which it is `user`, a member of `groups`, and
-    /// writes a kubeconfig for it. Who uses that is the same user.
+    /// Starts a proxy in front of the API server of `control_plane`, which it calls as `user`, a member of `groups`, and
+    /// writes a kubeconfig for it. Clients with that kubeconfig are the same user.
     ///
     /// # Errors
     /// When it gets no port or certificate.
@@ -160,7 +159,7 @@ impl Proxy {
         })
     }
 
-    /// Returns the kubeconfig that leads to the proxy.
+    /// Returns the kubeconfig of the proxy.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
@@ -172,8 +171,7 @@ impl Proxy {
         format!("https://{}", self.address)
     }
 
-    /// Adds a rule. Where several match a request, the one that was added first, of those whose
-    /// turn it is, decides.
+    /// Adds a rule. If several rules match a request, the oldest one that applies to it is used.
     #[expect(
         clippy::must_use_candidate,
         reason = "most rules stand until the test ends, and are never removed"
@@ -182,17 +180,17 @@ impl Proxy {
         self.script.add(rule)
     }
 
-    /// Removes a rule, and lets go what it holds back.
+    /// Removes a rule, and releases the requests that it holds.
     pub fn remove(&self, rule: RuleId) {
         self.script.remove(Some(rule));
     }
 
-    /// Removes all rules: from now on, the proxy tells the truth.
+    /// Removes all rules: from now on, the proxy only forwards.
     pub fn clear(&self) {
         self.script.remove(None);
     }
 
-    /// Breaks the connections of the open watches among `requests`, and returns how many they were.
+    /// Closes the connections of the open watches among `requests`, and returns their number.
     pub fn cut_watches(&self, requests: &Requests) -> usize {
         self.script.watches(requests, Notify::notify_one)
     }
@@ -203,29 +201,29 @@ impl Proxy {
         self.script.watches(requests, |_| {})
     }
 
-    /// Returns all requests that came, in their order.
+    /// Returns all requests in their order.
     #[must_use]
     pub fn records(&self) -> Vec<Record> {
         self.script.state().records().to_vec()
     }
 
-    /// Returns how often a rule did something: with requests, or with events if it is about events.
-    /// So a test can tell a lie that was survived from one that was never told.
+    /// Returns how often a rule was applied: to requests, or to events if it is about events. So a test can distinguish a
+    /// fault that was survived from one that was never injected.
     #[must_use]
     pub fn hits(&self, rule: RuleId) -> usize {
         self.script.state().hits(rule)
     }
 
-    /// Waits until a rule did something at least `times` times.
+    /// Waits until a rule was applied at least `times` times.
     ///
     /// # Errors
-    /// When it does not within `patience`.
+    /// When it was not within `patience`.
     pub fn wait_for_hits(&self, patience: Duration, rule: RuleId, times: usize) -> Result<(), Error> {
         let hit = self.script.wait_for(patience, |state| state.hits(rule) >= times);
         if hit { Ok(()) } else { Err(self.missing(patience)) }
     }
 
-    /// Waits until the requests that came satisfy `wanted`, and returns them.
+    /// Waits until the received requests satisfy `wanted`, and returns them.
     ///
     /// # Errors
     /// When they don't within `patience`.
@@ -255,7 +253,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It ends at once, and with it every connection.
+            // It ends immediately, with all connections.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What a request means to Kubernetes, read from its method and its path.
+//! The Kubernetes meaning of a request, parsed from its method and its path.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Those that change objects.
+    /// The verbs that change objects.
     pub const WRITES: [Self; 5] = [
         Self::Create,
         Self::Update,
@@ -64,17 +64,17 @@ pub struct Request {
     pub path: String,
     /// The query, empty for none.
     pub query: String,
-    /// The resource with its subresource, such as `deployments` or `appdeploys/status`; empty for
-    /// a path that is no object's.
+    /// The resource with its subresource, such as `deployments` or `appdeploys/status`; empty if the path is not one of
+    /// an object.
     pub resource: String,
     /// The namespace; empty for none or all.
     pub namespace: String,
-    /// The object's name; empty for a list, and for a create that leaves the name to the API server.
+    /// The object's name; empty for a list, and for a create whose name the API server generates.
     pub name: String,
 }
 
 impl Request {
-    /// Reads a request. The name of what is created is in the body, if that is JSON.
+    /// Parses a request. The name of a created object is in the body, if that is JSON.
     pub(crate) fn read(method: &Method, uri: &http::Uri, body: &[u8]) -> Self {
         let (path, query) = (uri.path(), uri.query().unwrap_or_default());
         let Object {
@@ -125,7 +125,7 @@ struct Object {
 }
 
 impl Object {
-    /// Reads `/api/<version>/…` and `/apis/<group>/<version>/…`.
+    /// Parses `/api/<version>/…` and `/apis/<group>/<version>/…`.
     fn read(path: &str) -> Self {
         let mut parts = path.split('/').filter(|part| !part.is_empty());
         let version = match parts.next() {

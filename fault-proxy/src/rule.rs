@@ -1,11 +1,11 @@
-//! Which requests, what to do with them, and whose turn it is.
+//! Rules: which requests, which action, and for how many of them.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::action::Action;
 use crate::selection::Requests;
 
-/// Which requests, what to do with them, and with how many.
+/// A rule: which requests, which action, and for how many of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     pub(crate) requests: Requests,
@@ -14,7 +14,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Returns a rule that does `action` with all of `requests`, as long as it stands.
+    /// Returns a rule that applies `action` to all of `requests`, as long as the rule exists.
     #[must_use]
     pub fn new(requests: Requests, action: Action) -> Self {
         Self {
@@ -24,7 +24,7 @@ impl Rule {
         }
     }
 
-    /// Does it only with the `n`-th that matches, counted from 1 and from when the rule was added.
+    /// Applies it only to the `n`-th match, counted from 1 and from when the rule was added.
     #[must_use]
     pub fn nth(self, n: usize) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Rule {
         }
     }
 
-    /// Does it only with the first `n` that match.
+    /// Applies it only to the first `n` matches.
     #[must_use]
     pub fn first(self, n: usize) -> Self {
         Self {
@@ -42,8 +42,7 @@ impl Rule {
         }
     }
 
-    /// Does it with about `percent` of 100 that match, drawn by `seed`: with the same one, it is the turn of the same
-    /// again.
+    /// Applies it to about `percent` of 100 matches, chosen by `seed`: the same seed chooses the same matches.
     #[must_use]
     pub fn by_chance(self, percent: u8, seed: u64) -> Self {
         Self {
@@ -53,8 +52,8 @@ impl Rule {
     }
 }
 
-/// With which of the matching ones a rule does something: of the requests, and for [`Action::HideEvents`] and
-/// [`Action::Replay`] of the events. [`Action::FreezeWatches`] is for all of them.
+/// To which of its matches a rule applies: of the requests, or for [`Action::HideEvents`] and [`Action::Replay`] of the
+/// events. [`Action::FreezeWatches`] applies to all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
     Every,
@@ -64,7 +63,7 @@ pub(crate) enum Turn {
 }
 
 impl Turn {
-    /// Returns whether it is the turn of the `n`-th.
+    /// Returns whether the rule applies to the `n`-th match.
     pub(crate) fn is(self, n: usize) -> bool {
         match self {
             Self::Every => true,

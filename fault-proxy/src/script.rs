@@ -1,4 +1,4 @@
-//! What the test's threads and the proxy's share: the rules, the watches and the record.
+//! The state that the threads of the test and the proxy share: rules, watches and records.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ pub(crate) struct State {
     rules: BTreeMap<RuleId, Counted>,
     records: Vec<Record>,
     watches: BTreeMap<usize, OpenWatch>,
-    /// What was answered to lists, by path and query.
+    /// The answers to lists, by path and query.
     lists: BTreeMap<(String, String), Vec<Bytes>>,
     /// The rule at which the client stopped.
     stopped: Option<RuleId>,
@@ -34,7 +34,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Returns the rules about `request` that stand, the oldest first.
+    /// Returns the existing rules that match `request`, the oldest first.
     fn standing<'a>(&'a mut self, request: &'a Request) -> impl Iterator<Item = (&'a RuleId, &'a mut Counted)> {
         let rules = self.rules.iter_mut();
         rules.filter(|(_, counted)| counted.stands && counted.rule.requests.contain(request))
@@ -44,32 +44,32 @@ impl State {
         &self.records
     }
 
-    /// Returns how often a rule did something.
+    /// Returns how often a rule was applied.
     pub(crate) fn hits(&self, id: RuleId) -> usize {
         self.rules.get(&id).map_or(0, |counted| counted.hits)
     }
 }
 
-/// What is to become of a request.
+/// What to do with a request.
 #[derive(Debug)]
 pub(crate) enum Decided {
     Pass,
     Act(RuleId, Action),
-    /// The client has stopped: nothing of it gets through.
+    /// The client is stopped: none of its requests is forwarded.
     Stopped,
 }
 
 #[derive(Debug)]
 struct Counted {
     rule: Rule,
-    /// A rule that was removed is kept for what it did.
+    /// Whether the rule exists. A removed rule is kept for its counts.
     stands: bool,
     matched: usize,
     hits: usize,
 }
 
 impl Counted {
-    /// Counts one that matches, and returns whether it is its turn.
+    /// Counts a match, and returns whether the rule applies to it.
     fn count(&mut self) -> bool {
         self.matched += 1;
         self.rule.turn.is(self.matched)
@@ -82,13 +82,13 @@ struct OpenWatch {
     cut: Arc<Notify>,
 }
 
-/// What is to be done with an event of a watch.
+/// What to do with an event of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Pass,
     Hide,
     Freeze,
-    /// Pass it, and then all that the watch has told again.
+    /// Pass it, and then send all earlier events of the watch again.
     Replay,
 }
 
@@ -134,7 +134,7 @@ impl Script {
         self.rules_changed.send_replace(());
     }
 
-    /// Returns what hears of every change of the rules from now on.
+    /// Returns a receiver that is notified of every change of the rules.
     pub(crate) fn rules(&self) -> watch::Receiver<()> {
         self.rules_changed.subscribe()
     }
@@ -143,13 +143,13 @@ impl Script {
         self.state().rules.get(&id).is_some_and(|counted| counted.stands)
     }
 
-    /// Waits for as long as a rule stands.
+    /// Waits until a rule is removed.
     pub(crate) async fn until_removed(&self, id: RuleId) {
         let mut rules = self.rules();
         while self.stands(id) && rules.changed().await.is_ok() {}
     }
 
-    /// Lets nothing else of the client through until the rule is removed, and tells that it is as far.
+    /// Stops the client until the rule is removed, and counts a hit.
     pub(crate) fn stop(&self, id: RuleId) {
         {
             let mut state = self.state();
@@ -161,19 +161,19 @@ impl Script {
         self.written.notify_all();
     }
 
-    /// Waits until something of the client is to get through again.
+    /// Waits until the client is no longer stopped.
     pub(crate) async fn until_going(&self) {
         let mut rules = self.rules();
         while self.state().stopped.is_some() && rules.changed().await.is_ok() {}
     }
 
-    /// Keeps what was answered to a list.
+    /// Stores the answer to a list.
     pub(crate) fn remember(&self, request: &Request, body: Bytes) {
         let of = (request.path.clone(), request.query.clone());
         self.state().lists.entry(of).or_default().push(body);
     }
 
-    /// Returns what was answered to the `nth` of the same lists, counted from 1.
+    /// Returns the answer to the `nth` of the same lists, counted from 1.
     pub(crate) fn list(&self, request: &Request, nth: usize) -> Option<String> {
         let of = (request.path.clone(), request.query.clone());
         let state = self.state();
@@ -181,15 +181,15 @@ impl Script {
         String::from_utf8(body.to_vec()).ok()
     }
 
-    /// Writes a request down, and returns its place in the record with what is to be done with it:
-    /// the oldest rule whose turn it is decides, unless the client has stopped.
+    /// Records a request, and returns its index in the record and what to do with it: the oldest rule that applies
+    /// decides, unless the client is stopped.
     pub(crate) fn decide(&self, request: &Request) -> (usize, Decided) {
         let mut state = self.state();
         let mut decided = None;
         for (id, counted) in state.standing(request) {
-            // The others count it too: "the second create" is that, whatever became of the first.
+            // Other rules count the match, too: "the second create" does not depend on the action for the first.
             if !counted.rule.action.is_of_events() && counted.count() && decided.is_none() {
-                // That the client stops is told when it does.
+                // A stop is counted when it happens.
                 counted.hits += usize::from(!matches!(counted.rule.action, Action::Stop(_)));
                 decided = Some((*id, counted.rule.action.clone()));
             }
@@ -203,7 +203,7 @@ impl Script {
             events: 0,
         });
         self.written.notify_all();
-        // Under the same lock as the record: who has read there of a request knows what becomes of it.
+        // Under the same lock as the record: a recorded request always has its decision.
         let decided = match (state.stopped, decided) {
             (Some(_), _) => Decided::Stopped,
             (None, Some((id, action))) => Decided::Act(id, action),
@@ -212,7 +212,7 @@ impl Script {
         (state.records.len() - 1, decided)
     }
 
-    /// Decides about an event of a watch. Asked again about the same event only after `Freeze`.
+    /// Decides about an event of a watch. Called again for the same event only after `Freeze`.
     pub(crate) fn judge(&self, request: &Request, event: &serde_json::Value) -> Verdict {
         let mut state = self.state();
         self.written.notify_all();
@@ -236,7 +236,7 @@ impl Script {
         verdict
     }
 
-    /// Writes down what the API server said to a request, and what the client was told.
+    /// Records the API server's answer to a request, and the answer that the client received.
     pub(crate) fn answered(&self, place: usize, status: Option<u16>, told: Option<u16>) {
         if let Some(record) = self.state().records.get_mut(place) {
             record.status = status.or(record.status);
@@ -245,7 +245,7 @@ impl Script {
         self.written.notify_all();
     }
 
-    /// Writes down that a watch has told something.
+    /// Records that a watch has sent an event.
     pub(crate) fn tells(&self, place: usize) {
         if let Some(record) = self.state().records.get_mut(place) {
             record.events += 1;
@@ -253,7 +253,7 @@ impl Script {
         self.written.notify_all();
     }
 
-    /// Waits until `wanted`, which is asked whenever something was written down; returns whether it came true.
+    /// Waits until `wanted` is true, which is checked after each new record; returns whether it became true.
     pub(crate) fn wait_for(&self, patience: Duration, wanted: impl Fn(&State) -> bool) -> bool {
         let outcome = self
             .written
@@ -262,7 +262,7 @@ impl Script {
         !timeout.timed_out()
     }
 
-    /// Notes an open watch, and returns what tells it that it is to be cut.
+    /// Registers an open watch, and returns a handle that is notified when it must be closed.
     pub(crate) fn open(self: &Arc<Self>, request: Request) -> Watch {
         let cut = Arc::new(Notify::new());
         let mut state = self.state();
@@ -282,7 +282,7 @@ impl Script {
         }
     }
 
-    /// Does something with each open watch among `requests`, and returns how many they are.
+    /// Calls `each` for each open watch among `requests`, and returns their number.
     pub(crate) fn watches(&self, requests: &Requests, mut each: impl FnMut(&Notify)) -> usize {
         let state = self.state();
         let open = state.watches.values().filter(|watch| requests.contain(&watch.request));
@@ -294,10 +294,10 @@ impl Script {
     }
 }
 
-/// An open watch, forgotten when it is dropped.
+/// An open watch, which is unregistered when it is dropped.
 pub(crate) struct Watch {
     number: usize,
-    /// Notified when the watch is to be cut.
+    /// Notified when the watch must be closed.
     pub(crate) cut: Arc<Notify>,
     script: Arc<Script>,
 }

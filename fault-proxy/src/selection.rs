@@ -1,8 +1,8 @@
-//! Which requests and which events: plain values that match.
+//! Matchers for requests and events: plain values.
 
 use crate::request::{Request, Verb};
 
-/// Some of all requests: those that have everything that is named here.
+/// A set of requests: those that match all conditions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Requests {
     verbs: Vec<Verb>,
@@ -34,7 +34,7 @@ impl Requests {
         Self::with(&Verb::WRITES)
     }
 
-    /// Keeps those on a resource, such as `deployments`, or a subresource, such as `appdeploys/status`.
+    /// Keeps those for a resource, such as `deployments`, or a subresource, such as `appdeploys/status`.
     #[must_use]
     pub fn on(self, resource: &str) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Requests {
         }
     }
 
-    /// Keeps those about the object of this name.
+    /// Keeps those for the object of this name.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl Requests {
     }
 }
 
-/// Some of the events of a watch: those that have everything that is named here.
+/// A set of events of a watch: those that match all conditions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Events {
     kind: Option<String>,
@@ -108,7 +108,7 @@ impl Events {
         }
     }
 
-    /// Keeps the events of the object of this name.
+    /// Keeps the events for the object of this name.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self {

@@ -15,7 +15,7 @@ use crate::script::Script;
 /// Serves until it is dropped.
 pub(crate) async fn serve(listener: TcpListener, acceptor: TlsAcceptor, upstream: Upstream, script: Arc<Script>) {
     loop {
-        // A client that gave up while it was in the queue is no reason to stop serving the others.
+        // A client that disconnected while it was in the queue must not stop the server.
         let Ok((stream, _)) = listener.accept().await else {
             continue;
         };
@@ -30,7 +30,7 @@ pub(crate) async fn serve(listener: TcpListener, acceptor: TlsAcceptor, upstream
             };
             let connection = Arc::new(Connection::new(client, upstream));
             let service = service_fn(|request| forward(request, Arc::clone(&connection), Arc::clone(&script)));
-            // That a connection ends in an error is what most rules are for.
+            // Most rules end a connection with an error.
             let _ = hyper::server::conn::http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
                 .await;

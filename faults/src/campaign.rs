@@ -1,9 +1,9 @@
-//! The same story again and again, each time with one thing that goes wrong, and how each of them ends.
+//! Runs the same scenario again and again, each time with one fault, and compares the results.
 //!
-//! A [scenario](scenario) is run undisturbed first, several times: what the operator asked for gives the
-//! [plans](plan), what came out is what is [expected](oracle), and what differs among these runs is nobody's fault.
-//! Then each plan is a [run](run) with one [fault](fault) at one [call](call). It is survived if it ends as the
-//! undisturbed run did, created and deleted each object as often, and violated [nothing](invariant) on the way.
+//! A [scenario](scenario) is first run several times without faults: the operator's calls give the [plans](plan), the
+//! result is what is [expected](oracle), and fields that differ between these runs are ignored. Then each plan is a
+//! [run](run) with one [fault](fault) at one [call](call). It survives if the result is that of the fault-free runs, each
+//! object was created and deleted as often, and no [invariant](invariant) was violated.
 
 pub mod call;
 pub mod catalog;
@@ -40,10 +40,10 @@ use run::Verdict;
 use scenario::Scenario;
 use stage::Stage;
 
-/// How often a scenario is run undisturbed, to see what differs by itself.
+/// Number of fault-free runs of a scenario, to find the fields that differ between runs.
 const UNDISTURBED: usize = 3;
 
-/// A scenario that has been run undisturbed.
+/// A scenario with the results of its fault-free runs.
 #[derive(Debug, Clone)]
 pub struct Campaign {
     scenario: Scenario,
@@ -53,12 +53,12 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// Runs a scenario undisturbed.
+    /// Runs a scenario without faults.
     ///
     /// # Errors
     /// When it does not settle, or not always in the same way.
     pub fn of(stage: &Stage, scenario: Scenario) -> Result<Self> {
-        // One after the other: two at the same time would have their times in common.
+        // Sequentially: concurrent runs would have similar times, which must be found to differ.
         let runs: Result<Vec<_>> = (0..UNDISTURBED).map(|_| run::undisturbed(stage, &scenario)).collect();
         let (outcomes, calls): (Vec<_>, Vec<_>) = runs?.into_iter().map(|run| (run.outcome, run.calls)).unzip();
         let expected = crew::agree(scenario.name, &outcomes)?;
@@ -71,7 +71,8 @@ impl Campaign {
         })
     }
 
-    /// Returns the same with an operator that has a bug on purpose, by its name: one that was built with `seeded-bugs`.
+    /// Returns the same campaign with an operator that has the seeded bug of this name. The operator must be built with
+    /// `seeded-bugs`.
     #[must_use]
     pub fn seeded(&self, bug: &str) -> Self {
         Self {
@@ -86,16 +87,16 @@ impl Campaign {
         &self.plans
     }
 
-    /// Returns how many fields are compared, and how many are not because they differ by themselves.
+    /// Returns how many fields are compared, and how many are ignored because they differ between runs.
     #[must_use]
     pub fn compared(&self) -> (usize, usize) {
         self.expected.size()
     }
 
-    /// Carries out plans, `workers` at a time, and tells `each` what became of one.
+    /// Runs plans, `workers` at a time, and calls `each` with the result of each plan.
     ///
     /// # Errors
-    /// When `each` fails; the others are given up.
+    /// When `each` fails; the other plans are not run.
     pub fn carry_out(
         &self,
         stage: &Stage,

@@ -1,8 +1,8 @@
-//! Inputs that nobody would write, made from those that somebody did.
+//! Fuzzing: random mutations of valid inputs.
 //!
-//! A target takes bytes and says in a word what it made of them. An input for which it has a new word is built on, so
-//! that one gets past the first check to the second; that takes no instrumentation, and works on a stable compiler. What makes
-//! a target panic is kept among the files that are tried first, and so is a test from then on.
+//! A target takes bytes and returns a value that describes the result. An input with a new value is mutated further, so
+//! that later checks are reached after earlier ones; this needs no instrumentation and works on a stable compiler. An
+//! input that makes a target panic is stored with the seeds, and is a regression test from then on.
 
 mod mutation;
 
@@ -19,29 +19,29 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use mutation::Mutator;
 
-/// The variable with how many seconds each target is tried for.
+/// The variable with the number of seconds for each target.
 const SECONDS: &str = "APPDEPLOY_FUZZ_SECONDS";
-/// The variable with the number by which inputs are drawn.
+/// The variable with the seed of the random numbers.
 const SEED: &str = "APPDEPLOY_FUZZ_SEED";
-/// How long without [`SECONDS`]: enough to see that it works.
+/// The time without [`SECONDS`]: enough to see that it works.
 const GLANCE: Duration = Duration::from_millis(500);
-/// The most inputs that are built on.
+/// The maximum number of inputs that are mutated further.
 const MOST: usize = 5_000;
-/// How the names of files begin whose contents once made a target panic.
+/// The prefix of files whose content once made a target panic.
 const FOUND: &str = "found-";
 
-/// What came of trying.
+/// The result of fuzzing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tried {
-    /// How many inputs there were.
+    /// Number of inputs.
     pub inputs: usize,
-    /// For how many of them the target had a word of its own.
+    /// Number of different values that the target returned.
     pub words: usize,
-    /// How long the target took for the one that it took longest for.
+    /// The longest time that the target took for an input.
     pub longest: Duration,
 }
 
-/// Tries a target with the files of a folder, and then with what becomes of them by changes that are drawn at random.
+/// Runs a target with the files of a folder, and then with random mutations of them.
 ///
 /// # Errors
 /// When an input makes the target panic, with the file that it was written to; and when the folder can't be read.
@@ -112,7 +112,7 @@ impl<'a> Fuzz<'a> {
         })
     }
 
-    /// Returns the word of the target for an input, as a number.
+    /// Returns the target's value for an input, as a hash.
     fn word<W: Hash>(&self, input: &[u8], target: impl Fn(&[u8]) -> W) -> Result<u64> {
         let Ok(word) = catch_unwind(AssertUnwindSafe(|| target(input))) else {
             let path = self.corpus.join(format!("{FOUND}{:016x}", xxh3_64(input)));
@@ -134,7 +134,7 @@ impl<'a> Fuzz<'a> {
 mod tests {
     use super::*;
 
-    /// Each letter is a word more, so it gets to the third although nobody would guess all of them at once.
+    /// Each letter is a new value, so the fuzzer finds the third one, which random input would not.
     #[test]
     fn an_input_that_gets_further_is_built_on_and_one_that_panics_is_kept() -> Result<()> {
         let folder = tempfile::tempdir()?;

@@ -1,4 +1,4 @@
-//! The campaign: every fault at every call of every scenario, and what the operator or the plugin made of it.
+//! Runs the campaign: every fault at every call of every scenario, for the operator and the plugin.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -18,38 +18,38 @@ use faults::campaign::stage::Stage;
 use faults::campaign::{Campaign, catalog};
 use testcluster::binaries::Program;
 
-/// Run every scenario with every fault at every call, and compare how it ends with how it ends undisturbed.
+/// Run every scenario with every fault at every call, and compare the results with those of fault-free runs.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 struct Cli {
-    /// Only plans with this text in their name, such as `app-create: create`.
+    /// Run only plans with this text in their name, such as `app-create: create`.
     #[arg(default_value = "")]
     name: String,
-    /// Say which plans there are, and run none.
+    /// List the plans, and run none.
     #[arg(long)]
     list: bool,
-    /// Draw so many of each scenario, and don't run all.
+    /// Run a random choice of this many plans of each scenario.
     #[arg(long, value_name = "N")]
     choose: Option<usize>,
-    /// What they are drawn by: the same number draws the same again.
+    /// Seed of the choice: the same number chooses the same plans.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How many runs go on at a time.
+    /// Number of concurrent runs.
     #[arg(long, value_name = "N", default_value_t = 4)]
     workers: usize,
-    /// Run also what is known to be survived by the same program.
+    /// Also run plans that the same program has already survived.
     #[arg(long)]
     again: bool,
-    /// The operator [default: the one beside this program].
+    /// The operator [default: the one next to this program].
     #[arg(long, value_name = "FILE")]
     operator: Option<PathBuf>,
-    /// The plugin [default: the one beside this program].
+    /// The plugin [default: the one next to this program].
     #[arg(long, value_name = "FILE")]
     plugin: Option<PathBuf>,
-    /// Where to write what became of each plan, a line of JSON each.
+    /// File for the results of the plans, one line of JSON each.
     #[arg(long, value_name = "FILE", default_value = "target/faults/results.jsonl")]
     results: PathBuf,
-    /// Run nothing, and write what the results say into this page, between the lines that mark its place.
+    /// Run nothing, and write the results into this page, between its markers.
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     page: Option<PathBuf>,
 }
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns whether everything was survived.
+/// Returns whether all plans survived.
 fn run(cli: &Cli) -> Result<bool> {
     if let Some(page) = &cli.page {
         write_page(&cli.results, page)?;
@@ -91,7 +91,7 @@ fn run(cli: &Cli) -> Result<bool> {
         None => std::env::current_exe().map(|this| this.with_file_name(name)),
     };
     let mut total = Tally::default();
-    // What is asked for is not known before a scenario was run, but its name is.
+    // The calls are only known after a run of the scenario, but its name is known before.
     let is_wanted = |name: &str| cli.name.split_once(':').is_none_or(|(only, _)| only == name);
 
     let scenarios: Vec<_> = catalog::all().into_iter().filter(|one| is_wanted(one.name)).collect();
@@ -153,7 +153,7 @@ fn run(cli: &Cli) -> Result<bool> {
     Ok(total.failed == 0)
 }
 
-/// Says that a scenario can't be carried out, which is a failure.
+/// Reports that a scenario can't be run, which is a failure.
 fn give_up(name: &str, error: &anyhow::Error) -> Result<Tally> {
     say(&format!("{name}: {error:#}"))?;
     Ok(Tally {
@@ -162,10 +162,10 @@ fn give_up(name: &str, error: &anyhow::Error) -> Result<Tally> {
     })
 }
 
-/// What is told of each plan that was carried out.
+/// The callback for the result of a plan.
 type Each<'a> = &'a mut (dyn FnMut(&Plan, &Verdict, Duration) -> Result<()> + Send);
 
-/// Lists the plans of a scenario, or has those carried out that are left.
+/// Lists the plans of a scenario, or runs those that are left.
 fn pursue(
     cli: &Cli,
     journal: &mut Journal,
@@ -255,7 +255,7 @@ impl Tally {
         self.unreached += other.unreached;
     }
 
-    /// Counts one, and returns the word for it.
+    /// Counts a verdict, and returns its name.
     fn count(&mut self, verdict: &Verdict) -> &'static str {
         let (count, word) = match verdict {
             Verdict::Survived => (&mut self.survived, "survived"),

@@ -1,4 +1,4 @@
-//! Each lie of the proxy, told to a real client about a real API server.
+//! Each action of the proxy, with a real client and a real API server.
 
 #![expect(clippy::unwrap_used, reason = "clippy takes the functions that tests share for code")]
 
@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 use testcluster::{ControlPlane, Kubectl};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long nothing has to happen until a test believes that nothing does.
+/// How long there must be no event until a test assumes that there will be none.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// A namespace of a control plane, and a client that sees it through a proxy.
+/// A namespace of a control plane, and a client that accesses it through a proxy.
 struct Stage {
     namespace: &'static str,
     proxy: Proxy,
@@ -47,9 +47,9 @@ impl Stage {
         self.create_with(name, &[])
     }
 
-    /// Creates a config map, with flags.
+    /// Creates a ConfigMap, with flags.
     fn create_with(&self, name: &str, flags: &[&str]) -> Result<String, testcluster::kubectl::Error> {
-        // From a file it is sent as JSON.
+        // An object from a file is sent as JSON.
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": self.namespace},
         });
@@ -67,14 +67,14 @@ impl Stage {
             .unwrap();
     }
 
-    /// Asks the API server itself.
+    /// Reads the object directly from the API server.
     fn exists(&self, name: &str) -> bool {
         self.control_plane
             .kubectl(&["get", "configmap", name, "-n", self.namespace])
             .is_ok()
     }
 
-    /// Returns what the API server said to each request, and what the client was told.
+    /// Returns the API server's answer to each request, and the answer that the client received.
     fn told(&self, verb: Verb, resource: &str) -> Vec<(Option<u16>, Option<u16>)> {
         let records = self.proxy.records();
         let of_it = records
@@ -125,7 +125,7 @@ impl Watch {
         assert!(self.child.try_wait().unwrap().is_none(), "the watch ended");
     }
 
-    /// Waits until the watch ends without another event, and returns what the client says to that.
+    /// Waits until the watch ends without another event, and returns the client's message.
     fn end(mut self) -> String {
         assert_eq!(self.lines.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected));
         let mut said = String::new();
@@ -173,8 +173,8 @@ fn watches() -> Requests {
     Requests::with(&[Verb::Watch]).on("configmaps")
 }
 
-/// Returns a control plane that tests share while they run at the same time, and that ends with the
-/// last of them: a plain static would never be dropped.
+/// Returns a control plane that concurrent tests share, and that ends with the last of them: a plain static would never
+/// be dropped.
 fn shared() -> Arc<ControlPlane> {
     static SHARED: Mutex<Weak<ControlPlane>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);

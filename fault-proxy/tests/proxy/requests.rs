@@ -1,4 +1,4 @@
-//! What is done with requests and their answers.
+//! Actions for requests and their answers.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ fn headers_of_an_answer_reach_the_client() {
     let stage = Stage::new("retry");
     let busy = Answer::refusal(429, "TooManyRequests", "too many requests").header("Retry-After", "1");
     stage.proxy.add(Rule::new(creates(), Action::Answer(busy)).first(1));
-    // kubectl sends a request again when it is told to, and only then.
+    // kubectl only repeats a request if the answer says so.
     stage.create("one").unwrap();
     assert_eq!(
         stage.told(Verb::Create, "configmaps"),
@@ -331,7 +331,7 @@ fn an_older_list_is_served() {
 
 #[test]
 fn an_api_server_that_is_gone_looks_gone_and_comes_back() {
-    // On its own: the others would not like theirs to be stopped.
+    // With its own control plane: stopping its client would stop the other tests.
     let control_plane = ControlPlane::start().unwrap();
     let proxy = Proxy::before(&control_plane, "operator", &["system:masters"]).unwrap();
     let kubectl = control_plane.kubectl_as(proxy.kubeconfig());

@@ -1,4 +1,4 @@
-//! What is done with watches.
+//! Actions for watches.
 
 use fault_proxy::{Action, Events, Requests, Rule};
 
@@ -42,7 +42,7 @@ fn a_frozen_watch_stays_open_and_hears_everything_later() {
     stage.create("three").unwrap();
     stage.proxy.wait_for_hits(PATIENCE, freeze, 1).unwrap();
     watch.hears_nothing();
-    // One that opens meanwhile is frozen from the start.
+    // A watch that opens while the rule exists is frozen from the start.
     let mut late = stage.watch();
     late.hears_nothing();
     stage.proxy.remove(freeze);

@@ -1,11 +1,11 @@
-//! One call of a run, under a name that it has in every run of the same scenario.
+//! One call of a run, with an identity that it has in every run of the same scenario.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use fault_proxy::{Record, Request, Requests, Verb};
 
-/// One call: the `nth` of those that are about the same.
+/// A call: the `nth` one of those with the same verb, resource, selector and name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Call {
     /// Kubernetes' verb.
@@ -14,21 +14,21 @@ pub struct Call {
     pub resource: String,
     /// The label selector of a list or a watch; empty for none.
     pub selector: String,
-    /// The object's name; empty for a list or a watch, and where the API server makes it up.
+    /// The object's name; empty for a list or a watch, and if the API server generates it.
     pub name: String,
-    /// Which of those that are about the same, from 1.
+    /// The number among equal calls, from 1.
     pub nth: usize,
 }
 
 impl Call {
-    /// Returns whether something is to be changed, and not only asked for.
+    /// Returns whether the call changes an object.
     #[must_use]
     pub fn is_write(&self) -> bool {
-        // A review is created to be answered, and kept nowhere.
+        // Reviews are created only to be answered; the API server does not store them.
         self.verb.is_write() && !self.resource.ends_with("reviews")
     }
 
-    /// Returns the requests of all calls that are about the same as this one.
+    /// Returns a matcher for all calls that are equal except for their number.
     #[must_use]
     pub fn requests(&self) -> Requests {
         let mut requests = Requests::with(&[self.verb]).on(&self.resource);
@@ -65,7 +65,7 @@ impl fmt::Display for Call {
     }
 }
 
-/// Returns the calls that were written down, in their order, and of each how many events it has told.
+/// Returns the recorded calls in their order, each with the number of events that it received.
 #[must_use]
 pub fn calls(records: &[Record]) -> Vec<(Call, usize)> {
     let mut counts: BTreeMap<Call, usize> = BTreeMap::new();
@@ -87,7 +87,7 @@ pub fn calls(records: &[Record]) -> Vec<(Call, usize)> {
     calls.collect()
 }
 
-/// Returns the calls that came up in each of several runs, in the order of the first.
+/// Returns the calls that occurred in each of several runs, in the order of the first run.
 #[must_use]
 pub fn common(runs: &[Vec<(Call, usize)>]) -> Vec<(Call, usize)> {
     let Some((first, others)) = runs.split_first() else {

@@ -1,4 +1,4 @@
-//! Several workers who share the plans of a scenario.
+//! Workers that share the plans of a scenario.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -10,10 +10,10 @@ use super::oracle::{Expected, Outcome};
 use super::plan::Plan;
 use super::run::Verdict;
 
-/// Has `run` carry out plans, `workers` at a time, and tells `each` what became of one.
+/// Calls `run` for the plans, `workers` at a time, and `each` with the result of each plan.
 ///
 /// # Errors
-/// When `each` fails; the others are given up.
+/// When `each` fails; the other plans are not run.
 pub(super) fn carry_out(
     plans: &[Plan],
     workers: usize,
@@ -28,7 +28,7 @@ pub(super) fn carry_out(
                 return Ok(());
             };
             let started = Instant::now();
-            // One run that can't be made is no reason to give up the others.
+            // If one run fails to start, the others continue.
             let verdict = run(plan).unwrap_or_else(|error| Verdict::Failed(vec![format!("{error:#}")]));
             let mut each = each.lock().unwrap_or_else(PoisonError::into_inner);
             each(plan, &verdict, started.elapsed())?;
@@ -41,10 +41,10 @@ pub(super) fn carry_out(
     })
 }
 
-/// Returns how a scenario ends, by several undisturbed runs of it.
+/// Returns the common result of several fault-free runs of a scenario.
 ///
 /// # Errors
-/// When they do not create and delete the same, with a sentence on what differs.
+/// When they create or delete different objects, with a sentence on the difference.
 pub(super) fn agree(scenario: &str, outcomes: &[Outcome]) -> Result<Expected> {
     Expected::of(outcomes).map_err(|differences| {
         let differences: Vec<String> = differences.iter().map(ToString::to_string).collect();

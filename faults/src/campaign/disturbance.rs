@@ -1,4 +1,4 @@
-//! The fault of a plan, made to happen in a run.
+//! Injects the fault of a plan into a run.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,19 +15,19 @@ use super::post::Post;
 use fault_proxy::Proxy;
 use fault_proxy::{Action, Answer, Rule, RuleId, Verb};
 
-/// How long the operator may take to open a watch again that was cut. It waits longer each time, up to half a minute.
+/// How long the operator may take to restart a watch that was interrupted. Its backoff grows up to half a minute.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often it is looked whether the run is over.
+/// How often to check whether the run is over.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// A fault, before, while and after it happens.
+/// The fault of a plan, and the state of its injection.
 pub(super) struct Disturbance<'a> {
     plan: &'a Plan,
-    /// The rule about the one call, if it is about one.
+    /// The rule about the call, if the fault is about one call.
     rule: Option<RuleId>,
-    /// How often a watch was kept from telling something.
+    /// How often a watch was kept from sending events.
     veiled: AtomicUsize,
-    /// What keeps the watch of the operator that stands by from telling something.
+    /// The rule that hides the last step from the standby operator.
     blindfold: OnceLock<RuleId>,
 }
 
@@ -41,14 +41,14 @@ impl<'a> Disturbance<'a> {
         }
     }
 
-    /// Tells the proxy of the call, before the operator starts.
+    /// Adds the rule of the call to the proxy, before the operator starts.
     pub(super) fn begin(&mut self, proxy: &Proxy) {
         let Plan { call, fault, .. } = self.plan;
         let rule = |action| Rule::new(call.requests(), action).nth(call.nth);
         self.rule = fault.action().map(|action| proxy.add(rule(action)));
     }
 
-    /// Kills the operator where it is to die, and starts it again; says whether it has.
+    /// Kills the operator at the planned point and restarts it; returns whether it did.
     pub(super) fn keep(&self, run: &Execution<'_>, over: &AtomicBool) -> Result<bool> {
         let (Some(rule), Fault::Crash(_) | Fault::Late) = (self.rule, self.plan.fault) else {
             return Ok(false);
@@ -68,14 +68,14 @@ impl<'a> Disturbance<'a> {
             run.until_ready()?;
             run.post.proxy.remove(rule);
         } else {
-            // What the dead one has sent is lost, and what the new one sends is not.
+            // Requests of the killed operator are lost, those of the new one are not.
             run.post.proxy.remove(rule);
             run.post.start_again()?;
         }
         Ok(true)
     }
 
-    /// Has a deed done behind the operator's back, if the fault is that a watch does not tell.
+    /// Runs an action while the watch sends no events, if the fault is about a watch.
     pub(super) fn veil(&self, run: &Execution<'_>, is_last: bool, deed: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let watch = self.plan.call.requests();
         match self.plan.fault {
@@ -88,7 +88,7 @@ impl<'a> Disturbance<'a> {
             }
             Fault::Gap => {
                 let deaf = run.post.proxy.add(Rule::new(watch.clone(), Action::Disconnect));
-                // One that is just being opened can't be cut yet.
+                // A watch that is just being opened can't be closed yet.
                 let started = Instant::now();
                 while run.post.proxy.hits(deaf) == 0 && started.elapsed() < PATIENCE {
                     let cut = run.post.proxy.cut_watches(&watch);
@@ -97,7 +97,7 @@ impl<'a> Disturbance<'a> {
                 }
                 deed()?;
                 run.until_quiet();
-                // Every one: the first may be one that finds the other rule still there.
+                // Every one: the first may still match the other rule.
                 let lost = run.post.proxy.add(Rule::new(watch, Action::Answer(forgotten())));
                 run.post.proxy.remove(deaf);
                 run.post.proxy.wait_for_hits(PATIENCE, lost, 1)?;
@@ -113,7 +113,7 @@ impl<'a> Disturbance<'a> {
         Ok(())
     }
 
-    /// Does what is to be done after all steps.
+    /// Runs the part of the fault that follows the last step.
     pub(super) fn end(&self, run: &Execution<'_>) -> Result<()> {
         if self.plan.fault != Fault::Stale {
             return Ok(());
@@ -139,7 +139,7 @@ impl<'a> Disturbance<'a> {
         Ok(())
     }
 
-    /// Has the operator that leads die, and the one that stands by lead with what it knew before the last step.
+    /// Kills the leader, so that the standby becomes the leader with its state from before the last step.
     fn succeed(&self, run: &Execution<'_>, reserve: &Post<'_>) -> Result<()> {
         run.until_quiet();
         run.post.kill()?;
@@ -154,13 +154,13 @@ impl<'a> Disturbance<'a> {
         Ok(())
     }
 
-    /// Returns whether the fault has happened.
+    /// Returns whether the fault was injected.
     pub(super) fn was_met(&self, proxy: &Proxy) -> bool {
         self.veiled.load(Ordering::Relaxed) > 0 || self.rule.is_some_and(|rule| proxy.hits(rule) > 0)
     }
 }
 
-/// What a watch tells whose place the API server has forgotten.
+/// Returns the answer to a watch whose resource version has expired.
 fn forgotten() -> Answer {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

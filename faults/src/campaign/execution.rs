@@ -17,19 +17,19 @@ use super::reign::{Reign, is_of};
 use super::scenario::Scenario;
 use super::stage::Stage;
 
-/// How long a step may take. Longer than the operator's longest wait for an answer that does not come, which is that
-/// of a watch.
+/// How long a step may take. Longer than the operator's longest deadline, which is that of a watch.
 pub(super) const PATIENCE: Duration = Duration::from_secs(180);
-/// How long a step may take an operator that has a bug on purpose: no plan for one has to wait for a watch to be given up.
+/// How long a step may take with a seeded bug: none of these plans waits for the deadline of a watch.
 const IMPATIENCE: Duration = Duration::from_secs(30);
-/// How long it may take from there to where the undisturbed run has come to.
+/// How long the run may take after that to reach the state of the fault-free runs.
 pub(super) const CONVERGENCE: Duration = Duration::from_secs(30);
-/// How long nothing has to happen until nothing does: longer than the second for which a status may be held back.
+/// How long there must be no event until a run counts as settled: longer than the second for which a status write may be
+/// delayed.
 const QUIET: Duration = Duration::from_millis(1200);
-/// What the two operators of an election are called.
+/// The names of the two operators in a leader election.
 const FIRST: &str = "first";
 const SECOND: &str = "second";
-/// What tells which of two objects is older: the API server says to the second when it made them.
+/// The resolution of creation timestamps, which decide which of two objects is older.
 const ONE_SECOND: Duration = Duration::from_secs(1);
 
 /// A run that is in progress.
@@ -37,9 +37,9 @@ pub(super) struct Execution<'a> {
     stage: &'a Stage,
     bug: Option<&'a str>,
     pub(super) namespace: String,
-    /// Where the operator is that is disturbed.
+    /// The operator into whose calls the fault is injected.
     pub(super) post: Post<'a>,
-    /// Where another one stands by, from when the first one leads.
+    /// The standby operator, after the first one has become the leader.
     reserve: OnceLock<Post<'a>>,
     is_led: bool,
     place: Place,
@@ -69,7 +69,7 @@ impl<'a> Execution<'a> {
         })
     }
 
-    /// Goes through the steps, and returns whether all settled.
+    /// Runs the steps, and returns whether all settled.
     ///
     /// `around` performs each step, and injects its fault before or after; it gets whether the step is the last one.
     pub(super) fn play(
@@ -118,7 +118,7 @@ impl<'a> Execution<'a> {
         Ok(true)
     }
 
-    /// Waits until the first operator leads, and starts another one that stands by; says whether it came to that.
+    /// Waits until the first operator is the leader, and starts a standby; returns whether both succeeded.
     fn call_up(&self) -> Result<bool> {
         let started = Instant::now();
         while !self.leads_within(FIRST, ONE_SECOND) {
@@ -129,7 +129,7 @@ impl<'a> Execution<'a> {
         }
         let post = Post::take_up(self.stage, &self.place, self.bug, Some(SECOND), |_| {})?;
         let is_ready = post.until_ready(PATIENCE)?;
-        // There is no other one who could have set it.
+        // Only this call sets it.
         let _ = self.reserve.set(post);
         Ok(is_ready)
     }
@@ -139,12 +139,12 @@ impl<'a> Execution<'a> {
         self.stage.observer.wait_for_reigns(&self.namespace, patience, leads)
     }
 
-    /// Returns where the one is that stands by, once there is one.
+    /// Returns the standby operator, if there is one.
     pub(super) fn reserve(&self) -> Option<&Post<'a>> {
         self.reserve.get()
     }
 
-    /// Waits until the one that stood by leads; returns whether it came to that.
+    /// Waits until the standby is the leader; returns whether it is.
     pub(super) fn until_succeeded(&self) -> bool {
         self.leads_within(SECOND, CONVERGENCE)
     }
@@ -153,7 +153,7 @@ impl<'a> Execution<'a> {
         [&self.post].into_iter().chain(self.reserve())
     }
 
-    /// Waits until the operator has seen everything, be it the one that runs now or one that takes its place.
+    /// Waits until the caches of the operator are synced, of the current process or of its restart.
     pub(super) fn until_ready(&self) -> Result<bool> {
         self.post.until_ready(PATIENCE)
     }
@@ -167,7 +167,7 @@ impl<'a> Execution<'a> {
         Outcome::of(&self.stage.observer.history(&self.namespace), &self.namespace)
     }
 
-    /// Returns what is wrong with the run, whatever it should have come to.
+    /// Returns the problems of the run that do not depend on the expected outcome.
     pub(super) fn problems(&self) -> Vec<String> {
         let observer = &self.stage.observer;
         let history = observer.history(&self.namespace);

@@ -1,44 +1,44 @@
-//! What may happen to one call, or to one watch.
+//! Faults that can be injected into a call or a watch.
 
 use std::fmt;
 
 use super::call::Call;
 use fault_proxy::{Action, Answer, Point, Verb};
 
-/// One thing that goes wrong.
+/// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// The operator is killed when the call is as far, and started again.
+    /// The operator is killed at this point of the call, and restarted.
     Crash(Point),
-    /// The operator is killed while the call is on its way, and the call arrives when the next one has read
+    /// The operator is killed while the call is in flight, and the call arrives when the next operator has listed
     /// everything.
     Late,
-    /// The API server is not asked, and the answer is this HTTP status.
+    /// The call is answered with this HTTP status and does not reach the API server.
     Refused(u16),
-    /// The answer is this HTTP status, although it is done.
+    /// The call is done, but answered with this HTTP status.
     RefusedAfter(u16),
-    /// The connection is reset before the API server hears of the call.
+    /// The connection is reset before the call reaches the API server.
     Reset,
-    /// The connection ends after the API server did it, and before it answers.
+    /// The call is done, and the connection ends before it is answered.
     Lost,
-    /// The answer breaks off.
+    /// The answer is truncated.
     Truncated,
-    /// No answer comes, and the API server does not hear of the call.
+    /// There is no answer, and the call does not reach the API server.
     Hangs,
-    /// It is done, and no answer comes.
+    /// The call is done, and there is no answer.
     HangsAfter,
-    /// A watch tells nothing during a step of the scenario, and everything after it.
+    /// A watch sends no events during a step of the scenario, and all of them after it.
     Frozen,
-    /// A watch breaks before a step, and can't be opened again until after it. Then its place is forgotten, so that
-    /// what happened meanwhile is nowhere to be read but in a new list.
+    /// A watch breaks before a step, and can't be restarted until after it. Then its resource version has expired, so the
+    /// events in the meantime are only visible in a new list.
     Gap,
-    /// After all steps the operator starts again, and is given a list as it was at the start of the run. Where another one
-    /// stands by, that one does not hear of the last step, and then has to lead.
+    /// After all steps the operator restarts, and its list is the one from the start of the run. With a standby, the
+    /// standby does not receive the events of the last step, and then becomes the leader.
     Stale,
 }
 
 impl Fault {
-    /// Returns what may happen to a call.
+    /// Returns the faults that can be injected into a call.
     #[must_use]
     pub fn of(call: &Call) -> Vec<Self> {
         let mut faults = Vec::new();
@@ -55,13 +55,13 @@ impl Fault {
         faults
     }
 
-    /// Returns whether nothing goes on before somebody has lost their patience.
+    /// Returns whether the run only continues after a deadline has expired.
     #[must_use]
     pub fn is_slow(self) -> bool {
         matches!(self, Self::Hangs | Self::HangsAfter)
     }
 
-    /// Returns what the proxy does with the call; nothing if it is about more than one call.
+    /// Returns the proxy's action for the call; `None` if the fault is about more than one call.
     #[must_use]
     pub fn action(self) -> Option<Action> {
         Some(match self {
@@ -100,7 +100,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Returns a refusal as the API server words it.
+/// Returns an error in the format of the API server.
 fn refusal(status: u16) -> Answer {
     let (reason, message) = match status {
         409 => (

@@ -1,4 +1,4 @@
-//! What an observer has seen of one run: every version of every object that it was told of.
+//! The history of one run: every version of every object that the observer received.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 /// One version of an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
-    /// The resource, in the plural.
+    /// The resource, in the plural, such as `services`.
     pub resource: &'static str,
     /// The object.
     pub object: Value,
-    /// Whether it is the last there was of it.
+    /// Whether this is the last version, before the deletion.
     pub gone: bool,
 }
 
@@ -28,7 +28,7 @@ impl Seen {
         text(&self.object, "/metadata/name")
     }
 
-    /// Returns what to call the object in every run: by what its name was made from, if the API server made it.
+    /// Returns a title that is the same in every run: the prefix of the name, if the API server generated it.
     #[must_use]
     pub fn title(&self) -> String {
         let made_from = text(&self.object, "/metadata/generateName");
@@ -38,13 +38,13 @@ impl Seen {
         }
     }
 
-    /// Returns the place of this version among those of all objects: etcd has one order for them.
+    /// Returns the resource version as a number: etcd orders the versions of all objects.
     #[must_use]
     pub fn version(&self) -> u64 {
         version(&self.object)
     }
 
-    /// Returns the references to controllers, of which there should be one at most.
+    /// Returns the references to controllers, of which there should be at most one.
     #[must_use]
     pub fn controllers(&self) -> Vec<&Value> {
         let references = self
@@ -56,19 +56,19 @@ impl Seen {
     }
 }
 
-/// Returns the text that a JSON pointer leads to, empty if there is none.
+/// Returns the string at a JSON pointer, empty if there is none.
 #[must_use]
 pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns the version of an object as a number.
+/// Returns the resource version of an object as a number.
 #[must_use]
 pub fn version(object: &Value) -> u64 {
     text(object, "/metadata/resourceVersion").parse().unwrap_or_default()
 }
 
-/// Returns the newest version of each object that is there, by UID.
+/// Returns the newest version of each existing object, by UID.
 #[must_use]
 pub fn living(history: &[Seen]) -> BTreeMap<&str, &Seen> {
     let mut living = BTreeMap::new();
@@ -82,16 +82,16 @@ pub fn living(history: &[Seen]) -> BTreeMap<&str, &Seen> {
     living
 }
 
-/// How often an object of a title was created, and how often deleted.
+/// How often objects with a title were created and deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lives {
-    /// How many objects there were.
+    /// Number of objects.
     pub created: usize,
-    /// How many of them are gone.
+    /// Number of deleted objects.
     pub deleted: usize,
 }
 
-/// Returns the lives of all objects, by their titles.
+/// Returns how often objects were created and deleted, by their titles.
 #[must_use]
 pub fn lives(history: &[Seen]) -> BTreeMap<String, Lives> {
     let mut known: BTreeMap<&str, bool> = BTreeMap::new();

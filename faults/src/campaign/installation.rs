@@ -1,7 +1,7 @@
-//! The same for the plugin: every fault at every call of an installation, of one over an older one, and of its end.
+//! A campaign for the plugin: every fault at every call of an installation, an upgrade and an uninstallation.
 //!
-//! A person runs a command, something goes wrong with one of its calls, and they run it again. What it asks for is of a
-//! whole cluster, so that each run has one to itself, and leaves it as it was.
+//! A command runs with a fault at one of its calls, and then runs again. An installation affects the whole cluster, so
+//! each run has a cluster to itself and restores it.
 
 mod command;
 mod ground;
@@ -27,19 +27,19 @@ use ground::Ground;
 use run::Undisturbed;
 
 const INSTALL: &str = "install --wait=false";
-/// Removes all of it, with what was made by it.
+/// Removes the installation with all apps.
 const UNINSTALL: &str = "uninstall --delete-crds --yes";
 
-/// A command, and what is there before it.
+/// A command, and the state before it.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// Its name, which begins those of its plans.
+    /// Its name, the prefix of the names of its plans.
     pub name: &'static str,
-    /// What is run before, undisturbed.
+    /// The command that is run first, without faults.
     before: Option<&'static str>,
-    /// What is applied after that.
+    /// The objects that are applied after that.
     objects: Vec<Value>,
-    /// What is disturbed.
+    /// The command into whose calls faults are injected.
     command: &'static str,
 }
 
@@ -53,7 +53,7 @@ pub fn all() -> Vec<Scenario> {
             objects: Vec::new(),
             command: INSTALL,
         },
-        // From one that had its rights in a namespace and no webhooks, and was made of more.
+        // From an installation with rights in one namespace, without webhooks, and with more objects.
         Scenario {
             name: "upgrade",
             before: Some(
@@ -71,7 +71,7 @@ pub fn all() -> Vec<Scenario> {
     ]
 }
 
-/// What an older version had and this one has not; and what people have added to it.
+/// Returns objects of an older version that this version no longer has, and objects that users have added.
 fn former() -> Vec<Value> {
     let of_people = json!({crd::label::PART_OF: crd::label::PART_OF_VALUE});
     let mut of_ours = of_people.clone();
@@ -97,7 +97,7 @@ fn app() -> Value {
     })
 }
 
-/// Clusters for runs of one plugin: as many as there are runs at a time.
+/// Clusters for the runs of one plugin: as many as there are concurrent runs.
 #[derive(Debug)]
 pub struct Grounds {
     plugin: PathBuf,
@@ -105,7 +105,7 @@ pub struct Grounds {
 }
 
 impl Grounds {
-    /// Returns none yet: each is started when it is wanted.
+    /// Returns an empty pool: each cluster is started when it is needed.
     #[must_use]
     pub fn of(plugin: &Path) -> Self {
         Self {
@@ -114,7 +114,7 @@ impl Grounds {
         }
     }
 
-    /// Does something on a cluster that nobody else uses. One that was not left as it was is not used again.
+    /// Runs `work` with a cluster of its own. A cluster that was not restored is not used again.
     fn on<T>(&self, work: impl FnOnce(&Ground) -> Result<(T, bool)>) -> Result<T> {
         let free = || self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let known = free().pop();
@@ -130,7 +130,7 @@ impl Grounds {
     }
 }
 
-/// A scenario that has been run undisturbed.
+/// A scenario with the results of its fault-free runs.
 #[derive(Debug, Clone)]
 pub struct Campaign {
     scenario: Scenario,
@@ -138,16 +138,16 @@ pub struct Campaign {
     plans: Vec<Plan>,
 }
 
-/// What a disturbed run is compared with.
+/// The expected result of a run.
 #[derive(Debug, Clone)]
 struct Measure {
     expected: Expected,
-    /// How many objects the command has created: the API server says so of each.
+    /// How many objects the command has created, according to the API server's answers.
     created: usize,
 }
 
 impl Campaign {
-    /// Runs a scenario undisturbed.
+    /// Runs a scenario without faults.
     ///
     /// # Errors
     /// When that fails, or does not always end in the same way.
@@ -175,16 +175,16 @@ impl Campaign {
         &self.plans
     }
 
-    /// Returns how many fields are compared, and how many are not because they differ by themselves.
+    /// Returns how many fields are compared, and how many are ignored because they differ between runs.
     #[must_use]
     pub fn compared(&self) -> (usize, usize) {
         self.measure.expected.size()
     }
 
-    /// Carries out plans, `workers` at a time, and tells `each` what became of one.
+    /// Runs plans, `workers` at a time, and calls `each` with the result of each plan.
     ///
     /// # Errors
-    /// When `each` fails; the others are given up.
+    /// When `each` fails; the other plans are not run.
     pub fn carry_out(
         &self,
         grounds: &Grounds,
@@ -197,7 +197,7 @@ impl Campaign {
     }
 }
 
-/// Returns the plans for the calls of a command. It lives too short for what is about a whole watch.
+/// Returns the plans for the calls of a command, without faults of whole watches: the command is too short for them.
 fn plans(scenario: &str, calls: &[(call::Call, usize)]) -> Vec<Plan> {
     let mut plans = plan::derive(scenario, calls);
     plans.retain(|plan| plan.fault.action().is_some() && plan.fault != Fault::Late);

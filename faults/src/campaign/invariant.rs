@@ -1,4 +1,4 @@
-//! What must be true of a run at every moment, whatever goes wrong.
+//! Invariants of a run: properties that must be true at every moment, with any fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,10 @@ use serde_json::Value;
 use super::history::{Seen, living, text};
 use super::tenant;
 
-/// The name of what a person has put beside the objects of a scenario, with the operator's labels and without an
-/// owner.
+/// The name of third-party objects next to those of a scenario, with the operator's labels and without an owner.
 pub const BYSTANDER: &str = "bystander";
 
-/// Returns what was violated in the namespace of a run.
+/// Returns the violated invariants in the namespace of a run.
 #[must_use]
 pub fn violations(history: &[Seen]) -> Vec<String> {
     let mut found = touched(history);
@@ -22,11 +21,11 @@ pub fn violations(history: &[Seen]) -> Vec<String> {
     found
 }
 
-/// What is nobody's is neither changed nor deleted.
+/// A third-party object is neither changed nor deleted.
 fn touched(history: &[Seen]) -> Vec<String> {
     let mut first: BTreeMap<&str, &Value> = BTreeMap::new();
     let mut found = Vec::new();
-    // An app that wants its names has the same one.
+    // An app that needs its names has the same name.
     let is_bystander = |seen: &&Seen| seen.name() == BYSTANDER && matches!(seen.resource, "services" | "ingresses");
     for seen in history.iter().filter(is_bystander) {
         let known = *first.entry(seen.uid()).or_insert(&seen.object);
@@ -43,7 +42,7 @@ fn is_ours(seen: &Seen) -> bool {
     seen.controllers().iter().any(ours)
 }
 
-/// A child is controlled by one object, which is or was in the same namespace.
+/// A child has one controller, which is or was in the same namespace.
 fn stray(history: &[Seen]) -> BTreeSet<String> {
     let known: BTreeSet<&str> = history.iter().map(Seen::uid).collect();
     let children = history.iter().filter(|seen| is_ours(seen));
@@ -55,7 +54,8 @@ fn stray(history: &[Seen]) -> BTreeSet<String> {
     strange.collect()
 }
 
-/// Nothing outside of the namespace is controlled by anything in it. `elsewhere` is what was seen in the others.
+/// No object outside of the namespace is controlled by an object in it. `elsewhere` is the history of the other
+/// namespaces.
 #[must_use]
 pub fn outside(history: &[Seen], elsewhere: &[Seen]) -> BTreeSet<String> {
     let known: BTreeSet<&str> = history.iter().map(Seen::uid).collect();
@@ -72,7 +72,7 @@ pub fn outside(history: &[Seen], elsewhere: &[Seen]) -> BTreeSet<String> {
         .collect()
 }
 
-/// In the end each child has a controller that lives. In between, the garbage collector may be on its way.
+/// At the end each child has an existing controller. Before that, the garbage collector may not have run yet.
 fn orphaned(history: &[Seen]) -> Vec<String> {
     let living = living(history);
     let children = living.values().filter(|seen| is_ours(seen));
@@ -85,7 +85,7 @@ fn orphaned(history: &[Seen]) -> Vec<String> {
         .collect()
 }
 
-/// A pod set never has more pods than its spec has ever wanted, those aside that are on their way out or have ended.
+/// A pod set never has more pods than the highest `replicas` so far, without pods that are terminating or have finished.
 fn crowded(history: &[Seen]) -> BTreeSet<String> {
     let mut ordered: Vec<&Seen> = history.iter().collect();
     ordered.sort_by_key(|seen| seen.version());
@@ -100,7 +100,7 @@ fn crowded(history: &[Seen]) -> BTreeSet<String> {
                     .pointer("/spec/replicas")
                     .and_then(Value::as_i64)
                     .unwrap_or(1);
-                // One that is asked to be replaced is started beside the old one.
+                // The replacement of a pod is started next to the old one.
                 let replaced = seen.object.pointer("/spec/replacePods").and_then(Value::as_array);
                 let replaced = i64::try_from(replaced.map_or(0, Vec::len)).unwrap_or_default();
                 let most = wanted.entry(seen.uid()).or_default();
@@ -109,7 +109,7 @@ fn crowded(history: &[Seen]) -> BTreeSet<String> {
             "pods" => {
                 let ended = matches!(text(&seen.object, "/status/phase"), "Succeeded" | "Failed");
                 let going = seen.object.pointer("/metadata/deletionTimestamp").is_some();
-                // It may have been let go, or taken in.
+                // It may have been released, or adopted.
                 for of_set in pods.values_mut() {
                     of_set.remove(seen.uid());
                 }

@@ -1,4 +1,4 @@
-//! What became of each plan, a line each, so that a campaign can go on where it was interrupted.
+//! The results of plans, one line each, so that a campaign can continue after an interruption.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -13,57 +13,57 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::run::Verdict;
 
-/// One line.
+/// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// The plan, in words.
     pub plan: String,
-    /// A hash of the operator that it was tried on.
+    /// A hash of the operator under test.
     pub operator: String,
     /// `survived`, `failed` or `unreached`.
     pub verdict: String,
     /// How long it took, in seconds.
     pub seconds: f64,
-    /// What was wrong.
+    /// The problems, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
-    /// On which day.
+    /// The date.
     #[serde(default)]
     pub date: String,
-    /// Of which commit the checkout was; empty where there is none.
+    /// The commit of the checkout; empty if there is none.
     #[serde(default)]
     pub commit: String,
 }
 
 impl Entry {
-    /// Returns whether it was carried out and not survived.
+    /// Returns whether the plan was run and did not survive.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.verdict != SURVIVED && self.verdict != UNREACHED
     }
 }
 
-/// How many plans a scenario has, written before they are carried out.
+/// How many plans a scenario has, written before they are run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Beginning {
     scenario: String,
     plans: usize,
-    /// A hash of the program that they are for.
+    /// A hash of the program under test.
     program: String,
 }
 
-/// What is known of a scenario.
+/// The results of a scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     /// Its name.
     pub scenario: String,
     /// How many plans it has.
     pub plans: usize,
-    /// What became of those that were carried out, by their names.
+    /// The results of the plans that were run, by name.
     pub entries: Vec<Entry>,
 }
 
-/// A file of entries.
+/// A file of results.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -74,7 +74,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal of an operator, and reads what it says of this one. What another one did says nothing.
+    /// Opens the journal, and reads the results of this operator. Results of other operators are ignored.
     ///
     /// # Errors
     /// When a file can't be read or written.
@@ -96,19 +96,19 @@ impl Journal {
         })
     }
 
-    /// Returns where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns what is known of a plan.
+    /// Returns the result of a plan.
     #[must_use]
     pub fn entry(&self, plan: &str) -> Option<&Entry> {
         self.known.get(plan)
     }
 
-    /// Writes down how many plans a scenario has.
+    /// Writes how many plans a scenario has.
     ///
     /// # Errors
     /// When it can't be written.
@@ -121,7 +121,7 @@ impl Journal {
         self.append(&beginning)
     }
 
-    /// Writes down what became of a plan.
+    /// Writes the result of a plan.
     ///
     /// # Errors
     /// When it can't be written.
@@ -146,7 +146,7 @@ impl Journal {
     }
 
     fn append(&mut self, line: &impl Serialize) -> Result<()> {
-        // One write, so that a line is whole or not there.
+        // One write, so that a line is complete or missing.
         let line = format!("{}\n", serde_json::to_string(line)?);
         Ok(self.file.write_all(line.as_bytes())?)
     }
@@ -155,13 +155,13 @@ impl Journal {
 pub(super) const SURVIVED: &str = "survived";
 pub(super) const UNREACHED: &str = "unreached";
 
-/// Returns what a journal says of each scenario, in the order in which they turn up: what the program has shown that came last,
-/// and of several lines about the same plan the last.
+/// Returns the results of each scenario, in the order of their first lines: those of the last program, and the last line
+/// of each plan.
 #[must_use]
 pub fn found(journal: &str) -> Vec<Found> {
     let mut found: Vec<(Found, String)> = Vec::new();
     for line in journal.lines() {
-        // The last line may be half written.
+        // The last line may be incomplete.
         let (scenario, program, plans, entry) = if let Ok(entry) = serde_json::from_str::<Entry>(line) {
             let scenario = entry.plan.split(':').next().unwrap_or_default().to_owned();
             (scenario, entry.operator.clone(), None, Some(entry))
@@ -197,7 +197,7 @@ pub fn found(journal: &str) -> Vec<Found> {
     found.into_iter().map(|(found, _)| found).collect()
 }
 
-/// Returns the commit of this checkout, with a word if it was changed; nothing in a source archive.
+/// Returns the commit of this checkout, with a suffix if it was changed; empty in a source archive.
 fn commit() -> String {
     let mut git = Command::new("git");
     git.args(["describe", "--always", "--dirty", "--exclude=*"]);
@@ -208,9 +208,9 @@ fn commit() -> String {
     })
 }
 
-/// Returns what is known: of several lines about the same plan the last, and none about one that failed.
+/// Returns the known results: the last line of each plan, without failures.
 fn read(text: &str, operator: &str) -> BTreeMap<String, Entry> {
-    // The last line may be half written.
+    // The last line may be incomplete.
     let entries = text.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok());
     let ours = entries.filter(|entry| entry.operator == operator);
     let mut known: BTreeMap<String, Entry> = ours.map(|entry| (entry.plan.clone(), entry)).collect();
@@ -233,7 +233,7 @@ mod tests {
         journal.write("b", &Verdict::Failed(vec!["no".into()]), took).unwrap();
         journal.write("c", &Verdict::Unreached, took).unwrap();
         journal.begin("d", 7).unwrap();
-        // Interrupted.
+        // An interrupted write.
         journal.file.write_all(br#"{"plan": "d""#).unwrap();
         drop(journal);
 

@@ -1,4 +1,4 @@
-//! The kinds of object that a campaign looks at.
+//! The kinds of objects that a campaign observes.
 
 use kube::discovery::ApiResource;
 
@@ -26,10 +26,11 @@ pub const INGRESS: Kind = Kind::new("networking.k8s.io", "v1", "Ingress", "ingre
 /// Pods.
 pub const POD: Kind = Kind::new("", "v1", "Pod", "pods");
 
-/// Leases: who holds one leads.
+/// Leases: the holder is the leader.
 pub const LEASE: Kind = Kind::new("coordination.k8s.io", "v1", "Lease", "leases");
 
-/// What is compared: what people write, what the operator makes of it, and what Kubernetes makes of that.
+/// The kinds that are compared: those that users write, their children, and the objects that Kubernetes creates for
+/// these.
 pub const OBSERVED: [Kind; 7] = [
     APP,
     PODSET,
@@ -64,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// Returns what kube's client wants to know of it.
+    /// Returns the kind for kube's client.
     #[must_use]
     pub fn resource(self) -> ApiResource {
         ApiResource {

@@ -1,4 +1,4 @@
-//! Somebody who is told of every change by the API server itself, whatever the operator is told.
+//! Observes every change directly from the API server, independently of the operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,21 +15,21 @@ use super::kind::{Kind, LEASE, OBSERVED};
 use super::reign::{self, Reign};
 use super::tenant;
 
-/// What was seen of a namespace.
+/// The history of a namespace.
 #[derive(Debug, Default)]
 struct Page {
     seen: Vec<Seen>,
     reigns: Vec<Reign>,
 }
 
-/// What was seen of each namespace.
+/// The histories of all namespaces.
 #[derive(Debug, Default)]
 struct Book {
     pages: Mutex<BTreeMap<String, Page>>,
     written: Condvar,
 }
 
-/// An observer of a whole cluster, who stops when this is dropped.
+/// An observer of a whole cluster, which stops when this is dropped.
 #[derive(Debug)]
 pub struct Observer {
     book: Arc<Book>,
@@ -37,7 +37,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Begins to watch.
+    /// Starts to watch.
     #[must_use]
     pub fn start(runtime: &Handle, client: &Client) -> Self {
         let book = Arc::new(Book::default());
@@ -51,21 +51,21 @@ impl Observer {
         }
     }
 
-    /// Returns what was seen of a namespace.
+    /// Returns the history of a namespace.
     #[must_use]
     pub fn history(&self, namespace: &str) -> Vec<Seen> {
         let book = self.book.lock();
         book.get(namespace).map(|page| page.seen.clone()).unwrap_or_default()
     }
 
-    /// Returns which operators have led in a namespace, one after the other.
+    /// Returns the leaders in a namespace, in their order.
     #[must_use]
     pub fn reigns(&self, namespace: &str) -> Vec<Reign> {
         let book = self.book.lock();
         book.get(namespace).map(|page| page.reigns.clone()).unwrap_or_default()
     }
 
-    /// Returns what was seen of the children in all other namespaces.
+    /// Returns the history of the children in all other namespaces.
     #[must_use]
     pub fn elsewhere(&self, namespace: &str) -> Vec<Seen> {
         let book = self.book.lock();
@@ -76,17 +76,17 @@ impl Observer {
         children.cloned().collect()
     }
 
-    /// Forgets a namespace.
+    /// Drops the history of a namespace.
     pub fn forget(&self, namespace: &str) {
         self.book.lock().remove(namespace);
     }
 
-    /// Waits until what was seen of a namespace is as wanted; returns whether it came to that.
+    /// Waits until the history of a namespace satisfies a condition; returns whether it did.
     pub fn wait_for(&self, namespace: &str, patience: Duration, wanted: impl Fn(&[Seen]) -> bool) -> bool {
         self.wait(namespace, patience, |page| wanted(&page.seen))
     }
 
-    /// Waits until the operators that have led in a namespace are as wanted; returns whether it came to that.
+    /// Waits until the leaders in a namespace satisfy a condition; returns whether they did.
     pub fn wait_for_reigns(&self, namespace: &str, patience: Duration, wanted: impl Fn(&[Reign]) -> bool) -> bool {
         self.wait(namespace, patience, |page| wanted(&page.reigns))
     }
@@ -101,7 +101,7 @@ impl Observer {
         !outcome.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Waits until nothing was seen of a namespace for `quiet`, but not for longer than `patience`.
+    /// Waits until there was no event in a namespace for `quiet`, but not for longer than `patience`.
     pub fn until_quiet(&self, namespace: &str, quiet: Duration, patience: Duration) {
         let started = Instant::now();
         let mut before = self.history(namespace).len();
@@ -166,14 +166,14 @@ async fn watch(api: Api<DynamicObject>, kind: Kind, book: Arc<Book>) {
                 known.remove(object.metadata.uid.as_deref().unwrap_or_default());
                 book.write(kind, object, true);
             }
-            // What a new list does not have has gone meanwhile.
+            // Objects that a new list does not have were deleted in the meantime.
             Ok(Event::InitDone) => {
                 let gone: Vec<String> = known.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
                 for object in gone.iter().filter_map(|uid| known.remove(uid)) {
                     book.write(kind, object, true);
                 }
             }
-            // It comes back by itself, and more slowly each time.
+            // The watcher restarts automatically, with a backoff.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }

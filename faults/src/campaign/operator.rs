@@ -1,4 +1,4 @@
-//! The operator, as a process that may die.
+//! The operator, as a process that can be killed.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -17,21 +17,21 @@ use super::webhooks::Webhooks;
 use fault_proxy::Proxy;
 
 const GLANCE: Duration = Duration::from_millis(20);
-/// How long one that stands by waits for a sign of life of the one that leads: the shortest that there is.
+/// The lease duration of operators with leader election: the shortest that is allowed.
 const LEASE: &str = "3s";
 
-/// What an operator is started for.
+/// The parameters of an operator.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// The namespace of the run.
     pub namespace: String,
     /// The namespaces that it manages.
     pub watched: Vec<String>,
-    /// Where it serves webhooks, if it does.
+    /// The address and the certificate of its webhooks, if it serves any.
     pub webhooks: Option<Webhooks>,
 }
 
-/// A running operator, which ends when this is dropped.
+/// A running operator, which is killed when this is dropped.
 #[derive(Debug)]
 pub struct Operator {
     process: Process,
@@ -39,8 +39,8 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts an operator for one namespace, behind a proxy, perhaps with a bug on purpose. One that has a name stands for
-    /// election.
+    /// Starts an operator for one namespace, behind a proxy, with an optional seeded bug. An operator with a name takes
+    /// part in leader election.
     pub fn start(
         program: &Path,
         control_plane: &ControlPlane,
@@ -80,7 +80,7 @@ impl Operator {
         Ok(Self { process, probes })
     }
 
-    /// Waits until it has seen everything; says whether it has.
+    /// Waits until its caches are synced; returns whether they are.
     pub fn until_ready(&mut self, patience: Duration) -> bool {
         let started = Instant::now();
         while started.elapsed() < patience && self.is_running() {
@@ -92,9 +92,9 @@ impl Operator {
         false
     }
 
-    /// Ends it as a node that loses its power does.
+    /// Kills it, as a node that loses power does.
     pub fn kill(&mut self) -> Result<()> {
-        // It may have ended by itself, which is told in another way.
+        // It may have exited in the meantime, which is reported elsewhere.
         let _ = self.process.signal(Signal::SIGKILL);
         let started = Instant::now();
         while self.is_running() {
@@ -117,7 +117,7 @@ impl Operator {
         self.process.log_tail(lines)
     }
 
-    /// Returns whether it has ended because it may lead no more: it is to be started again, and to stand by.
+    /// Returns whether it has exited because it lost the Lease: it must be restarted, and stand by.
     pub fn is_deposed(&mut self) -> bool {
         !self.is_running() && self.log_tail(3).contains("another operator leads")
     }
@@ -132,7 +132,7 @@ impl Operator {
     }
 }
 
-/// Asks whether it is ready: all of HTTP that a probe needs.
+/// Sends an HTTP request to the readiness probe and returns the status.
 fn status_of(probes: SocketAddr) -> io::Result<u16> {
     let mut stream = TcpStream::connect(probes)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;

@@ -1,4 +1,4 @@
-//! How a run has ended, in words that are the same for every run that ended the same; and what differs.
+//! The outcome of a run, with values that are the same in equal runs; and the differences to another outcome.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::history::{Lives, Seen, lives, living, text};
 
-/// How a run has ended: each field of each object, and how often each object was created and deleted.
+/// The outcome of a run: each field of each object, and how often each object was created and deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     fields: BTreeMap<String, String>,
@@ -15,7 +15,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Reads it from what was seen of the run in `namespace`.
+    /// Computes it from the history of the run in `namespace`.
     #[must_use]
     pub fn of(history: &[Seen], namespace: &str) -> Self {
         let mut phrases: BTreeMap<&str, String> = BTreeMap::new();
@@ -37,7 +37,7 @@ impl Outcome {
                     format!("{title} {number}")
                 };
                 phrases.insert(seen.uid(), format!("the uid of {title}"));
-                // Which address a node gives to a pod depends on what else runs. Undisturbed runs may agree by chance.
+                // The address that a node assigns to a pod depends on other pods. Fault-free runs may agree by chance.
                 let address = text(&seen.object, "/status/podIP");
                 if !address.is_empty() {
                     phrases.insert(address, format!("the address of {title}"));
@@ -57,7 +57,7 @@ impl Outcome {
     }
 }
 
-/// What stands in a run for what is another in each.
+/// Replaces values that differ in each run by fixed words.
 struct Words<'a> {
     namespace: &'a str,
     phrases: BTreeMap<&'a str, String>,
@@ -77,7 +77,7 @@ fn flatten(value: &Value, path: &str, words: &Words<'_>, fields: &mut BTreeMap<S
         Value::Object(object) => {
             for (key, value) in object {
                 let path = format!("{path}.{key}");
-                // A record of what the operator saw: one that was down or blind has seen less.
+                // A record of what the operator has observed: an operator that was down has observed less.
                 if !path.ends_with(".status.revisions") {
                     flatten(value, &path, words, fields);
                 }
@@ -86,7 +86,7 @@ fn flatten(value: &Value, path: &str, words: &Words<'_>, fields: &mut BTreeMap<S
         Value::Array(array) => {
             let mut same: BTreeMap<String, usize> = BTreeMap::new();
             for value in array {
-                // An order that means nothing is none: what has a name is found by it.
+                // The order of a list is ignored if its items have a key.
                 let key = key_of(value);
                 let number = same.entry(key.clone()).or_default();
                 *number += 1;
@@ -103,23 +103,23 @@ fn flatten(value: &Value, path: &str, words: &Words<'_>, fields: &mut BTreeMap<S
     }
 }
 
-/// Returns what an item of a list is known by; empty if by its place.
+/// Returns the key of an item of a list; empty if only its index identifies it.
 fn key_of(item: &Value) -> String {
     let keys = ["name", "type", "manager", "operation", "subresource"];
     let words: Vec<&str> = keys.iter().filter_map(|key| item.get(key)?.as_str()).collect();
     words.join(" ")
 }
 
-/// What undisturbed runs have in common.
+/// The common outcome of fault-free runs.
 #[derive(Debug, Clone, Default)]
 pub struct Expected {
     outcome: Outcome,
-    /// What differs among them, and is nobody's fault.
+    /// The fields that differ between them, which are ignored.
     varying: BTreeSet<String>,
 }
 
 impl Expected {
-    /// Compares undisturbed runs.
+    /// Compares fault-free runs.
     ///
     /// # Errors
     /// When they differ in how often something was created or deleted: such a scenario can't be compared.
@@ -144,7 +144,7 @@ impl Expected {
         Ok(expected)
     }
 
-    /// Returns what else came out.
+    /// Returns the differences to an outcome.
     #[must_use]
     pub fn differences(&self, outcome: &Outcome) -> Vec<Difference> {
         let fields = compare(&self.outcome.fields, &outcome.fields, false);
@@ -154,21 +154,21 @@ impl Expected {
             .collect()
     }
 
-    /// Returns how many fields are compared, and how many are not because they differ by themselves.
+    /// Returns how many fields are compared, and how many are ignored because they differ between runs.
     #[must_use]
     pub fn size(&self) -> (usize, usize) {
         (self.outcome.fields.len(), self.varying.len())
     }
 }
 
-/// Something that is not as in the undisturbed run.
+/// A difference to the fault-free runs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Difference {
     /// The field, or the object.
     pub what: String,
-    /// What it should be; nothing if there should be none.
+    /// The expected value; `None` if there should be none.
     pub expected: Option<String>,
-    /// What it is.
+    /// The actual value.
     pub found: Option<String>,
     /// Whether it is about how often an object was created and deleted.
     of_lives: bool,

@@ -1,16 +1,16 @@
-//! What a campaign has shown, as a page tells it, and where in the page.
+//! Renders the results of a campaign, and inserts them into a page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::journal::{Entry, Found, SURVIVED, UNREACHED};
 
-/// What stands before it in the page.
+/// The marker before the results in the page.
 pub const BEGIN: &str = "<!-- campaign: begin -->\n";
-/// What stands behind it.
+/// The marker after the results.
 pub const END: &str = "<!-- campaign: end -->\n";
 
-/// What a campaign was carried out with.
+/// The environment of a campaign.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Circumstances {
     /// The version of AppDeploy.
@@ -21,7 +21,7 @@ pub struct Circumstances {
     pub cores: usize,
 }
 
-/// Puts results into a page, in the place of those that it has; nothing if it has no place for them.
+/// Replaces the results in a page; returns `None` if it has no markers.
 #[must_use]
 pub fn insert(page: &str, results: &str) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
@@ -29,7 +29,7 @@ pub fn insert(page: &str, results: &str) -> Option<String> {
     Some(format!("{before}{BEGIN}{results}{END}{after}"))
 }
 
-/// Renders what was found as Markdown, the scenarios in the order in which they were carried out.
+/// Renders results as Markdown, the scenarios in the order in which they were run.
 #[must_use]
 pub fn results(found: &[Found], circumstances: &Circumstances) -> String {
     let entries = || found.iter().flat_map(|found| found.entries.iter());
@@ -80,7 +80,7 @@ fn summary(found: &[Found], circumstances: &Circumstances) -> String {
     )
 }
 
-/// Returns a list of plans by name, with a sentence before it; nothing if there are none.
+/// Returns a list of plans by name, with a sentence before it; empty if there are none.
 fn names<'a>(what: &str, entries: impl Iterator<Item = &'a Entry>) -> String {
     let names: Vec<String> = entries.map(|entry| format!("- `{}`\n", entry.plan)).collect();
     if names.is_empty() {
@@ -102,7 +102,7 @@ impl Row {
         let count = |verdict: &str| found.entries.iter().filter(|entry| entry.verdict == verdict).count();
         let done = found.entries.len();
         Self {
-            // Which calls there are in every run may have been another time others.
+            // The common calls of the fault-free runs may have been different at another time.
             plans: found.plans.max(done),
             done,
             survived: count(SURVIVED),

@@ -1,4 +1,4 @@
-//! Which fault at which place of which scenario: derived from what an undisturbed run has called.
+//! Plans: one fault at one call of one scenario, derived from the calls of the fault-free runs.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::call::Call;
 use super::fault::Fault;
 
-/// One run with one fault.
+/// A run with one fault.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Plan {
     /// The scenario's name.
     pub scenario: String,
-    /// Where.
+    /// The call.
     pub call: Call,
-    /// What.
+    /// The fault.
     pub fault: Fault,
 }
 
@@ -24,11 +24,11 @@ impl fmt::Display for Plan {
     }
 }
 
-/// Returns a plan for every fault of every call, of which it is known how many events it tells undisturbed.
+/// Returns a plan for every fault of every call. Each call has the number of events that it receives without faults.
 #[must_use]
 pub fn derive(scenario: &str, calls: &[(Call, usize)]) -> Vec<Plan> {
     let all = calls.iter().flat_map(|(call, events)| {
-        // Nobody would know that a watch is frozen which tells nothing.
+        // Freezing a watch without events would have no effect.
         let faults = Fault::of(call).into_iter();
         let faults = faults.filter(|fault| *events > 0 || *fault != Fault::Frozen);
         faults.map(|fault| Plan {
@@ -40,7 +40,7 @@ pub fn derive(scenario: &str, calls: &[(Call, usize)]) -> Vec<Plan> {
     all.collect()
 }
 
-/// Returns `count` of the plans, drawn by `seed`, in their order: the same of the same again.
+/// Returns `count` of the plans in their order, chosen by `seed`: the same seed chooses the same plans.
 #[must_use]
 pub fn choose(plans: &[Plan], count: usize, seed: u64) -> Vec<Plan> {
     let mut drawn: Vec<(u64, usize)> = plans

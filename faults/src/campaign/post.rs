@@ -1,4 +1,4 @@
-//! The place of an operator: when one dies, the next one is put in its place.
+//! An operator behind a proxy, which is restarted after it dies.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use super::reign::{Reign, usurpations};
 use super::stage::{OPERATOR, Stage};
 use fault_proxy::Proxy;
 
-/// For how long an operator is held, before whoever wants to kill it may do so.
+/// How long the lock of the operator is held at a time, so that another thread can kill it.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// An operator behind a proxy, and those that come after it.
+/// An operator behind a proxy, and its restarts.
 pub(super) struct Post<'a> {
     stage: &'a Stage,
     place: Place,
     bug: Option<&'a str>,
-    /// What it is called in an election, if it stands for one.
+    /// Its name in the leader election, if it takes part in one.
     candidate: Option<&'static str>,
     pub(super) proxy: Proxy,
     operator: Mutex<Operator>,
@@ -27,7 +27,7 @@ pub(super) struct Post<'a> {
 }
 
 impl<'a> Post<'a> {
-    /// Starts an operator, behind a proxy that was told what to do.
+    /// Starts an operator behind a proxy, after `script` has added the rules.
     pub(super) fn take_up(
         stage: &'a Stage,
         place: &Place,
@@ -54,12 +54,12 @@ impl<'a> Post<'a> {
         })
     }
 
-    /// Waits until the operator has seen everything, be it the one that runs now or one that takes its place.
+    /// Waits until the caches of the operator are synced, of the current process or of its restart.
     pub(super) fn until_ready(&self, patience: Duration) -> Result<bool> {
         let started = Instant::now();
         while started.elapsed() < patience {
             self.keep_up()?;
-            // Let go in between for who wants to kill it.
+            // Unlocked in between, so that another thread can kill it.
             if self.operator().until_ready(GLANCE) {
                 return Ok(true);
             }
@@ -74,12 +74,12 @@ impl<'a> Post<'a> {
         Ok(())
     }
 
-    /// Starts an operator in the place of one that was killed.
+    /// Restarts the operator after it was killed.
     pub(super) fn start_again(&self) -> Result<()> {
         self.put_in_place(&mut self.operator())
     }
 
-    /// Starts one in the place of one that has ended because it may lead no more.
+    /// Restarts the operator if it has exited because it lost the Lease.
     pub(super) fn keep_up(&self) -> Result<()> {
         let mut operator = self.operator();
         if self.candidate.is_some() && operator.is_deposed() {
@@ -105,7 +105,7 @@ impl<'a> Post<'a> {
         Ok(())
     }
 
-    /// Returns what is wrong with the operators that were here, of which so many led.
+    /// Returns the problems of the operators at this place, given the leaders.
     pub(super) fn problems(&self, reigns: &[Reign]) -> Vec<String> {
         let mut problems = std::mem::take(&mut *lock(&self.panics));
         let mut operator = self.operator();

@@ -1,4 +1,4 @@
-//! Who has led, and who has written without leading.
+//! Who was the leader, and which writes were sent without being the leader.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -8,19 +8,19 @@ use serde_json::Value;
 use super::history::text;
 use fault_proxy::Record;
 
-/// The time from when an operator was seen to hold the Lease until another one was.
+/// The time in which one operator was observed to hold the Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reign {
-    /// What the operator calls itself in the election.
+    /// The operator's identity in the leader election.
     pub holder: String,
-    /// When it was seen, which is after it began.
+    /// When it was observed, which is after it began.
     pub seen: Instant,
 }
 
-/// Takes in a version of the Lease, of which most say that the same one still leads.
+/// Adds the holder of a version of the Lease, if it is a new one.
 pub(super) fn take_in(reigns: &mut Vec<Reign>, lease: &Value) {
     let holder = text(lease, "/spec/holderIdentity");
-    // The Leases of Kubernetes' own programs are elsewhere, and nobody's business.
+    // The Leases of Kubernetes' own programs are in other namespaces and are ignored.
     let is_ours = text(lease, "/metadata/labels/app.kubernetes.io~1part-of") == crd::label::PART_OF_VALUE;
     let is_new = reigns.last().is_none_or(|last| last.holder != holder);
     if is_ours && is_new {
@@ -31,17 +31,17 @@ pub(super) fn take_in(reigns: &mut Vec<Reign>, lease: &Value) {
     }
 }
 
-/// Returns whether this reign is that of an operator with a name: it adds something to it each time that it starts.
+/// Returns whether the holder is the operator of this name: an identity is the name with a suffix for each start.
 #[must_use]
 pub fn is_of(reign: &Reign, name: &str) -> bool {
     reign.holder.rsplit_once('_').is_some_and(|(host, _)| host == name)
 }
 
-/// Returns what an operator wrote that did not lead, or not any more.
+/// Returns the writes of an operator that was not, or no longer, the leader.
 ///
-/// `records` are its requests, and `starts` is when it was started, each time. To write, it must have written the Lease
-/// since it was started last; and between that and the write, no other one may have been seen to hold it. A write
-/// is judged by when it was sent: what a network does to it afterwards is not the operator's doing.
+/// `records` are its requests, and `starts` are the times of its starts. Before a write, it must have written the Lease
+/// since its last start; and between that and the write, no other holder may have been observed. The time of a write is
+/// when it was sent: the operator is not responsible for delays in the network.
 #[must_use]
 pub fn usurpations(name: &str, records: &[Record], starts: &[Instant], reigns: &[Reign]) -> BTreeSet<String> {
     let is_kept = |record: &&Record| record.request.verb.is_write() && !record.request.resource.ends_with("reviews");

@@ -17,27 +17,27 @@ use super::stage::Stage;
 /// The result of a run with a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It ended as the undisturbed one.
+    /// The outcome is that of the fault-free runs.
     Survived,
-    /// It did not, or something was violated on the way: one sentence each.
+    /// It is not, or an invariant was violated: one sentence each.
     Failed(Vec<String>),
-    /// The call did not come up, so nothing was shown.
+    /// The call did not occur, so the run shows nothing.
     Unreached,
 }
 
-/// What an undisturbed run showed.
+/// The result of a fault-free run.
 #[derive(Debug, Clone)]
 pub struct Undisturbed {
-    /// How it ended.
+    /// How a command ended.
     pub outcome: Outcome,
-    /// What the operator asked for, and how many events each of it has told.
+    /// The operator's calls, each with the number of events that it received.
     pub calls: Vec<(Call, usize)>,
 }
 
-/// Runs a scenario with no fault.
+/// Runs a scenario without a fault.
 ///
 /// # Errors
-/// When it does not settle, or violates what must be true of every run.
+/// When it does not settle, or violates an invariant.
 pub fn undisturbed(stage: &Stage, scenario: &Scenario) -> Result<Undisturbed> {
     let run = Execution::start(stage, scenario, None, |_| {})?;
     let settled = run.play(scenario, |_, _, deed| deed())?;
@@ -60,10 +60,10 @@ pub fn undisturbed(stage: &Stage, scenario: &Scenario) -> Result<Undisturbed> {
     Ok(found)
 }
 
-/// Runs a scenario with the fault of a plan, perhaps with a bug on purpose, and compares how it ends.
+/// Runs a scenario with the fault of a plan and an optional seeded bug, and compares the outcome.
 ///
 /// # Errors
-/// When the run itself can't be made, whatever the operator does.
+/// When the run can't be set up, independently of the operator.
 pub fn disturbed(
     stage: &Stage,
     scenario: &Scenario,
@@ -78,7 +78,7 @@ pub fn disturbed(
         let outcome = Outcome::of(history, &run.namespace);
         expected.differences(&outcome).is_empty()
     };
-    // A step may be settled while something is still waited for that the operator has not missed yet.
+    // A step may be settled while a request is still waiting for its deadline.
     let patience = if plan.fault.is_slow() { PATIENCE } else { CONVERGENCE };
     let converge = |settled: bool| {
         if settled {
@@ -94,7 +94,7 @@ pub fn disturbed(
                 if settled {
                     disturbance.end(&run)?;
                 }
-                // The call may come when all steps are done.
+                // The call may occur after the last step.
                 converge(settled);
                 Ok(settled)
             });
@@ -104,7 +104,7 @@ pub fn disturbed(
             .map_err(|_| anyhow!("what kills the operator has panicked"))??;
         Ok::<_, anyhow::Error>((played?, killed))
     })?;
-    // It may have been killed a moment ago.
+    // It may have been killed just now.
     if killed && run.until_ready()? {
         converge(settled);
     }

@@ -1,4 +1,4 @@
-//! What people do, step by step, and when each step is done with.
+//! Scenarios: user actions, step by step, and when each step has settled.
 
 use serde_json::{Value, json};
 
@@ -6,19 +6,19 @@ use super::history::{Seen, living, text, version};
 use super::invariant::BYSTANDER;
 use super::kind::{APP, INGRESS, Kind, POD, PODSET, SERVICE};
 
-/// A story with a name.
+/// A scenario.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// Its name.
     pub name: &'static str,
-    /// What happens, in this order.
+    /// The steps, in their order.
     pub steps: Vec<Step>,
-    /// Whether another operator stands by. Of the two the one with the Lease writes, which at first is the one that is
-    /// disturbed.
+    /// Whether there is a standby operator. The holder of the Lease writes, which at first is the operator into whose
+    /// calls the fault is injected.
     pub is_led: bool,
-    /// Whether a hostile tenant has a namespace beside that of the run, which the operator manages too.
+    /// Whether a hostile tenant has a second namespace, which the operator also manages.
     pub has_tenant: bool,
-    /// Whether API servers ask the operator before they store an app.
+    /// Whether API servers call the operator's webhooks.
     pub has_webhooks: bool,
 }
 
@@ -52,16 +52,16 @@ impl Scenario {
     }
 }
 
-/// One thing that a person does.
+/// A user action.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// What is done.
+    /// The action.
     pub deed: Deed,
-    /// Says of what was seen so far, and of the object as the deed left it, whether the operator is done with it.
+    /// Returns, from the history and the object after the action, whether the operator is done with the step.
     pub settled: fn(&[Seen], &Value) -> bool,
 }
 
-/// What is done.
+/// The action.
 #[derive(Debug, Clone)]
 pub enum Deed {
     /// An object is created.
@@ -74,16 +74,16 @@ pub enum Deed {
     Apply(Kind, Value),
     /// The status of an object is applied by another field manager.
     ApplyStatus(Kind, Value),
-    /// An object is created that says that the app `web` of the run is its controller.
+    /// An object is created with an owner reference to the app `web` of the run as its controller.
     CreateOwned(Kind, Value),
-    /// Something is done in the tenant's namespace.
+    /// An action in the tenant's namespace.
     ByTenant(Box<Deed>),
-    /// Something is tried that the API server may refuse.
+    /// An action that the API server may reject.
     Attempt(Box<Deed>),
 }
 
 impl Deed {
-    /// Whether an object may be new by it.
+    /// Returns whether the action may create an object.
     #[must_use]
     pub fn is_creation(&self) -> bool {
         match self {
@@ -143,7 +143,7 @@ pub(super) fn of_apps_and_sets() -> Vec<Scenario> {
                 delete(APP, "web", the_other_is_ready),
             ],
         ),
-        // Somebody else has these names.
+        // These names are taken by third-party objects.
         Scenario::new(
             "app-taken",
             vec![Step {
@@ -191,7 +191,7 @@ pub(super) fn of_apps_and_sets() -> Vec<Scenario> {
     ]
 }
 
-/// An app is created, with more fields than it needs.
+/// Creates an app, with additional fields.
 pub(super) fn app(name: &'static str, more: Value) -> Step {
     let mut spec = json!({"image": "nginx:1.27", "port": 80, "replicas": 2});
     for (field, value) in more.as_object().into_iter().flatten() {
@@ -203,7 +203,7 @@ pub(super) fn app(name: &'static str, more: Value) -> Step {
     }
 }
 
-/// A pod set is created.
+/// Creates a pod set.
 fn set(replicas: u32) -> Step {
     let spec = json!({"replicas": replicas, "template": {"image": "nginx:1.27"}});
     Step {
@@ -212,7 +212,7 @@ fn set(replicas: u32) -> Step {
     }
 }
 
-/// Fields of a spec are changed.
+/// Changes fields of a spec.
 pub(super) fn change(kind: Kind, name: &'static str, spec: Value) -> Step {
     Step {
         deed: Deed::Patch(kind, name, json!({"spec": spec})),
@@ -227,7 +227,7 @@ pub(super) fn delete(kind: Kind, name: &'static str, settled: fn(&[Seen], &Value
     }
 }
 
-/// Whether the operator says of the object as the deed left it, or of a later one, that it is ready.
+/// Returns whether the status of the object after the action, or of a later version, is ready.
 fn is_ready(history: &[Seen], left: &Value) -> bool {
     let living = living(history);
     let number = |value: &Value| value.pointer("/metadata/generation").and_then(Value::as_i64);
@@ -236,8 +236,8 @@ fn is_ready(history: &[Seen], left: &Value) -> bool {
         .is_some_and(|seen| number(&seen.object) >= number(left) && ready(&seen.object) == Some(("True", "")))
 }
 
-/// Returns the status of the Ready condition, and its reason where that is not `True`; nothing before the operator has said
-/// it of the current spec.
+/// Returns the status of the Ready condition, and its reason if that is not `True`; `None` before the operator has
+/// written it for the current spec.
 pub(super) fn ready(object: &Value) -> Option<(&str, &str)> {
     let status = object.get("status")?;
     let condition = status["conditions"]
@@ -249,12 +249,12 @@ pub(super) fn ready(object: &Value) -> Option<(&str, &str)> {
     is_current.then_some((word, if word == "True" { "" } else { reason }))
 }
 
-/// Whether nothing is left but what is nobody's.
+/// Returns whether only third-party objects are left.
 fn only_bystanders(history: &[Seen], _: &Value) -> bool {
     living(history).values().all(|seen| seen.name() == BYSTANDER)
 }
 
-/// Whether another object has the name of one that was deleted.
+/// Returns whether another object has the name of a deleted one.
 fn is_back(history: &[Seen], left: &Value) -> bool {
     let named = |seen: &&Seen| seen.object["kind"] == left["kind"] && seen.name() == text(left, "/metadata/name");
     let uid = text(left, "/metadata/uid");
@@ -264,28 +264,28 @@ fn is_back(history: &[Seen], left: &Value) -> bool {
         .any(|seen| seen.uid() != uid)
 }
 
-/// Whether the object was written after the deed.
+/// Returns whether the object was written after the action.
 pub(super) fn is_rewritten(history: &[Seen], left: &Value) -> bool {
     let living = living(history);
     let seen = living.get(text(left, "/metadata/uid"));
     seen.is_some_and(|seen| seen.version() > version(left))
 }
 
-/// Whether the app is told that its host is taken.
+/// Returns whether the app reports that its host is taken.
 fn is_refused_the_host(history: &[Seen], left: &Value) -> bool {
     let living = living(history);
     let seen = living.get(text(left, "/metadata/uid"));
     seen.is_some_and(|seen| ready(&seen.object) == Some(("False", "HostConflict")))
 }
 
-/// Whether the app is told that the names of its children are taken.
+/// Returns whether the app reports that the names of its children are taken.
 fn is_refused_the_names(history: &[Seen], left: &Value) -> bool {
     let living = living(history);
     let seen = living.get(text(left, "/metadata/uid"));
     seen.is_some_and(|seen| ready(&seen.object) == Some(("False", "NameConflict")))
 }
 
-/// Whether the app that had to wait for a host has it, and what had it before is gone.
+/// Returns whether the app that waited for a host has it, and the app that had it before was deleted.
 fn the_other_is_ready(history: &[Seen], left: &Value) -> bool {
     let living = living(history);
     let of = |name: &str| living.values().filter(|seen| seen.name() == name).count();
@@ -293,7 +293,7 @@ fn the_other_is_ready(history: &[Seen], left: &Value) -> bool {
     of(text(left, "/metadata/name")) == 0 && apps.all(|seen| ready(&seen.object) == Some(("True", "")))
 }
 
-/// Whether the pod has no controller any more, and another one is there in its place.
+/// Returns whether the pod has no controller any more, and another pod replaces it.
 fn is_released(history: &[Seen], left: &Value) -> bool {
     let living = living(history);
     let pods = living.values().filter(|seen| seen.resource == POD.plural);

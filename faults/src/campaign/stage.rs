@@ -1,4 +1,4 @@
-//! A cluster that many runs share, each in a namespace of its own.
+//! A cluster that many runs share, each with its own namespace.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,21 +23,21 @@ use super::scenario::{Deed, Scenario};
 use super::tenant;
 use super::webhooks::Webhooks;
 
-/// The operator's user: the ServiceAccount that config/rbac gives its rights to.
+/// The operator's user: the ServiceAccount to which config/rbac grants its rights.
 pub const OPERATOR: &str = "system:serviceaccount:appdeploy-system:appdeploy-operator";
 
-/// Kubernetes' controllers that have a part in what is compared, and the one that clears up after a run: the pods of
-/// all runs have no place on a node.
+/// Kubernetes' controllers whose objects are compared, and the one that cleans up after a run: the node has no space for
+/// the pods of all runs.
 const CONTROLLERS: [&str; 4] = ["deployment", "replicaset", "garbagecollector", "namespace"];
-/// How the namespaces of runs end.
+/// The suffix of the namespaces of runs.
 const RUN: &str = "-of-faults";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The field manager of another program.
 const OTHER: &str = "other";
 
-/// A control plane with fake nodes, the CRDs and the operator's rights, and an observer.
+/// A control plane with fake nodes, the CRDs, the operator's rights, and an observer.
 pub struct Stage {
-    // Dropped in this order: whoever asks before whoever answers.
+    // Fields are dropped in this order: clients before the API server.
     pub(super) observer: Observer,
     client: Client,
     runtime: Runtime,
@@ -50,20 +50,20 @@ impl Stage {
     /// Starts a cluster for an operator.
     ///
     /// # Errors
-    /// When a part of it does not come up.
+    /// When a part of it does not start.
     pub fn start(program: &Path) -> Result<Self> {
         let stage = Self::unconfined(program)?;
         confine(&stage.control_plane)?;
         Ok(stage)
     }
 
-    /// The same without the admission policy that confines the operator, for bugs that it would hold back.
+    /// Starts a cluster without the admission policy that confines the operator, for bugs that the policy would prevent.
     ///
     /// # Errors
-    /// When a part of it does not come up.
+    /// When a part of it does not start.
     pub fn unconfined(program: &Path) -> Result<Self> {
         ensure!(program.is_file(), "there is no operator at {}", program.display());
-        // One node: on several, where a pod runs would be another thing that differs by itself.
+        // One node: with several, the node of a pod would differ between runs.
         let builder = ControlPlane::builder().controller_manager(&CONTROLLERS).fake_nodes(1);
         let control_plane = builder.start()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -83,7 +83,7 @@ impl Stage {
         })
     }
 
-    /// Makes a namespace for one run, with objects in it that are nobody's business.
+    /// Creates a namespace for one run, with third-party objects.
     pub(super) fn namespace(&self) -> Result<String> {
         let number = self.runs.fetch_add(1, Ordering::Relaxed);
         let name = format!("run-{number}{RUN}");
@@ -92,7 +92,7 @@ impl Stage {
         Ok(name)
     }
 
-    /// Makes what a scenario has beside a namespace of the run: the tenant's, and webhooks.
+    /// Creates the tenant's namespace and the webhooks, if the scenario has them.
     pub(super) fn place(&self, run: &str, scenario: &Scenario) -> Result<Place> {
         let mut watched = vec![run.to_owned()];
         if scenario.has_tenant {
@@ -109,7 +109,7 @@ impl Stage {
         })
     }
 
-    /// Puts objects into a namespace that no controller owns.
+    /// Creates objects without a controller in a namespace.
     fn put_bystanders(&self, name: &str) -> Result<()> {
         let labels = json!({
             crd::label::APP: "web", crd::label::PODSET: "set",
@@ -126,11 +126,11 @@ impl Stage {
         Ok(())
     }
 
-    /// Gives operators the right to hold an election in a namespace, which otherwise they have in their own.
+    /// Grants operators the right to leader election in a namespace; otherwise they only have it in their own.
     pub(super) fn hold_elections(&self, namespace: &str) -> Result<()> {
         for file in ["leader_election_role", "leader_election_role_binding"] {
             let manifest = manifest(&format!("rbac/{file}"))?;
-            // The first is that of the object; another one is that of the account.
+            // The first match is the object's namespace, the other one that of the ServiceAccount.
             let there = format!("namespace: {}", crd::OPERATOR_NAMESPACE);
             self.control_plane
                 .apply(&manifest.replacen(&there, &format!("namespace: {namespace}"), 1))?;
@@ -139,7 +139,7 @@ impl Stage {
         eventually(&self.control_plane, &asked)
     }
 
-    /// Removes the namespaces of a run, without waiting until they are deleted, and its webhooks.
+    /// Deletes the namespaces of a run without waiting, and its webhooks.
     pub(super) fn leave(&self, place: &Place) -> Result<()> {
         if place.webhooks.is_some() {
             Webhooks::remove(&self.control_plane, &place.namespace)?;
@@ -152,8 +152,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Does what a person does, and returns the object as it was left; nothing where an attempt was refused. While an
-    /// operator is started again, its webhook does not answer, and the person tries again.
+    /// Performs an action, and returns the object after it; `None` if an attempt was rejected. While an operator
+    /// restarts, its webhook does not answer, and the action is retried.
     pub(super) fn perform(&self, namespace: &str, deed: &Deed) -> Result<Value> {
         let started = Instant::now();
         loop {
@@ -238,7 +238,7 @@ fn typed(kind: Kind, object: &Value) -> Value {
     object
 }
 
-/// Whether a webhook did not answer, because its operator does not run.
+/// Returns whether a webhook did not answer because its operator does not run.
 fn is_unanswered(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.message.contains("failed calling webhook"))
 }
@@ -249,7 +249,7 @@ pub(super) async fn connect(kubeconfig: &Path) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// Gives a cluster what `install` would give it, the operator aside.
+/// Installs what `install` would install, without the operator.
 fn install(control_plane: &ControlPlane) -> Result<()> {
     let files = [
         "crd/appdeploys",
@@ -266,7 +266,7 @@ fn install(control_plane: &ControlPlane) -> Result<()> {
     for file in files {
         control_plane.apply(&manifest(file)?)?;
     }
-    // Neither a right nor a new kind counts at once.
+    // Rights and new kinds take a moment to become effective.
     for kind in [APP, PODSET] {
         let path = format!("/apis/{}/{}", kind.api_version(), kind.plural);
         eventually(control_plane, &["get", "--raw", &path])?;
@@ -277,8 +277,8 @@ fn install(control_plane: &ControlPlane) -> Result<()> {
     )
 }
 
-/// Installs the policy that confines operators, and waits until it is enforced. Elections, which otherwise are held in the
-/// operator's own namespace, it allows in those of the runs.
+/// Installs the policy that confines operators, and waits until it is enforced. It allows leader election in the
+/// namespaces of the runs, instead of the operator's own namespace.
 fn confine(control_plane: &ControlPlane) -> Result<()> {
     let policy = manifest("policy/operator")?;
     let home = format!(

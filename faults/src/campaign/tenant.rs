@@ -1,4 +1,4 @@
-//! A hostile tenant: who may write apps in a namespace of their own, and attacks an app of another namespace between the
+//! A hostile tenant: a user who may write apps in one namespace, and attacks an app of another namespace between the
 //! steps of a scenario.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,19 +9,19 @@ use super::history::{Seen, living, text};
 use super::kind::{APP, DEPLOYMENT, INGRESS, SERVICE};
 use super::scenario::{self, Deed, Scenario, Step};
 
-/// What the name of the tenant's namespace adds to that of the run.
+/// The suffix of the tenant's namespace.
 const SUFFIX: &str = "-tenant";
-/// The host of the app that is attacked.
+/// The host of the attacked app.
 const HOST: &str = "shop.example.com";
-/// Keeps an object in deletion until the tenant removes it.
+/// A finalizer that blocks the deletion of an object until the tenant removes it.
 const FINALIZER: &str = "tenant.example.com/hold";
-/// The app that forged owner references name.
+/// The app in forged owner references.
 pub const OWNER: &str = "web";
 /// The name of objects with a forged owner reference.
 const FORGED: &str = "forged";
 /// A condition that another program writes.
 const CONDITION: &str = "Audited";
-/// The most versions of one app or pod set in a run. The longest undisturbed run has a fifth of it.
+/// The maximum number of versions of one app or pod set in a run. The longest fault-free run has a fifth of it.
 const VERSIONS: usize = 100;
 
 /// Returns the tenant's namespace in a run.
@@ -30,7 +30,7 @@ pub fn namespace(run: &str) -> String {
     format!("{run}{SUFFIX}")
 }
 
-/// Returns the namespace of the run that a namespace is part of.
+/// Returns the namespace of the run to which a namespace belongs.
 #[must_use]
 pub fn run_of(namespace: &str) -> &str {
     namespace.strip_suffix(SUFFIX).unwrap_or(namespace)
@@ -59,7 +59,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     all.map(Scenario::with_tenant).collect()
 }
 
-/// An app that is older than the victim, and held in deletion, is moved to the victim's host.
+/// An app that is older than the victim, and whose deletion is blocked, is changed to the victim's host.
 fn takes_a_host_while_being_deleted() -> Vec<Step> {
     let claim = json!({"host": HOST});
     let mut evil = scenario::app("evil", json!({"host": "evil.example.com"}));
@@ -81,7 +81,7 @@ fn takes_a_host_while_being_deleted() -> Vec<Step> {
     ]
 }
 
-/// An app is created with a deletion timestamp and a finalizer, which some admission rules take for a deletion.
+/// An app is created with a deletion timestamp and a finalizer, which some admission rules mistake for a deletion.
 fn is_born_in_deletion() -> Vec<Step> {
     let claim = json!({"host": HOST});
     let spec = json!({"image": "nginx:1.27", "port": 80, "host": HOST});
@@ -98,8 +98,8 @@ fn is_born_in_deletion() -> Vec<Step> {
     ]
 }
 
-/// Labels, annotations and conditions are forged: of the tenant's own objects, and, as somebody with rights in the victim's
-/// namespace might, of the victim's.
+/// Labels, annotations and conditions are forged: of the tenant's own objects, and of the victim's, as a user with rights
+/// in the victim's namespace could.
 fn forges() -> Vec<Step> {
     let labels = json!({
         crd::label::APP: "web", crd::label::MANAGED_BY: crd::label::MANAGED_BY_VALUE, crd::label::NAME: "web",
@@ -112,7 +112,7 @@ fn forges() -> Vec<Step> {
     let condition = json!({"type": CONDITION, "status": "True", "reason": "Audited", "message": "by another program",
         "lastTransitionTime": "2020-01-01T00:00:00Z"});
     vec![
-        // A Service without an owner, with all that the operator writes but the owner.
+        // A Service with all of the operator's fields except the owner.
         by_tenant(Step {
             deed: Deed::Create(
                 SERVICE,
@@ -128,7 +128,7 @@ fn forges() -> Vec<Step> {
             ),
             settled: at_once,
         },
-        // Not the annotations of the Deployment: Kubernetes copies them to a ReplicaSet, but only if it is faster than their
+        // Not the annotations of the Deployment: Kubernetes copies them to a ReplicaSet only if it is faster than their
         // repair.
         Step {
             deed: Deed::Patch(
@@ -151,8 +151,8 @@ fn forges() -> Vec<Step> {
     ]
 }
 
-/// Objects name the victim's app as their controller: of the tenant's namespace, where no such owner is, so the garbage
-/// collector deletes them, and of the victim's, where they stay as they are until the app is deleted.
+/// Objects name the victim's app as their controller: in the tenant's namespace, where the owner does not exist, so the
+/// garbage collector deletes them, and in the victim's, where they stay until the app is deleted.
 fn forges_owner_references() -> Vec<Step> {
     let labels = json!({crd::label::APP: OWNER, crd::label::MANAGED_BY: crd::label::MANAGED_BY_VALUE});
     let service = |name: &str| {
@@ -185,7 +185,7 @@ fn by_tenant(step: Step) -> Step {
     }
 }
 
-/// The tenant tries something that may be refused, and goes on.
+/// The tenant tries an action that may be rejected.
 fn attempt(deed: Deed) -> Step {
     Step {
         deed: Deed::Attempt(Box::new(Deed::ByTenant(Box::new(deed)))),
@@ -207,7 +207,8 @@ fn is_gone(history: &[Seen], left: &Value) -> bool {
     !living(history).contains_key(text(left, "/metadata/uid"))
 }
 
-/// The garbage collector deletes children some time after their owner.
+/// Returns whether the object and its children are deleted. The garbage collector deletes children some time after their
+/// owner.
 fn is_gone_with_children(history: &[Seen], left: &Value) -> bool {
     let uid = text(left, "/metadata/uid");
     let is_owned = |seen: &&Seen| seen.controllers().iter().any(|owner| text(owner, "/uid") == uid);
@@ -230,13 +231,13 @@ pub fn gains(history: &[Seen]) -> BTreeSet<String> {
     found
 }
 
-/// The operator never has Ingresses of two namespaces for one host, none of the tenant for the victim's host, and takes
-/// none from an app that stays.
+/// The operator never creates Ingresses of two namespaces for one host or an Ingress of the tenant for the victim's host,
+/// and deletes no Ingress of an existing app.
 fn hosts(history: &[Seen]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let has_tenant = history.iter().any(is_tenants);
     let mut ordered: Vec<&Seen> = history.iter().collect();
-    // A deletion has a version of its own, after that of the object.
+    // A deletion has its own resource version, after that of the object.
     ordered.sort_by_key(|seen| seen.version());
     let mut serving: BTreeMap<&str, (String, &str)> = BTreeMap::new();
     let mut ending: BTreeSet<&str> = BTreeSet::new();
@@ -273,7 +274,7 @@ fn hosts(history: &[Seen]) -> BTreeSet<String> {
     found
 }
 
-/// A condition that another program writes stays.
+/// A condition that another program wrote is kept.
 fn conditions(history: &[Seen]) -> BTreeSet<String> {
     let mut ordered: Vec<&Seen> = history.iter().collect();
     ordered.sort_by_key(|seen| seen.version());
@@ -291,7 +292,7 @@ fn conditions(history: &[Seen]) -> BTreeSet<String> {
     found
 }
 
-/// Nothing makes the operator write a status again and again.
+/// The operator does not write a status in a loop.
 fn storms(history: &[Seen]) -> BTreeSet<String> {
     let mut versions: BTreeMap<&str, (usize, &Seen)> = BTreeMap::new();
     for seen in history

@@ -1,4 +1,4 @@
-//! The admission webhooks of one run: API servers ask its operator about its namespaces only.
+//! The admission webhooks of one run: API servers call its operator for its namespaces only.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use super::manifest::manifest;
 
 const KINDS: [(&str, &str); 2] = [("validating", "validate"), ("mutating", "mutate")];
 
-/// Where the operator of a run serves webhooks, and with which certificate.
+/// The address and the certificate of the webhooks of a run.
 #[derive(Debug, Clone)]
 pub struct Webhooks {
     /// The address.
@@ -25,10 +25,10 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// Configures the API server as `install` does, for some namespaces.
+    /// Installs the webhook configurations as `install` does, for some namespaces.
     ///
     /// # Errors
-    /// When the API server refuses, or a certificate can't be made.
+    /// When the API server rejects them, or a certificate can't be created.
     pub fn install(control_plane: &ControlPlane, run: &str, namespaces: &[String]) -> Result<Self> {
         let bind = free_address();
         let certificates = control_plane.fresh_path(&format!("webhooks-{run}"), "d");
@@ -56,10 +56,10 @@ impl Webhooks {
         Ok(Self { bind, certificates })
     }
 
-    /// Removes what [`Webhooks::install`] has made.
+    /// Removes what [`Webhooks::install`] has created.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// When the API server rejects it.
     pub fn remove(control_plane: &ControlPlane, run: &str) -> Result<()> {
         for (kind, _) in KINDS {
             let kind = format!("{kind}webhookconfiguration");

@@ -1,8 +1,8 @@
-//! How one input becomes another.
+//! Mutations of inputs.
 
 use std::ops::Range;
 
-/// What is at the edge of something in most formats.
+/// Boundary values of most formats.
 const EDGES: [&str; 34] = [
     "0",
     "-1",
@@ -40,17 +40,17 @@ const EDGES: [&str; 34] = [
     "!!binary ",
 ];
 
-/// The longest input that is made.
+/// The maximum length of a mutated input.
 const LONGEST: usize = 64 * 1024;
 
-/// Changes inputs by numbers that a seed draws.
+/// Mutates inputs by random numbers from a seed.
 pub(super) struct Mutator {
     draw: Draw,
     tokens: Vec<Vec<u8>>,
 }
 
 impl Mutator {
-    /// Makes one that knows the tokens of these inputs.
+    /// Returns a mutator that uses the tokens of these inputs.
     pub(super) fn new(seed: u64, inputs: &[Vec<u8>]) -> Self {
         let edges = EDGES.iter().map(|edge| edge.as_bytes().to_vec());
         let mut tokens: Vec<Vec<u8>> = inputs
@@ -107,7 +107,7 @@ impl Mutator {
                 input.splice(place..place, token);
             }
             5 => {
-                // Two tokens change places.
+                // Swap two tokens.
                 let all = tokens(input);
                 let (Some(one), Some(other)) = (self.draw.of(&all), self.draw.of(&all)) else {
                     return;
@@ -123,7 +123,7 @@ impl Mutator {
                     input.splice(first, tail);
                 }
             }
-            // The way that most often leaves something that can be read.
+            // The mutation whose result is most often valid.
             _ => {
                 let all = tokens(input);
                 if let Some(place) = self.draw.of(&all) {
@@ -140,7 +140,7 @@ impl Mutator {
     }
 }
 
-/// Returns where the words, numbers and signs of an input are.
+/// Returns the words, numbers and signs of an input.
 fn tokens(input: &[u8]) -> Vec<Range<usize>> {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte >= 0x80 || byte == b'_';
     let mut all: Vec<Range<usize>> = Vec::new();
@@ -153,7 +153,7 @@ fn tokens(input: &[u8]) -> Vec<Range<usize>> {
     all
 }
 
-/// A small generator of numbers (`SplitMix64`), so that a seed draws the same everywhere and always.
+/// A small random number generator (`SplitMix64`), so that a seed gives the same numbers everywhere.
 struct Draw(u64);
 
 impl Draw {

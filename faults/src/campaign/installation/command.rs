@@ -10,32 +10,32 @@ use nix::sys::signal::Signal;
 use testcluster::ControlPlane;
 use testcluster::process::Process;
 
-/// How long a command may take, whatever goes wrong.
+/// How long a command may take, with any fault.
 const PATIENCE: Duration = Duration::from_secs(120);
 const GLANCE: Duration = Duration::from_millis(10);
-/// The exit codes that the plugin has for what may happen here: failed, failed for good, timed out.
+/// The plugin's exit codes for failures that a fault can cause: failed, failed for good, timed out.
 const CODES: [i32; 3] = [1, 3, 4];
 
-/// How it ended.
+/// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
-    /// By itself, with a code.
+    /// It exited, with a code.
     Exited(i32),
-    /// It was killed because it was as far as it was to come.
+    /// It was killed at the planned point.
     Killed,
-    /// It was killed because it did not end.
+    /// It was killed because it did not exit.
     Stuck,
 }
 
-/// What is left of a command.
+/// The result of a command.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) end: End,
-    /// All that it wrote.
+    /// Its output.
     pub(super) said: String,
 }
 
-/// Runs a command line until it ends, or until `is_far_enough`, which is a reason to kill it.
+/// Runs a command line until it exits, or kills it when `is_far_enough` returns true.
 pub(super) fn run(
     plugin: &Path,
     control_plane: &ControlPlane,
@@ -64,7 +64,7 @@ pub(super) fn run(
             thread::sleep(GLANCE);
             continue;
         };
-        // It may just have ended by itself.
+        // It may have exited in the meantime.
         let _ = process.signal(Signal::SIGKILL);
         while process.exited()?.is_none() {
             thread::sleep(GLANCE);
@@ -77,7 +77,7 @@ pub(super) fn run(
 }
 
 impl Done {
-    /// Returns what is wrong with how it ended and what it said, if something went wrong on the way.
+    /// Returns what is wrong with its exit code and output, given that there was a fault.
     pub(super) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let says = |text: &str| self.said.contains(text);

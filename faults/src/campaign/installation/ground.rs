@@ -1,4 +1,4 @@
-//! A cluster that runs use one after the other, with objects in it that are somebody else's.
+//! A cluster that runs use one after the other, with third-party objects in it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A control plane without controllers.
 pub(super) struct Ground {
-    // Dropped in this order: whoever asks before whoever answers.
+    // Fields are dropped in this order: clients before the API server.
     runtime: Runtime,
     client: Client,
     pub(super) control_plane: ControlPlane,
     pub(super) plugin: PathBuf,
-    /// What is there, and is nobody's business.
+    /// The objects of the empty cluster, which are ignored.
     pub(super) base: Snapshot,
 }
 
@@ -69,7 +69,7 @@ impl Ground {
     }
 }
 
-/// What looks like ours and is not.
+/// Returns third-party objects that look like those of an installation.
 fn foreign() -> Vec<Value> {
     let inventory = json!({
         crd::label::PART_OF: "other", crd::label::INVENTORY: crd::label::INVENTORY_VALUE,
@@ -90,7 +90,7 @@ fn foreign() -> Vec<Value> {
             "metadata": {"name": "bystander", "namespace": "default", "labels": child},
             "spec": {"ports": [{"port": 80}]},
         }),
-        // Where the API server is, as far as an installation is told.
+        // The address of the API server, as an installation reads it.
         json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
             "metadata": {

@@ -1,6 +1,6 @@
-//! Who clears away what is being deleted, in the place of Kubernetes' controllers: the garbage collector knows a new kind
-//! half a minute late, and a namespace is not looked at for five seconds. Nothing runs here that they would have to wait
-//! for.
+//! Cleans up objects that are being deleted, instead of Kubernetes' controllers: the garbage collector discovers a new
+//! kind after half a minute, and the namespace controller waits for five seconds. There are no pods that they would have
+//! to wait for.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use super::snapshot::{NAMESPACE, NAMESPACED, OF_CLUSTERS};
 use crate::campaign::kind::{APP, Kind, PODSET};
 
 const PAUSE: Duration = Duration::from_millis(100);
-/// What keeps an object until its children are gone.
+/// The finalizer that keeps an object until its children are deleted.
 const OWNER: &str = "foregroundDeletion";
 
-/// Clears away for as long as the runtime lives.
+/// Cleans up for as long as the runtime lives.
 pub(super) fn start(runtime: &Handle, client: &Client) {
     for kind in NAMESPACED.into_iter().chain(OF_CLUSTERS) {
         runtime.spawn(follow(client.clone(), kind));
     }
-    // A watch on them would break as often as they are installed anew.
+    // A watch on them would break whenever they are installed again.
     let client = client.clone();
     runtime.spawn(async move {
         loop {
@@ -53,7 +53,7 @@ async fn follow(client: Client, kind: Kind) {
     }
 }
 
-/// Lets an owner go whose children are to go first: it has none.
+/// Removes the finalizer of an owner whose children must be deleted first: it has none.
 async fn free(client: &Client, kind: Kind, object: DynamicObject) {
     let api: Api<DynamicObject> = match &object.metadata.namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind.resource()),
@@ -72,13 +72,13 @@ async fn free(client: &Client, kind: Kind, object: DynamicObject) {
         if patched.is_ok() {
             return;
         }
-        // It has changed meanwhile, or is gone.
+        // It has changed in the meantime, or was deleted.
         tokio::time::sleep(PAUSE).await;
         object = api.get_opt(&name).await.unwrap_or_default();
     }
 }
 
-/// Empties the operator's namespace when it is being deleted, and lets it go.
+/// Deletes the objects in the operator's namespace when it is being deleted, and removes its finalizer.
 async fn empty(client: &Client, namespace: DynamicObject) {
     let is_operators = namespace.metadata.name.as_deref() == Some(crd::OPERATOR_NAMESPACE);
     let namespaces: Api<DynamicObject> = Api::all_with(client.clone(), &NAMESPACE.resource());
@@ -92,7 +92,7 @@ async fn empty(client: &Client, namespace: DynamicObject) {
                 let _ = api.delete(&name, &DeleteParams::background()).await;
             }
         }
-        // One call for what the garbage collector does, and one for what the controller of namespaces does.
+        // One call for the garbage collector's part, and one for the namespace controller's.
         if namespace.metadata.finalizers.take().is_some() {
             let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
             let params = PatchParams::default();

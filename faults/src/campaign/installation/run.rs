@@ -1,4 +1,4 @@
-//! One run of a command, undisturbed or with one fault.
+//! One run of a command, with or without a fault.
 
 use anyhow::{Result, bail};
 
@@ -14,12 +14,12 @@ use crate::campaign::run::Verdict;
 use fault_proxy::Proxy;
 use fault_proxy::{Record, Rule, Verb};
 
-/// What keeps a command from waiting for an answer that does not come.
+/// Flags that bound how long a command waits for an answer.
 const BOUNDS: &str = "--request-timeout=5s --timeout=20s";
-/// The HTTP status of an answer to what has created something.
+/// The HTTP status of a successful create.
 const CREATED: u16 = 201;
 
-/// What an undisturbed run showed.
+/// The result of a fault-free run.
 #[derive(Debug)]
 pub(super) struct Undisturbed {
     pub(super) outcome: Outcome,
@@ -27,7 +27,7 @@ pub(super) struct Undisturbed {
     pub(super) created: usize,
 }
 
-/// Runs a command with no fault.
+/// Runs a command without a fault.
 pub(super) fn undisturbed(ground: &Ground, scenario: &Scenario) -> Result<Undisturbed> {
     let run = Run::start(ground, scenario)?;
     let done = run.command(scenario.command, || false)?;
@@ -52,8 +52,8 @@ pub(super) fn undisturbed(ground: &Ground, scenario: &Scenario) -> Result<Undist
     Ok(found)
 }
 
-/// Runs a command with the fault of a plan, and then once more without. Returns what became of it, and whether the cluster
-/// is as it was.
+/// Runs a command with the fault of a plan, and then once more without it. Returns the verdict, and whether the cluster
+/// was restored.
 pub(super) fn disturbed(
     ground: &Ground,
     scenario: &Scenario,
@@ -112,7 +112,7 @@ pub(super) fn disturbed(
     Ok((verdict, is_clean))
 }
 
-/// Uninstalls, and returns what is left of it, or is not as it was before.
+/// Uninstalls, and returns the remaining objects and those that were not restored.
 fn leave(ground: &Ground) -> Result<Vec<String>> {
     let Ground {
         plugin, control_plane, ..
@@ -132,7 +132,7 @@ fn leave(ground: &Ground) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-/// How many objects were created, by what the API server has answered.
+/// Returns how many objects were created, according to the API server's answers.
 fn created(records: &[Record]) -> usize {
     let is_created = |record: &&Record| {
         let request = &record.request;
@@ -142,7 +142,7 @@ fn created(records: &[Record]) -> usize {
     records.iter().filter(is_created).count()
 }
 
-/// A run that goes on.
+/// A run in progress.
 struct Run<'a> {
     ground: &'a Ground,
     proxy: Proxy,
@@ -150,7 +150,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Makes what is there before the command.
+    /// Creates the objects that exist before the command.
     fn start(ground: &'a Ground, scenario: &Scenario) -> Result<Self> {
         let Ground {
             plugin, control_plane, ..
@@ -178,7 +178,7 @@ impl<'a> Run<'a> {
         command::run(plugin, control_plane, self.proxy.kubeconfig(), line, is_far_enough)
     }
 
-    /// Reads how it has ended from what was there at these moments, the last of them now.
+    /// Returns the outcome from these snapshots and a new one.
     fn outcome(&self, moments: &[&Snapshot]) -> Outcome {
         let base = &self.ground.base;
         let moments: Vec<Snapshot> = [&self.before]

@@ -1,4 +1,4 @@
-//! What is in a cluster at one moment, and what several such moments say of the time between them.
+//! Snapshots of a cluster, and the changes between several of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::campaign::kind::{APP, DEPLOYMENT, INGRESS, Kind, POD, PODSET, SERVICE
 /// Namespaces.
 pub(super) const NAMESPACE: Kind = Kind::new("", "v1", "Namespace", "namespaces");
 const RBAC: &str = "rbac.authorization.k8s.io";
-/// What an installation has in a namespace, or could have.
+/// Namespaced kinds that an installation has or could have.
 pub(super) const NAMESPACED: [Kind; 12] = [
     DEPLOYMENT,
     SERVICE,
@@ -28,7 +28,7 @@ pub(super) const NAMESPACED: [Kind; 12] = [
     Kind::new("coordination.k8s.io", "v1", "Lease", "leases"),
 ];
 const ADMISSION: &str = "admissionregistration.k8s.io";
-/// What it has beside that.
+/// Its cluster-scoped kinds.
 pub(super) const OF_CLUSTERS: [Kind; 8] = [
     NAMESPACE,
     Kind::new(RBAC, "v1", "ClusterRole", "clusterroles"),
@@ -65,7 +65,7 @@ pub(super) const OF_CLUSTERS: [Kind; 8] = [
     ),
 ];
 
-/// Every object of a cluster, except those that its own parts write.
+/// Every object of a cluster, except those that the control plane writes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot(Vec<Seen>);
 
@@ -79,7 +79,7 @@ impl Snapshot {
                 let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind.resource());
                 let objects = match api.list(&ListParams::default()).await {
                     Ok(list) => list.items,
-                    // There is no such kind now.
+                    // The kind does not exist now.
                     Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
                     Err(error) => return Err(error),
                 };
@@ -97,14 +97,14 @@ impl Snapshot {
         Ok(Self(seen))
     }
 
-    /// Returns the same without what was there before all.
+    /// Returns the snapshot without the objects of the base.
     pub(super) fn without(&self, base: &Self) -> Self {
         let known = base.uids();
         let others = self.0.iter().filter(|seen| !known.contains(seen.uid()));
         Self(others.cloned().collect())
     }
 
-    /// Returns the objects that are no longer as they were here, in words: those of somebody else.
+    /// Returns third-party objects that have changed, in words.
     pub(super) fn touched(&self, now: &Self) -> Vec<String> {
         let found: BTreeMap<&str, &Seen> = now.0.iter().map(|seen| (seen.uid(), seen)).collect();
         let said = self.0.iter().filter_map(|seen| {
@@ -118,7 +118,7 @@ impl Snapshot {
         said.collect()
     }
 
-    /// Returns what is there, in words.
+    /// Returns the objects, in words.
     pub(super) fn titles(&self) -> Vec<String> {
         self.0.iter().map(Seen::title).collect()
     }
@@ -128,7 +128,7 @@ impl Snapshot {
     }
 }
 
-/// Returns what somebody has seen who looked at these moments, one after the other.
+/// Returns the history that an observer would have seen, from these snapshots in their order.
 pub(super) fn history(moments: &[&Snapshot]) -> Vec<Seen> {
     let mut history = Vec::new();
     let mut before: &[Seen] = &[];
