@@ -1,4 +1,4 @@
-//! The architecture is the graph of the crates; this holds it.
+//! Checks the dependencies between the crates.
 //!
 //! ```text
 //! crd  <-  model  <-  operator
@@ -18,7 +18,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-/// What each crate may use of this workspace in the program that ships.
+/// Which crates of the workspace each crate may depend on, without its tests.
 const ARROWS: [(&str, &[&str]); 11] = [
     ("bench", &["crd", "model", "testcluster"]),
     ("crd", &[]),
@@ -33,7 +33,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("tests", &["testcluster"]),
 ];
 
-/// What a crate that only computes may not depend on by itself.
+/// Crates that a crate without I/O may not depend on directly.
 const EFFECTS: [&str; 9] = [
     "tokio",
     "hyper",
@@ -46,7 +46,7 @@ const EFFECTS: [&str; 9] = [
     "tracing",
 ];
 
-/// What such a crate may not name, although a dependency that it needs for types has it.
+/// Names that such a crate may not use, although a dependency that it needs for types has them.
 const WORDS: [&str; 7] = [
     "kube::Client",
     "kube::Api",
@@ -70,7 +70,7 @@ const ROOMS: [&str; 9] = [
     "cli",
 ];
 
-/// Returns what each crate of the workspace depends on by itself, its tests aside.
+/// Returns the direct dependencies of each crate of the workspace, without those of its tests.
 fn dependencies() -> Result<BTreeMap<String, BTreeSet<String>>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
@@ -87,7 +87,7 @@ fn dependencies() -> Result<BTreeMap<String, BTreeSet<String>>> {
     Ok(found.collect())
 }
 
-/// Returns the Rust files of a crate, examples and tests aside.
+/// Returns the Rust files of a crate, without examples and tests.
 fn sources(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).with_context(|| format!("failed to read {}", dir.display()))? {
@@ -161,7 +161,7 @@ fn declared(file: &Path) -> Result<Vec<String>> {
 
 #[test]
 fn every_file_of_a_test_program_is_part_of_it() -> Result<()> {
-    // Cargo makes a program of each file in `tests`, unless `autotests` is off; then a file that no module names is
+    // Cargo builds each file in `tests` as a program, unless `autotests` is off; then a file that is not a module is
     // never compiled, and its tests never run.
     for (folder, main) in [("operator/tests", "main.rs"), ("kubectl-appdeploy/tests/it", "main.rs")] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);

@@ -1,4 +1,4 @@
-//! The documentation says what the code says: every reason, every flag, every link.
+//! Compares the documentation with the code: every reason, every flag, every link.
 
 use std::path::{Path, PathBuf};
 
@@ -185,7 +185,7 @@ fn every_convention_is_held_by_a_test_or_has_a_reason() -> Result<()> {
     Ok(())
 }
 
-/// How many faults there are of each letter.
+/// The number of faults of each letter.
 const FAULTS: [(char, usize); 11] = [
     ('A', 9),
     ('B', 18),
@@ -222,7 +222,7 @@ fn every_fault_is_shown_by_a_test_or_has_a_reason() -> Result<()> {
             "{id} has neither a test nor a reason, or both"
         );
         for test in tests_in(shown) {
-            // Those of the end-to-end tests are given the cluster, and macros make others.
+            // End-to-end tests have a parameter, and macros generate other tests.
             let there = [format!("fn {test}("), format!("{test}:")]
                 .iter()
                 .any(|way| code.contains(way));

@@ -1,17 +1,17 @@
-//! The forge runs what a person runs: its workflows call `make` and nothing else.
+//! The CI workflows only call `make`, as a developer does.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-/// What a job may do beyond reading the code, and why.
+/// Permissions of jobs beyond reading the code, and their reasons.
 const MORE: [(&str, &str); 4] = [
     // It pushes the images.
     ("images", "packages"),
-    // It makes the release.
+    // It creates the release.
     ("publish", "contents"),
-    // It signs where each file was built, with an identity of the workflow's own.
+    // It signs the origin of each file, with the workflow's own identity.
     ("publish", "attestations"),
     ("publish", "id-token"),
 ];
@@ -58,7 +58,7 @@ fn what_a_workflow_runs_is_a_target_of_make() -> Result<()> {
     Ok(())
 }
 
-/// A checkout of a forge has one commit, and a runner is not root.
+/// A CI checkout has one commit, and a runner is not root.
 #[test]
 fn tests_on_a_forge_have_the_history_and_the_rights_that_they_need() -> Result<()> {
     let path = root().join(".github/workflows/ci.yaml");
@@ -75,7 +75,7 @@ fn tests_on_a_forge_have_the_history_and_the_rights_that_they_need() -> Result<(
     Ok(())
 }
 
-/// A tag can be moved to other code, a commit can't. Which version it is stands behind it.
+/// A tag can be moved to other code, a commit can't. The version is in a comment after it.
 #[test]
 fn an_action_is_pinned_to_a_commit() -> Result<()> {
     for file in std::fs::read_dir(root().join(".github/workflows"))? {
@@ -98,7 +98,7 @@ fn an_action_is_pinned_to_a_commit() -> Result<()> {
     Ok(())
 }
 
-/// What is built for a release starts from content that is named, and not from what a name leads to that day.
+/// All inputs of a release are pinned by content, not by names whose content changes.
 #[test]
 fn what_a_release_is_built_with_is_pinned_by_its_content() -> Result<()> {
     let read = |path: &str| std::fs::read_to_string(root().join(path)).with_context(|| path.to_owned());
@@ -126,7 +126,7 @@ fn what_a_release_is_built_with_is_pinned_by_its_content() -> Result<()> {
     Ok(())
 }
 
-/// What is packed by a job names the image that the job before it has pushed, by its digest.
+/// The packages of a job name the image that the previous job has pushed, by its digest.
 #[test]
 fn released_manifests_name_the_image_that_was_pushed() -> Result<()> {
     let path = root().join(".github/workflows/release.yaml");
@@ -185,8 +185,8 @@ fn a_job_may_do_no_more_than_it_has_to() -> Result<()> {
     Ok(())
 }
 
-/// Bugs on purpose are behind a feature of the operator (docs/reliability.md). Nothing that is built for others switches on
-/// any feature at all, and none is on by itself.
+/// Seeded bugs are behind a feature of the operator (docs/reliability.md). No release build enables any feature, and none
+/// is enabled by default.
 #[test]
 fn nothing_that_is_released_has_bugs_on_purpose() -> Result<()> {
     let read = |path: &str| std::fs::read_to_string(root().join(path)).with_context(|| path.to_owned());

@@ -21,30 +21,30 @@ use crate::result::Tally;
 use crate::seen::Object;
 use crate::usage;
 
-/// The user of the operator, and of what the floor writes.
+/// The user of the operator, and of the floor's writes.
 const OPERATOR: &str = "bench-operator";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// etcd and an API server with an audit log, and who watches what becomes of the apps.
+/// etcd and an API server with an audit log, and an observer of the apps.
 pub struct Cluster {
-    // Dropped in this order: whoever asks before whoever answers.
-    /// Who is told of every change.
+    // Fields are dropped in this order: clients before the API server.
+    /// Observes every change.
     pub observer: Observer,
-    /// Asks as an administrator, whom the API server never makes wait for others.
+    /// A client with an administrator's rights, whose requests the API server does not queue.
     pub people: Client,
-    /// Asks as the operator does.
+    /// A client with the operator's user.
     pub operator: Client,
-    /// What asks.
+    /// The runtime of the clients.
     pub runtime: Runtime,
     kubeconfig: PathBuf,
     control_plane: ControlPlane,
 }
 
 impl Cluster {
-    /// Starts one for a contender, with its CRDs and 50 namespaces.
+    /// Starts a control plane for a contender, with its CRDs and 50 namespaces.
     ///
     /// # Errors
-    /// When a part of it does not come up.
+    /// When a part of it does not start.
     pub fn start(entry: &Entry) -> Result<Self> {
         let control_plane = ControlPlane::start()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -71,13 +71,13 @@ impl Cluster {
         &self.kubeconfig
     }
 
-    /// Returns where the API server listens.
+    /// Returns the address of the API server.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.control_plane.address()
     }
 
-    /// Returns a file for a log, which goes with the cluster.
+    /// Returns a file for a log, which is deleted with the cluster.
     #[must_use]
     pub fn log(&self) -> PathBuf {
         self.control_plane.fresh_path("operator", "log")
@@ -86,13 +86,13 @@ impl Cluster {
     /// Applies manifests as an administrator.
     ///
     /// # Errors
-    /// When the API server refuses one.
+    /// When the API server rejects one.
     pub fn apply(&self, manifests: &str) -> Result<()> {
         self.control_plane.apply(manifests)?;
         Ok(())
     }
 
-    /// Runs kubectl as an administrator, and returns what it printed.
+    /// Runs kubectl as an administrator, and returns its output.
     ///
     /// # Errors
     /// When it fails.
@@ -100,7 +100,7 @@ impl Cluster {
         Ok(self.control_plane.kubectl(arguments)?)
     }
 
-    /// Returns how many objects a list has, without listing them all.
+    /// Returns how many objects a list has, without reading all of them.
     ///
     /// # Errors
     /// When the API server does not answer.
@@ -112,7 +112,7 @@ impl Cluster {
         Ok(shown + usize::try_from(rest)?)
     }
 
-    /// Marks a place in the audit log.
+    /// Marks a position in the audit log.
     ///
     /// # Errors
     /// When the API server does not answer.
@@ -120,7 +120,7 @@ impl Cluster {
         Ok(self.control_plane.audit().mark()?)
     }
 
-    /// Returns what the operator asked since, and what others did.
+    /// Returns the requests of the operator since a mark, and those of other clients.
     ///
     /// # Errors
     /// When the API server does not answer.
@@ -130,7 +130,7 @@ impl Cluster {
         Ok((all.by_user(OPERATOR), others))
     }
 
-    /// Returns the revision that etcd is at.
+    /// Returns etcd's current revision.
     ///
     /// # Errors
     /// When the API server does not answer.
@@ -146,7 +146,7 @@ impl Cluster {
     /// Returns the processor time that the API server and etcd have used.
     ///
     /// # Errors
-    /// When they are gone.
+    /// When they have exited.
     pub fn cpu(&self) -> Result<(Duration, Duration)> {
         let pids = self.control_plane.pids();
         let [apiserver, etcd] = pids[..] else {
@@ -156,7 +156,7 @@ impl Cluster {
     }
 }
 
-/// Counts requests, watches aside.
+/// Counts requests, without watches.
 #[must_use]
 pub fn tally(requests: &Requests) -> Tally {
     let asked = requests.clone().that(|request| request.verb != "watch");
@@ -166,7 +166,7 @@ pub fn tally(requests: &Requests) -> Tally {
 async fn connect(kubeconfig: &Path) -> Result<Client> {
     let file = Kubeconfig::read_from(kubeconfig)?;
     let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
-    // A watch may be silent for long, and what is refused is not to be counted twice.
+    // A watch may be silent for long, and rejected requests must not be counted twice.
     config.read_timeout = None;
     config.default_retry = false;
     Ok(Client::try_from(config)?)
@@ -188,7 +188,7 @@ fn install(control_plane: &ControlPlane, entry: &Entry) -> Result<()> {
     Ok(())
 }
 
-/// Returns the namespaces, and the right of the operator to do all: rights are not what is compared.
+/// Returns the namespaces, and all rights for the operator: rights are not compared.
 fn furnishing() -> Value {
     let namespaces = (0..NAMESPACES)
         .map(|number| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace(number)}}));

@@ -1,4 +1,4 @@
-//! Who is measured.
+//! The contenders of the benchmark.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// How many apps an operator works on at a time, how many the floor does, and how many requests of people are under way.
+/// How many apps an operator and the floor process at a time, and how many client requests are in flight.
 pub const CONCURRENCY: usize = 64;
 
-/// One of those that are compared.
+/// A contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Contender {
@@ -18,15 +18,15 @@ pub enum Contender {
     Floor,
     /// This project's operator.
     AppDeploy,
-    /// An operator in Go, from a checkout that a person names.
+    /// An operator in Go, from a checkout that the user names.
     Peer,
 }
 
 impl Contender {
-    /// All of them.
+    /// All contenders.
     pub const ALL: [Self; 3] = [Self::Floor, Self::AppDeploy, Self::Peer];
 
-    /// Returns what it is called in files.
+    /// Returns its name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Contender {
         }
     }
 
-    /// Returns what it is called in a table.
+    /// Returns its title in a table.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -53,19 +53,19 @@ impl fmt::Display for Contender {
     }
 }
 
-/// A contender with what is needed to run it.
+/// A contender with its program.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Who it is.
+    /// The contender.
     pub contender: Contender,
-    /// The program; the floor has none.
+    /// The program; `None` for the floor.
     pub program: Option<PathBuf>,
     /// The files with its CRDs.
     pub crds: Vec<PathBuf>,
 }
 
 impl Entry {
-    /// Returns the arguments that the program is started with, to serve its probes at `probes`.
+    /// Returns the arguments of the program, to serve its probes at `probes`.
     #[must_use]
     pub fn arguments(&self, kubeconfig: &Path, probes: SocketAddr, spare: SocketAddr) -> Vec<OsString> {
         let text = |words: &[String]| words.iter().map(OsString::from).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
-//! The floor: what an operator writes, written without one, so that nothing but the API server takes time.
+//! The floor: the writes of an operator without an operator, so that only the API server takes time.
 //!
 //! Each app gets its children and its status as soon as its creation is answered, in the order and at the concurrency of
-//! the operator. Nothing is watched for that, nothing is read and nothing compared.
+//! the operator. Nothing is watched, read or compared.
 
 use anyhow::Result;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -12,10 +12,10 @@ use crate::contender::CONCURRENCY;
 use crate::loader::{Answer, send};
 use crate::request::{Key, Sent, writes};
 
-/// Creates apps as `people`, and all that belongs to them as `operator`. Returns the answers to the creation of apps.
+/// Creates apps as `people`, and their children as `operator`. Returns the answers to the creation of apps.
 ///
 /// # Errors
-/// When a request is refused.
+/// When a request is rejected.
 pub async fn run(people: &Client, operator: &Client, apps: Vec<(Key, Sent)>) -> Result<Vec<Answer>> {
     let (created, to_write) = mpsc::unbounded_channel::<(Key, String)>();
     let create = async move {
@@ -23,7 +23,7 @@ pub async fn run(people: &Client, operator: &Client, apps: Vec<(Key, Sent)>) -> 
             let created = created.clone();
             async move {
                 let answer = send(people, key, request).await?;
-                // It is received until all senders are gone.
+                // The receiver exists until all senders are dropped.
                 let _ = created.send((answer.key.clone(), answer.uid.clone()));
                 Ok::<_, anyhow::Error>(answer)
             }

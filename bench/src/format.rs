@@ -1,6 +1,6 @@
 //! Numbers as text, for the page and its plot.
 
-/// Returns a number in at most as many digits as it is exact in.
+/// Returns a number with at most as many digits as are significant.
 #[must_use]
 pub fn figure(value: f64) -> String {
     let digits = match value.abs() {

@@ -1,4 +1,4 @@
-//! The runs so far, in files: a benchmark that was cut leaves what it had, and may go on from there.
+//! The runs so far, in files: an interrupted benchmark can be continued.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use crate::contender::Contender;
 use crate::result::{Machine, Report, Run};
 
-/// What holds for all runs of a journal.
+/// Properties of all runs of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct About {
-    /// The day.
+    /// The date.
     pub date: String,
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// What.
+    /// The versions of the programs.
     pub versions: BTreeMap<String, String>,
 }
 
@@ -40,7 +40,7 @@ impl Journal {
         }
     }
 
-    /// Forgets all runs that the journal has.
+    /// Removes all runs of the journal.
     ///
     /// # Errors
     /// When a file can't be removed.
@@ -52,7 +52,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes what holds for all runs.
+    /// Writes the properties of all runs.
     ///
     /// # Errors
     /// When the file can't be written.
@@ -60,7 +60,7 @@ impl Journal {
         write(&self.folder.join(ABOUT), about)
     }
 
-    /// Whether there is a run.
+    /// Returns whether a run exists.
     #[must_use]
     pub fn has(&self, contender: Contender, apps: usize, round: usize) -> bool {
         self.path(contender, apps, round).exists()
@@ -112,7 +112,7 @@ pub fn write(path: &Path, value: &impl Serialize) -> Result<()> {
     let folder = path.parent().context("a file lies in a folder")?;
     fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))?;
     let text = serde_json::to_string_pretty(value)? + "\n";
-    // Whole or not at all: what is there counts as done.
+    // Renamed when complete: an existing file counts as done.
     let unfinished = path.with_extension("new");
     fs::write(&unfinished, text)
         .and_then(|()| fs::rename(&unfinished, path))
@@ -122,7 +122,7 @@ pub fn write(path: &Path, value: &impl Serialize) -> Result<()> {
 /// Reads a value from JSON.
 ///
 /// # Errors
-/// When the file can't be read, or is something else.
+/// When the file can't be read, or has another format.
 pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let text = fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("failed to understand {}", path.display()))

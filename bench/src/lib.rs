@@ -1,8 +1,7 @@
-//! What an operator costs, measured: how long many apps take, what is asked of the API server, and what the process
-//! itself uses.
+//! Measures the cost of an operator: how long many apps take, the requests to the API server, and the use of the process.
 //!
-//! [`run`] is one run of one contender on a control plane of its own, and all that has an effect is there and in what
-//! it calls. What is made of the runs, [`page`] and [`plot`], are functions of values.
+//! [`run`] is one run of one contender on its own control plane; it and the functions that it calls have all effects.
+//! [`page`] and [`plot`] render the runs, and are functions of values.
 
 pub mod cluster;
 pub mod contender;

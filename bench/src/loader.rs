@@ -1,4 +1,4 @@
-//! Many requests at a time.
+//! Sends many requests at a time.
 
 use std::time::Instant;
 
@@ -11,28 +11,28 @@ use crate::contender::CONCURRENCY;
 use crate::request::{Key, Sent};
 use crate::seen::Metadata;
 
-/// What was answered, and when.
+/// An answer, and its time.
 #[derive(Debug)]
 pub struct Answer {
-    /// The app that was asked for.
+    /// The app of the request.
     pub key: Key,
-    /// The identity of the object that came back; empty where a deletion is answered otherwise.
+    /// The UID of the returned object; empty for a deletion that returns a Status.
     pub uid: String,
-    /// When it came.
+    /// When it was received.
     pub at: Instant,
 }
 
-/// An object or a Status, of which only the metadata are read.
+/// An object or a Status, of which only the metadata is decoded.
 #[derive(Deserialize)]
 struct Identified {
     #[serde(default)]
     metadata: Metadata,
 }
 
-/// Sends requests as fast as [`CONCURRENCY`] of them at a time can be, and returns the answers.
+/// Sends requests, [`CONCURRENCY`] of them at a time, and returns the answers.
 ///
 /// # Errors
-/// When one is refused.
+/// When one is rejected.
 pub async fn load(client: &Client, requests: Vec<(Key, Sent)>) -> Result<Vec<Answer>> {
     let sent = requests.into_iter().map(|(key, request)| send(client, key, request));
     stream::iter(sent).buffer_unordered(CONCURRENCY).try_collect().await
@@ -41,7 +41,7 @@ pub async fn load(client: &Client, requests: Vec<(Key, Sent)>) -> Result<Vec<Ans
 /// Sends one request.
 ///
 /// # Errors
-/// When it is refused.
+/// When it is rejected.
 pub async fn send(client: &Client, key: Key, request: Sent) -> Result<Answer> {
     let what = format!("{} {}", request.method(), request.uri());
     let answer: Identified = client
@@ -55,7 +55,7 @@ pub async fn send(client: &Client, key: Key, request: Sent) -> Result<Answer> {
     })
 }
 
-/// Returns when the last answer came; now if there is none.
+/// Returns the time of the last answer; the current time if there is none.
 #[must_use]
 pub fn last(answers: &[Answer]) -> Instant {
     answers

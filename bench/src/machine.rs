@@ -1,4 +1,4 @@
-//! Where it is measured, and what.
+//! The machine and the versions.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,10 +10,10 @@ use testcluster::binaries::{Binaries, Component, Lines, Program};
 
 use crate::result::Machine;
 
-/// Returns what this machine is.
+/// Returns the properties of this machine.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// When they can't be read from the kernel.
 pub fn machine() -> Result<Machine> {
     Ok(Machine {
         cpu: field(&std::fs::read_to_string("/proc/cpuinfo")?, "model name").unwrap_or_default(),
@@ -22,17 +22,17 @@ pub fn machine() -> Result<Machine> {
     })
 }
 
-/// Returns how many processes wanted a processor in the last minute, on average.
+/// Returns the load average of the last minute.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// When they can't be read from the kernel.
 pub fn load() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/loadavg")?;
     let first = text.split(' ').next().unwrap_or_default();
     first.parse().with_context(|| format!("{first:?} is no load"))
 }
 
-/// Returns the versions of what is measured and of what it runs on. The peer is a checkout in Go, if there is one.
+/// Returns the versions of the measured programs and of their environment. The peer is a checkout in Go, if there is one.
 ///
 /// # Errors
 /// When a program is missing.
@@ -58,10 +58,10 @@ pub fn versions(peer: Option<&Path>) -> Result<BTreeMap<String, String>> {
     Ok(versions)
 }
 
-/// Runs a program and returns what it said.
+/// Runs a program and returns its output.
 ///
 /// # Errors
-/// When it fails; the error tells what it said.
+/// When it fails, with its output.
 pub fn said(command: &mut Command) -> Result<String> {
     let output = command
         .output()
@@ -83,7 +83,7 @@ fn field(text: &str, name: &str) -> Option<String> {
     Some(value.trim().to_owned())
 }
 
-/// Returns the memory in GiB: the kernel keeps a little for itself, so it is the next whole number.
+/// Returns the memory in GiB: the kernel reserves a little, so it is rounded up.
 fn gib(meminfo: &str) -> Option<u64> {
     let kib: u64 = field(meminfo, "MemTotal")?.strip_suffix(" kB")?.parse().ok()?;
     Some(kib.div_ceil(1 << 20))

@@ -1,4 +1,4 @@
-//! The benchmark: this operator, the floor and, if a person names it, an operator in Go, in turn.
+//! The benchmark: this operator, the floor and optionally an operator in Go, in turns.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use bench::run::{Size, run};
 use bench::{format, machine, memory, page, plot};
 use clap::{Parser, Subcommand};
 
-/// Measure what an operator costs: time, requests, memory.
+/// Measure the cost of an operator: time, requests, memory.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 struct Cli {
@@ -42,10 +42,10 @@ struct Memory {
     /// How many apps the largest case has.
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     apps: usize,
-    /// This operator [default: the one beside this program].
+    /// This operator [default: the one next to this program].
     #[arg(long, value_name = "FILE")]
     operator: Option<PathBuf>,
-    /// The page that the figures are written into. Without it, they are only printed.
+    /// Page to write the figures into. Without it, they are only printed.
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
 }
@@ -60,19 +60,19 @@ struct Run {
         value_name = "NUMBERS"
     )]
     apps: Vec<usize>,
-    /// How often to measure each number of apps; what is more than 5000 is measured once.
+    /// How often to measure each number of apps; more than 5000 apps are measured once.
     #[arg(long, default_value_t = 3, value_name = "N")]
     rounds: usize,
-    /// How long to look at what is asked when nothing happens, with the most apps, in seconds.
+    /// How long to record requests in a steady cluster, with the most apps, in seconds.
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     steady: u64,
     /// The checkout of an operator in Go, which is built with `go build`.
     #[arg(long, value_name = "FOLDER")]
     peer: Option<PathBuf>,
-    /// This operator [default: the one beside this program].
+    /// This operator [default: the one next to this program].
     #[arg(long, value_name = "FILE")]
     operator: Option<PathBuf>,
-    /// Keep the runs that are there, and make only those that are missing.
+    /// Keep existing runs, and only make those that are missing.
     #[arg(long)]
     resume: bool,
 }
@@ -84,7 +84,7 @@ const EXAMPLES: &str = "Examples:
   # A quick look
   make bench-apps ARGS='--apps 100 --rounds 1 --steady 0'";
 
-/// What is more than this is measured once.
+/// More apps than this are measured once.
 const LARGE: usize = 5000;
 
 fn main() -> ExitCode {
@@ -131,7 +131,7 @@ fn measure(options: &Run, journal: &Journal, results: &Path) -> Result<()> {
                 round,
                 steady_s: if *apps == most && round == 1 { options.steady } else { 0 },
             };
-            // Each round another one begins.
+            // Each round begins with another contender.
             let turns = entries.iter().cycle().skip(round - 1).take(entries.len());
             for entry in turns.filter(|entry| !journal.has(entry.contender, *apps, round)) {
                 if let Err(error) = one(entry, size, journal) {
@@ -152,7 +152,7 @@ fn measure_memory(options: &Memory) -> Result<()> {
         operator: operator(options.operator.as_ref())?,
         apps: options.apps,
         note: &|what| {
-            // What can't be told is measured all the same.
+            // A failure to print does not stop the measurement.
             let _ = say(what);
         },
     };
@@ -183,7 +183,7 @@ fn one(entry: &Entry, size: Size, journal: &Journal) -> Result<()> {
     say(&format!("{name}, {}, round {round}", format::apps(apps)))?;
     let started = Instant::now();
     let mut note = |what: &str| {
-        // What can't be told is measured all the same.
+        // A failure to print does not stop the measurement.
         let _ = say(&format!("  {:5.1} s  {what}", started.elapsed().as_secs_f64()));
     };
     let run = run(entry, size, machine::load()?, &mut note)?;
@@ -191,7 +191,7 @@ fn one(entry: &Entry, size: Size, journal: &Journal) -> Result<()> {
     journal.write(&run)
 }
 
-/// Returns who takes part.
+/// Returns the contenders.
 fn entries(options: &Run, results: &Path) -> Result<Vec<Entry>> {
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/crd");
     let crds = vec![config.join("appdeploys.yaml"), config.join("podsets.yaml")];
@@ -212,7 +212,7 @@ fn entries(options: &Run, results: &Path) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Builds an operator in Go, and returns the program. Its checkout stays as it is.
+/// Builds an operator in Go, and returns the program. Its checkout is not changed.
 fn build(checkout: &Path, into: &Path) -> Result<PathBuf> {
     ensure!(
         checkout.join("go.mod").is_file(),
@@ -232,7 +232,7 @@ fn build(checkout: &Path, into: &Path) -> Result<PathBuf> {
 fn write_page(journal: &Journal, docs: &Path) -> Result<()> {
     let numbers = docs.join("performance.json");
     bench::journal::write(&numbers, &journal.report()?)?;
-    // As it is written, so that the page is what anybody makes of it.
+    // Read from the file, so that the page is the same for everyone.
     let report = bench::journal::read(&numbers)?;
     let path = docs.join("performance.md");
     let page = std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;

@@ -1,7 +1,7 @@
 //! The operator's peak memory, under load and under attack, with the limit that its Deployment sets.
 //!
-//! Where this runs as root and the kernel has a memory controller, the limit is enforced as in a pod: a process that exceeds
-//! it is killed, and the case fails. Elsewhere the peak is measured and compared.
+//! If this runs as root and the kernel has a memory controller, the limit is enforced as in a pod: a process that exceeds
+//! it is killed, and the case fails. Otherwise the peak is measured and compared.
 
 mod attack;
 mod limit;
@@ -26,14 +26,14 @@ use limit::Limit;
 /// The limit of `config/manager/deployment.yaml`, in MiB.
 pub const LIMIT_MIB: u64 = 256;
 
-/// What stands before the figures in a page.
+/// The marker before the figures in a page.
 pub const BEGIN: &str = "<!-- peak memory: written by `make bench-memory` -->\n";
-/// What stands behind them.
+/// The marker after the figures.
 pub const END: &str = "<!-- end of peak memory -->\n";
 
 /// Reviews that are sent to each replica.
 const REVIEWS: usize = 100;
-/// Connections that are opened to the port for probes.
+/// Connections that are opened to the probe port.
 const CONNECTIONS: usize = 700;
 /// Oversized specs that are stored under an older schema.
 const LARGE: usize = 150;
@@ -41,16 +41,16 @@ const LARGE: usize = 150;
 /// The peak of one case.
 #[derive(Clone, Debug)]
 pub struct Peak {
-    /// What was done.
+    /// The name of the case.
     pub case: String,
-    /// The most resident memory of any process, in MiB.
+    /// The maximum resident memory of any process, in MiB.
     pub mib: f64,
 }
 
-/// What a measurement found.
+/// The result of a measurement.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The day.
+    /// The date.
     pub date: String,
     /// Whether the limit was enforced.
     pub enforced: bool,
@@ -58,7 +58,7 @@ pub struct Report {
     pub peaks: Vec<Peak>,
 }
 
-/// What is measured.
+/// The parameters of a measurement.
 pub struct Bench<'a> {
     /// The operator.
     pub operator: PathBuf,
@@ -72,7 +72,7 @@ impl Bench<'_> {
     /// Measures all cases.
     ///
     /// # Errors
-    /// When an operator ends, stops answering, or exceeds the limit.
+    /// When an operator exits, stops answering, or exceeds the limit.
     pub fn run(&self) -> Result<Report> {
         let mut peaks = self.attacks()?;
         peaks.extend(self.large_specs()?);
@@ -110,7 +110,7 @@ impl Bench<'_> {
         Ok(Limited { program, _limit: limit })
     }
 
-    /// Two replicas that serve webhooks, attacked through both ports.
+    /// Two replicas that serve webhooks, attacked on both ports.
     fn attacks(&self) -> Result<Vec<Peak>> {
         (self.note)("two replicas under attack");
         let entry = self.entry(crds());
@@ -227,7 +227,7 @@ struct Limited {
 }
 
 impl Limited {
-    /// Returns the most resident memory until now.
+    /// Returns the maximum resident memory so far.
     fn peak(&mut self) -> Result<f64> {
         ensure!(self.program.is_ready(), "the operator does not answer");
         Ok(self.program.memory()?.peak_mib)
@@ -261,7 +261,7 @@ pub fn results(report: &Report) -> String {
     text
 }
 
-/// Puts figures into a page, in the place of those that it has.
+/// Replaces the figures in a page; returns `None` if it has no markers.
 #[must_use]
 pub fn insert(page: &str, figures: &str) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
@@ -279,7 +279,7 @@ fn config(file: &str) -> Result<String> {
     std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))
 }
 
-/// Returns a CRD that takes any spec.
+/// Returns a CRD that accepts any spec.
 fn loose_crd() -> Result<String> {
     let mut crd = serde_json::to_value(crd::AppDeploy::crd())?;
     let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];

@@ -1,4 +1,4 @@
-//! The results as a page shows them, and where in the page.
+//! Renders the results, and inserts them into a page.
 
 use std::fmt::Write as _;
 
@@ -9,12 +9,12 @@ use crate::result::{Operator, Report, Run};
 use crate::statistics::{Rounds, number};
 use crate::target::{targets, times_floor};
 
-/// What stands before the results in the page.
+/// The marker before the results in the page.
 pub const BEGIN: &str = "<!-- results: written by `make performance` -->\n";
-/// What stands behind them.
+/// The marker after the figures.
 pub const END: &str = "<!-- end of the results -->\n";
 
-/// Puts results into a page, in the place of those that it has.
+/// Replaces the results in a page; returns `None` if it has no markers.
 #[must_use]
 pub fn insert(page: &str, results: &str) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
@@ -59,7 +59,7 @@ pub fn results(report: &Report) -> String {
     page
 }
 
-/// A row of a table, and what it says of a run.
+/// A row of a table: its title, and its value in a run.
 type Row = (&'static str, fn(&Run) -> Option<f64>);
 
 const FIRST: [Row; 7] = [
@@ -412,7 +412,7 @@ pub(crate) mod tests {
         assert_eq!(insert("no place", "new\n"), None);
     }
 
-    /// Nobody edits a result by hand.
+    /// Results are never edited by hand.
     #[test]
     fn the_page_and_the_plot_are_what_the_committed_runs_give() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");

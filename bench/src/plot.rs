@@ -1,4 +1,4 @@
-//! The results as a picture. It has a ground of its own, so that it is read on light pages and on dark ones.
+//! The results as a picture. It has its own background, for light and dark pages.
 
 use std::fmt::Write as _;
 
@@ -10,9 +10,9 @@ use crate::statistics::{Rounds, number};
 const WIDTH: f64 = 800.0;
 const MARGIN: f64 = 24.0;
 const PANEL: f64 = (WIDTH - 3.0 * MARGIN) / 2.0;
-/// How high a bar is, with the space to the next one.
+/// The height of a bar, with the space to the next one.
 const BAR: f64 = 16.0;
-/// Where bars begin and the longest ends, from the left of a panel; behind it there is room for its number.
+/// Where bars begin, from the left of a panel, and where the longest ends; there is space for its number after it.
 const FROM: f64 = 62.0;
 const TO: f64 = PANEL - 56.0;
 
@@ -21,7 +21,7 @@ const LINE: &str = "#30363d";
 const TEXT: &str = "#e6edf3";
 const FAINT: &str = "#8b949e";
 
-/// A panel: what it shows, and how it is read from a run.
+/// A panel: its title, and its value in a run.
 type Panel = (&'static str, fn(&Run) -> Option<f64>);
 
 const PANELS: [Panel; 4] = [
@@ -75,10 +75,10 @@ pub fn plot(report: &Report) -> String {
     svg
 }
 
-/// The space behind the bars of one number of apps.
+/// The space below the bars of one number of apps.
 const GAP: f64 = 10.0;
 
-/// Returns how many bars the panel has that has most.
+/// Returns the highest number of bars in a panel.
 fn rows(report: &Report) -> usize {
     report.sizes().len() * report.contenders().len()
 }

@@ -1,4 +1,4 @@
-//! An operator as a process: it is started, asked whether it is ready, looked at, and ended.
+//! An operator as a process: start, wait until ready, measure, stop.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -15,14 +15,14 @@ use crate::contender::Entry;
 use crate::usage::{self, Memory, Open};
 
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long it may take to end when it is told to.
+/// How long it may take to exit after SIGTERM.
 const GRACE: Duration = Duration::from_secs(60);
-/// How often it is asked whether it is ready: more often than the times that are told are exact.
+/// How often the readiness is polled: more often than the resolution of the results.
 const GLANCE: Duration = Duration::from_millis(2);
-/// A process that works uses more than a fiftieth of this.
+/// The interval for the check for rest: a process that works uses more than a fiftieth of it.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// A running operator, which ends when this is dropped.
+/// A running operator, which is stopped when this is dropped.
 #[derive(Debug)]
 pub struct Program {
     process: Process,
@@ -34,15 +34,15 @@ impl Program {
     /// Starts a contender.
     ///
     /// # Errors
-    /// When there is no such program.
+    /// When the program does not exist.
     pub fn start(entry: &Entry, kubeconfig: &Path, log: &Path) -> Result<Self> {
         Self::start_with(entry, kubeconfig, log, &[])
     }
 
-    /// Starts a contender with further flags.
+    /// Starts a contender with additional flags.
     ///
     /// # Errors
-    /// When there is no such program.
+    /// When the program does not exist.
     pub fn start_with(entry: &Entry, kubeconfig: &Path, log: &Path, flags: &[&str]) -> Result<Self> {
         let program = entry.program.as_ref().context("the floor has no program")?;
         let probes = free_address();
@@ -56,10 +56,10 @@ impl Program {
         })
     }
 
-    /// Waits until it is ready, and returns how long that took from its start.
+    /// Waits until it is ready, and returns the time since its start.
     ///
     /// # Errors
-    /// When it ends, or takes too long.
+    /// When it exits, or takes too long.
     pub fn until_ready(&mut self) -> Result<Duration> {
         while !self.is_ready() {
             self.must_run()?;
@@ -73,10 +73,10 @@ impl Program {
         Ok(self.started.elapsed())
     }
 
-    /// Waits until it has nothing to do.
+    /// Waits until it is at rest.
     ///
     /// # Errors
-    /// When it ends, or always has something to do.
+    /// When it exits, or is never at rest.
     pub fn until_quiet(&mut self) -> Result<()> {
         let started = Instant::now();
         let mut still = 0;
@@ -97,23 +97,23 @@ impl Program {
         self.must_run()
     }
 
-    /// Ends it as a cluster does: it is asked to.
+    /// Stops it with SIGTERM, as a cluster does.
     ///
     /// # Errors
-    /// When it has ended by itself before.
+    /// When it has exited before.
     pub fn stop(mut self) -> Result<()> {
         self.must_run()?;
         self.process.stop(GRACE);
         Ok(())
     }
 
-    /// Returns its process.
+    /// Returns its process ID.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
 
-    /// Returns where it answers probes.
+    /// Returns the address of its probes.
     #[must_use]
     pub const fn probes(&self) -> SocketAddr {
         self.probes
@@ -122,7 +122,7 @@ impl Program {
     /// Returns the processor time that it has used.
     ///
     /// # Errors
-    /// When it is gone.
+    /// When it has exited.
     pub fn cpu(&self) -> Result<Duration> {
         usage::cpu(self.process.pid())
     }
@@ -130,15 +130,15 @@ impl Program {
     /// Returns its memory.
     ///
     /// # Errors
-    /// When it is gone.
+    /// When it has exited.
     pub fn memory(&self) -> Result<Memory> {
         usage::memory(self.process.pid())
     }
 
-    /// Returns what it has open; connections are those to the API server.
+    /// Returns its open descriptors and its connections to the API server.
     ///
     /// # Errors
-    /// When it is gone.
+    /// When it has exited.
     pub fn open(&self, apiserver: SocketAddr) -> Result<Open> {
         usage::open(self.process.pid(), apiserver.port())
     }
@@ -150,7 +150,7 @@ impl Program {
         Ok(())
     }
 
-    /// Asks whether it is ready: all of HTTP that a probe needs.
+    /// Returns whether the readiness probe succeeds.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         let ask = || -> io::Result<bool> {

@@ -1,4 +1,4 @@
-//! What was measured, as it is kept in JSON. A field's name ends in its unit; what has none is a count.
+//! Results, as they are stored in JSON. The name of a field ends with its unit; fields without a unit are counts.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::statistics::{Spread, number};
 /// Several runs on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// When the last of them ended, as a day.
+    /// The date of the last run.
     pub date: String,
-    /// Where they were made.
+    /// The machine.
     pub machine: Machine,
-    /// What was measured and what it ran on: a name and a version.
+    /// The versions of the measured programs and of their environment, by name.
     pub versions: BTreeMap<String, String>,
-    /// The runs, in the order in which they were made.
+    /// The runs, in their order.
     pub runs: Vec<Run>,
 }
 
@@ -34,124 +34,124 @@ pub struct Machine {
 /// One contender with one number of apps, once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Who ran.
+    /// The contender.
     pub contender: Contender,
-    /// How many apps there were.
+    /// The number of apps.
     pub apps: usize,
-    /// Which time it was, from 1.
+    /// The number of the round, from 1.
     pub round: usize,
-    /// The load of the machine in the minute before it began.
+    /// The load of the machine in the minute before the run.
     pub load_before: f64,
-    /// All apps are created.
+    /// The creation of all apps.
     pub converge: Converge,
-    /// What only an operator has.
+    /// Measurements that only exist for an operator.
     pub operator: Option<Operator>,
 }
 
-/// From the first app that is created to the last that has all its children and a status.
+/// From the first created app to the last one that has all its children and a status.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Converge {
-    /// How long that took.
+    /// The total time.
     pub all_s: f64,
-    /// How long it took to create the apps alone.
+    /// The time to create the apps only.
     pub created_s: f64,
-    /// How long it took each, from the answer to its creation.
+    /// The time for each app, from the answer to its creation.
     pub each_ms: Spread,
-    /// What was asked, watches aside.
+    /// Requests, without watches.
     pub asked: Tally,
-    /// How many of that failed.
+    /// How many of them failed.
     pub failed: usize,
-    /// What the API server needed meanwhile.
+    /// CPU time of the API server.
     pub apiserver_cpu_s: f64,
-    /// What etcd needed meanwhile.
+    /// CPU time of etcd.
     pub etcd_cpu_s: f64,
 }
 
-/// What was measured of an operator, in the order in which it was.
+/// Measurements of an operator, in their order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operator {
     /// From the start of the program until it is ready, without an app.
     pub start_ms: f64,
-    /// Its memory then.
+    /// Its memory after that.
     pub idle_mib: f64,
-    /// Its processor time for all apps, by their number.
+    /// Its CPU time for all apps, divided by their number.
     pub cpu_ms_per_app: f64,
-    /// Connections that it had when the last app had converged.
+    /// Its connections when the last app had converged.
     pub connections: usize,
-    /// Files that it had open then, connections among them.
+    /// Its open descriptors at that time, including connections.
     pub descriptors: usize,
-    /// Its memory when it had nothing left to do.
+    /// Its memory at rest.
     pub settled_mib: f64,
-    /// The most memory that it had until then.
+    /// Its maximum memory so far.
     pub peak_mib: f64,
-    /// A time in which nothing happens, if it was measured.
+    /// A steady minute, if it was measured.
     pub steady: Option<Steady>,
-    /// It ends and starts again.
+    /// A restart.
     pub restart: Restart,
-    /// From a change of an image, answered, to the Deployment that has it; changes come at a steady pace.
+    /// From the answer to a change of an image to the Deployment that has it; changes come at a constant rate.
     pub change_ms: Spread,
-    /// The images of all apps are changed at once.
+    /// The images of all apps are changed concurrently.
     pub update: Update,
-    /// From a child that was deleted or changed by somebody, answered, until it is there as before.
+    /// From the answer to the deletion or change of a child until it is restored.
     pub heal_ms: Spread,
     /// How many children were not restored.
     pub lost: usize,
 }
 
-/// Nothing happens.
+/// A time without changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Steady {
-    /// For how long.
+    /// Its duration.
     pub seconds: u64,
-    /// What was asked, watches that began again included.
+    /// Requests, including restarts of watches.
     pub asked: Tally,
 }
 
-/// An operator ends and starts among apps that are as they should be.
+/// A restart of the operator in a steady cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Restart {
     /// From the start of the program until it is ready.
     pub ready_ms: f64,
-    /// What it asked until it had nothing left to do, watches aside.
+    /// Its requests until it is at rest, without watches.
     pub asked: Tally,
-    /// By how many the revisions of etcd grew meanwhile, writes of others aside.
+    /// By how many the revisions of etcd grew, without writes of other clients.
     pub revisions: i64,
-    /// Its memory then.
+    /// Its memory after that.
     pub settled_mib: f64,
-    /// The most memory that it had until then.
+    /// Its maximum memory so far.
     pub peak_mib: f64,
-    /// From the creation of an app at the moment of another start until that app has converged.
+    /// From the creation of an app at the moment of another start until the app has converged.
     pub canary_ms: f64,
 }
 
-/// The images of all apps are changed.
+/// A change of the images of all apps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Update {
-    /// From the first change to the last Deployment and status that tell of it.
+    /// From the first change to the last Deployment and status with the change.
     pub all_s: f64,
-    /// What was asked, watches aside.
+    /// Requests, without watches.
     pub asked: Tally,
 }
 
-/// How often what was asked: a verb and a resource, as in `create deployments`.
+/// The number of requests by verb and resource, as in `create deployments`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Tally(pub BTreeMap<String, usize>);
 
 impl Tally {
-    /// Returns how many writes there are.
+    /// Returns the number of writes.
     #[must_use]
     pub fn writes(&self) -> usize {
         self.count(|verb| matches!(verb, "create" | "update" | "patch" | "delete" | "deletecollection"))
     }
 
-    /// Returns how many reads there are.
+    /// Returns the number of reads.
     #[must_use]
     pub fn reads(&self) -> usize {
         self.count(|verb| matches!(verb, "get" | "list"))
     }
 
-    /// Returns how many there are in all.
+    /// Returns the total number.
     #[must_use]
     pub fn all(&self) -> usize {
         self.count(|_| true)

@@ -19,24 +19,24 @@ use crate::statistics::{Spread, number};
 
 /// How long all apps together may take.
 const PATIENCE: Duration = Duration::from_secs(900);
-/// How many apps get another image one after the other.
+/// The number of apps whose images are changed one after the other.
 const CHANGES: usize = 200;
 
-/// What a run is of.
+/// The size of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// How many apps there are.
+    /// The number of apps.
     pub apps: usize,
-    /// Which time it is, from 1.
+    /// The number of the round, from 1.
     pub round: usize,
-    /// For how many seconds to look at what happens when nothing does; not at all if 0.
+    /// How many seconds to record requests in a steady cluster; 0 for none.
     pub steady_s: u64,
 }
 
-/// Carries out one run.
+/// Makes one run.
 ///
 /// # Errors
-/// When a contender does not do what an operator has to.
+/// When a contender does not behave as an operator must.
 pub fn run(entry: &Entry, size: Size, load_before: f64, note: &mut dyn FnMut(&str)) -> Result<Run> {
     let cluster = Cluster::start(entry).context("failed to start a cluster")?;
     let keys: Vec<Key> = (0..size.apps).map(Key::of).collect();
@@ -116,7 +116,7 @@ impl Stage<'_> {
         Ok((converge, operator))
     }
 
-    /// Creates all apps, and waits until each has all that it needs.
+    /// Creates all apps, and waits until each has converged.
     fn converge(&self, program: Option<&mut Program>) -> Result<Converge> {
         let mark = self.cluster.mark()?;
         let pending = self.expect(&self.keys, |_| Seen::is_converged);
@@ -164,7 +164,7 @@ impl Stage<'_> {
         }))
     }
 
-    /// Starts the operator twice: once to count what that costs, once to see how long somebody waits meanwhile.
+    /// Starts the operator twice: once to count its requests, once to measure how long a new app waits.
     fn restart(&self) -> Result<(Program, Restart)> {
         let revision = self.cluster.revision()?;
         let mark = self.cluster.mark()?;

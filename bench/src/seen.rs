@@ -9,7 +9,7 @@ use crate::request::Key;
 /// An object as a watch tells of it.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Object {
-    /// Who it is.
+    /// The contender.
     pub metadata: Metadata,
     #[serde(default)]
     spec: Spec,

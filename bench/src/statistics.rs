@@ -1,22 +1,22 @@
-//! A few numbers for many.
+//! Statistics of many values.
 
 use serde::{Deserialize, Serialize};
 
-/// How values are spread. All are of the values' unit.
+/// The distribution of values, in their unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// Half of the values are not above it.
+    /// The median.
     pub p50: f64,
-    /// 99 of 100 values are not above it.
+    /// The 99th percentile.
     pub p99: f64,
     /// The largest.
     pub max: f64,
-    /// How many values there are.
+    /// The number of values.
     pub count: usize,
 }
 
 impl Spread {
-    /// Returns the spread of values, which is zero of none.
+    /// Returns the distribution of values, which is zero for no values.
     #[must_use]
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
@@ -29,27 +29,27 @@ impl Spread {
     }
 }
 
-/// Returns the value at or below which so many of a hundred sorted values lie (the nearest rank).
+/// Returns the percentile of sorted values by the nearest rank.
 fn ranked(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()
 }
 
-/// What the same measurement gave in several rounds.
+/// The same measurement in several rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rounds {
-    /// The one in the middle; of an even number, between the two.
+    /// The median; of an even number, the mean of the middle two.
     pub median: f64,
-    /// The least.
+    /// The minimum.
     pub least: f64,
-    /// The most.
+    /// The maximum.
     pub most: f64,
-    /// How many rounds there were.
+    /// The number of rounds.
     pub count: usize,
 }
 
 impl Rounds {
-    /// Returns what several rounds gave, or nothing if there was none.
+    /// Returns the statistics of several rounds, or `None` if there were none.
     #[must_use]
     pub fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
@@ -64,7 +64,7 @@ impl Rounds {
     }
 }
 
-/// Returns a count as a number that can be divided.
+/// Returns a count as a floating-point number.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "nothing here is counted beyond millions")]
 pub fn number(count: usize) -> f64 {

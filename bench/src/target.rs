@@ -1,30 +1,30 @@
-//! What is aimed at, and whether it is reached.
+//! Targets, and whether they are met.
 
 use crate::contender::Contender::{self, AppDeploy, Floor, Peer};
 use crate::format::{apps, figure};
 use crate::result::{Operator, Report, Run};
 use crate::statistics::{Rounds, number};
 
-/// A target and what was measured of it.
+/// A target and its measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// What is aimed at.
+    /// The target.
     pub wanted: String,
-    /// What was measured, in words.
+    /// The measurement, in words.
     pub measured: String,
-    /// Whether it is reached; nothing if it was not measured.
+    /// Whether it is met; `None` if it was not measured.
     pub met: Option<bool>,
 }
 
-/// How much longer than the floor all may take.
+/// The maximum time of all apps, relative to the floor.
 const FACTOR: f64 = 1.15;
-/// How long a child may be other than wanted, at worst of a hundred, in ms.
+/// The maximum time to restore 99 of 100 children, in ms.
 const HEALED_MS: f64 = 100.0;
-/// Where the factor is looked at, and where what grows with the number of apps is.
+/// The number of apps for the factor; the next one is for properties that grow with the number of apps.
 const MANY: usize = 1000;
 const MOST: usize = 10_000;
 
-/// Judges a report.
+/// Returns the targets with the results of a report.
 #[must_use]
 pub fn targets(report: &Report) -> Vec<Target> {
     vec![
@@ -36,7 +36,7 @@ pub fn targets(report: &Report) -> Vec<Target> {
     ]
 }
 
-/// Returns how much longer than the floor a contender took for so many apps, by the medians of the rounds.
+/// Returns the time of a contender for a number of apps relative to the floor, by the medians of the rounds.
 #[must_use]
 pub fn times_floor(report: &Report, contender: Contender, apps: usize) -> Option<f64> {
     let seconds = |contender| median(report, contender, apps, |run| Some(run.converge.all_s));

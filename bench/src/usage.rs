@@ -1,4 +1,4 @@
-//! What the kernel says that a process uses.
+//! Resource usage of a process, from the kernel.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use anyhow::{Context as _, Result};
 /// The memory of a process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Memory {
-    /// What it has now, in MiB.
+    /// The current memory, in MiB.
     pub now_mib: f64,
-    /// The most that it has had, in MiB.
+    /// The maximum memory, in MiB.
     pub peak_mib: f64,
 }
 
-/// What a process has open.
+/// The open descriptors of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Open {
     /// Established TCP connections to a port.
@@ -23,10 +23,10 @@ pub struct Open {
     pub descriptors: usize,
 }
 
-/// Returns the processor time that a process has used, with all its threads.
+/// Returns the CPU time of a process, with all its threads.
 ///
 /// # Errors
-/// When it is gone.
+/// When it has exited.
 pub fn cpu(pid: u32) -> Result<Duration> {
     let text = read(pid, "stat")?;
     ticks(&text)
@@ -37,22 +37,22 @@ pub fn cpu(pid: u32) -> Result<Duration> {
 /// Returns the memory of a process.
 ///
 /// # Errors
-/// When it is gone.
+/// When it has exited.
 pub fn memory(pid: u32) -> Result<Memory> {
     resident(&read(pid, "status")?).with_context(|| format!("failed to understand the memory of {pid}"))
 }
 
-/// Returns what a process has open; connections are those to `port`.
+/// Returns the open descriptors of a process; connections are those to `port`.
 ///
 /// # Errors
-/// When it is gone.
+/// When it has exited.
 pub fn open(pid: u32, port: u16) -> Result<Open> {
     let mut sockets = Vec::new();
     let mut descriptors = 0;
     let folder = PathBuf::from(format!("/proc/{pid}/fd"));
     for entry in std::fs::read_dir(&folder).with_context(|| format!("failed to read {}", folder.display()))? {
         descriptors += 1;
-        // One that was closed meanwhile leads nowhere.
+        // A descriptor may have been closed in the meantime.
         let target = entry.and_then(|entry| std::fs::read_link(entry.path()));
         let target = target.unwrap_or_default().to_string_lossy().into_owned();
         sockets.extend(
@@ -74,7 +74,7 @@ pub fn open(pid: u32, port: u16) -> Result<Open> {
     })
 }
 
-/// What the kernel counts a second of processor time in, on every Linux that there is.
+/// The number of ticks in a second of CPU time, on every Linux.
 const TICKS: u64 = 100;
 
 fn read(pid: u32, what: &str) -> Result<String> {
@@ -82,7 +82,7 @@ fn read(pid: u32, what: &str) -> Result<String> {
     std::fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))
 }
 
-/// Returns user and system time. The name of the program stands before in brackets, and may hold anything.
+/// Returns user and system time. The name of the program is in parentheses before them, and may contain anything.
 fn ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut next = || fields.next()?.parse::<u64>().ok();

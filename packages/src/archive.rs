@@ -1,4 +1,4 @@
-//! Archives of which every byte follows from what is in them and the date that is given.
+//! Reproducible archives: every byte depends only on the content and the given date.
 
 use std::io::{Cursor, Write as _};
 
@@ -14,20 +14,20 @@ use zip::{CompressionMethod, DateTime, ZipWriter};
 pub struct Entry {
     /// Its path, with slashes.
     pub name: String,
-    /// What is in it.
+    /// Its content.
     pub content: Vec<u8>,
-    /// Whether it is a program.
+    /// Whether it is executable.
     pub is_program: bool,
 }
 
 impl Entry {
-    /// Returns its permissions: everybody may read it.
+    /// Returns its permissions: it is readable for everyone.
     fn mode(&self) -> u32 {
         if self.is_program { 0o755 } else { 0o644 }
     }
 }
 
-/// Returns a `.tar.gz`, whose files are all of one date and belong to root.
+/// Returns a `.tar.gz`, whose files have the given date and belong to root.
 ///
 /// # Errors
 /// When a name is too long.
@@ -47,10 +47,10 @@ pub fn tar_gz(entries: &[Entry], date: Timestamp) -> Result<Vec<u8>> {
     Ok(tar.into_inner()?.finish()?)
 }
 
-/// Returns a `.zip`, whose files are all of one date.
+/// Returns a `.zip`, whose files have the given date.
 ///
 /// # Errors
-/// When the date is before 1980, which such an archive can't say.
+/// When the date is before 1980, which the format does not support.
 pub fn zip(entries: &[Entry], date: Timestamp) -> Result<Vec<u8>> {
     let date = date.to_zoned(TimeZone::UTC);
     let part = |value: i8| u8::try_from(value);

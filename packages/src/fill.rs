@@ -1,8 +1,8 @@
-//! Texts with blanks, `@like this@` but without spaces, which are filled in.
+//! Templates with placeholders, `@like this@` but without spaces.
 
 use anyhow::{Result, bail};
 
-/// Fills the blanks of a text in. Each of them has to be named, and each name to be a blank.
+/// Replaces the placeholders of a text. Each placeholder needs a value, and each value a placeholder.
 pub fn fill(text: &str, blanks: &[(&str, &str)]) -> Result<String> {
     let mut filled = text.to_owned();
     for (name, value) in blanks {

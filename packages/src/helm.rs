@@ -1,4 +1,4 @@
-//! The Helm chart: templates made of the files of `config/`, which keep their folders, names and comments.
+//! The Helm chart: templates generated from the files of `config/`, with the same folders, names and comments.
 
 mod rights;
 mod template;
@@ -18,7 +18,7 @@ const HELPERS: &str = include_str!("../chart/templates/_helpers.tpl");
 /// Returns the files of the chart.
 ///
 /// # Errors
-/// When a manifest is missing, or lacks what a value is to change.
+/// When a manifest is missing, or does not have a field that a value changes.
 pub fn chart(config: &Path) -> Result<Files> {
     let manifests = source::read(config, "default")?;
     let operator = source::operator(&manifests)?;

@@ -1,11 +1,11 @@
-//! The operator's image, as the manifests name it.
+//! The operator's image in the manifests.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-/// An image of a version: `registry.example.com/operator:v1`, and in a release `@sha256:…` behind it.
+/// An image with a version: `registry.example.com/operator:v1`, and in a release with `@sha256:…`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Image<'a> {
     pub repository: &'a str,
@@ -29,7 +29,7 @@ impl<'a> Image<'a> {
             None => (image, None),
         };
         let (repository, tag) = name.rsplit_once(':')?;
-        // What stands behind the last colon of `localhost:5000/operator` is no tag.
+        // The text after the last colon of `localhost:5000/operator` is not a tag.
         (!tag.contains('/')).then_some(Self {
             repository,
             tag,

@@ -1,7 +1,7 @@
-//! What AppDeploy is released as, rendered from `config/` and the version of the workspace.
+//! Renders the packages of a release from `config/` and the version of the workspace.
 //!
-//! Nothing here is a second description of an installation: what is in `config/default` is in every package, or a test
-//! in `tests/packages` says why not.
+//! This is not a second description of an installation: every package has the objects of `config/default`, and tests in
+//! `tests/packages` list all differences.
 
 pub mod archive;
 pub mod helm;
@@ -18,9 +18,9 @@ mod fill;
 mod scope;
 mod text;
 
-/// The version of everything that is released.
+/// The version of a release.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The namespace that the manifests name.
+/// The namespace in the manifests.
 pub const NAMESPACE: &str = "appdeploy-system";
 /// The name of the operator's own objects.
 pub const OPERATOR: &str = "appdeploy-operator";

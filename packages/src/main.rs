@@ -1,4 +1,4 @@
-//! The command: writes packages into folders.
+//! The command line: writes packages into folders.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use packages::platform::Platform;
 use packages::{helm, olm, output, pin, release, sbom};
 
-/// Renders what AppDeploy is released as.
+/// Render the packages of a release.
 #[derive(Debug, Parser)]
 #[command(version, disable_help_subcommand = true)]
 struct Cli {
@@ -23,12 +23,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Write the Helm chart into a folder, whose content it replaces.
+    /// Write the Helm chart into a folder and replace its content.
     Helm {
         /// The folder; it becomes the chart itself.
         out: PathBuf,
     },
-    /// Write the bundle for OLM into a folder, whose content it replaces.
+    /// Write the bundle for OLM into a folder and replace its content.
     Olm {
         /// The folder; it becomes the context of the bundle's image.
         out: PathBuf,
@@ -47,24 +47,24 @@ enum Command {
         /// The folder.
         out: PathBuf,
     },
-    /// Write what a program is built from into the folder of a release, as CycloneDX.
+    /// Write the SBOM of a program into the folder of a release, as CycloneDX.
     Sbom {
         /// The crate of the program.
         package: String,
         /// The folder.
         out: PathBuf,
     },
-    /// Write the admission policies, for what installs without them, into the folder of a release.
+    /// Write the admission policies into the folder of a release, for installations without them.
     Policies {
         /// The folder.
         out: PathBuf,
     },
-    /// Write the digest of the operator's image behind its tag in the manifests.
+    /// Write the digest of the operator's image after its tag in the manifests.
     Pin {
         /// The digest, such as sha256:….
         digest: String,
     },
-    /// Write Krew's manifest and the checksums of what is in the folder of a release.
+    /// Write Krew's manifest and the checksums of the files in the folder of a release.
     Finish {
         /// The folder.
         out: PathBuf,
@@ -101,7 +101,7 @@ fn run(cli: Cli) -> Result<()> {
     }
 }
 
-/// Returns the date of everything that is packed: not that of the day, or no two builds would be the same.
+/// Returns the date of all packed files: not the current date, so that builds are reproducible.
 fn date() -> Result<Timestamp> {
     let seconds = std::env::var("SOURCE_DATE_EPOCH")
         .context("SOURCE_DATE_EPOCH is not set: `make` sets it to the date of the commit")?;

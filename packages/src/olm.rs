@@ -1,7 +1,7 @@
-//! The bundle for the Operator Lifecycle Manager: a ClusterServiceVersion, and what else OLM is to install.
+//! The bundle for the Operator Lifecycle Manager: a ClusterServiceVersion, and the other objects that OLM installs.
 //!
-//! OLM makes the namespace, the ServiceAccount, roles and bindings by itself, and the webhooks' Service and certificates.
-//! It takes no NetworkPolicies and no admission policies; the latter are a file of the release by themselves.
+//! OLM creates the namespace, the ServiceAccount, roles and bindings, and the webhooks' Service and certificates. It does
+//! not support NetworkPolicies and admission policies; the latter are a separate file of the release.
 
 mod descriptors;
 mod permissions;
@@ -18,19 +18,19 @@ use crate::source::{self, Manifest};
 use crate::text::Text;
 use crate::{OPERATOR, VERSION};
 
-/// The channel of a catalog that this version goes into: nothing that is stable yet.
+/// The channel of this version in a catalog: nothing is stable yet.
 const CHANNEL: &str = "candidate";
-/// Where OLM writes the namespaces of the OperatorGroup; nothing means all.
+/// The annotation with the namespaces of the OperatorGroup; empty means all.
 const TARGETS: &str = "metadata.annotations['olm.targetNamespaces']";
-/// Where OLM mounts the webhooks' certificate.
+/// The folder into which OLM mounts the webhooks' certificate.
 const CERTIFICATE: &str = "/tmp/k8s-webhook-server/serving-certs";
-/// Kinds that go into the bundle as they are.
+/// Kinds that are copied into the bundle unchanged.
 const AS_THEY_ARE: [&str; 3] = ["CustomResourceDefinition", "ClusterRole", "PodDisruptionBudget"];
 
 /// Returns the files of the bundle.
 ///
 /// # Errors
-/// When a manifest is missing, or the operator has a right that no rule here can place.
+/// When a manifest is missing, or the operator has a right that is neither namespaced nor cluster-scoped here.
 pub fn bundle(config: &Path) -> Result<Files> {
     let manifests = source::read(config, "default")?;
     let blanks = [("package", OPERATOR), ("channel", CHANNEL)];
@@ -60,14 +60,14 @@ pub fn bundle(config: &Path) -> Result<Files> {
     Ok(files)
 }
 
-/// Whether a manifest goes into the bundle as it is. What the operator itself may do is said in the ClusterServiceVersion.
+/// Returns whether a manifest is copied into the bundle. The rights of the operator are in the ClusterServiceVersion.
 fn is_taken(manifest: &Manifest) -> bool {
     AS_THEY_ARE.contains(&manifest.kind())
         && !(manifest.kind() == "ClusterRole"
             && manifest.object["metadata"]["labels"]["app.kubernetes.io/name"] == OPERATOR)
 }
 
-/// Returns the ClusterServiceVersion: what people read stands in its base, the rest comes from the manifests.
+/// Returns the ClusterServiceVersion: its description is in the base, the rest comes from the manifests.
 fn service_version(config: &Path, manifests: &[Manifest]) -> Result<Value> {
     let base = config.join(format!("manifests/bases/{OPERATOR}.clusterserviceversion.yaml"));
     let mut version: Value = serde_yaml::from_str(&source::text(&base)?)
@@ -82,7 +82,7 @@ fn service_version(config: &Path, manifests: &[Manifest]) -> Result<Value> {
     let annotations = &mut version["metadata"]["annotations"];
     annotations["alm-examples"] = serde_json::to_string_pretty(&samples)?.into();
     annotations["containerImage"] = container(&operator.object)["image"].clone();
-    // What a release's image is built for.
+    // The platforms of a release's image.
     version["metadata"]["labels"] = json!({
         "operatorframework.io/os.linux": "supported",
         "operatorframework.io/arch.amd64": "supported",
@@ -116,7 +116,7 @@ fn container(deployment: &Value) -> &Value {
     &deployment["spec"]["template"]["spec"]["containers"][0]
 }
 
-/// Returns the Deployment's spec, whose operator looks after the namespaces that OLM names, with its certificate.
+/// Returns the spec of the Deployment, with OLM's namespaces and certificate.
 fn deployment(operator: &Manifest) -> Result<Value> {
     let mut spec = operator.object["spec"].clone();
     let env = spec["template"]["spec"]["containers"][0]["env"].as_array_mut();
@@ -127,7 +127,7 @@ fn deployment(operator: &Manifest) -> Result<Value> {
     Ok(spec)
 }
 
-/// Writes YAML that readers of YAML 1.1, of which OLM is one, read as it is meant.
+/// Writes YAML that readers of YAML 1.1, such as OLM, read correctly.
 fn yaml(value: &Value) -> Result<String> {
     let options = serde_saphyr::ser_options! { folded_wrap_chars: usize::MAX };
     serde_saphyr::to_string_with_options(value, options).context("failed to write YAML")

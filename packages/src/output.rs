@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-/// What is to be written, by its path within the package.
+/// Files by their path within the package.
 pub type Files = BTreeMap<PathBuf, String>;
 
-/// Writes a package into a folder. What an earlier run left there goes.
+/// Writes a package into a folder. Files of an earlier run are removed.
 ///
 /// # Errors
-/// When the folder holds something else, or can't be written.
+/// When the folder has other content, or can't be written.
 pub fn write(out: &Path, files: &Files) -> Result<()> {
     clear(out, files)?;
     for (name, text) in files {
@@ -23,12 +23,12 @@ pub fn write(out: &Path, files: &Files) -> Result<()> {
     Ok(())
 }
 
-/// Makes a folder, and those above it.
+/// Creates a folder with its parents.
 pub(crate) fn make(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))
 }
 
-/// Removes a folder, if it is one that this program wrote: somebody may have named their home.
+/// Removes a folder, but only if this program wrote it: the user may have named another one by mistake.
 fn clear(out: &Path, files: &Files) -> Result<()> {
     let is_empty = !out.exists() || out.read_dir().is_ok_and(|mut entries| entries.next().is_none());
     if is_empty {

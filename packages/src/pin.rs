@@ -8,12 +8,12 @@ use crate::image::Image;
 use crate::source;
 use crate::text::Text;
 
-/// Writes the digest of the operator's image behind its tag in the manifests of `config`, in the place of an earlier one.
+/// Writes the digest of the operator's image after its tag in the manifests of `config`, and replaces an earlier digest.
 ///
-/// A tag can be moved to another image, and a digest can't: what a release installs is what was built for it.
+/// A tag can be moved to another image, but a digest can't: a release installs the image that was built for it.
 ///
 /// # Errors
-/// When `digest` is none of SHA-256, or the manifests don't have this version's image.
+/// When `digest` is not a SHA-256 digest, or the manifests don't have this version's image.
 pub fn pin(config: &Path, digest: &str) -> Result<()> {
     ensure!(
         is_digest(digest),

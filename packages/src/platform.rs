@@ -1,19 +1,19 @@
-//! The machines that the plugin is released for.
+//! The platforms of the plugin's releases.
 
 use anyhow::{Context as _, Result};
 
-/// A machine, by the names that Rust and that Kubernetes' tools have for it.
+/// A platform, with its names in Rust and in Kubernetes' tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Platform {
     /// Rust's name.
     pub target: &'static str,
-    /// Go's name of the system, which Krew has.
+    /// Go's name of the operating system, which Krew uses.
     pub os: &'static str,
     /// Go's name of the processor.
     pub arch: &'static str,
 }
 
-/// All of them.
+/// All contenders.
 pub const PLATFORMS: [Platform; 5] = [
     Platform::new("x86_64-unknown-linux-musl", "linux", "amd64"),
     Platform::new("aarch64-unknown-linux-musl", "linux", "arm64"),
@@ -27,10 +27,10 @@ impl Platform {
         Self { target, os, arch }
     }
 
-    /// Finds one by Rust's name.
+    /// Finds a platform by Rust's name.
     ///
     /// # Errors
-    /// When nothing is released for it.
+    /// When there are no releases for it.
     pub fn of(target: &str) -> Result<Self> {
         let found = PLATFORMS.into_iter().find(|platform| platform.target == target);
         found.with_context(|| {
@@ -39,13 +39,13 @@ impl Platform {
         })
     }
 
-    /// Whether it is Windows, where programs have an ending and archives are of another kind.
+    /// Returns whether it is Windows, where programs have an extension and archives another format.
     #[must_use]
     pub fn is_windows(&self) -> bool {
         self.os == "windows"
     }
 
-    /// Returns the name of the plugin's program.
+    /// Returns the file name of the plugin.
     #[must_use]
     pub fn program(&self) -> &'static str {
         if self.is_windows() {
@@ -55,7 +55,7 @@ impl Platform {
         }
     }
 
-    /// Returns the name of the program that kubectl asks to complete the plugin's command line.
+    /// Returns the file name of the program that kubectl calls for completion of the plugin's command line.
     #[must_use]
     pub fn completer(&self) -> &'static str {
         if self.is_windows() {
@@ -65,7 +65,7 @@ impl Platform {
         }
     }
 
-    /// Returns the name of the plugin's archive.
+    /// Returns the file name of the plugin's archive.
     #[must_use]
     pub fn archive(&self) -> String {
         let end = if self.is_windows() { "zip" } else { "tar.gz" };

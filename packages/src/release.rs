@@ -14,12 +14,12 @@ use crate::output::{self, Files};
 use crate::platform::{PLATFORMS, Platform};
 use crate::source;
 
-/// The file of checksums, as `sha256sum --check` reads it.
+/// The file of checksums, in the format of `sha256sum --check`.
 pub const CHECKSUMS: &str = "SHA256SUMS";
-/// Where a release is downloaded from.
+/// The URL of releases.
 const DOWNLOADS: &str = "https://github.com/appdeploy/appdeploy/releases/download";
 
-/// Where the programs are that kubectl asks to complete the plugin's command line.
+/// The folder of the programs that kubectl calls for completion of the plugin's command line.
 const COMPLETERS: &str = "kubectl-appdeploy/src/commands/completion";
 
 /// Writes the admission policies into one file, and returns it.
@@ -36,7 +36,7 @@ pub fn write_policies(config: &Path, out: &Path) -> Result<PathBuf> {
     )
 }
 
-/// Packs the plugin's program for a platform, with licence and introduction, and returns the archive.
+/// Packs the plugin for a platform, with license and README, and returns the archive.
 ///
 /// # Errors
 /// When a file is missing or can't be written.
@@ -57,7 +57,7 @@ pub fn pack_plugin(
     };
     let entries = [
         entry(platform.program(), program.to_owned(), true)?,
-        // What kubectl asks when it completes the plugin's command line.
+        // The program that kubectl calls for completion of the plugin's command line.
         entry(
             platform.completer(),
             checkout.join(COMPLETERS).join(platform.completer()),
@@ -94,7 +94,7 @@ pub fn pack_chart(chart: &Files, date: Timestamp, out: &Path) -> Result<PathBuf>
     )
 }
 
-/// Writes Krew's manifest of the archives that are there, and returns it.
+/// Writes Krew's manifest for the existing archives, and returns it.
 ///
 /// # Errors
 /// When there are none, or one can't be read.

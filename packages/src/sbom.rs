@@ -1,7 +1,7 @@
-//! What a program is built from, as a bill of materials in the format of CycloneDX.
+//! The software bill of materials of a program, in the format of CycloneDX.
 //!
-//! It is what Cargo resolves for the platforms of a release, tests aside. Features are those of the whole workspace, so it
-//! may name a crate that ended up unused; it never lacks one.
+//! It has Cargo's resolution for the platforms of a release, without dependencies of tests. Features are those of the
+//! whole workspace, so it may list an unused crate, but it is never incomplete.
 
 mod lock;
 
@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use crate::output;
 use crate::platform::PLATFORMS;
 
-/// Writes the bill of the program of a crate, and returns the file.
+/// Writes the SBOM of the program of a crate, and returns the file.
 ///
 /// # Errors
-/// When Cargo fails, or knows no such crate.
+/// When Cargo fails, or does not have the crate.
 pub fn write(checkout: &Path, package: &str, date: Timestamp, out: &Path) -> Result<PathBuf> {
     let lock = checkout.join("Cargo.lock");
     let lock = std::fs::read_to_string(&lock).with_context(|| format!("failed to read {}", lock.display()))?;
@@ -48,7 +48,7 @@ fn metadata(checkout: &Path) -> Result<Value> {
     serde_json::from_slice(&output.stdout).context("failed to read what cargo metadata said")
 }
 
-/// Returns the bill of a crate of the workspace.
+/// Returns the SBOM of a crate of the workspace.
 fn bill(metadata: &Value, checksums: &lock::Checksums, package: &str, date: Timestamp) -> Result<Value> {
     let packages: BTreeMap<&str, &Value> = list(&metadata["packages"])
         .map(|package| (id(package), package))
@@ -101,7 +101,7 @@ fn id(value: &Value) -> &str {
     value["id"].as_str().unwrap_or_default()
 }
 
-/// Returns what a package is built from: what only its tests want is no part of it.
+/// Returns the dependencies of a package, without those of its tests.
 fn needed_by(node: &Value) -> BTreeSet<&str> {
     let built = |dependency: &&Value| list(&dependency["dep_kinds"]).any(|kind| kind["kind"] != "dev");
     list(&node["deps"])
@@ -110,7 +110,7 @@ fn needed_by(node: &Value) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Returns the name of a package that tools compare with lists of vulnerabilities.
+/// Returns the package URL, which tools look up in lists of vulnerabilities.
 fn reference(package: &Value) -> String {
     let text = |key: &str| package[key].as_str().unwrap_or_default().to_owned();
     format!("pkg:cargo/{}@{}", text("name"), text("version"))

@@ -1,19 +1,19 @@
-//! What a right is for, and where it counts: in the whole cluster, or in the namespaces that the operator looks after.
+//! The scope of a right: cluster-wide, or in the managed namespaces.
 
 use serde_json::{Value, json};
 
-/// What lives in no namespace, and so can't be granted in one. An operator of some namespaces does without it.
+/// Cluster-scoped resources, which can't be granted in a namespace. An operator of some namespaces works without them.
 const OF_THE_CLUSTER: [&str; 1] = ["ingressclasses"];
 
-/// What the operator asks for an admission, and for nothing else.
+/// The resource that is only used for admission.
 const ASKED_FOR_ADMISSION: &str = "localsubjectaccessreviews";
 
-/// Whether a rule is of no use without webhooks.
+/// Returns whether a rule is only needed with webhooks.
 pub fn is_for_webhooks(rule: &Value) -> bool {
     rule["resources"] == json!([ASKED_FOR_ADMISSION])
 }
 
-/// Returns a rule's resources that live in a namespace, and those that don't.
+/// Returns a rule's namespaced resources, and its cluster-scoped ones.
 pub fn resources(rule: &Value) -> (Vec<&str>, Vec<&str>) {
     let all = rule["resources"].as_array().into_iter().flatten();
     all.filter_map(Value::as_str)

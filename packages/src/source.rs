@@ -1,4 +1,4 @@
-//! What an installation consists of: the files of `config/`, in the order of their kustomizations.
+//! The manifests of an installation: the files of `config/`, in the order of their kustomizations.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use crate::image::Image;
 use crate::text::Text;
 use crate::{OPERATOR, VERSION};
 
-/// One object, as its file has it.
+/// An object, as in its file.
 #[derive(Clone, Debug)]
 pub struct Manifest {
     /// The file, below `config/`: `rbac/operator_role.yaml`.
     pub path: PathBuf,
-    /// What stands in it, comments included.
+    /// Its text, comments included.
     pub text: String,
-    /// The same, read.
+    /// The parsed object.
     pub object: Value,
 }
 
@@ -30,7 +30,7 @@ impl Manifest {
         self.object["kind"].as_str().unwrap_or_default()
     }
 
-    /// Whether the object is there for API servers that ask the operator.
+    /// Returns whether the object is only needed for webhooks.
     pub(crate) fn is_for_webhooks(&self) -> bool {
         let file = self.path.file_name().unwrap_or_default();
         self.path.starts_with("webhook") || file.to_string_lossy().starts_with("webhook_")
@@ -48,7 +48,7 @@ impl Manifest {
     }
 }
 
-/// What may stand in a kustomization. A patch would have to be understood here too, so it is refused.
+/// The supported fields of a kustomization. Patches are not supported, so they are an error.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kustomization {
@@ -57,7 +57,7 @@ struct Kustomization {
     labels: Vec<Labels>,
 }
 
-/// Labels of everything that a kustomization names, but of no selector and no pod.
+/// Labels of all objects of a kustomization, but not of selectors and pods.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Labels {
@@ -116,7 +116,7 @@ fn manifest(config: &Path, path: PathBuf) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// Finds the operator's Deployment, whose image has to be that of this version.
+/// Finds the operator's Deployment, whose image must be that of this version.
 pub(crate) fn operator(manifests: &[Manifest]) -> Result<&Manifest> {
     let operator = manifests
         .iter()
@@ -131,18 +131,18 @@ pub(crate) fn operator(manifests: &[Manifest]) -> Result<&Manifest> {
     Ok(operator)
 }
 
-/// Returns the picture of AppDeploy, an SVG, in base64.
+/// Returns the icon of AppDeploy, an SVG, in base64.
 pub(crate) fn icon(config: &Path) -> Result<String> {
     let icon = text(&config.join("manifests/bases/icon.svg"))?;
     Ok(base64::engine::general_purpose::STANDARD.encode(icon.trim_end()))
 }
 
-/// Reads a file, or says which one is not there.
+/// Reads a file; the error has its path.
 pub(crate) fn text(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
 }
 
-/// Takes `default/..` out of `default/../rbac`.
+/// Removes `default/..` from `default/../rbac`.
 fn below(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

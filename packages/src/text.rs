@@ -1,6 +1,6 @@
-//! Changes to the text of a manifest that leave everything else as it was written, comments included.
+//! Edits the text of a manifest without changing anything else, comments included.
 //!
-//! It knows the style of `config/`: two spaces a level, and lists that begin where their key does.
+//! It supports the style of `config/`: two spaces per level, and lists in the column of their key.
 
 use std::ops::Range;
 
@@ -13,35 +13,35 @@ pub struct Text {
 }
 
 impl Text {
-    /// Takes a text apart.
+    /// Splits a text into lines.
     pub fn new(text: &str) -> Self {
         Self {
             lines: text.lines().map(ToOwned::to_owned).collect(),
         }
     }
 
-    /// Puts other lines into the place of the entry at `path`, such as `spec.containers.0.image`.
+    /// Replaces the entry at `path`, such as `spec.containers.0.image`, by other lines.
     pub fn replace(&mut self, path: &str, lines: &str) -> Result<()> {
         let (range, indent) = self.find(path)?;
         self.lines.splice(range, indented(lines, indent));
         Ok(())
     }
 
-    /// Puts lines behind the entry at `path`, as deep as it is.
+    /// Inserts lines after the entry at `path`, with its indentation.
     pub fn insert_after(&mut self, path: &str, lines: &str) -> Result<()> {
         let (range, indent) = self.find(path)?;
         self.lines.splice(range.end..range.end, indented(lines, indent));
         Ok(())
     }
 
-    /// Puts lines at the end of what the entry at `path` contains.
+    /// Inserts lines at the end of the content of the entry at `path`.
     pub fn append(&mut self, path: &str, lines: &str) -> Result<()> {
         let (range, indent) = self.find(path)?;
         self.lines.splice(range.end..range.end, indented(lines, indent + 2));
         Ok(())
     }
 
-    /// Puts lines around the entry at `path`, at the very left, where they mean nothing to YAML.
+    /// Inserts lines before and after the entry at `path`, without indentation, where YAML ignores them.
     pub fn wrap(&mut self, path: &str, before: &str, after: &str) -> Result<()> {
         let (range, _) = self.find(path)?;
         self.lines.insert(range.end, after.to_owned());
@@ -50,7 +50,7 @@ impl Text {
         Ok(())
     }
 
-    /// Takes the entry at `path` out, and the comment above it.
+    /// Removes the entry at `path`, with the comment above it.
     pub fn remove(&mut self, path: &str) -> Result<()> {
         let (range, _) = self.find(path)?;
         self.lines
@@ -58,7 +58,7 @@ impl Text {
         Ok(())
     }
 
-    /// Replaces a word wherever it stands outside comments.
+    /// Replaces a word everywhere outside comments.
     pub fn substitute(&mut self, word: &str, by: &str) {
         for line in &mut self.lines {
             if !is_comment(line) {
@@ -67,19 +67,19 @@ impl Text {
         }
     }
 
-    /// Takes the comment at the beginning off.
+    /// Removes the comment at the beginning.
     pub fn without_heading(mut self) -> Self {
         let comments = self.lines.iter().take_while(|line| line.starts_with('#')).count();
         self.lines.drain(..comments);
         self
     }
 
-    /// Returns the text again.
+    /// Returns the text.
     pub fn finish(self) -> String {
         self.lines.into_iter().map(|line| line + "\n").collect()
     }
 
-    /// Returns the lines of what is at `path`, and the column of its key or dash.
+    /// Returns the lines of the entry at `path`, and the column of its key or dash.
     fn find(&self, path: &str) -> Result<(Range<usize>, usize)> {
         let mut within = 0..self.lines.len();
         let mut column = 0;
@@ -87,7 +87,7 @@ impl Text {
             let found = if let Ok(index) = part.parse() {
                 self.item(within, column, index)
             } else {
-                // The keys of the whole stand at the very left; those of an item behind its dash.
+                // Top-level keys have no indentation; keys of an item follow its dash.
                 column += if level == 0 { 0 } else { 2 };
                 self.entry(within, column, part)
             };
@@ -108,7 +108,7 @@ impl Text {
             let rest = content(line).strip_prefix(key);
             line.len() - content(line).len() == column && rest.is_some_and(|rest| rest.starts_with(':'))
         })?;
-        // A list stands in the column of its key.
+        // A list is in the column of its key.
         let is_beyond = |line: &str| start_of(line) < column || start_of(line) == column && !is_item(line);
         Some(start..self.end(start + 1..end, is_beyond))
     }
@@ -120,8 +120,8 @@ impl Text {
         Some(start..self.end(start + 1..end, |line| start_of(line) <= column))
     }
 
-    /// Returns where a block ends: at the first line beyond it, or at the comment above that line. What [`Self::wrap`] put
-    /// there is beyond nothing.
+    /// Returns the end of a block: the first line outside of it, or the comment above that line. Lines of [`Self::wrap`]
+    /// do not end a block.
     fn end(&self, lines: Range<usize>, is_beyond: impl Fn(&str) -> bool) -> usize {
         let start = lines.start;
         let is_written = |line: &str| !is_comment(line) && !line.trim().is_empty() && !line.starts_with("{{");
@@ -226,7 +226,7 @@ spec:
     fn lines_go_around_an_item_and_its_comment() {
         let new = changed(|text| text.wrap("spec.containers.1.ports.1", "{", "}"));
         assert!(new.contains("    - port: 1\n{\n    - port: 2\n}\n    args"), "{new}");
-        // What stands behind is still found.
+        // The lines after it are still found.
         let new = changed(|text| {
             text.wrap("spec.containers.0", "{{ if }}", "{{ end }}")?;
             text.remove("spec.containers.1")

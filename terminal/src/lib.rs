@@ -1,7 +1,7 @@
-//! A program at a terminal, and what a person would see there.
+//! Runs a program on a terminal, and reads its screen.
 //!
-//! The terminal is a real one to the program (a pseudo-terminal, whose Ctrl-C is a signal), and the screen is drawn from
-//! what the program writes, so a test reads what stands on the screen instead of the bytes that put it there.
+//! For the program it is a real terminal (a pseudo-terminal, whose Ctrl-C is a signal). The screen is computed from its
+//! output, so a test reads the screen instead of the bytes that produced it.
 
 mod screen;
 
@@ -18,54 +18,54 @@ use pty_process::blocking::Pty;
 pub use screen::Screen;
 pub use vt100::{Cell, Color};
 
-/// What the Enter key sends.
+/// The Enter key.
 pub const ENTER: &str = "\r";
-/// What Ctrl-C sends.
+/// Ctrl-C.
 pub const CTRL_C: &str = "\x03";
 
-/// The lines of a terminal unless told otherwise.
+/// The default number of lines of a terminal.
 pub const ROWS: u16 = 24;
-/// The columns of a terminal unless told otherwise.
+/// The default number of columns of a terminal.
 pub const COLUMNS: u16 = 80;
 
-/// How long a screen is waited for.
+/// How long a test waits for a screen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why something was not seen.
+/// An error of the terminal, or of waiting for a screen.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no terminal, or no program at it.
+    /// The terminal or the program could not be started.
     #[error("failed to start a program at a terminal")]
     Start(#[from] pty_process::Error),
-    /// The program's end could not be learned, or nothing could be typed.
+    /// The exit code could not be read, or the input not be written.
     #[error("failed to talk to the program at the terminal")]
     Talk(#[from] io::Error),
-    /// What was waited for did not appear while the program ran.
+    /// The program exited before the expected screen.
     #[error("the program ended without {what}; the screen:\n{screen}")]
     Ended {
-        /// What was waited for.
+        /// What was expected.
         what: String,
-        /// What was seen last.
+        /// The last screen.
         screen: String,
     },
-    /// What was waited for did not appear in time.
+    /// The expected screen did not appear in time.
     #[error("{what} was not seen within {} s; the screen:\n{screen}", PATIENCE.as_secs())]
     Late {
-        /// What was waited for.
+        /// What was expected.
         what: String,
-        /// What was seen last.
+        /// The last screen.
         screen: String,
     },
 }
 
-/// A program that runs at a terminal of its own. It is killed when this is dropped.
+/// A program on its own terminal. It is killed when this is dropped.
 pub struct Terminal {
     pty: Arc<Pty>,
     child: Child,
     seen: Arc<Seen>,
 }
 
-/// What the program has written so far.
+/// The output of the program so far.
 struct Seen {
     state: Mutex<State>,
     changed: Condvar,
@@ -82,7 +82,7 @@ impl Seen {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until something was written, or the program is over.
+    /// Waits for more output, or the end of the program.
     fn next<'s>(
         &'s self,
         state: MutexGuard<'s, State>,
@@ -100,18 +100,19 @@ impl Seen {
 }
 
 impl Terminal {
-    /// Starts a program at a terminal of 24 lines and 80 columns, which calls itself xterm unless the command says otherwise.
+    /// Starts a program on a terminal of 24 lines and 80 columns, with the type xterm unless the command sets another
+    /// one.
     ///
     /// # Errors
-    /// When there is no pseudo-terminal to be had, or no such program.
+    /// When there is no pseudo-terminal, or the program does not exist.
     pub fn start(command: Command) -> Result<Self, Error> {
         Self::sized(command, ROWS, COLUMNS)
     }
 
-    /// Starts a program at a terminal of a size.
+    /// Starts a program on a terminal with the given size.
     ///
     /// # Errors
-    /// When there is no pseudo-terminal to be had, or no such program.
+    /// When there is no pseudo-terminal, or the program does not exist.
     pub fn sized(mut command: Command, rows: u16, columns: u16) -> Result<Self, Error> {
         if !command.get_envs().any(|(name, _)| name == "TERM") {
             command.env("TERM", "xterm-256color");
@@ -139,39 +140,39 @@ impl Terminal {
         self.child.id()
     }
 
-    /// Types.
+    /// Sends keys.
     ///
     /// # Errors
-    /// When the terminal is gone.
+    /// When the terminal is closed.
     pub fn send(&self, keys: &str) -> Result<(), Error> {
         Ok((&*self.pty).write_all(keys.as_bytes())?)
     }
 
-    /// Changes the size, which the program is told with a signal.
+    /// Changes the size, which the program receives as a signal.
     ///
     /// # Errors
-    /// When the terminal is gone.
+    /// When the terminal is closed.
     pub fn resize(&self, rows: u16, columns: u16) -> Result<(), Error> {
         self.seen.lock().parser.set_size(some(rows), some(columns));
         Ok(self.pty.resize(Size::new(rows, columns))?)
     }
 
-    /// Returns what is seen now.
+    /// Returns the current screen.
     #[must_use]
     pub fn screen(&self) -> Screen {
         Screen::of(self.seen.lock().parser.screen())
     }
 
-    /// Returns all that was written so far, with what steers the terminal.
+    /// Returns all output so far, with escape sequences.
     #[must_use]
     pub fn written(&self) -> String {
         String::from_utf8_lossy(&self.seen.lock().written).into_owned()
     }
 
-    /// Waits until the screen is as wanted, and returns it.
+    /// Waits until the screen satisfies a condition, and returns it.
     ///
     /// # Errors
-    /// When the program ends before, or a minute is over. The error shows the screen.
+    /// When the program exits before, or after a minute. The error has the screen.
     pub fn wait(&self, what: &str, mut wanted: impl FnMut(&Screen) -> bool) -> Result<Screen, Error> {
         let end = Instant::now() + PATIENCE;
         let mut state = self.seen.lock();
@@ -188,20 +189,20 @@ impl Terminal {
         }
     }
 
-    /// Waits until a text stands on the screen, and returns the screen.
+    /// Waits until the screen contains a text, and returns the screen.
     ///
     /// # Errors
-    /// When the program ends before, or a minute is over. The error shows the screen.
+    /// When the program exits before, or after a minute. The error has the screen.
     pub fn shows(&self, text: &str) -> Result<Screen, Error> {
         self.wait(text, |screen| screen.text().contains(text))
     }
 
-    /// Waits until the program ends, and returns its exit code and what is seen then.
+    /// Waits until the program exits, and returns its exit code and the last screen.
     ///
-    /// The code is -1 if a signal ended it.
+    /// The code is -1 if it was killed by a signal.
     ///
     /// # Errors
-    /// When it goes on for a minute.
+    /// When it does not exit within a minute.
     pub fn end(mut self) -> Result<(i32, Screen), Error> {
         let end = Instant::now() + PATIENCE;
         let mut state = self.seen.lock();
@@ -217,13 +218,13 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // It may have ended long ago.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Reads until the last program at the terminal is gone, which the terminal tells with an error.
+/// Reads until the last program on the terminal has exited, which the terminal reports as an error.
 fn watch(pty: &Pty, seen: &Seen) {
     let mut buffer = [0; 4096];
     let mut pty = pty;
@@ -245,7 +246,7 @@ fn watch(pty: &Pty, seen: &Seen) {
     }
 }
 
-/// A terminal has one line and one column at least.
+/// A terminal has at least one line and one column.
 fn some(count: u16) -> NonZeroU16 {
     NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN)
 }

@@ -1,8 +1,8 @@
-//! What stands on the screen at one moment.
+//! The screen at one moment.
 
 use vt100::Cell;
 
-/// A screen, as a person sees it.
+/// A screen.
 #[derive(Clone, Debug)]
 pub struct Screen {
     rows: Vec<Vec<Cell>>,
@@ -24,7 +24,7 @@ impl Screen {
         }
     }
 
-    /// Returns the lines, without the empty ones at the end and without spaces at the end of each.
+    /// Returns the lines, without empty lines at the end and trailing spaces.
     #[must_use]
     pub fn text(&self) -> String {
         let lines = self.lines.iter().map(|line| line.trim_end());
@@ -38,7 +38,7 @@ impl Screen {
         self.lines.iter().position(|line| line.contains(text))
     }
 
-    /// Returns the line and the column in which the cursor stands, from 0.
+    /// Returns the line and the column of the cursor, from 0.
     #[must_use]
     pub const fn cursor(&self) -> (usize, usize) {
         self.cursor
@@ -50,7 +50,7 @@ impl Screen {
         self.hidden
     }
 
-    /// Returns every cell, line by line, with its colour.
+    /// Returns every cell, line by line, with its color.
     #[must_use]
     pub fn cells(&self) -> &[Vec<Cell>] {
         &self.rows

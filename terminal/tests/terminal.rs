@@ -1,11 +1,11 @@
-//! A shell at a terminal, of which it is known what it does.
+//! Tests with a shell on a terminal, whose behavior is known.
 
 use std::process::Command;
 
 use terminal::{CTRL_C, Color, ENTER, Error, Terminal};
 
 fn shell(script: &str) -> Result<Terminal, Error> {
-    // A shell can't trap a signal that was ignored when it began, as SIGINT is in what a script starts in the background.
+    // A shell can't trap a signal that was ignored at its start, as SIGINT is in background jobs of a script.
     let mut command = Command::new("env");
     command.args(["--default-signal=INT", "sh", "-c", script]);
     Terminal::start(command)

@@ -1,4 +1,4 @@
-//! The Makefile's recipes, in checkouts and clusters where a mistake would delete a person's files or objects.
+//! Tests the Makefile's recipes where a mistake would delete the user's files or objects.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -26,7 +26,7 @@ fn stub(file: &Path, more: &str) -> Result<()> {
     Ok(())
 }
 
-/// A checkout below a folder with a space in its name, in which all programs are stubs.
+/// A checkout in a folder with a space in its name, with stubs for all programs.
 struct Spaced {
     folder: TempDir,
 }
@@ -55,7 +55,7 @@ impl Spaced {
             fs::create_dir_all(checkout.join(name))?;
         }
         fs::write(checkout.join("packages/zig.txt"), "")?;
-        // What the old recipe took for the folder of the rights.
+        // The folder that an old recipe mistook for that of the rights.
         fs::create_dir_all(spaced.folder.path().join("my"))?;
         fs::write(spaced.folder.path().join("my/thesis.tex"), "")?;
         let bin = spaced.folder.path().join("bin");
@@ -85,7 +85,7 @@ impl Spaced {
         Ok(self.run(arguments)?.0)
     }
 
-    /// Runs a target, and returns the calls of the stubs and what it printed.
+    /// Runs a target, and returns the calls of the stubs and the output.
     fn run(&self, arguments: &[&str]) -> Result<(String, String)> {
         let calls = self.folder.path().join("calls");
         let _ = fs::remove_file(&calls);
@@ -150,7 +150,7 @@ fn all_parts_of_make_test_run_after_one_has_failed() -> Result<()> {
     for part in parts {
         ensure!(calls.contains(part), "{part:?} is not in:\n{calls}");
     }
-    // Each of the first parts fails: the others run, and make fails at the end.
+    // Each of the first parts fails: the others still run, and make fails at the end.
     let cargo = spaced.folder.path().join("bin/cargo");
     stub(&cargo, "case $* in *fmt*|*--bins*|*'--test *'*) exit 1;; esac")?;
     let failed = spaced.make(&["test"]).err().context("make succeeded")?.to_string();
@@ -310,7 +310,7 @@ fn make_refuses_a_path_that_a_shell_would_expand() -> Result<()> {
     Ok(())
 }
 
-/// A person's own cluster: an API server with the CRDs and an app, without nodes.
+/// The user's own cluster: an API server with the CRDs and an app, without nodes.
 struct Own {
     control_plane: ControlPlane,
     folder: TempDir,
@@ -319,7 +319,7 @@ struct Own {
 impl Own {
     fn new() -> Result<Self> {
         let own = Self {
-            // A deletion in the foreground waits for it.
+            // The garbage collector, for deletion in the foreground.
             control_plane: ControlPlane::builder()
                 .controller_manager(&["garbagecollector"])
                 .start()?,
@@ -376,7 +376,7 @@ impl Own {
 fn pin_image_takes_the_digest_that_docker_pushed() -> Result<()> {
     let spaced = Spaced::new()?;
     let digest = format!("sha256:{}", "1".repeat(64));
-    // Docker names each repository that it has pushed the image to, here a mirror first.
+    // Docker lists each repository to which it has pushed the image, here a mirror first.
     let digests = format!(
         "printf 'registry.example.com/mirror/op@sha256:{}\\nregistry.example.com/op@{digest}\\n\\n'",
         "2".repeat(64)
@@ -391,7 +391,7 @@ fn pin_image_takes_the_digest_that_docker_pushed() -> Result<()> {
         "no output of the step"
     );
 
-    // Of an image that was not pushed, docker knows no digest.
+    // For an image that was not pushed, docker has no digest.
     stub(&spaced.folder.path().join("bin/docker"), "")?;
     let error = spaced.make(&["pin-image", "CLUSTER=current", "IMG=registry.example.com/op:v1"]);
     let error = error

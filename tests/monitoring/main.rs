@@ -1,5 +1,4 @@
-//! What `config/prometheus` gives to Prometheus and Grafana: it works there, and asks for nothing that the operator does not
-//! show.
+//! Tests `config/prometheus`: it works in Prometheus and Grafana, and only uses metrics that the operator has.
 
 mod query;
 
@@ -19,7 +18,7 @@ fn read(name: &str) -> Result<String> {
     std::fs::read_to_string(root().join(name)).with_context(|| format!("failed to read {name}"))
 }
 
-/// Returns what the `PrometheusRule` says to Prometheus.
+/// Returns the rules of the `PrometheusRule`.
 fn rules() -> Result<Value> {
     let object: Value = serde_yaml::from_str(&read("config/prometheus/rules.yaml")?)?;
     Ok(object["spec"].clone())
@@ -36,8 +35,7 @@ fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns the names of the series that the operator shows. That `docs/metrics.md` lists all of them and nothing else is
-/// tested beside the operator.
+/// Returns the names of the operator's series. Another test compares `docs/metrics.md` with the operator.
 fn exported() -> Result<BTreeSet<String>> {
     let page = read("docs/metrics.md")?;
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
@@ -54,7 +52,7 @@ fn exported() -> Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// Whether each metric in a query is there; says where it is not.
+/// Checks that each metric in a query exists.
 fn holds(place: &str, query: &str, exported: &BTreeSet<String>) {
     let metrics = query::metrics(query);
     assert!(!metrics.is_empty(), "{place} asks for nothing: {query}");
@@ -86,7 +84,7 @@ fn alerts_fire_when_they_should_and_not_otherwise() -> Result<()> {
             String::from_utf8_lossy(&output.stderr)
         );
     }
-    // In one of the stories each fires.
+    // Each alert fires in one of the stories.
     for alert in alerts()? {
         let name = text(&alert, "/alert");
         let fires = format!("- labels: ALERTS{{alertstate=\"firing\", alertname=\"{name}\"");
@@ -167,7 +165,7 @@ fn the_dashboard_asks_for_metrics_that_are_shown_and_shows_all() -> Result<()> {
     for variable in &variables[1..] {
         holds("a variable", text(variable, "/query/query"), &exported);
     }
-    // What nobody draws would not be looked at when it moves.
+    // Every metric must be on the dashboard.
     let drawn = |name: &str| asked.contains(name) || name.ends_with("_sum") || name.ends_with("_count");
     let left: Vec<&String> = exported.iter().filter(|name| !drawn(name)).collect();
     assert!(left.is_empty(), "no panel shows {left:?}");
@@ -205,7 +203,7 @@ fn kustomize_builds_it_and_the_monitor_finds_the_operators() -> Result<()> {
     for (label, value) in wanted {
         assert_eq!(&service["metadata"]["labels"][label], value);
     }
-    // The operator's own Service, if it had the labels, would be scraped, too.
+    // If the operator's other Service had the labels, it would be scraped, too.
     assert_eq!(wanted["app.kubernetes.io/name"], service["metadata"]["name"]);
     for alert in alerts()? {
         let job = format!("job=\"{}\"", text(service, "/metadata/name"));

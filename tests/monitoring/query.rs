@@ -1,10 +1,10 @@
-//! As much of `PromQL` as says for which metrics a query asks.
+//! Parses as much of `PromQL` as is needed to find the metrics of a query.
 
-/// Words that stand where a metric could.
+/// Words in the position of a metric.
 const WORDS: [&str; 8] = ["and", "or", "unless", "bool", "offset", "by", "without", "on"];
 
-/// Returns the metrics that a query asks for: the words that are no functions, no operators and no labels. `label_values` of
-/// Grafana names a metric first, and then a label.
+/// Returns the metrics of a query: the words that are not functions, operators or labels. `label_values` of Grafana has a
+/// metric first, and then a label.
 pub fn metrics(query: &str) -> Vec<&str> {
     let mut metrics = Vec::new();
     let mut rest = query;
@@ -30,7 +30,7 @@ pub fn metrics(query: &str) -> Vec<&str> {
             word,
             "by" | "without" | "on" | "ignoring" | "group_left" | "group_right"
         ) {
-            // What follows in parentheses are labels.
+            // The words in the following parentheses are labels.
             rest = &follows[past(follows, ')')..];
         } else if word == "label_values" {
             let inside = &follows[1..past(follows, ')') - 1];
@@ -44,7 +44,7 @@ pub fn metrics(query: &str) -> Vec<&str> {
     metrics
 }
 
-/// Returns where the text goes on after this character.
+/// Returns the position after this character.
 fn past(text: &str, end: char) -> usize {
     text.find(end).map_or(text.len(), |at| at + end.len_utf8())
 }

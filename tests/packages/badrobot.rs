@@ -1,7 +1,7 @@
-//! What badrobot, Control Plane's auditor of operators, asks of the manifests of one.
+//! Applies the rules of badrobot, Control Plane's auditor of operators, to the manifests.
 //!
-//! It is no Go module that builds by itself, so its 26 rules and their points stand in `badrobot/rules.rs`, in words of
-//! ours. Where a rule of theirs looks for one way to write a right, ours looks for the right.
+//! It can't be built as a Go module, so its 26 rules and their points are in `badrobot/rules.rs`, in our own words. If
+//! one of its rules looks for one way to write a right, ours looks for the right.
 
 mod rules;
 
@@ -11,14 +11,14 @@ use crate::objects::{self, Objects};
 use crate::tools::kustomized;
 use rules::RULES;
 
-/// What is lost on purpose: the rule, the object, and why.
+/// Accepted findings: the rule, the object, and the reason.
 const ALLOWED: [(&str, &str, &str); 1] = [(
     "AdmissionControllerClusterRole",
     "ClusterRole /appdeploy-webhook",
     "it may patch the two configurations that are its own, by their name, to say whom API servers shall trust",
 )];
 
-/// Returns each rule that an object breaks, with its points and the object.
+/// Returns each rule that an object violates, with its points and the object.
 fn broken(objects: &Objects) -> Vec<(&'static str, i32, String)> {
     let all = objects.iter().flat_map(|(name, object)| {
         let broken = RULES

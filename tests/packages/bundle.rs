@@ -1,4 +1,4 @@
-//! The bundle for OLM: that it holds the same installation, and that catalogs take it.
+//! The bundle for OLM: it has the same installation, and passes the validators of catalogs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use testcluster::binaries::{Component, Program};
 use crate::objects::{self, Objects};
 use crate::tools::{config, kustomized, program, said};
 
-/// What OLM makes by itself, or by what it is told in the `ClusterServiceVersion`.
+/// Objects that OLM creates itself, or from the `ClusterServiceVersion`.
 const MADE_BY_OLM: [&str; 9] = [
     "Namespace",
     "ServiceAccount",
@@ -25,19 +25,19 @@ const MADE_BY_OLM: [&str; 9] = [
     "MutatingWebhookConfiguration",
     "ValidatingWebhookConfiguration",
 ];
-/// What OLM does not take. The network policies would deny the traffic of others, too: the namespace is not ours alone. The
-/// admission policies are a file of their own.
+/// Objects that OLM does not support. The network policies would also deny the traffic of other programs in the
+/// namespace. The admission policies are a separate file.
 const NOT_TAKEN: [&str; 3] = [
     "NetworkPolicy",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
 ];
-/// Rights to a certificate of the operator's own, and to tell API servers of it. Here it is OLM's.
+/// The rights to the operator's own certificate and CA bundle. Here OLM manages them.
 const OF_CERTIFICATES: &str = "appdeploy-webhook";
 const DEPLOYMENT: &str = "Deployment appdeploy-system/appdeploy-operator";
 
 fn bundle() -> TempDir {
-    // The validators don't look into a folder whose name begins with a dot, and say that nothing is there.
+    // The validators ignore a folder whose name begins with a dot, and report that it is empty.
     let folder = tempfile::Builder::new().prefix("bundle-").tempdir().unwrap();
     output::write(folder.path(), &olm::bundle(&config()).unwrap()).unwrap();
     folder
@@ -55,7 +55,7 @@ fn content(bundle: &Path) -> (Value, Objects) {
     (objects.remove(&name).expect("a ClusterServiceVersion"), objects)
 }
 
-/// Returns each right of some rules: one verb on one resource, and on which of its objects.
+/// Returns each right of some rules: one verb on one resource, with its object names.
 fn rights<'a>(rules: impl IntoIterator<Item = &'a Value>) -> BTreeSet<String> {
     let words = |value: &Value| -> Vec<String> { serde_json::from_value(value.clone()).unwrap_or_default() };
     let mut rights = BTreeSet::new();
@@ -71,7 +71,7 @@ fn rights<'a>(rules: impl IntoIterator<Item = &'a Value>) -> BTreeSet<String> {
     rights
 }
 
-/// Whether an object is the operator's own, and not for people.
+/// Returns whether an object belongs to the operator, and is not a role for people.
 fn is_operators(object: &Value) -> bool {
     object["metadata"]["labels"]["app.kubernetes.io/name"] == "appdeploy-operator"
 }
@@ -92,7 +92,7 @@ fn the_bundle_holds_what_kustomize_builds() {
             wanted.insert(name, object);
         }
     }
-    // OLM puts it into the namespace that somebody chose.
+    // OLM puts it into the namespace of the installation.
     let budget = found
         .remove("PodDisruptionBudget /appdeploy-operator")
         .map(|mut budget| {
@@ -142,7 +142,7 @@ fn olm_grants_the_same_rights() {
         wanted
     );
     assert_eq!(of_namespaces.intersection(&of_the_cluster).count(), 0);
-    // Nothing else lives outside namespaces, so nothing else is granted in all of them.
+    // All other resources are namespaced, so no other right is cluster-wide.
     let ingress_classes = ["list", "watch"].map(|verb| format!("{verb} ingressclasses.networking.k8s.io null"));
     assert_eq!(of_the_cluster, BTreeSet::from(ingress_classes));
 }
@@ -155,7 +155,7 @@ fn olm_makes_the_same_webhooks() {
     let wanted = ["Mutating", "Validating"].map(|kind| {
         let mut webhook = all[&format!("{kind}WebhookConfiguration /appdeploy")]["webhooks"][0].clone();
         let fields = webhook.as_object_mut().unwrap();
-        // The operator lets these pass by itself.
+        // The operator admits these requests itself.
         fields.remove("matchConditions").expect("conditions");
         let name = fields.remove("name").unwrap();
         let client = fields.remove("clientConfig").unwrap();
@@ -174,7 +174,7 @@ fn olm_makes_the_same_webhooks() {
     assert_eq!(found, wanted);
 }
 
-/// Returns what the validators of catalogs say about a bundle.
+/// Returns the output of the catalogs' validators for a bundle.
 fn verified(bundle: &Path) -> String {
     let mut verify = Command::new(program(Component::OperatorVerify, Program::OperatorVerify));
     verify.args(["manifests", "--operatorhub_validate", "--object_validate"]);
@@ -184,7 +184,7 @@ fn verified(bundle: &Path) -> String {
 #[test]
 fn catalogs_take_the_bundle() {
     let said = verified(bundle().path());
-    // The one for operatorhub.io says of itself that there is a newer one, which this program does not offer.
+    // The validator for operatorhub.io reports that there is a newer one, which this program does not have.
     let found: Vec<&str> = said
         .lines()
         .filter(|line| !line.contains("validator is deprecated"))

@@ -1,4 +1,4 @@
-//! The chart by itself: its values, and its life in a cluster.
+//! The chart: its values, and an installation in a cluster.
 
 use std::process::Command;
 
@@ -68,7 +68,7 @@ fn parts_can_be_left_out() {
     let helm = Helm::new();
     let all = helm.template(&[]).len();
     let count = |value| helm.template(&["--set", value]).len();
-    // Two definitions, and the policy with its binding that protects them.
+    // Two CRDs, and the policy that protects them with its binding.
     assert_eq!(count("crds.install=false"), all - 4);
     assert_eq!(count("policies.enabled=false"), all - 4);
     assert_eq!(count("networkPolicy.defaultDeny=false"), all - 1);
@@ -119,7 +119,7 @@ fn a_release_is_installed_upgraded_and_leaves_the_apps() {
     let chart = helm.chart();
     let chart = chart.to_str().unwrap();
 
-    // No pod runs here, so no operator could answer.
+    // There are no pods here, so no operator could answer.
     let notes = run(
         "install",
         &[chart, "--create-namespace", "--set=webhooks.enabled=false"],
@@ -136,7 +136,7 @@ fn a_release_is_installed_upgraded_and_leaves_the_apps() {
         .unwrap();
     cluster.kubectl(&apply).unwrap();
 
-    // An older definition lacks a column; an upgrade brings it.
+    // An older CRD lacks a column; an upgrade adds it.
     let columns = [
         "get",
         "crd",
@@ -162,7 +162,7 @@ fn a_release_is_installed_upgraded_and_leaves_the_apps() {
     ];
     assert_eq!(cluster.kubectl(&replicas).unwrap(), "1");
 
-    // Whatever the chart can have, an API server takes.
+    // The API server accepts every object of the chart.
     let some = [
         "--set=operator.watchNamespaces={default}",
         "--set=webhooks.enabled=true",

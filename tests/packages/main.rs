@@ -1,4 +1,4 @@
-//! What is released: that each package installs the same, and that the tools which are to take it do.
+//! Tests the packages: each installs the same objects, and the tools that consume them accept them.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Objects by what they are, and what a kind of package adds to them.
+//! Objects by kind and name, and the additions of each package.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 /// Objects, by `Kind namespace/name`.
 pub type Objects = BTreeMap<String, Value>;
 
-/// Reads documents of YAML. An object that stands there twice is a fault.
+/// Parses documents of YAML. A duplicate object is an error.
 pub fn read(yaml: &str) -> Objects {
     let mut objects = Objects::new();
     for document in serde_yaml::Deserializer::from_str(yaml) {
@@ -33,7 +33,7 @@ pub fn name(object: &Value) -> String {
     )
 }
 
-/// Takes entries out of `metadata.labels` or `metadata.annotations`, all of which have to be there.
+/// Removes entries from `metadata.labels` or `metadata.annotations`, all of which must exist.
 #[track_caller]
 pub fn take(object: &mut Value, map: &str, keys: &[&str]) {
     let name = name(object);
@@ -50,7 +50,7 @@ pub fn take(object: &mut Value, map: &str, keys: &[&str]) {
     }
 }
 
-/// Compares two sets object by object, so that a failure shows the one that differs.
+/// Compares two sets object by object, so that a failure shows the difference.
 #[track_caller]
 pub fn assert_same(found: &Objects, wanted: &Objects) {
     let names = |objects: &Objects| objects.keys().cloned().collect::<Vec<_>>();

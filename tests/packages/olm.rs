@@ -1,4 +1,4 @@
-//! OLM itself installs the bundle: its two operators run here, on a control plane whose nodes are fake.
+//! Installs the bundle with OLM's two operators, on a control plane with fake nodes.
 
 pub mod parts;
 
@@ -12,7 +12,7 @@ use parts::{HOME, Parts, definitions, subscription};
 const PATIENCE: Duration = Duration::from_secs(180);
 const OPERATOR: &str = "system:serviceaccount:appdeploy-system:appdeploy-operator";
 
-/// OLM, and a catalog with the bundle in it.
+/// OLM, and a catalog with the bundle.
 struct Olm {
     cluster: ControlPlane,
     parts: Parts,
@@ -39,12 +39,12 @@ impl Olm {
         Self { cluster, parts }
     }
 
-    /// Asks for the operator, for some namespaces; none means all.
+    /// Creates a Subscription for some namespaces; none means all.
     fn subscribe(&self, namespaces: &[&str]) {
         self.cluster.apply(&subscription(namespaces)).unwrap();
     }
 
-    /// Waits until kubectl prints what is wanted.
+    /// Waits until kubectl prints the expected output.
     #[track_caller]
     fn wait(&mut self, arguments: &[&str], wanted: &str) {
         let begun = Instant::now();
@@ -75,7 +75,7 @@ impl Olm {
 
     fn may(&self, verb: &str, resource: &str, namespace: &str, wanted: &str) {
         let asked = ["auth", "can-i", verb, resource, "--as", OPERATOR, "-n", namespace];
-        // kubectl says no with an exit code, too, and its words are then in the error.
+        // `kubectl auth can-i` prints `no` with an exit code, and its output is then in the error.
         let output = self
             .cluster
             .kubectl_as(&self.cluster.kubeconfig())

@@ -1,4 +1,4 @@
-//! A release names the operator's image by its digest too, and every package installs that image.
+//! A release also names the operator's image by its digest, and every package installs that image.
 
 use std::fs;
 use std::process::Command;
@@ -36,7 +36,7 @@ fn every_package_has_the_pinned_image() {
     let folder = copy();
     let config = folder.path().join("config");
     pin::pin(&config, &digest("1")).unwrap();
-    // A release that is built once more takes the place of the first.
+    // A second release replaces the digest of the first one.
     pin::pin(&config, &digest("2")).unwrap();
     let pinned = format!("{REPOSITORY}:v{}@{}", packages::VERSION, digest("2"));
 

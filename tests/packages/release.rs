@@ -1,4 +1,4 @@
-//! What is downloaded: archives, checksums, and that Krew and Helm take them.
+//! The downloads: archives and checksums, and Krew and Helm accept them.
 
 use std::collections::BTreeSet;
 use std::env::consts::{ARCH, OS};
@@ -29,7 +29,7 @@ fn here() -> Platform {
         .expect("a platform that is released")
 }
 
-/// Makes a release, with something smaller in the place of the plugin.
+/// Creates a release, with a smaller program instead of the plugin.
 fn release() -> TempDir {
     release_of(&config().join("../LICENSE"))
 }
@@ -64,7 +64,7 @@ fn krew_installs_the_plugin() {
     let version = ok(Command::new(root.path().join("bin/kubectl-appdeploy")).args(["version", "--client"]));
     assert!(version.contains(packages::VERSION), "{version}");
 
-    // An archive that is not the manifest's is refused.
+    // An archive with another checksum than in the manifest is rejected.
     let other = tempfile::tempdir().unwrap();
     let changed = other.path().join(here().archive());
     fs::copy(&archive, &changed).unwrap();
@@ -107,7 +107,7 @@ fn the_packed_chart_is_the_chart() {
     assert_same(&crate::objects::read(&ok(&mut template)), &helm.template(&[]));
 }
 
-/// OLM installs no admission policies: an administrator applies this file.
+/// OLM does not install admission policies: an administrator applies this file.
 #[test]
 fn the_policies_are_those_of_an_installation() {
     let folder = release();
@@ -167,6 +167,6 @@ fn the_bill_names_each_crate_with_its_licence_and_checksum() {
     }
     let has = |name: &str| components.iter().any(|component| component["name"] == name);
     assert!(has("kube-client") && has("rustls") && has("model"));
-    // Tests and other programs use these.
+    // Only tests and other programs use these.
     assert!(!has("insta") && !has("testcluster") && !has("axum"));
 }

@@ -1,13 +1,13 @@
-//! Whatever installs AppDeploy installs the same objects. Each difference stands here, with its reason.
+//! Every way to install AppDeploy installs the same objects. Each difference is here, with its reason.
 
 use crate::objects::{Objects, assert_same, take};
 use crate::tools::{Helm, kustomized, plugin};
 
-/// Takes out what Helm's users look for on every object of a chart.
+/// Removes the usual labels of Helm charts.
 fn without_helms_own(mut objects: Objects) -> Objects {
     for object in objects.values_mut() {
         take(object, "labels", &["app.kubernetes.io/managed-by", "helm.sh/chart"]);
-        // Helm may not delete the API with all its objects, nor what protects it.
+        // Helm must not delete the CRDs with all their objects, or the policy that protects them.
         let protects = object["metadata"]["name"] == "appdeploy-definitions";
         if object["kind"] == "CustomResourceDefinition" || protects {
             take(object, "annotations", &["helm.sh/resource-policy"]);

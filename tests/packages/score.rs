@@ -1,4 +1,4 @@
-//! What kube-score finds in the manifests.
+//! Findings of kube-score in the manifests.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use crate::tools::{config, ok, program};
 /// The best grade of a check.
 const BEST: u64 = 10;
 
-/// What is not as kube-score wants it, and why it stays.
+/// Accepted findings, and the reasons.
 const ALLOWED: [(&str, &str); 4] = [
     (
         "container-resources",
@@ -32,10 +32,10 @@ const ALLOWED: [(&str, &str); 4] = [
     ),
 ];
 
-/// Further checks, of those that kube-score makes only when it is asked.
+/// Optional checks of kube-score.
 const OPTIONAL: &str = "container-seccomp-profile,container-ports-check";
 
-/// Returns the checks that manifests did not pass.
+/// Returns the checks that manifests failed.
 fn failed(manifests: &str) -> BTreeSet<String> {
     let mut score = Command::new(program(Component::KubeScore, Program::KubeScore))
         .args(["score", "-", "-o", "json", "--kubernetes-version", "v1.36"])
@@ -46,7 +46,7 @@ fn failed(manifests: &str) -> BTreeSet<String> {
         .unwrap();
     score.stdin.take().unwrap().write_all(manifests.as_bytes()).unwrap();
     let output = score.wait_with_output().unwrap();
-    // It ends with 1 when it found something, and then prints the same.
+    // The exit code is 1 if there are findings, with the same output.
     let objects: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     let checks = objects.iter().flat_map(|object| object["checks"].as_array().unwrap());
     let counted = checks.filter(|check| check["skipped"] == false);

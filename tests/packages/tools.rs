@@ -1,4 +1,4 @@
-//! The tools that take packages, and the packages that they take.
+//! The tools that consume packages, and the packages.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -10,14 +10,14 @@ use tests::Checkout;
 
 use crate::objects::{self, Objects};
 
-/// Returns a program, which is built if this is the first test that wants it.
+/// Returns a program, which is built when a test needs it for the first time.
 pub fn program(component: Component, program: Program) -> PathBuf {
     Binaries::ensure(&[component], &mut Lines::stderr())
         .unwrap_or_else(|error| panic!("{error}"))
         .path(program)
 }
 
-/// Runs a command that has to go well, and returns what it printed.
+/// Runs a command that must succeed, and returns its output.
 #[track_caller]
 pub fn ok(command: &mut Command) -> String {
     let output = command.output().expect("the command starts");
@@ -25,7 +25,7 @@ pub fn ok(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Returns all that a command wrote.
+/// Returns the whole output of a command.
 pub fn said(output: &Output) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stdout) + &text(&output.stderr)
@@ -36,13 +36,13 @@ pub fn config() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../config")
 }
 
-/// Returns what `kubectl apply --kustomize` installs, of a folder of `config/`.
+/// Returns the objects that `kubectl apply --kustomize` installs, from a folder of `config/`.
 pub fn kustomized(folder: &str) -> Objects {
     let kubectl = program(Component::ControlPlane, Program::Kubectl);
     objects::read(&ok(Command::new(kubectl).arg("kustomize").arg(config().join(folder))))
 }
 
-/// Returns what the plugin's `install` would apply.
+/// Returns the objects that the plugin's `install` would apply.
 pub fn plugin(flags: &[&str]) -> Objects {
     let plugin = Checkout::find().expect("a checkout").program("kubectl-appdeploy");
     let mut install = Command::new(plugin);
@@ -50,7 +50,7 @@ pub fn plugin(flags: &[&str]) -> Objects {
     objects::read(&ok(&mut install))
 }
 
-/// The chart, and Helm with folders of its own.
+/// The chart, and Helm with its own folders.
 pub struct Helm {
     program: PathBuf,
     folder: TempDir,
@@ -76,7 +76,7 @@ impl Helm {
         self.folder.path().join("chart")
     }
 
-    /// Returns `helm` with a verb.
+    /// Returns the command `helm` with a subcommand.
     pub fn command(&self, verb: &str) -> Command {
         let mut helm = Command::new(&self.program);
         for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
@@ -86,7 +86,7 @@ impl Helm {
         helm
     }
 
-    /// Returns what `helm template` prints for these arguments.
+    /// Returns the objects that `helm template` prints for these arguments.
     #[track_caller]
     pub fn template(&self, arguments: &[&str]) -> Objects {
         objects::read(&ok(&mut self.templating(arguments)))

@@ -1,4 +1,4 @@
-//! Where this checkout has what.
+//! The folders and programs of this checkout.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ impl Checkout {
     /// Finds the checkout that this program was built from.
     ///
     /// # Errors
-    /// When the commands are not where Cargo puts them, beside or above this program.
+    /// When the commands are not in Cargo's folder, next to or above this program.
     pub fn find() -> Result<Self> {
         let this = std::env::current_exe().context("failed to find this program")?;
         let built = this
@@ -35,7 +35,7 @@ impl Checkout {
         &self.root
     }
 
-    /// Returns the folder that Cargo builds commands into.
+    /// Returns Cargo's folder for built commands.
     #[must_use]
     pub fn built(&self) -> &Path {
         &self.built
@@ -47,7 +47,7 @@ impl Checkout {
         self.built.join(name)
     }
 
-    /// Returns the folder that a person puts on the PATH: links to the commands, and to kubectl.
+    /// Returns the folder for the user's PATH: links to the commands, and to kubectl.
     #[must_use]
     pub fn bin(&self) -> PathBuf {
         self.root.join("target/bin")

@@ -1,4 +1,4 @@
-//! The cluster: brought up by `testcluster`, with the operator in it.
+//! The cluster, started by `testcluster`, with the operator.
 
 use std::process::Command;
 
@@ -6,28 +6,28 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{Checkout, Shell};
 
-/// What there is to work on.
+/// A cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cluster {
     /// The local one, with a real node: pages answer.
     Real,
-    /// The local one, with fake nodes: pods only say that they run, the operator's own included.
+    /// The local one, with fake nodes: pods only report that they run, including the operator's.
     Fake,
-    /// The one of the person's kubeconfig.
+    /// The one of the user's kubeconfig.
     Current,
 }
 
 impl Cluster {
-    /// Brings the local cluster up.
+    /// Starts the local cluster.
     ///
     /// # Errors
-    /// When `testcluster` fails; it has said why.
+    /// When `testcluster` fails, which prints the reason.
     pub fn up(checkout: &Checkout) -> Result<Self> {
         testcluster(checkout, &["up"])?;
         Self::local(checkout)
     }
 
-    /// Returns the local cluster, which exists.
+    /// Returns the existing local cluster.
     ///
     /// # Errors
     /// When there is none.
@@ -39,7 +39,7 @@ impl Cluster {
         }
     }
 
-    /// Names the cluster of the person's kubeconfig, asks whether to do `purpose` there, and checks that it answers.
+    /// Prints the cluster of the user's kubeconfig, asks whether to do `purpose` there, and checks that it answers.
     ///
     /// # Errors
     /// When the answer is no, or the cluster does not answer.
@@ -48,17 +48,17 @@ impl Cluster {
         Ok(Self::Current)
     }
 
-    /// Whether the local cluster is there.
+    /// Returns whether the local cluster exists.
     #[must_use]
     pub fn is_up(checkout: &Checkout) -> bool {
         mode(checkout).is_some()
     }
 }
 
-/// Runs a verb of `testcluster` in the person's sight.
+/// Runs a command of `testcluster` with visible output.
 ///
 /// # Errors
-/// When it fails; it has said why.
+/// When it fails, which prints the reason.
 pub fn testcluster(checkout: &Checkout, arguments: &[&str]) -> Result<()> {
     let status = Command::new(checkout.program("testcluster"))
         .args(arguments)
@@ -71,17 +71,17 @@ pub fn testcluster(checkout: &Checkout, arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Packs the operator that Cargo built last as an image, and gives it to the local cluster's registry.
+/// Builds an image of the operator that Cargo built last, and pushes it to the local cluster's registry.
 ///
 /// # Errors
-/// When it can't be packed.
+/// When it can't be built.
 pub fn pack_operator(checkout: &Checkout, image: &str) -> Result<()> {
     let program = checkout.program("appdeploy-operator");
     let program = program.to_str().context("the path of the operator is not UTF-8")?;
     testcluster(checkout, &["build-image", "--program", program, image])
 }
 
-/// Returns the image of the operator that is installed, if one is.
+/// Returns the image of the installed operator, if there is one.
 #[must_use]
 pub fn operator_image(shell: &Shell) -> Option<String> {
     let image = shell
@@ -93,13 +93,13 @@ pub fn operator_image(shell: &Shell) -> Option<String> {
     Some(image).filter(|image| !image.is_empty())
 }
 
-/// Returns the address at which the local cluster's ingress controller answers.
+/// Returns the address of the local cluster's ingress controller.
 #[must_use]
 pub fn ingress(checkout: &Checkout) -> String {
     std::fs::read_to_string(checkout.state().join("ingress")).unwrap_or_default()
 }
 
-/// What `testcluster` wrote down about its nodes.
+/// Returns the mode of the nodes that `testcluster` has recorded.
 fn mode(checkout: &Checkout) -> Option<String> {
     let text = std::fs::read_to_string(checkout.state().join("mode")).ok()?;
     Some(text.trim().to_owned())

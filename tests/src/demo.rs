@@ -1,6 +1,6 @@
-//! What the demo may create and remove in a person's own cluster.
+//! What the demo may create and remove in the user's own cluster.
 
-/// The annotation on everything that the demo creates there.
+/// The annotation on all objects that the demo creates there.
 pub const ANNOTATION: &str = "appdeploy.dev/created-by";
 /// Its value.
 pub const DEMO: &str = "demo";
@@ -17,7 +17,7 @@ pub enum Presence {
 }
 
 impl Presence {
-    /// Reads `NAME ANNOTATION` as kubectl prints it, and nothing for an object that does not exist.
+    /// Parses `NAME ANNOTATION` of kubectl's output, empty for an object that does not exist.
     #[must_use]
     pub fn read(line: &str) -> Self {
         let mut words = line.split_whitespace();
@@ -52,7 +52,7 @@ pub struct Setup {
 }
 
 impl Existing {
-    /// Decides what the demo installs. An operator that is not the demo's is used as it is.
+    /// Decides what the demo installs. An operator of another owner is used as it is.
     ///
     /// # Errors
     /// When an app of the demo's name is not the demo's.
@@ -67,7 +67,7 @@ impl Existing {
         })
     }
 
-    /// Decides what is removed: only what the demo created, and nothing that others use by now.
+    /// Decides what is removed: only what the demo created, and nothing that other apps use now.
     #[must_use]
     pub fn removal(self) -> Removal {
         let mut kept = Vec::new();
@@ -112,7 +112,7 @@ pub struct Removal {
     pub operator: bool,
     /// Delete the CRDs with it.
     pub definitions: bool,
-    /// What stays, and why.
+    /// What is kept, and why.
     pub kept: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The commands of a guide, as a script: what the documentation tells people to type is run as it stands there.
+//! Runs the commands of a guide as a script, exactly as they are documented.
 //!
 //! A fenced block is run if its first line is one of these:
 //!
@@ -9,7 +9,7 @@
 //! ```sh test fails         in order, and it has to fail
 //! ```
 //!
-//! What such a block prints may be shown behind it, in a block that begins with
+//! The expected output of such a block follows in a block that begins with
 //!
 //! ```text
 //! ```text output
@@ -22,21 +22,21 @@ use std::fmt::Write as _;
 /// A block of commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// The line at which it begins.
+    /// The line of its first line.
     pub line: usize,
-    /// It goes on while the next blocks run.
+    /// Whether it runs in the background of the next blocks.
     pub background: bool,
-    /// It has to fail.
+    /// Whether it must fail.
     pub fails: bool,
-    /// The program without which it is left out.
+    /// The program without which it is skipped.
     pub needs: Option<String>,
     /// The commands.
     pub commands: String,
-    /// What the guide shows of what they print.
+    /// The expected output.
     pub output: Vec<String>,
 }
 
-/// Returns the blocks of a guide that are marked to be run.
+/// Returns the blocks of a guide that are run.
 #[must_use]
 pub fn blocks(guide: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
@@ -77,12 +77,11 @@ pub fn blocks(guide: &str) -> Vec<Block> {
     blocks
 }
 
-/// Returns one script of all blocks, which says where it is before each.
+/// Returns one script of all blocks, which prints its position before each.
 #[must_use]
 pub fn script(blocks: &[Block]) -> String {
-    // A person sees both streams as one, and so does who compares them with the guide.
-    // Some commands fail without a word, so the shell names the one that did. What ends the background jobs does not change
-    // the exit code.
+    // Both streams are combined, as on a terminal. Some commands fail without output, so the shell prints the command
+    // that failed. Ending the background jobs does not change the exit code.
     let mut script = String::from(
         "exec 2>&1\ntrap 'echo \"exit code $?: $BASH_COMMAND\"' ERR\n\
          trap 'code=$?; kill $(jobs -p) 2>/dev/null || true; wait || true; exit $code' EXIT\n",
@@ -114,12 +113,12 @@ pub fn script(blocks: &[Block]) -> String {
     script
 }
 
-/// What the script prints before the block at `line`.
+/// Returns the line that the script prints before the block at `line`.
 fn mark(line: usize) -> String {
     format!("# line {line}")
 }
 
-/// Returns the first line that the guide shows and the script of these blocks did not print.
+/// Returns the first expected line that the script of these blocks did not print.
 #[must_use]
 pub fn missing<'a>(blocks: &'a [Block], printed: &str) -> Option<&'a str> {
     blocks.iter().filter(|block| !block.background).find_map(|block| {
@@ -136,7 +135,7 @@ pub fn missing<'a>(blocks: &'a [Block], printed: &str) -> Option<&'a str> {
     })
 }
 
-/// Whether `line` is what `wanted` shows.
+/// Returns whether `line` matches `wanted`.
 fn is_like(line: &str, wanted: &str) -> bool {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let (line, wanted) = (words(line), words(wanted));
@@ -181,7 +180,7 @@ mod tests {
         );
     }
 
-    /// Runs a guide as [`crate::Shell`] does, and returns the exit code and what was printed.
+    /// Runs a guide as [`crate::Shell`] does, and returns the exit code and the output.
     fn run(guide: &str) -> (Option<i32>, String) {
         let mut bash = std::process::Command::new("bash");
         bash.args(["-eu", "-o", "pipefail", "-c", &script(&blocks(guide))]);

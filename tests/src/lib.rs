@@ -1,4 +1,4 @@
-//! What the demo and the end-to-end tests share: this checkout, a cluster for it, and a shell like a person's.
+//! Shared by the demo and the end-to-end tests: this checkout, a cluster, and a shell like a user's.
 
 pub mod checkout;
 pub mod cluster;

@@ -1,4 +1,4 @@
-//! Asks for a page the way a browser would, and shows it the way a terminal can.
+//! Requests a page like a browser, and prints it as text.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-/// Returns what `http://ADDRESS/` answers when asked for `host`.
+/// Returns the answer of `http://ADDRESS/` for `host`.
 ///
-/// An ingress controller publishes an address a moment before it has taken the rule in, so any other answer than
-/// 200 is asked for again until `patience` is over.
+/// An ingress controller publishes an address a moment before the rule is active, so any status other than 200 is retried
+/// until `patience` has passed.
 ///
 /// # Errors
 /// With the last answer, if it was never the page.
@@ -53,7 +53,7 @@ fn once(address: &str, host: &str) -> Result<String> {
     Ok(body.to_owned())
 }
 
-/// Returns the text of an HTML page, a line each, without its markup.
+/// Returns the text of an HTML page, line by line, without its markup.
 #[must_use]
 pub fn text(html: &str) -> Vec<String> {
     let mut text = String::new();
@@ -61,7 +61,7 @@ pub fn text(html: &str) -> Vec<String> {
     while let Some(start) = rest.find('<') {
         text.push_str(&rest[..start]);
         let tag = &rest[start..];
-        // What stands in the head is not on the page.
+        // The content of the head is not on the page.
         let end = if tag.starts_with("<head") { "</head>" } else { ">" };
         rest = tag.find(end).map_or("", |at| &tag[at + end.len()..]);
     }

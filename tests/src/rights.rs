@@ -1,7 +1,7 @@
-//! Whether the operator's roles grant what it uses, and nothing else.
+//! Compares the operator's roles with the rights that it uses.
 //!
-//! Each cluster of the operator's tests leaves a file that says what the operator asked of it. All of them together are
-//! compared with the rules of `config/rbac`: what is granted has been used, and nothing was denied.
+//! Each cluster of the operator's tests writes a file with the operator's requests. All files are compared with the rules
+//! of `config/rbac`: every right was used, and no request was denied.
 
 mod roles;
 
@@ -13,22 +13,22 @@ use anyhow::{Context as _, Result, ensure};
 
 use roles::granted_by;
 
-/// What stands in a file for an empty column.
+/// The mark for an empty column.
 const NOTHING: &str = "-";
 
-/// One thing that may be done: a verb of one rule, on one resource of it.
+/// A right: a verb of one rule, on one resource of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
     group: String,
     resource: String,
     verb: String,
-    /// The only name, of a rule that has names.
+    /// The object name, of a rule with names.
     name: Option<String>,
-    /// The only namespace, of a Role.
+    /// The namespace, of a Role.
     namespace: Option<String>,
 }
 
-/// What became of one kind of request.
+/// The results of one kind of request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asked {
     denied: bool,
@@ -40,20 +40,20 @@ pub struct Asked {
     name: String,
 }
 
-/// The two sides of the comparison.
+/// Both sides of the comparison.
 #[derive(Debug, Default)]
 pub struct Rights {
-    /// What the roles grant.
+    /// The rights in the roles.
     pub granted: BTreeSet<Right>,
-    /// What the operator asked for.
+    /// The requests of the operator.
     pub asked: BTreeSet<Asked>,
 }
 
 impl Rights {
-    /// Reads the operator's roles below one folder, and what was written of its requests into another.
+    /// Reads the operator's roles in one folder, and the recorded requests in another.
     ///
     /// # Errors
-    /// Says what can't be read, or that there is nothing to compare.
+    /// When a file can't be read, or there is nothing to compare.
     pub fn read(roles: &Path, asked: &Path) -> Result<Self> {
         let mut rights = Self::default();
         for text in texts(roles, "yaml")? {
@@ -90,7 +90,7 @@ impl Rights {
     }
 }
 
-/// Returns the texts of a folder's files that end so.
+/// Returns the contents of a folder's files with this extension.
 fn texts(folder: &Path, end: &str) -> Result<Vec<String>> {
     let entries = fs::read_dir(folder).with_context(|| format!("failed to read {}", folder.display()))?;
     let mut texts = Vec::new();
@@ -103,7 +103,7 @@ fn texts(folder: &Path, end: &str) -> Result<Vec<String>> {
     Ok(texts)
 }
 
-/// Reads a line such as `used apps deployments create namespaced -`.
+/// Parses a line such as `used apps deployments create namespaced -`.
 fn asked_by(line: &str) -> Result<Asked> {
     let columns: Vec<&str> = line.split(' ').collect();
     let [became, group, resource, verb, scope, name] = columns[..] else {
@@ -152,7 +152,7 @@ impl Right {
     }
 }
 
-/// Returns a right as `kubectl auth can-i` takes it, with the subresource in its place.
+/// Returns a right in the syntax of `kubectl auth can-i`.
 fn what(verb: &str, group: &str, resource: &str, name: &str) -> String {
     let (kind, subresource) = resource
         .split_once('/')

@@ -1,17 +1,17 @@
-//! Sessions in the documentation, compared with what a real node shows: the picture and the transcript of the README.
+//! Compares sessions in the documentation, the picture and the transcript of the README, with a real node.
 //!
-//! Ages, addresses, revisions' hashes and the names of pods differ from run to run; they count as equal.
+//! Ages, addresses, hashes of revisions and pod names differ between runs and count as equal.
 
-/// A command, and the lines that it wrote.
+/// A command and its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Typed {
-    /// What was typed.
+    /// The command.
     pub command: String,
-    /// What it wrote, without empty lines.
+    /// Its output, without empty lines.
     pub lines: Vec<String>,
 }
 
-/// Returns what was typed in a session, each command behind `$ `.
+/// Returns the commands of a session, each after `$ `.
 #[must_use]
 pub fn typed(session: &str) -> Vec<Typed> {
     let mut all: Vec<Typed> = Vec::new();
@@ -29,14 +29,14 @@ pub fn typed(session: &str) -> Vec<Typed> {
     all
 }
 
-/// Returns the first session of a page: its first block that is marked as `console`.
+/// Returns the first session of a page: its first block marked as `console`.
 #[must_use]
 pub fn of_page(page: &str) -> Option<&str> {
     let (_, rest) = page.split_once("```console\n")?;
     rest.split_once("```").map(|(session, _)| session)
 }
 
-/// Returns the text of a picture that `make picture` has made, line by line.
+/// Returns the text of a picture of `make picture`, line by line.
 #[must_use]
 pub fn of_picture(svg: &str) -> String {
     let mut text = String::new();
@@ -63,8 +63,8 @@ fn attribute<'a>(element: &'a str, name: &str) -> Option<&'a str> {
     rest.split_once('"').map(|(value, _)| value)
 }
 
-/// Returns the first line of the documentation that is not among the lines written, in their order. Further lines, such as
-/// warnings, may be between them.
+/// Returns the first documented line that is not among the printed lines, in their order. Other lines, such as warnings,
+/// may be between them.
 #[must_use]
 pub fn missing<'a>(shown: &'a [String], written: &[String]) -> Option<&'a str> {
     let mut written = written.iter().map(|line| comparable(line));
@@ -74,7 +74,7 @@ pub fn missing<'a>(shown: &'a [String], written: &[String]) -> Option<&'a str> {
         .map(String::as_str)
 }
 
-/// Returns a line without what differs from run to run.
+/// Returns a line without the parts that differ between runs.
 #[must_use]
 pub fn comparable(line: &str) -> String {
     let words = line.split_whitespace().map(|word| {
@@ -114,9 +114,9 @@ fn is_address(word: &str) -> bool {
             .is_ok_and(|address| !address.is_loopback())
 }
 
-/// Whether Kubernetes has drawn a part of a name: the hash of a `ReplicaSet`, the end of a pod's name.
+/// Returns whether Kubernetes generated a part of a name: the hash of a `ReplicaSet`, the suffix of a pod.
 fn is_drawn(part: &str) -> bool {
-    // What Kubernetes draws from has no vowels, and no 0, 1 or 3.
+    // Kubernetes' alphabet for generated names has no vowels, and no 0, 1 or 3.
     matches!(part.len(), 5..=10)
         && part
             .chars()
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(missing(&lines("shop deleted"), &written), Some("shop deleted"));
     }
 
-    /// The picture, the transcript and what the story of the picture types are read here as on the real node.
+    /// The picture, the transcript and the script of the picture are parsed here as on the real node.
     #[test]
     fn the_readme_and_its_picture_are_sessions() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

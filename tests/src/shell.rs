@@ -1,4 +1,4 @@
-//! A shell like a person's, in the checkout, with what this checkout built on the PATH.
+//! A shell like a user's, in the checkout, with its programs on the PATH.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{Checkout, Cluster};
 
-/// bash with the environment of somebody who followed the guide.
+/// bash with the environment of a user who followed the guide.
 #[derive(Clone, Debug)]
 pub struct Shell {
     root: PathBuf,
@@ -44,7 +44,7 @@ impl Shell {
         self
     }
 
-    /// Returns the command that runs a script, which ends at its first failure.
+    /// Returns the command for a script, which ends at its first failure.
     #[must_use]
     pub fn command(&self, script: &str) -> Command {
         let mut bash = Command::new("bash");
@@ -55,8 +55,8 @@ impl Shell {
         if let Some(file) = &self.kubeconfig {
             bash.env("KUBECONFIG", file);
         }
-        // What cargo tells a test of its own package would make a build in this shell begin anew: ring's build script asks for
-        // the folder, and what depends on it is half of the workspace.
+        // Cargo's variables for a test of its own package would make a build in this shell start over: ring's build
+        // script reads the folder, and half of the workspace depends on it.
         let told = std::env::vars_os().map(|(name, _)| name);
         for name in told.filter(|name| name.to_str().is_some_and(is_of_a_package)) {
             bash.env_remove(name);
@@ -64,7 +64,7 @@ impl Shell {
         bash
     }
 
-    /// Returns the command that runs a line at a terminal, where somebody can answer.
+    /// Returns the command for a line on a terminal, where prompts can be answered.
     #[must_use]
     pub fn at_terminal(&self, line: &str) -> Command {
         let mut bash = self.command(line);
@@ -76,10 +76,10 @@ impl Shell {
         bash
     }
 
-    /// Runs a script and returns what it printed.
+    /// Runs a script and returns its output.
     ///
     /// # Errors
-    /// When it fails: with all that it said.
+    /// When it fails, with its output.
     pub fn run(&self, script: &str) -> Result<String> {
         let output = self.command(script).output().context("failed to start bash")?;
         let out = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -90,10 +90,10 @@ impl Shell {
         Ok(out)
     }
 
-    /// Runs a script in the person's sight, as if typed.
+    /// Runs a script with visible output, as if typed.
     ///
     /// # Errors
-    /// When it fails; it has said why.
+    /// When it fails, which prints the reason.
     pub fn show(&self, script: &str) -> Result<()> {
         writeln!(std::io::stdout(), "\n$ {script}").context("failed to print")?;
         let status = self.command(script).status().context("failed to start bash")?;
@@ -104,7 +104,7 @@ impl Shell {
     }
 }
 
-/// Whether cargo sets this variable for the package that it runs.
+/// Returns whether cargo sets this variable for the package that it runs.
 fn is_of_a_package(variable: &str) -> bool {
     ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_BIN_EXE_"]
         .iter()

@@ -1,4 +1,4 @@
-//! Attacks on the operator's ports, all of them on this machine.
+//! Attacks on the operator's ports, from this machine.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,11 +13,11 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value, json};
 
-/// Requests at a time.
+/// Concurrent requests.
 const AT_A_TIME: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Returns a review of 8 MiB, the most that the port takes, with four million values.
+/// Returns a review of 8 MiB, the maximum of the port, with four million values.
 #[must_use]
 pub fn dense_review() -> String {
     let head = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","kind":{"group":"appdeploy.dev","version":"v1alpha1","kind":"AppDeploy"},"resource":{"group":"appdeploy.dev","version":"v1alpha1","resource":"appdeploys"},"name":"shop","namespace":"shop","operation":"CREATE","userInfo":{"username":"u"},"object":{"apiVersion":"appdeploy.dev/v1alpha1","kind":"AppDeploy","metadata":{"name":"shop"},"spec":{"image":"nginx","args":[0"#;
@@ -33,7 +33,7 @@ pub fn large_env() -> Value {
     (0..512).map(variable).collect()
 }
 
-/// Posts a body many times. Each request is answered, if only with a refusal.
+/// Posts a body many times. Each request is answered, possibly with an error.
 ///
 /// # Errors
 /// When one is not answered.
@@ -82,7 +82,7 @@ fn once(address: SocketAddr, config: &Arc<ClientConfig>, path: &str, body: &str)
     stream.write_all(body.as_bytes())?;
     stream.flush()?;
     let mut answer = Vec::new();
-    // A server that closes without a last word of TLS has answered all the same.
+    // A server that closes the connection without a TLS close_notify has answered anyway.
     if let Err(error) = stream.read_to_end(&mut answer)
         && error.kind() != ErrorKind::UnexpectedEof
     {
@@ -96,7 +96,7 @@ fn once(address: SocketAddr, config: &Arc<ClientConfig>, path: &str, body: &str)
     Ok(())
 }
 
-/// Opens connections that begin a request and do not finish it, and waits until all of them are ended.
+/// Opens connections that send incomplete requests, and waits until all of them are closed.
 ///
 /// # Errors
 /// When one stays open, or the port can't be reached.
@@ -107,7 +107,7 @@ pub fn hold(address: SocketAddr, count: usize) -> Result<()> {
     for _ in 0..count {
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
         stream.set_nonblocking(true)?;
-        // As much as the other side takes.
+        // As much as the server accepts.
         let _ = stream.write(&begun);
         held.push(stream);
     }

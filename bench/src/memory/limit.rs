@@ -1,4 +1,4 @@
-//! A limit of memory for one process, enforced by the kernel.
+//! A memory limit for one process, enforced by the kernel.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use anyhow::{Context as _, Result};
 
 use super::LIMIT_MIB;
 
-/// A control group, which is removed when this is dropped. Its process has ended by then.
+/// A control group, which is removed when this is dropped, after its process has exited.
 #[derive(Debug)]
 pub struct Limit(PathBuf);
 
 impl Limit {
-    /// Creates a group with the limit; `None` where that is not possible.
+    /// Creates a group with the limit; `None` if that is not possible.
     #[must_use]
     pub fn new(name: &str) -> Option<Self> {
         let bytes = (LIMIT_MIB << 20).to_string();
@@ -30,10 +30,10 @@ impl Limit {
         Some(limit)
     }
 
-    /// Puts a process under the limit.
+    /// Adds a process to the group.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// When the kernel rejects it.
     pub fn add(&self, process: u32) -> Result<()> {
         let file = self.0.join("cgroup.procs");
         fs::write(&file, process.to_string()).with_context(|| format!("failed to write {}", file.display()))
@@ -42,7 +42,7 @@ impl Limit {
 
 impl Drop for Limit {
     fn drop(&mut self) {
-        // A group with a process in it stays; nothing depends on it.
+        // A group that still has a process is kept, which is harmless.
         let _ = fs::remove_dir(&self.0);
     }
 }

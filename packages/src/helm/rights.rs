@@ -1,6 +1,6 @@
-//! The operator's rights: in the whole cluster, or the same in each namespace that it looks after.
+//! The operator's rights: cluster-wide, or the same in each managed namespace.
 //!
-//! The plugin's `install --watch-namespace` says the same of objects; a test compares the two.
+//! The plugin's `install --watch-namespace` does the same with objects; a test compares the two.
 
 use anyhow::Result;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::scope;
 use crate::source::Manifest;
 use crate::text::Text;
 
-/// Returns the template of a role of the operator or of its binding: `text`, and its like for a namespace.
+/// Returns the template of a role of the operator or of its binding: `text`, and the namespaced variant.
 pub fn in_each_or_all(manifest: &Manifest, mut text: Text) -> Result<String> {
     for (index, rule) in rules(manifest).iter().enumerate().rev() {
         if scope::is_for_webhooks(rule) {
@@ -24,7 +24,7 @@ pub fn in_each_or_all(manifest: &Manifest, mut text: Text) -> Result<String> {
     ))
 }
 
-/// Makes of what counts in the whole cluster what counts in the namespace at hand.
+/// Turns a cluster-wide role or binding into a namespaced one.
 fn in_one(manifest: &Manifest, text: Text) -> Result<Text> {
     let mut text = text.without_heading();
     text.replace(
@@ -35,7 +35,7 @@ fn in_one(manifest: &Manifest, text: Text) -> Result<Text> {
     if manifest.object["roleRef"].is_object() {
         text.replace("roleRef.kind", "kind: Role")?;
     }
-    // From the last to the first, since one that goes changes the numbers of those behind it.
+    // From the last to the first, because removing a rule changes the indexes of the rules after it.
     for (index, rule) in rules(manifest).iter().enumerate().rev() {
         let (granted, of_the_cluster) = scope::resources(rule);
         if granted.is_empty() {

@@ -1,4 +1,4 @@
-//! A template made of a manifest: what a value may change stands where the manifest has it.
+//! Turns a manifest into a template: values replace some of its fields.
 
 use anyhow::{Context as _, Result};
 
@@ -7,24 +7,24 @@ use crate::source::Manifest;
 use crate::text::Text;
 use crate::{NAMESPACE, OPERATOR};
 
-/// The policy that protects the definitions, and its binding.
+/// The policy that protects the CRDs, and its binding.
 const DEFINITIONS: &str = "appdeploy-definitions";
-/// What Helm's users look for on an object.
+/// The usual labels of Helm charts.
 const LABELS: &str = "{{- include \"appdeploy.labels\" $ | nindent 4 }}";
-/// Keeps Helm from deleting a definition with its release, or has the admission policy allow it.
+/// Keeps Helm from deleting a CRD with its release, or permits it in the admission policy.
 const KEEP: &str = "\
 {{- if .Values.crds.keep }}
 helm.sh/resource-policy: keep
 {{- else }}
 appdeploy.dev/allow-deletion: \"true\"
 {{- end }}";
-/// Keeps what protects the definitions for as long as they are kept.
+/// Keeps the policy that protects the CRDs as long as the CRDs.
 const KEEP_WITH_DEFINITIONS: &str = "\
 {{- if .Values.crds.keep }}
 annotations:
   helm.sh/resource-policy: keep
 {{- end }}";
-/// What a cluster's owner may want of the operator's pods.
+/// Values for the placement of the operator's pods.
 const PLACEMENT: &str = "\
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 8 }}
@@ -57,7 +57,7 @@ ports:
 - port: {{ . }}
 {{- end }}";
 
-/// An operator of some namespaces knows nothing of the others, and is asked about these.
+/// Limits webhooks to the managed namespaces, because the operator does not see the others.
 const NAMESPACE_SELECTOR: &str = "\
 {{- with .Values.operator.watchNamespaces }}
 namespaceSelector:
@@ -69,7 +69,7 @@ namespaceSelector:
 
 /// Returns the template of a manifest.
 pub fn of(manifest: &Manifest) -> Result<String> {
-    // What is in a manifest is no template, whatever it looks like, and Helm looks into comments, too.
+    // A manifest can contain template syntax, which must be escaped, also in comments.
     let mut text = Text::new(&manifest.text.replace("{{", "{{ \"{{\" }}"));
     text.substitute(NAMESPACE, "{{ $.Release.Namespace }}");
     text.append("metadata.labels", LABELS)?;
@@ -87,7 +87,7 @@ pub fn of(manifest: &Manifest) -> Result<String> {
     Ok(guarded(condition(manifest), &text.finish()))
 }
 
-/// Returns when a manifest is a part of the release; none means always.
+/// Returns the condition under which a manifest is part of the release; `None` means always.
 fn condition(manifest: &Manifest) -> Option<&'static str> {
     if manifest.is_for_webhooks() {
         return Some("include \"appdeploy.webhooks\" .");
@@ -122,18 +122,18 @@ fn operator(text: &mut Text) -> Result<()> {
     text.replace(&format!("{container}.resources"), RESOURCES)
 }
 
-/// Lets the values name the ports of the API server, which the last rule allows.
+/// Adds a value for the ports of the API server, which are in the last rule.
 fn ports(manifest: &Manifest, text: &mut Text) -> Result<()> {
     let rules = manifest.object["spec"]["egress"].as_array().map_or(0, Vec::len);
     let last = rules.checked_sub(1).context("nothing may go out")?;
-    // The rule's only key stands behind its dash, and what is put there begins with the same.
+    // The rule's only key is after its dash, and the replacement begins with the same key.
     text.replace(
         &format!("spec.egress.{last}"),
         &format!("- {}", API_SERVER_PORTS.replace('\n', "\n  ")),
     )
 }
 
-/// Limits each webhook to the namespaces that the operator looks after.
+/// Limits each webhook to the managed namespaces.
 fn select(manifest: &Manifest, text: &mut Text) -> Result<()> {
     let webhooks = manifest.object["webhooks"].as_array().map_or(0, Vec::len);
     for index in 0..webhooks {

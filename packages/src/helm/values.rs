@@ -1,4 +1,4 @@
-//! The chart's values: written by hand, and filled in with what the manifests say.
+//! The chart's values: written by hand, with defaults from the manifests.
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;

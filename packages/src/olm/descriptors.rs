@@ -1,11 +1,11 @@
-//! What a catalog's pages show of a kind's fields, taken from its schema.
+//! Descriptions of fields for the pages of a catalog, from the schema of a kind.
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use crate::source::Manifest;
 
-/// How a field is shown, for those that the pages know.
+/// The display types of fields that the pages support.
 const SHOWN: [(&str, &str); 4] = [
     ("replicas", "urn:alm:descriptor:com.tectonic.ui:podCount"),
     ("resources", "urn:alm:descriptor:com.tectonic.ui:resourceRequirements"),
@@ -48,7 +48,7 @@ fn field(path: &str, schema: &Value) -> Value {
     field
 }
 
-/// Returns the name of a field for people: `healthCheck` is `Health check`.
+/// Returns the display name of a field: `healthCheck` is `Health check`.
 fn title(path: &str) -> String {
     let mut title = String::new();
     for letter in path.chars() {

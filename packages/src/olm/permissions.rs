@@ -1,4 +1,4 @@
-//! The operator's rights as OLM wants them: what it may do in the namespaces that it looks after, and in the cluster.
+//! The operator's rights for OLM: in the managed namespaces, and cluster-wide.
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use crate::scope;
 use crate::source::Manifest;
 
-/// Returns what is granted in each namespace of the OperatorGroup; in the whole cluster, if that names none.
+/// Returns the rights in each namespace of the OperatorGroup; cluster-wide, if it names none.
 pub fn in_namespaces(manifests: &[Manifest]) -> Result<Value> {
     granted(manifests, |rule| scope::resources(rule).0)
 }
 
-/// Returns what can't be granted in a namespace.
+/// Returns the rights that can't be granted in a namespace.
 pub fn in_the_cluster(manifests: &[Manifest]) -> Result<Value> {
     granted(manifests, |rule| scope::resources(rule).1)
 }
@@ -48,7 +48,7 @@ fn bound<'a>(manifests: &'a [Manifest], account: &str) -> impl Iterator<Item = &
         .filter(to_account)
         .map(|binding| &binding.object["roleRef"])
         .collect();
-    // OLM makes the webhooks' certificates, and tells API servers of them.
+    // OLM creates the webhooks' certificates and the CA bundle.
     let roles = manifests.iter().filter(|role| !role.is_for_webhooks());
     roles.filter(move |role| {
         let is_meant = |reference: &&Value| reference["kind"] == role.kind() && reference["name"] == role.name();

@@ -1,7 +1,7 @@
-//! The webhooks as OLM wants them: it makes the Service and the certificates, and limits them to the namespaces at hand.
+//! The webhooks for OLM: it creates the Service and the certificates, and limits them to the managed namespaces.
 //!
-//! It knows no conditions. What they keep from the operator the operator lets pass by itself: objects that are being
-//! deleted, and its own writes, which are of no spec.
+//! It does not support match conditions. The operator itself admits the requests that the conditions would exclude:
+//! objects that are being deleted, and its own writes, which change no spec.
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::OPERATOR;
 use crate::source::Manifest;
 
-/// Fields that both sides call the same.
+/// Fields with the same name on both sides.
 const SAME: [&str; 6] = [
     "admissionReviewVersions",
     "failurePolicy",
@@ -19,7 +19,7 @@ const SAME: [&str; 6] = [
     "timeoutSeconds",
 ];
 
-/// Returns the definitions of all webhooks that the operator's container serves.
+/// Returns the definitions of all webhooks of the operator's container.
 pub fn definitions(manifests: &[Manifest], container: &Value) -> Result<Vec<Value>> {
     let mut definitions = Vec::new();
     for manifest in manifests {
@@ -49,7 +49,7 @@ pub fn definitions(manifests: &[Manifest], container: &Value) -> Result<Vec<Valu
     Ok(definitions)
 }
 
-/// Returns the port that API servers ask at, and the container's behind it.
+/// Returns the port of the Service, and the container's port.
 fn ports<'a>(manifests: &'a [Manifest], service: &Value, container: &'a Value) -> Option<(&'a Value, &'a Value)> {
     let name = service["name"].as_str()?;
     let found = manifests

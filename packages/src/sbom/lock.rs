@@ -1,4 +1,4 @@
-//! The checksums of crates, which Cargo tells nowhere but in its lock file.
+//! The checksums of crates, which are only in Cargo's lock file.
 
 use std::collections::BTreeMap;
 

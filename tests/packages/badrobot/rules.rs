@@ -4,17 +4,17 @@ use serde_json::Value;
 
 /// One rule.
 pub struct Rule {
-    /// Badrobot's name of it.
+    /// Badrobot's name of the rule.
     pub id: &'static str,
-    /// What breaking it costs.
+    /// The points for a violation.
     pub points: i32,
     kinds: &'static [&'static str],
-    /// Whether an object breaks it.
+    /// Whether an object violates it.
     pub is_broken: fn(&Value) -> bool,
 }
 
 impl Rule {
-    /// Whether the rule looks at objects of this kind.
+    /// Returns whether the rule applies to objects of this kind.
     pub fn applies_to(&self, object: &Value) -> bool {
         self.kinds.iter().any(|kind| object["kind"] == *kind)
     }
@@ -47,7 +47,7 @@ pub static RULES: [Rule; 26] = [
         containers(object).any(|container| container["securityContext"].is_null())
     }),
     rule("AllowPrivilegeEscalation", -12, WORKLOADS, |object| {
-        // Without a word it is allowed.
+        // The default is to allow it.
         settings(object, "allowPrivilegeEscalation").any(|allowed| allowed != false)
     }),
     rule("Privileged", -16, WORKLOADS, |object| {
@@ -156,7 +156,7 @@ fn containers(object: &Value) -> impl Iterator<Item = &Value> {
         .flat_map(|kind| pod[kind].as_array().into_iter().flatten())
 }
 
-/// Returns what counts for each container: what it says itself, else what its pod says.
+/// Returns the setting of each container, or else of its pod.
 fn settings<'a>(object: &'a Value, name: &'a str) -> impl Iterator<Item = &'a Value> {
     containers(object).map(move |container| match &container["securityContext"][name] {
         Value::Null => &pod(object)["securityContext"][name],

@@ -1,4 +1,4 @@
-//! OLM's two operators and a catalog with the bundle, as processes of this machine beside any cluster.
+//! OLM's two operators and a catalog with the bundle, as processes of this machine.
 
 use std::fs;
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ pub const HOME: &str = "appdeploy-system";
 
 /// Runs until it is dropped.
 pub struct Parts {
-    /// The catalog, and OLM.
+    /// The processes of the catalog and OLM.
     pub processes: Vec<Process>,
     port: u16,
     _folder: TempDir,
@@ -25,12 +25,12 @@ fn binaries() -> Binaries {
     Binaries::ensure(&[Component::Olm], &mut Lines::stderr()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns the folder with the definitions of OLM's kinds.
+/// Returns the folder with OLM's CRDs.
 pub fn definitions() -> PathBuf {
     binaries().sources(Program::Olm).unwrap().join("deploy/chart/crds")
 }
 
-/// Returns the manifest that asks for the operator, for some namespaces; none means all.
+/// Returns the manifest of a Subscription for some namespaces; none means all.
 pub fn subscription(namespaces: &[&str]) -> String {
     let targets = if namespaces.is_empty() {
         String::new()
@@ -47,8 +47,8 @@ pub fn subscription(namespaces: &[&str]) -> String {
 }
 
 impl Parts {
-    /// Starts them for a cluster that has OLM's definitions and the namespace `olm`. The bundle's operator is of another
-    /// image than that of the release, if one is named.
+    /// Starts them for a cluster that has OLM's CRDs and the namespace `olm`. `image` replaces the operator's image of
+    /// the release.
     pub fn start(kubeconfig: &Path, config: &Path, image: Option<&str>) -> Self {
         let binaries = binaries();
         let folder = tempfile::Builder::new().prefix("olm-").tempdir().unwrap();
@@ -76,14 +76,14 @@ impl Parts {
         )
     }
 
-    /// Returns their last words.
+    /// Returns the end of their logs.
     pub fn logs(&self) -> String {
         let logs: Vec<String> = self.processes.iter().map(|process| process.log_tail(15)).collect();
         logs.join("\n")
     }
 }
 
-/// Serves a catalog that has the bundle itself, and returns the port.
+/// Serves a catalog with the bundle, and returns the port.
 fn serve(binaries: &Binaries, config: &Path, folder: &Path, image: Option<&str>) -> (Process, u16) {
     let bundle = folder.join("bundle");
     output::write(&bundle, &olm::bundle(config).unwrap()).unwrap();
@@ -127,7 +127,7 @@ fn serve(binaries: &Binaries, config: &Path, folder: &Path, image: Option<&str>)
     (Process::spawn(&command, &folder.join("opm.log")).unwrap(), port)
 }
 
-/// Puts an image in the place of the release's.
+/// Replaces the image of the release.
 fn of_image(manifests: &Path, image: &str) {
     let release = format!("ghcr.io/appdeploy/appdeploy-operator:v{}", packages::VERSION);
     for entry in fs::read_dir(manifests).unwrap() {

@@ -1,4 +1,4 @@
-//! `make demo`: from a cluster to a page that answers.
+//! `make demo`: from a cluster to a page.
 
 use std::io::Write as _;
 use std::process::{Command, ExitCode};
@@ -15,13 +15,13 @@ use tests::{Checkout, Cluster, Shell, page};
 /// The demo's application.
 const APP: &str = "nginx";
 
-/// Installs AppDeploy in a cluster, runs an nginx and shows its page.
+/// Install AppDeploy in a cluster, run nginx and print its page.
 #[derive(Debug, Parser)]
 struct Args {
     /// The cluster to use.
     #[arg(long, value_enum, default_value_t = Which::Local)]
     cluster: Which,
-    /// The operator's image. For the local cluster it is built from this checkout if need be.
+    /// The operator's image. For the local cluster it is built from this checkout if needed.
     #[arg(long)]
     image: Option<String>,
     /// The namespace of the demo's application.
@@ -34,9 +34,9 @@ struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Which {
-    /// The one that `make cluster` has brought up.
+    /// The cluster of `make cluster`.
     Local,
-    /// The one that `make cluster CLUSTER=kind` has created, by the kubeconfig of the environment.
+    /// The cluster of `make cluster CLUSTER=kind`, with the kubeconfig of the environment.
     Kind,
     Current,
 }
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     match if args.down { remove(&args) } else { demo(&args) } {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Standard error may be closed; the exit code still tells.
+            // Standard error may be closed; the exit code is still right.
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
             ExitCode::FAILURE
         }
@@ -61,7 +61,7 @@ fn demo(args: &Args) -> Result<()> {
         Which::Current => Cluster::current(&checkout, "Install AppDeploy and an app in")?,
     };
     let shell = Shell::new(&checkout, cluster)?;
-    // On fake nodes a pod of the operator would only say that it runs: the operator runs here, until the demo ends.
+    // On fake nodes a pod of the operator would only report that it runs: the operator runs here, until the demo ends.
     let _operator = match cluster {
         Cluster::Fake => Some(run_outside(&checkout, &shell)?),
         Cluster::Real => {
@@ -94,7 +94,7 @@ fn say(text: &str) -> Result<()> {
     writeln!(std::io::stdout(), "{text}").context("failed to print")
 }
 
-/// Returns the flag for a namespace that is not the usual one.
+/// Returns the flag for a namespace that is not the default.
 fn flag(namespace: &str) -> String {
     if namespace == "default" {
         String::new()
@@ -113,7 +113,7 @@ fn install(checkout: &Checkout, shell: &Shell, cluster: Cluster, image: Option<&
     shell.show(&format!("kubectl appdeploy install{image}"))
 }
 
-/// Installs the operator in a person's own cluster, unless one is there.
+/// Installs the operator in the user's own cluster, unless it has one.
 fn install_current(checkout: &Checkout, shell: &Shell, args: &Args) -> Result<()> {
     let existing = existing(shell, &args.namespace)?;
     let setup = existing.setup().map_err(|reason| {
@@ -138,7 +138,7 @@ const OPERATOR: &str = "deployment appdeploy-operator --namespace appdeploy-syst
 /// The CRDs, as arguments of kubectl.
 const DEFINITIONS: &str = "crd appdeploys.appdeploy.dev podsets.appdeploy.dev";
 
-/// Reads which objects of the demo the cluster has.
+/// Reads which objects of the demo exist in the cluster.
 fn existing(shell: &Shell, namespace: &str) -> Result<Existing> {
     let column = ANNOTATION.replace('.', r"\.");
     let presence = |object: &str, list: bool| {
@@ -188,7 +188,7 @@ fn annotate(shell: &Shell, objects: &str) -> Result<()> {
         .map(drop)
 }
 
-/// Removes what the demo created in a person's own cluster.
+/// Removes the demo's objects from the user's own cluster.
 fn remove(args: &Args) -> Result<()> {
     let checkout = Checkout::find()?;
     if args.cluster != Which::Current {
@@ -224,7 +224,7 @@ fn run_outside(checkout: &Checkout, shell: &Shell) -> Result<Process> {
     let status = shell.command(&build).status().context("failed to start cargo")?;
     anyhow::ensure!(status.success(), "cargo ended with {status}");
     shell.show("kubectl apply --server-side --field-manager=kubectl-appdeploy --kustomize config/crd")?;
-    // Free ports: another program may have the usual ones.
+    // Free ports: another program may use the default ones.
     let [bind, probes] = [free_address(), free_address()].map(|address| address.to_string());
     say(&format!("\n$ appdeploy-operator --bind {bind} &"))?;
     let mut command = Command::new(checkout.program(NAME));
@@ -251,7 +251,7 @@ fn create(shell: &Shell, namespace: &str) -> Result<()> {
     }
 }
 
-/// Shows the page through a port that is forwarded: kind has no ingress controller.
+/// Prints the page through a forwarded port: kind has no ingress controller.
 fn show_forwarded(shell: &Shell, namespace: &str) -> Result<Option<String>> {
     let line = format!("kubectl appdeploy port-forward {APP} :80{}", flag(namespace));
     say(&format!("\n$ {line} &"))?;
@@ -265,7 +265,7 @@ fn show_forwarded(shell: &Shell, namespace: &str) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Shows the page, or returns why there is none.
+/// Prints the page, or returns why there is none.
 fn show_page(checkout: &Checkout, shell: &Shell, cluster: Cluster, namespace: &str) -> Result<Option<String>> {
     let address = match cluster {
         Cluster::Fake => {
@@ -290,7 +290,7 @@ fn show_page(checkout: &Checkout, shell: &Shell, cluster: Cluster, namespace: &s
     let host = format!("{APP}.{namespace}");
     say(&format!("\n$ curl --header 'Host: {host}' http://{address}/"))?;
     let html = match cluster {
-        // The address of somebody's own cluster need not be reachable from here.
+        // The ingress address of the user's own cluster may not be reachable from here.
         Cluster::Current => match page::get(&address, &host, Duration::from_secs(5)) {
             Ok(html) => html,
             Err(error) => return Ok(Some(format!("{error:#}"))),

@@ -1,4 +1,4 @@
-//! Compares what the operator's roles grant with what its tests saw it use: `rights config/rbac target/rights`.
+//! Compares the rights in the operator's roles with those that its tests used: `rights config/rbac target/rights`.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -8,12 +8,12 @@ use anyhow::{Result, bail};
 use clap::Parser;
 use tests::rights::Rights;
 
-/// Says whether the operator is granted what it uses, and no more.
+/// Check whether the operator is granted exactly the rights that it uses.
 #[derive(Debug, Parser)]
 struct Args {
     /// The folder with the roles.
     roles: PathBuf,
-    /// The folder that `APPDEPLOY_RIGHTS` named to the tests.
+    /// The folder that `APPDEPLOY_RIGHTS` named in the tests.
     asked: PathBuf,
 }
 
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     match check(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Standard error may be closed; the exit code still tells.
+            // Standard error may be closed; the exit code is still right.
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
             ExitCode::FAILURE
         }

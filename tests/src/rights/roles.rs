@@ -1,4 +1,4 @@
-//! What the roles of config/rbac grant the operator.
+//! The rights in the roles of config/rbac.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde_yaml::{Deserializer, Value};
 
 use super::Right;
 
-/// The label by which a role of the operator is known from those of people.
+/// The label that distinguishes the operator's roles from those for people.
 const OPERATOR: (&str, &str) = ("app.kubernetes.io/name", "appdeploy-operator");
 
 #[derive(Deserialize)]
@@ -38,7 +38,7 @@ struct Rule {
     verbs: Vec<String>,
 }
 
-/// Returns what the roles of the operator among these documents grant.
+/// Returns the rights of the operator's roles among these documents.
 pub(super) fn granted_by(text: &str) -> Result<BTreeSet<Right>> {
     let mut granted = BTreeSet::new();
     for document in Deserializer::from_str(text) {
