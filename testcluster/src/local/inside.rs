@@ -1,6 +1,5 @@
 //! The cluster's programs in the node: this part of `up` and `status` runs in the node's namespaces.
 
-use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result, bail};

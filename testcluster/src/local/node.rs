@@ -1,6 +1,6 @@
 //! The node's programs: containerd, the kubelet, kube-proxy.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use anyhow::{Context, Result};
 use testcluster::binaries::{Binaries, Program};
