@@ -44,7 +44,7 @@ pub enum Error {
     Read {
         /// The log.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// A line is no audit event.
@@ -54,7 +54,7 @@ pub enum Error {
         path: PathBuf,
         /// Which line, from 1.
         line: usize,
-        /// Why not.
+        /// The reason.
         source: serde_json::Error,
     },
     /// The API server did not answer the request that marks a place in the log.

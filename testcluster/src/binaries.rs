@@ -1,8 +1,8 @@
 //! The programs of a cluster, in pinned versions, in a cache outside the checkout.
 //!
-//! A program is taken from a folder that the person names, else fetched from where upstream publishes it, if its sum is known
-//! (`releases.txt`), else built from source. Each is a Go module whose `go.mod` and `go.sum` are in `build/` and part of this
-//! crate, so a version is changed in one place, and the checksums of everything that goes into a build are known.
+//! A program is taken from a folder that the user names, or else downloaded from its release, if its checksum is known
+//! (`releases.txt`), or else built from source. Each is a Go module whose `go.mod` and `go.sum` are in `build/` and part
+//! of this crate, so a version is changed in one place, and the checksums of all inputs of a build are known.
 
 mod build;
 mod module;
@@ -20,7 +20,7 @@ pub use program::{Component, Program};
 pub use progress::{Lines, Progress, Quiet, Step};
 use release::Release;
 
-/// Why a program is missing.
+/// An error of providing a program.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// None of the variables that name the folder of the cache is set.
@@ -40,7 +40,7 @@ pub enum Error {
     RunGo {
         /// The programs to build.
         programs: String,
-        /// Why it did not start.
+        /// The reason.
         source: io::Error,
     },
     /// Go failed.
@@ -56,7 +56,7 @@ pub enum Error {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
 }
@@ -64,24 +64,24 @@ pub enum Error {
 /// Programs that are neither in the cache nor in a named folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Missing {
-    /// Those that are fetched.
+    /// Those that are downloaded.
     pub fetch: Vec<Program>,
     /// Those that are built from source.
     pub build: Vec<Program>,
-    /// The server that would have some of these, and does not answer.
+    /// The server that has some of these, but does not answer.
     pub silent: Option<String>,
 }
 
-/// Programs that are there.
+/// Existing programs.
 #[derive(Debug, Clone)]
 pub struct Binaries {
     root: PathBuf,
 }
 
 impl Binaries {
-    /// Fetches or builds what is missing of `components`, and returns when all of it exists.
+    /// Downloads or builds the missing programs of `components`, and returns when all of them exist.
     ///
-    /// Several processes may ask for the same: one builds, the others wait.
+    /// Several processes may call this at the same time: one builds, the others wait.
     ///
     /// # Errors
     /// When Go is missing or fails, or the cache can't be written.
@@ -141,10 +141,10 @@ impl Binaries {
         }
     }
 
-    /// Returns where `program` is. It exists if its component was ensured.
+    /// Returns the path of `program`. It exists if its component was ensured.
     ///
-    /// A program of a cluster is taken from the folder that `APPDEPLOY_KUBE_BIN` names, and etcd and the programs of Kubernetes
-    /// also from the one that `KUBEBUILDER_ASSETS` names, if they are there.
+    /// A program of a cluster is taken from the folder in `APPDEPLOY_KUBE_BIN`, and etcd and the programs of Kubernetes
+    /// also from the one in `KUBEBUILDER_ASSETS`, if they are there.
     #[must_use]
     pub fn path(&self, program: Program) -> PathBuf {
         if let Some(path) = prebuilt(program, |name| std::env::var_os(name)) {
@@ -153,10 +153,10 @@ impl Binaries {
         self.root.join(program.folder()).join(program.name())
     }
 
-    /// Returns the folder with the sources of `program`, for files next to its code. Go fetches them if need be.
+    /// Returns the folder with the sources of `program`, for files next to its code. Go downloads them if needed.
     ///
     /// # Errors
-    /// When Go is missing or refuses.
+    /// When Go is missing or fails.
     pub fn sources(&self, program: Program) -> Result<PathBuf, Error> {
         let scratch = tempfile::tempdir().map_err(|source| Error::Write {
             path: std::env::temp_dir(),
@@ -172,7 +172,7 @@ impl Binaries {
         kubectl.parent().map_or_else(PathBuf::new, Path::to_path_buf)
     }
 
-    /// Fetches or builds programs of one module into the cache.
+    /// Downloads or builds programs of one module into the cache.
     fn provide(
         &self,
         fetched: bool,
@@ -236,7 +236,7 @@ impl Binaries {
         Ok(())
     }
 
-    /// Fetches `missing` from `server`, and leaves in it what could not be fetched.
+    /// Downloads `missing` from `server`, and keeps in it the programs that failed.
     fn fetch(
         &self,
         server: &str,
@@ -273,7 +273,8 @@ impl Binaries {
         Ok(())
     }
 
-    /// Moves a finished program into the cache, and returns its size. Within one file system, so that no process sees half of it.
+    /// Moves a finished program into the cache, and returns its size. Within one file system, so that no process sees an
+    /// incomplete file.
     fn keep(&self, program: Program, file: &Path) -> Result<u64, Error> {
         let target = self.root.join(program.folder()).join(program.name());
         let moved = fs::metadata(file).and_then(|data| fs::rename(file, &target).map(|()| data.len()));
@@ -281,14 +282,14 @@ impl Binaries {
     }
 }
 
-/// The variables that name folders with programs that are built already.
+/// The variables that name folders with existing programs.
 pub const PREBUILT: [&str; 2] = ["APPDEPLOY_KUBE_BIN", "KUBEBUILDER_ASSETS"];
 
 /// Returns the program in the first of the named folders that has it.
 fn prebuilt(program: Program, variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Option<PathBuf> {
     PREBUILT
         .iter()
-        // The second one is what envtest uses, which has the control plane only.
+        // The second one is that of envtest, which only has the control plane.
         .filter(|name| program.is_kubernetes() || **name == PREBUILT[0])
         .filter(|_| program.is_of_a_cluster())
         .filter_map(|name| variable(name).filter(|value| !value.is_empty()))
@@ -297,7 +298,7 @@ fn prebuilt(program: Program, variable: impl Fn(&str) -> Option<std::ffi::OsStri
         .find(|path| path.is_file())
 }
 
-/// Returns the server that programs are fetched from, if it answers. It is called once, and given up after three seconds.
+/// Returns the server for downloads, if it answers. It is called once, with a timeout of three seconds.
 pub fn answering() -> Option<&'static str> {
     static SERVER: OnceLock<Option<String>> = OnceLock::new();
     let server = SERVER.get_or_init(|| {
@@ -308,7 +309,7 @@ pub fn answering() -> Option<&'static str> {
     server.as_deref()
 }
 
-/// Returns the server that programs are fetched from, unless that is switched off.
+/// Returns the server for downloads, unless downloads are disabled.
 fn server() -> Option<String> {
     release::server(std::env::var(release::VARIABLE).ok())
 }
@@ -318,7 +319,7 @@ fn server() -> Option<String> {
 pub fn usual(programs: &[Program]) -> Duration {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
     let seconds: u64 = programs.iter().map(|program| program.seconds()).sum();
-    // Measured on two. More than eight have nothing to do at the end of each build.
+    // Measured with two processors. More than eight are idle at the end of each build.
     Duration::from_secs(seconds * 2 / processors.clamp(1, 8))
 }
 
@@ -333,13 +334,13 @@ fn names(programs: &[Program]) -> String {
     names.join(", ")
 }
 
-/// Returns where `program` comes from, for a person to read.
+/// Returns the source of `program`, for output.
 fn origin(program: Program) -> String {
     let module = program.module();
     format!("{} {}", module.name, module.version)
 }
 
-/// Takes the folder's lock, which the kernel gives back even if this process is killed.
+/// Takes the folder's lock, which the kernel releases even if this process is killed.
 fn lock(folder: &Path, waiting: impl FnOnce()) -> io::Result<File> {
     let file = File::create(folder.join(".lock"))?;
     if let Err(fs::TryLockError::WouldBlock) = file.try_lock() {
@@ -349,10 +350,10 @@ fn lock(folder: &Path, waiting: impl FnOnce()) -> io::Result<File> {
     Ok(file)
 }
 
-/// Returns the folder for all that AppDeploy's tests keep between runs.
+/// Returns the folder for everything that AppDeploy's tests keep between runs.
 ///
 /// # Errors
-/// When no variable tells where it may lie.
+/// When no variable names the folder.
 pub fn cache() -> Result<PathBuf, Error> {
     let folder = |variable: &str| {
         std::env::var_os(variable)
@@ -363,7 +364,7 @@ pub fn cache() -> Result<PathBuf, Error> {
         .or_else(|| folder("XDG_CACHE_HOME").map(|cache| cache.join("appdeploy")))
         .or_else(|| folder("HOME").map(|home| home.join(".cache/appdeploy")))
         .ok_or(Error::FindCache)?;
-    // `go` runs in a folder of its own, where a relative path would be another one.
+    // `go` runs in its own folder, where a relative path would have another meaning.
     std::path::absolute(&cache).map_err(|source| Error::Write { path: cache, source })
 }
 
@@ -387,9 +388,9 @@ mod tests {
             prebuilt(Program::Kubectl, variable),
             Some(assets.path().join("kubectl"))
         );
-        // Not there: it is built.
+        // Not in the folder: it is built.
         assert_eq!(prebuilt(Program::Kubelet, variable), None);
-        // The first folder may have every program of a cluster, the second one what envtest has.
+        // The first folder may have every program of a cluster, the second one those of envtest.
         for (folder, name) in [(&own, "coredns"), (&assets, "containerd"), (&own, "helm")] {
             fs::write(folder.path().join(name), "").unwrap();
         }

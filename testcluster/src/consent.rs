@@ -1,24 +1,24 @@
-//! Questions before something is changed that is not easily taken back.
+//! Confirmation of changes that can't easily be undone.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-/// What to do about a question.
+/// Whether to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consent {
-    /// Go on without asking.
+    /// Continue without asking.
     Given,
     /// Ask on the terminal.
     Ask,
-    /// There is no terminal, and going on was not asked for.
+    /// There is no terminal, and `YES=1` is not set.
     Refused,
 }
 
 /// What happens without a terminal and without `YES=1`, as in CI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unattended {
-    /// Go on: what is changed belongs to this machine's own cluster.
+    /// Continue: only this machine's own cluster is changed.
     GoOn,
-    /// Stop: what is changed may belong to other people.
+    /// Stop: the change may affect other people.
     Stop,
 }
 
@@ -34,7 +34,7 @@ impl Consent {
     }
 }
 
-/// Asks `question` on the terminal, and returns whether to go on. `YES=1` in the environment answers yes.
+/// Asks `question` on the terminal, and returns whether to continue. `YES=1` in the environment answers yes.
 ///
 /// # Errors
 /// When there is no terminal and `unattended` is [`Unattended::Stop`], or the terminal can't be used.

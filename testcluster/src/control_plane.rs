@@ -53,7 +53,7 @@ pub enum Error {
     MakeFolder {
         /// Where.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// No port could be had.
@@ -153,7 +153,7 @@ impl ControlPlane {
     /// Runs kubectl as the administrator, and returns what it printed.
     ///
     /// # Errors
-    /// When it exits with another code than 0; the error tells what it said.
+    /// When it exits with another code than 0; the error has its output.
     pub fn kubectl(&self, arguments: &[&str]) -> Result<String, Error> {
         Ok(self.kubectl.run(arguments)?)
     }
@@ -167,7 +167,7 @@ impl ControlPlane {
     /// Applies a manifest as the administrator, on the server's side.
     ///
     /// # Errors
-    /// When the API server refuses a part of it.
+    /// When the API server rejects a part of it.
     pub fn apply(&self, manifest: &str) -> Result<String, Error> {
         Ok(self.kubectl.apply(manifest)?)
     }

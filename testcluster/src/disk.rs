@@ -1,4 +1,4 @@
-//! Room on a disk.
+//! Disk space.
 
 use std::path::Path;
 

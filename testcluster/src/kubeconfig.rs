@@ -7,10 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::pki::{self, Identity};
 
-/// The name of a throw-away control plane in its kubeconfigs.
+/// The name of a temporary control plane in its kubeconfigs.
 pub const TEST_CLUSTER: &str = "testcluster";
 
-/// How a user proves who they are.
+/// The credentials of a user.
 #[derive(Debug, Clone, Copy)]
 pub enum Credential<'a> {
     /// By a client certificate.
@@ -21,7 +21,7 @@ pub enum Credential<'a> {
     TokenFile(&'a Path),
 }
 
-/// What a kubeconfig says.
+/// The content of a kubeconfig.
 #[derive(Debug, Clone, Copy)]
 pub struct Kubeconfig<'a> {
     /// The name of the cluster and of the context.
@@ -32,7 +32,7 @@ pub struct Kubeconfig<'a> {
     pub authority: &'a str,
     /// The name of the user's entry.
     pub user: &'a str,
-    /// How the user proves who they are.
+    /// The credentials of the user.
     pub credential: Credential<'a>,
 }
 
@@ -76,7 +76,7 @@ current-context: {cluster}
         )
     }
 
-    /// Writes the file, for this user alone.
+    /// Writes the file, readable for this user only.
     ///
     /// # Errors
     /// When it can't be written.
@@ -85,7 +85,7 @@ current-context: {cluster}
     }
 }
 
-/// Returns a YAML string that means `text`, whatever it holds: JSON's strings are YAML's.
+/// Returns a YAML string with any content: JSON's strings are valid YAML.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

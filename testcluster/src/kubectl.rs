@@ -1,27 +1,27 @@
-//! kubectl as one user of one cluster, without what the person at the keyboard has set up for theirs.
+//! kubectl for one user of one cluster, independent of the configuration of the person at the keyboard.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
-/// Why kubectl did not do what it was told.
+/// An error of kubectl.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It did not start.
     #[error("failed to run kubectl {arguments}")]
     Run {
-        /// What it was told.
+        /// The arguments.
         arguments: String,
-        /// Why it did not start.
+        /// The reason.
         source: io::Error,
     },
-    /// It refused.
+    /// It failed.
     #[error("kubectl {arguments} failed: {message}")]
     Refused {
-        /// What it was told.
+        /// The arguments.
         arguments: String,
-        /// What it said.
+        /// Its output.
         message: String,
     },
 }
@@ -46,35 +46,34 @@ impl Kubectl {
         Self::new(self.program.clone(), kubeconfig.to_owned())
     }
 
-    /// Runs kubectl and returns what it printed.
+    /// Runs kubectl and returns its output.
     ///
     /// # Errors
-    /// When it exits with another code than 0; the error tells what it said.
+    /// When it exits with another code than 0; the error has its output.
     pub fn run(&self, arguments: &[&str]) -> Result<String, Error> {
         accepted(arguments, self.output(arguments, "")?)
     }
 
-    /// Runs kubectl with `input` on its standard input, and returns what it printed.
+    /// Runs kubectl with `input` on its standard input, and returns its output.
     ///
     /// # Errors
-    /// When it exits with another code than 0; the error tells what it said.
+    /// When it exits with another code than 0; the error has its output.
     pub fn run_with_input(&self, arguments: &[&str], input: &str) -> Result<String, Error> {
         accepted(arguments, self.output(arguments, input)?)
     }
 
-    /// Applies a manifest on the server's side.
+    /// Applies a manifest with server-side apply.
     ///
     /// # Errors
-    /// When the API server refuses a part of it.
+    /// When the API server rejects a part of it.
     pub fn apply(&self, manifest: &str) -> Result<String, Error> {
         self.run_with_input(&["apply", "--server-side", "-f", "-"], manifest)
     }
 
-    /// Reads a manifest as kubectl does, without asking what the API server thinks of it: JSON documents, one after the
-    /// other.
+    /// Parses a manifest as kubectl does, without the API server: JSON documents, one after the other.
     ///
     /// # Errors
-    /// When it is no manifest.
+    /// When it is invalid.
     pub fn read(&self, manifest: &str) -> Result<String, Error> {
         let arguments = [
             "create",
@@ -88,7 +87,7 @@ impl Kubectl {
         self.run_with_input(&arguments, manifest)
     }
 
-    /// Runs kubectl and returns its exit code and all that it wrote, for a test of a refusal.
+    /// Runs kubectl and returns its exit code and its whole output, for a test of an error.
     ///
     /// # Errors
     /// When it does not start.
@@ -99,11 +98,11 @@ impl Kubectl {
         })
     }
 
-    /// Returns the command that runs kubectl, for what is to go on meanwhile, such as a watch.
+    /// Returns the command that runs kubectl, for background processes such as a watch.
     #[must_use]
     pub fn command(&self) -> Command {
         let mut kubectl = Command::new(&self.program);
-        // What kubectl remembers of a server it files under host and port, and ports are used again.
+        // kubectl's cache of a server is keyed by host and port, and ports are reused.
         let memory = self.kubeconfig.parent().unwrap_or(Path::new(".")).join("kubectl-cache");
         kubectl
             .arg("--kubeconfig")
@@ -111,7 +110,7 @@ impl Kubectl {
             .arg("--cache-dir")
             .arg(memory);
         kubectl.env_remove("KUBECONFIG").env("KUBERC", "off");
-        // It ends before it has garbage that is worth collecting.
+        // It ends before garbage collection would help.
         kubectl.env("GOGC", "400");
         kubectl
     }
@@ -124,10 +123,10 @@ fn output(command: &mut Command, input: &str) -> io::Result<Output> {
         .stderr(Stdio::piped())
         .spawn()?;
     let stdin = child.stdin.take();
-    // Both at once: a pipe holds little, and kubectl may answer before it has read everything.
+    // Concurrently: a pipe has little space, and kubectl may answer before it has read everything.
     thread::scope(|scope| {
         scope.spawn(move || {
-            // kubectl need not read what it is offered; its exit code tells whether it minded.
+            // kubectl may not read its input; its exit code shows whether that was an error.
             let _ = stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
         });
         child.wait_with_output()

@@ -1,8 +1,7 @@
 //! A real Kubernetes on this machine, for tests: no container runtime, no registry, no root.
 //!
-//! A [`ControlPlane`] is up within seconds, alone in its folder and on its ports, and gone when
-//! it is dropped. Its [audit log](audit) tells what a program cost it, and on its
-//! [fake nodes](fake_nodes) pods say that they run.
+//! A [`ControlPlane`] starts within seconds, with its own folder and ports, and is removed when it is dropped. Its [audit
+//! log](audit) shows the requests of a program, and on its [fake nodes](fake_nodes) pods report that they run.
 //!
 //! ```no_run
 //! let control_plane = testcluster::ControlPlane::start()?;
@@ -10,10 +9,10 @@
 //! # Ok::<(), testcluster::control_plane::Error>(())
 //! ```
 //!
-//! [`binaries`] builds the programs, once; [`process`], [`pki`], [`kubeconfig`] and [`kubectl`]
-//! are what a cluster is made of, and what this crate's command makes one of that stays.
+//! [`binaries`] builds the programs, once; [`process`], [`pki`], [`kubeconfig`] and [`kubectl`] are the parts of a
+//! cluster, which this crate's command also uses for a permanent one.
 //!
-//! Everything is synchronous: a test is a sequence of steps, with or without a runtime of its own.
+//! Everything is synchronous: a test is a sequence of steps, with or without a runtime.
 
 pub mod audit;
 pub mod binaries;

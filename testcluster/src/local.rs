@@ -1,4 +1,4 @@
-//! The local cluster: what `up`, `down` and `status` do, as a sequence of steps that can each be repeated.
+//! The local cluster: `up`, `down` and `status`, as a sequence of idempotent steps.
 
 #![cfg_attr(
     not(target_os = "linux"),
@@ -60,21 +60,21 @@ pub(crate) use ui::Ui;
 use daemons::Daemons;
 use mode::Mode;
 
-/// What a person asks of a cluster.
+/// The options of a cluster.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wish {
-    /// Fake nodes even where a real one is possible.
+    /// Use fake nodes even if a real one is possible.
     pub(crate) fake: bool,
-    /// Images that the cluster's registry does not have come from the public ones.
+    /// Pull images from public registries if the cluster's own does not have them.
     pub(crate) public_registries: bool,
 }
 
-/// Builds Kubernetes' programs if need be, and returns their folder.
+/// Builds Kubernetes' programs if needed, and returns their folder.
 pub(crate) fn kube_bin() -> Result<PathBuf> {
     Ok(Binaries::ensure(&[Component::ControlPlane], &mut Lines::stderr())?.dir())
 }
 
-/// Brings the cluster up. One that is up stays as it is; of one that is half up, the other half follows.
+/// Starts the cluster. A running one is not changed; of a partly running one, the rest is started.
 pub(crate) fn up(layout: &Layout, wish: Wish, ui: &Ui) -> Result<()> {
     marker::claim(&layout.state)?;
     let _lock = lock(layout, ui)?;
@@ -89,7 +89,7 @@ pub(crate) fn up(layout: &Layout, wish: Wish, ui: &Ui) -> Result<()> {
         ui.say(&greeting(layout, mode, None, "is up already"));
         return Ok(());
     }
-    // The cluster's own ports are not those of other programs.
+    // Ports of this cluster are not those of other programs.
     let before = Mode::of(layout);
     let mut facts = preflight::gather(layout, wish.fake);
     if before == Some(Mode::Fake) && Daemons::load(layout).states().any(|(_, _, alive)| alive) {
@@ -146,7 +146,7 @@ fn fake(layout: &Layout, ui: &Ui) -> Result<()> {
     ui.step("fake nodes", || fake::up(layout, &programs, &mut daemons))
 }
 
-/// Ends the cluster and removes its state.
+/// Stops the cluster and removes its state.
 pub(crate) fn down(layout: &Layout, ui: &Ui) -> Result<()> {
     if !layout.state.exists() {
         ui.say("There is no cluster.");
@@ -171,7 +171,7 @@ pub(crate) fn down(layout: &Layout, ui: &Ui) -> Result<()> {
     })
 }
 
-/// Says what runs.
+/// Returns what runs.
 pub(crate) fn status(layout: &Layout) -> Result<String> {
     let Some(mode) = Mode::of(layout) else {
         return Ok("There is no cluster; `make cluster` brings one up.".into());
@@ -201,7 +201,7 @@ pub(crate) fn node_status(layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// Tells whether all of the cluster runs and the API server answers.
+/// Returns whether all of the cluster runs and the API server answers.
 fn healthy(layout: &Layout, mode: Mode) -> bool {
     match mode {
         #[cfg(target_os = "linux")]
@@ -215,7 +215,7 @@ fn healthy(layout: &Layout, mode: Mode) -> bool {
     }
 }
 
-/// Runs a part of the node: the programs that `up` starts, not people.
+/// Runs a part of the node: called by `up`, not by people.
 #[cfg(target_os = "linux")]
 pub(crate) mod parts {
     pub(crate) use super::inside::{check, status, up};
@@ -239,7 +239,7 @@ fn greeting(layout: &Layout, mode: Mode, reason: Option<&str>, state: &str) -> S
     )
 }
 
-/// Only one command at a time changes a cluster; the kernel gives the lock back even after a kill.
+/// Only one command at a time changes a cluster; the kernel releases the lock even after a kill.
 fn lock(layout: &Layout, ui: &Ui) -> Result<File> {
     let path = layout.at(".lock");
     let file = File::create(&path).with_context(|| format!("failed to create {}", path.display()))?;

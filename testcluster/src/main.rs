@@ -1,4 +1,4 @@
-//! The command: a Kubernetes on this machine, with a real node where that is possible.
+//! The command line: a Kubernetes on this machine, with a real node if possible.
 
 mod local;
 
@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(version, disable_help_subcommand = true)]
 struct Cli {
-    /// Where the cluster keeps its state [default: target/cluster of the checkout].
+    /// The folder of the cluster's state [default: target/cluster of the checkout].
     #[arg(long, global = true, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     #[command(subcommand)]
@@ -23,37 +23,37 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Bring the cluster up; changes nothing on one that is up.
+    /// Start the cluster; a running one is not changed.
     Up {
         /// Only check that the cluster of your own kubeconfig answers.
         #[arg(long)]
         current: bool,
-        /// What is to be done to that cluster: ask first.
+        /// Ask before this is done to that cluster.
         #[arg(long, value_name = "PURPOSE", requires = "current")]
         confirm: Option<String>,
-        /// Fake nodes even where a real one is possible.
+        /// Use fake nodes even if a real one is possible.
         #[arg(long, conflicts_with = "current")]
         fake: bool,
-        /// Let the node ask the public registries too for images that the cluster's own does not have.
+        /// Also pull images from public registries if the cluster's own does not have them.
         #[arg(long, conflicts_with = "current")]
         public_registries: bool,
     },
-    /// End the cluster, and leave nothing of it but its downloads.
+    /// Stop the cluster and delete everything except its downloads.
     Down,
-    /// Say what runs.
+    /// Print what runs.
     Status,
-    /// Delete the programs and images that were built or downloaded for local clusters.
+    /// Delete the programs and images of local clusters from the cache.
     CleanCache,
-    /// Build Kubernetes' programs if need be, and print their folder.
+    /// Build Kubernetes' programs if needed, and print their folder.
     KubeBin,
-    /// Build the checkout's Dockerfile, and give the image to the cluster's registry.
+    /// Build the checkout's Dockerfile, and push the image to the cluster's registry.
     BuildImage {
-        /// The image's name, as a Deployment has it.
+        /// The image's name, as in a Deployment.
         image: String,
         /// The folder of the Dockerfile [default: the checkout].
         #[arg(long, value_name = "DIR")]
         context: Option<PathBuf>,
-        /// Instead of a build, pack a program that was built for this machine; needs neither an engine nor root.
+        /// Pack a program that was built for this machine instead of building; needs neither an engine nor root.
         #[arg(long, value_name = "FILE", conflicts_with = "context")]
         program: Option<PathBuf>,
     },
@@ -61,7 +61,7 @@ enum Command {
     #[cfg(target_os = "linux")]
     #[command(subcommand, hide = true)]
     Node(Part),
-    /// Give an image that docker or `build-image` made to the cluster's registry.
+    /// Push an image of docker or `build-image` to the cluster's registry.
     Push {
         /// The image's name.
         image: String,
@@ -194,7 +194,7 @@ fn run(cli: Cli, ui: &Ui) -> Result<()> {
 
 fn print(text: &str) -> Result<()> {
     match writeln!(std::io::stdout(), "{text}") {
-        // A reader that has seen enough, as in `status | head -1`.
+        // The reader closed the pipe, as in `status | head -1`.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         result => result.context("failed to print"),
     }

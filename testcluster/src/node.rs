@@ -1,4 +1,4 @@
-//! The local cluster's real node: a process tree in namespaces of its own, found through a file of the state folder.
+//! The local cluster's real node: a process tree in its own namespaces, described by a file of the state folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Reads the node of a state folder, if one was started there. It may have ended since.
+    /// Reads the node of a state folder, if one was started there. It may no longer run.
     #[must_use]
     pub fn read(state: &Path) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(state.join(FILE)).ok()?).ok()
@@ -46,7 +46,7 @@ impl Node {
         PathBuf::from(format!("/proc/{}/ns/{kind}", self.init.pid))
     }
 
-    /// Runs `work` in a thread that has the node's network: its loopback, the pods' and the Services' addresses.
+    /// Runs `work` in a thread in the node's network: its loopback, the pods' and the Services' addresses.
     ///
     /// # Errors
     /// When the node has ended, or this process may not enter its network.

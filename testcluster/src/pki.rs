@@ -25,7 +25,7 @@ pub enum Error {
     Sign {
         /// Whose certificate.
         subject: String,
-        /// Why not.
+        /// The reason.
         source: rcgen::Error,
     },
     /// A file could not be written.
@@ -33,7 +33,7 @@ pub enum Error {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
 }
@@ -88,7 +88,7 @@ impl Authority {
         }
     }
 
-    /// Vouches for a server under host names and addresses.
+    /// Issues a server certificate for host names and addresses.
     ///
     /// # Errors
     /// When one of `hosts` is neither.
@@ -96,8 +96,7 @@ impl Authority {
         self.sign(name, &[], hosts, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// Vouches for a user, in the way that Kubernetes reads: the common name is the user, each
-    /// organisation a group.
+    /// Issues a client certificate in Kubernetes' format: the common name is the user, each organization a group.
     ///
     /// # Errors
     /// When the system gives no random numbers.
@@ -141,7 +140,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Writes `<name>.crt` and `<name>.key` to `folder`, the key for this user alone.
+    /// Writes `<name>.crt` and `<name>.key` to `folder`; the key is readable for this user only.
     ///
     /// # Errors
     /// When the files can't be written.

@@ -1,14 +1,14 @@
-//! Addresses for programs that can't be told to find a free one by themselves.
+//! Free addresses for programs that can't choose a free port themselves.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Returns an address that nobody listens on now, and that no connection is given before a program listens there:
-/// the system takes those from 32768 on.
+/// Returns an address without a listener, which the system does not use for outgoing connections: it takes their ports
+/// from 32768 on.
 #[must_use]
 pub fn free_address() -> SocketAddr {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    // Somewhere else in each process.
+    // A different start in each process.
     let first = std::process::id().wrapping_mul(101);
     loop {
         let number = first.wrapping_add(NUMBER.fetch_add(1, Ordering::Relaxed)) % 20_000;

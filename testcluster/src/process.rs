@@ -1,10 +1,10 @@
-//! Child processes that never outlive their owner, and others that are meant to.
+//! Child processes that never outlive their owner, and detached ones.
 //!
-//! A test may end in any way: by returning, by a panic, by a time-out's SIGKILL. A control plane
-//! left behind would then eat memory and ports until someone noticed. So a [`Process`] is ended
-//! when it is dropped, and the kernel ends it when there was nobody left to drop it.
+//! A test can end in any way: by returning, by a panic, by SIGKILL after a timeout. A control plane that is left behind
+//! would use memory and ports. So a [`Process`] is stopped when it is dropped, and the kernel kills it if its owner was
+//! killed.
 //!
-//! What shall stay is started with [`detach`], and found again through its [`Record`].
+//! Permanent processes are started with [`detach`], and found again by their [`Record`].
 
 mod owned;
 mod record;
@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 pub use owned::Process;
 pub use record::Record;
 
-/// Why a process could not be started or ended.
+/// An error of starting or stopping a process.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It did not start.
@@ -27,26 +27,26 @@ pub enum Error {
     Start {
         /// The program.
         program: String,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// Its log file could not be made.
+    /// Its log file could not be created.
     #[error("failed to open the log {}", path.display())]
     OpenLog {
         /// The log.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// It did not take a signal.
+    /// It could not be signaled.
     #[error("failed to signal process {pid}")]
     Signal {
         /// The process.
         pid: u32,
-        /// Why not.
+        /// The reason.
         source: nix::Error,
     },
-    /// It is still there although it was killed.
+    /// It still exists after it was killed.
     #[error("process {pid} is still there after SIGKILL: see `cat /proc/{pid}/stack` for what it waits on")]
     Outlive {
         /// The process.
@@ -67,8 +67,8 @@ pub fn detach(mut command: Command, log: &Path) -> Result<Record, Error> {
     Ok(Record::of(child.id()))
 }
 
-/// Gives `command` its log, no input, and a process group of its own: a Ctrl-C is for the person's
-/// command, which then decides itself in what order its children end.
+/// Sets the log, no input, and a separate process group for `command`: Ctrl-C is for the user's command, which decides in
+/// what order its children end.
 fn prepare(command: &mut Command, log: &Path) -> Result<(), Error> {
     let open = |source| Error::OpenLog {
         path: log.to_owned(),
@@ -80,7 +80,7 @@ fn prepare(command: &mut Command, log: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns what a person calls the program.
+/// Returns the file name of the program.
 fn name(command: &Command) -> String {
     Path::new(command.get_program())
         .file_name()

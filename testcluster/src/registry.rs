@@ -38,13 +38,13 @@ pub struct Blob {
 }
 
 impl Store {
-    /// Returns the store in `root`, which need not exist.
+    /// Returns the store in `root`, which may not exist.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// Returns where a blob is, or nothing for a text that is not a digest.
+    /// Returns the path of a blob, or `None` for a text that is not a digest.
     #[must_use]
     pub fn blob(&self, digest: &str) -> Option<PathBuf> {
         let hash = digest.strip_prefix("sha256:")?;
@@ -62,7 +62,7 @@ impl Store {
         Some(text.trim().to_owned())
     }
 
-    /// Returns the file of a tag, or nothing for names that would leave the folder.
+    /// Returns the file of a tag, or `None` for names that would leave the folder.
     fn tag(&self, name: &str, tag: &str) -> Option<PathBuf> {
         let plain = |part: &str| {
             !part.is_empty()
@@ -128,7 +128,7 @@ impl Store {
         tags.iter().try_for_each(|tag| self.set_tag(tag, &manifest.digest))
     }
 
-    /// Gives `NAME:TAG` to a manifest.
+    /// Tags a manifest with `NAME:TAG`.
     fn set_tag(&self, image: &str, digest: &str) -> io::Result<()> {
         let file = image.rsplit_once(':').and_then(|(name, tag)| self.tag(name, tag));
         let file = file.ok_or_else(|| io::Error::other(format!("invalid image name {image:?}")))?;
@@ -147,11 +147,11 @@ fn digest(bytes: &[u8]) -> String {
         })
 }
 
-/// Writes a file under another name and renames it, so that no reader sees half of it.
+/// Writes a file under another name and renames it, so that readers never see an incomplete file.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    // Images are no secret: the cluster of another user may be made from the same cache.
+    // Images are not secret: the cluster of another user may use the same cache.
     let readable = fs::Permissions::from_mode(0o644);
     let mut new = tempfile::Builder::new().permissions(readable).tempfile_in(folder)?;
     io::Write::write_all(&mut new, bytes)?;

@@ -1,4 +1,4 @@
-//! What the audit log counts is what was asked.
+//! The audit log counts the requests of a program.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn requests_are_counted_by_what_they_did() {
         requests.clone().writes().tally(),
         tally(&[("create configmaps", 2), ("patch configmaps", 1)])
     );
-    // `kubectl patch` looks first.
+    // `kubectl patch` reads the object first.
     assert_eq!(
         requests.clone().reads().tally(),
         tally(&[("get configmaps", 2), ("list configmaps", 1)])

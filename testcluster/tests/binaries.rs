@@ -1,4 +1,4 @@
-//! How programs are built, with a `go` that takes no minutes.
+//! Tests of building programs, with a fast `go` stub.
 
 #![expect(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use testcluster::binaries::{Binaries, Component, Lines, Program};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Set in the processes that ask for programs, with a cache and a `go` of their own: to which they ask for.
+/// The variable for processes that ensure programs, with their own cache and `go`.
 const ENSURES: &str = "TESTCLUSTER_TEST_ENSURES";
 
 #[test]
@@ -62,7 +62,7 @@ fn two_processes_do_not_build_the_same() {
         });
         child
     });
-    // One builds, and is held; so the other comes to wait.
+    // One builds, and is held, so that the other one waits.
     let mut lines = std::iter::from_fn(|| said.recv_timeout(PATIENCE).ok());
     assert!(lines.any(|line| line.trim().starts_with("containerd 2.")
         && line.ends_with("is being built by another process; waiting for it")));
@@ -168,7 +168,7 @@ impl Go {
 
     fn command(&self, component: &str) -> Command {
         let go = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/go").join(self.kind);
-        // A `go` that is missing is missing from everywhere; a script needs its shell's programs.
+        // A missing `go` must be missing from every folder; a script needs its shell's programs.
         let system = if go.exists() { ":/usr/bin:/bin" } else { "" };
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
@@ -189,7 +189,7 @@ impl Go {
         command
     }
 
-    /// Returns what was built, in its order.
+    /// Returns what was built, in order.
     fn built(&self) -> Vec<String> {
         fs::read_to_string(self.log())
             .unwrap()

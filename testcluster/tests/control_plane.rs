@@ -1,4 +1,4 @@
-//! A control plane comes up, does what Kubernetes does, and leaves nothing behind.
+//! Starts control planes, uses Kubernetes, and checks that nothing is left behind.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ fn controllers_run_when_asked_for() {
             .count()
     };
     eventually(|| pods() == 2);
-    // Nothing but the garbage collector removes them, as there is no node to tell that they ended.
+    // Only the garbage collector removes them: without a node, no kubelet reports that they ended.
     control_plane
         .kubectl(&["delete", "deployment", "web", "--cascade=foreground"])
         .unwrap();
@@ -169,7 +169,7 @@ fn nothing_is_left_after_a_panic() {
     assert!(!folder.exists(), "{} is left", folder.display());
 }
 
-/// Set in the process that is killed.
+/// The variable for the process that is killed.
 const OWNER: &str = "TESTCLUSTER_TEST_OWNER";
 
 #[test]
@@ -183,7 +183,7 @@ fn nothing_is_left_after_sigkill() {
             thread::park();
         }
     }
-    // This test program again, as an owner that can be killed.
+    // This test program as an owner that can be killed.
     let mut owner = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "nothing_is_left_after_sigkill", "--nocapture"])
         .env(OWNER, "1")
@@ -204,7 +204,7 @@ fn nothing_is_left_after_sigkill() {
     owner.wait().unwrap();
     eventually(|| !processes.iter().any(Record::is_alive));
 
-    // The kernel removes no folders, so the next control plane does.
+    // The kernel does not remove folders, so the next control plane does.
     assert!(Path::new(folder).exists());
     let _next = ControlPlane::start().unwrap();
     assert!(!Path::new(folder).exists());

@@ -1,4 +1,4 @@
-//! On fake nodes pods run, go and fail as on real ones, and at once.
+//! On fake nodes pods run, terminate and fail as on real ones, but immediately.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -20,7 +20,7 @@ fn pods_run_as_soon_as_they_are_wanted_and_go_as_soon_as_they_are_not() {
 
     let before = pods(&control_plane).unwrap();
     let gone = before.first().unwrap();
-    // Half of the grace that a pod has by default: nothing runs that could use it.
+    // Half of the default grace period of a pod: no container uses it.
     control_plane.kubectl(&["delete", gone, "--timeout=15s"]).unwrap();
     eventually(|| {
         let now = pods(&control_plane).unwrap();
@@ -50,7 +50,7 @@ fn what_a_test_says_of_a_pod_stays() {
             .kubectl(&["patch", pod, "--subresource=status", &patch])
             .unwrap();
     }
-    // kwok is told of pods in the order of their changes, so it has seen the patches when it has made this one run.
+    // kwok receives pods in the order of their changes, so it has received the patches when this one runs.
     control_plane.kubectl(&["run", "later", "--image=web"]).unwrap();
     control_plane
         .kubectl(&["wait", "pod/later", "--for=condition=Ready", "--timeout=60s"])
@@ -67,7 +67,7 @@ fn a_pod_that_goes_is_deleted_once_and_never_the_next_of_its_name() {
     let mark = control_plane.audit().mark().unwrap();
     control_plane.kubectl(&["delete", "replicaset", "web"]).unwrap();
     eventually(|| pods(&control_plane).unwrap().is_empty());
-    // kwok is told of pods in the order of their changes, so it knows of its own deletions when it has made this one run.
+    // kwok receives pods in the order of their changes, so it has received its own deletions when this one runs.
     control_plane.kubectl(&["run", "later", "--image=web"]).unwrap();
     control_plane
         .kubectl(&["wait", "pod/later", "--for=condition=Ready", "--timeout=60s"])

@@ -1,4 +1,4 @@
-//! The command, on folders that are not its own.
+//! The command, with folders that are not its own.
 
 use std::fs;
 use std::path::Path;

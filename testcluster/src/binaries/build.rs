@@ -12,7 +12,7 @@ use super::{Error, Program, names};
 /// How often the caller gets progress of a running command.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Builds `programs`, which are of one module, into the folder `out`. One call of Go compiles what they share once. `tick` gets
+/// Builds `programs` of one module into the folder `out`. One call of Go compiles shared packages once. `tick` receives
 /// the elapsed time and the number of compiled packages, each second.
 ///
 /// # Errors
@@ -46,7 +46,7 @@ pub(super) fn build(
     Ok(())
 }
 
-/// Returns what Go printed without the packages that it fetched and compiled.
+/// Returns Go's output without the packages that it downloaded and compiled.
 fn complaint(output: &str) -> String {
     let lines = output
         .lines()
@@ -117,8 +117,8 @@ fn command(programs: &[Program], first: Program, workdir: &Path, out: &Path) -> 
 
 fn go(workdir: &Path) -> Command {
     let mut go = Command::new("go");
-    // The caller's own Go settings are for the caller's own code. Without cgo no C compiler is
-    // needed, and what is built runs on any Linux.
+    // The user's own Go settings are for the user's own code. Without cgo no C compiler is needed, and the result runs on
+    // any Linux.
     go.current_dir(workdir)
         .env("GOFLAGS", "-mod=readonly -trimpath -buildvcs=false")
         .env("GOWORK", "off")
@@ -128,8 +128,8 @@ fn go(workdir: &Path) -> Command {
     go
 }
 
-/// Runs a command, and returns what it wrote to standard error. `tick` gets the elapsed time and the number of packages that
-/// it has named, each second.
+/// Runs a command, and returns its standard error. `tick` receives the elapsed time and the number of packages so far,
+/// each second.
 pub(super) fn wait(mut command: Command, mut tick: impl FnMut(Duration, usize)) -> io::Result<(ExitStatus, String)> {
     let started = Instant::now();
     let mut child = command

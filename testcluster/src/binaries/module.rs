@@ -2,19 +2,19 @@
 
 use xxhash_rust::xxh3::Xxh3Default;
 
-/// A `go.mod` of this crate, which pins one upstream release and all that it is built from.
+/// A `go.mod` of this crate, which pins one upstream release and all of its dependencies.
 #[derive(Debug)]
 pub(super) struct Module {
     pub(super) name: &'static str,
     pub(super) version: &'static str,
     pub(super) go_mod: &'static str,
     pub(super) go_sum: &'static str,
-    /// A main package of this crate's own, where upstream's has more in it than is needed.
+    /// A main package of this crate, if upstream's has more dependencies than needed.
     pub(super) main: Option<&'static str>,
-    /// Where upstream keeps the version that its release scripts fill in; without it the
-    /// programs call themselves v0.0.0, and clients that compare versions go wrong.
+    /// The variables for the version that upstream's release scripts set; without them the programs report v0.0.0, and
+    /// clients that compare versions fail.
     version_variables: &'static [&'static str],
-    /// Build tags that leave out what is of no use here.
+    /// Build tags that exclude unused parts.
     tags: &'static str,
 }
 
@@ -77,7 +77,7 @@ pub(super) static PROMETHEUS: Module = module!(
     "prometheus",
     "0.315.0",
     &[],
-    // The clients of all clouds, where Prometheus would look for what to scrape: most of the build.
+    // The clients of all clouds, for Prometheus' service discovery: most of the build.
     "remove_all_sd"
 );
 pub(super) static HELM: Module = module!("helm", "3.22.0", &["helm.sh/helm/v3/internal/version.version"]);
@@ -87,7 +87,7 @@ pub(super) static OLM: Module = module!("olm", "0.29.0", &[]);
 pub(super) static OPM: Module = module!("opm", "1.50.0", &[]);
 pub(super) static OPERATOR_VERIFY: Module = module!("operator-verify", "0.31.0", &[]);
 
-/// Returns a name that differs whenever anything that goes into the build differs.
+/// Returns a name that differs whenever an input of the build differs.
 pub(super) fn key(modules: &[&Module]) -> String {
     let mut hash = Xxh3Default::new();
     hash.update(std::env::consts::ARCH.as_bytes());

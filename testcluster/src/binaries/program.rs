@@ -1,4 +1,4 @@
-//! What can be built: the programs, the Go modules they come from, and the folders they are kept in.
+//! The programs, their Go modules, and their folders.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use super::module::{
     PROMETHEUS,
 };
 
-/// A set of programs that are of use together.
+/// A set of programs that are used together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Component {
     /// etcd, the API server, the controller manager, the scheduler and kubectl.
@@ -16,19 +16,19 @@ pub enum Component {
     Node,
     /// containerd, its runc shim and `ctr`.
     Containerd,
-    /// kwok: nodes and pods that only pretend to run.
+    /// kwok: fake nodes and pods.
     Kwok,
     /// The cluster's DNS.
     CoreDns,
-    /// What checks and tests alert rules. No cluster needs it.
+    /// Checks and tests of alert rules. No cluster needs it.
     Prometheus,
-    /// What people install charts with.
+    /// The package manager for charts.
     Helm,
-    /// What people install kubectl plugins with.
+    /// The package manager for kubectl plugins.
     Krew,
-    /// A judge of manifests.
+    /// An auditor of manifests.
     KubeScore,
-    /// The checks of a bundle that OLM's catalogs make.
+    /// The validators of OLM's catalogs.
     OperatorVerify,
     /// The Operator Lifecycle Manager, and the server of its catalogs.
     Olm,
@@ -96,9 +96,9 @@ pub enum Program {
     KubeScore,
     /// `operator-verify`
     OperatorVerify,
-    /// `olm`, which installs what a catalog has
+    /// `olm`, which installs operators from a catalog
     Olm,
-    /// `catalog`, which finds it there
+    /// `catalog`, which resolves them
     OlmCatalog,
     /// `opm`, which serves a catalog
     Opm,
@@ -236,7 +236,7 @@ impl Program {
     /// Returns the name of the folder that this program is kept in.
     pub(super) fn folder(self) -> String {
         if self.is_kubernetes() {
-            // Tools that are told one folder of Kubernetes programs look for etcd in it.
+            // Tools with one folder for Kubernetes programs look for etcd in it.
             module::key(&[&KUBERNETES, &ETCD])
         } else {
             module::key(&[self.module()])

@@ -1,9 +1,9 @@
-//! Reports how far fetching and building has come: a first build takes minutes, and silence looks like a hang.
+//! Reports the progress of downloads and builds: a first build takes minutes, and silence looks like a hang.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-/// How often a long step writes a line where lines can't be replaced, as in a CI log.
+/// How often a long step prints a line where lines can't be replaced, as in a CI log.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
 
 /// One of several steps.
@@ -13,7 +13,7 @@ pub struct Step {
     pub nth: usize,
     /// The number of all steps.
     pub of: usize,
-    /// What is done, such as "building etcd 3.7.3".
+    /// The action, such as "building etcd 3.7.3".
     pub name: String,
     /// How long it usually takes on this machine.
     pub usual: Option<Duration>,
@@ -30,17 +30,17 @@ impl Step {
     }
 }
 
-/// Receives how far a build has come.
+/// Receives the progress of a build.
 pub trait Progress {
     /// A step starts.
     fn start(&mut self, step: &Step);
-    /// A step goes on; called about once a second. `so_far` is what it has done.
+    /// Called about once a second during a step. `so_far` is its progress.
     fn tick(&mut self, step: &Step, elapsed: Duration, so_far: &str);
     /// A step is done.
     fn done(&mut self, step: &Step, elapsed: Duration, bytes: u64);
-    /// A step was given up.
+    /// A step failed.
     fn failed(&mut self, step: &Step);
-    /// Something that a person should know.
+    /// A note for the user.
     fn note(&mut self, text: &str);
 }
 
@@ -56,7 +56,7 @@ impl Progress for Quiet {
     fn note(&mut self, _: &str) {}
 }
 
-/// Writes a line for each step. A terminal gets one line that changes each second, and other readers another one each 30 s.
+/// Prints a line for each step. A terminal gets one line that changes each second, other outputs another one each 30 s.
 #[derive(Debug)]
 pub struct Lines<W> {
     out: W,
@@ -89,7 +89,7 @@ impl<W: Write> Lines<W> {
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
 
-    /// Writes a line in the place of the one that changes.
+    /// Replaces the changing line.
     fn line(&mut self, line: &str) {
         let back = if self.live { "\r\x1b[K" } else { "" };
         self.write(&format!("{back}{line}\n"));
@@ -113,7 +113,7 @@ impl<W: Write> Progress for Lines<W> {
             return;
         }
         self.reported = elapsed;
-        // A machine that is busy takes longer, and "9 min of about 7 min" would read like an error.
+        // A busy machine takes longer, and "9 min of about 7 min" would look like an error.
         let usual = step
             .usual
             .filter(|usual| elapsed < *usual)

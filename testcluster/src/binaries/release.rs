@@ -1,4 +1,5 @@
-//! Programs that upstream publishes, fetched with `curl` and used only if their SHA-256 sum is the one in `releases.txt`.
+//! Programs of upstream releases, downloaded with `curl` and used only if their SHA-256 checksum is the one in
+//! `releases.txt`.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -12,16 +13,16 @@ use sha2::{Digest, Sha256};
 use super::Program;
 use super::build::wait;
 
-/// The sums, in the format of `sha256sum`; paths are relative to the server's address.
+/// The checksums, in the format of `sha256sum`; paths are relative to the server's address.
 const RELEASES: &str = include_str!("../../releases.txt");
 /// Where Kubernetes publishes its programs.
 const SERVER: &str = "https://dl.k8s.io/release";
-/// Names another server with the same files. An empty value fetches nothing.
+/// The variable for another server with the same files. An empty value disables downloads.
 pub(super) const VARIABLE: &str = "APPDEPLOY_KUBE_URL";
 
-/// How long a server may take for its first answer.
+/// The timeout of a server's first answer.
 const ANSWER: &str = "3";
-/// How long a transfer may stand still.
+/// The timeout of a stalled transfer.
 const STALLED: &str = "15";
 
 /// A program that upstream publishes.
@@ -29,11 +30,11 @@ const STALLED: &str = "15";
 pub(super) struct Release {
     /// Its path on the server.
     path: &'static str,
-    /// Its SHA-256 sum, in lower-case hexadecimal.
+    /// Its SHA-256 checksum, in lower-case hexadecimal.
     sum: &'static str,
 }
 
-/// Why a program was not fetched.
+/// An error of a download.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     /// `curl` failed.

@@ -12,7 +12,7 @@ use crate::fake_nodes;
 use crate::pki::{self, Authority};
 use crate::process::Process;
 
-/// What the controller manager and the scheduler have in common.
+/// Arguments that the controller manager and the scheduler share.
 const COMMON: [&str; 4] = [
     "--leader-elect=false",
     // Nobody asks for their health or metrics, so they need no port.

@@ -1,4 +1,4 @@
-//! The operator's image, built from the Dockerfile of the checkout with what this machine has: docker or buildah.
+//! The operator's image, built from the Dockerfile of the checkout with docker or buildah.
 
 mod base;
 
@@ -11,7 +11,7 @@ use super::tool::{self, Tool};
 use super::ui::Ui;
 use super::{marker, packages, registry};
 
-/// Builds the Dockerfile in `context` and gives the image to the cluster's registry.
+/// Builds the Dockerfile in `context` and pushes the image to the cluster's registry.
 pub(crate) fn build_image(layout: &Layout, image: &str, context: Option<PathBuf>, ui: &Ui) -> Result<()> {
     // Its log is written there.
     marker::claim(&layout.state)?;
@@ -38,7 +38,7 @@ pub(crate) fn build_image(layout: &Layout, image: &str, context: Option<PathBuf>
     push(layout, image, ui)
 }
 
-/// Gives an image that docker or `build-image` made to the cluster's registry.
+/// Pushes an image of docker or `build-image` to the cluster's registry.
 pub(crate) fn push(layout: &Layout, image: &str, ui: &Ui) -> Result<()> {
     if !layout.at("registry").is_dir() {
         bail!("the cluster has no registry; `make cluster` brings one up (fake nodes have none and need none)");
@@ -62,7 +62,7 @@ pub(crate) fn push(layout: &Layout, image: &str, ui: &Ui) -> Result<()> {
     })
 }
 
-/// Returns a call of buildah whose storage is in the cache, apart from the person's own images.
+/// Returns a call of buildah whose storage is in the cache, separate from the user's own images.
 fn buildah(layout: &Layout) -> Result<Tool> {
     let storage = layout.cache.join("buildah");
     // Cache mounts of a build are in TMPDIR, and must outlive it.
@@ -75,12 +75,12 @@ fn buildah(layout: &Layout) -> Result<Tool> {
         .arg(storage.join("run"))
         .args(["--storage-driver", "overlay"])
         .env("TMPDIR", tmp)
-        // Neither a namespace of its own nor runc for its steps: works wherever root may mount.
+        // Neither a namespace nor runc for its steps: works wherever root may mount.
         .env("BUILDAH_ISOLATION", "chroot"))
 }
 
-/// Packs a program that was built for this machine, with the libraries that it is linked to, and gives the image to the
-/// cluster's registry. Needs neither root nor an engine, and builds nothing.
+/// Packs a program that was built for this machine, with its shared libraries, and pushes the image to the cluster's
+/// registry. Needs neither root nor an engine, and builds nothing.
 #[cfg(target_os = "linux")]
 pub(crate) fn pack_image(layout: &Layout, image: &str, program: &std::path::Path, ui: &Ui) -> Result<()> {
     marker::claim(&layout.state)?;
@@ -112,7 +112,7 @@ pub(crate) fn pack_image(layout: &Layout, image: &str, program: &std::path::Path
     })
 }
 
-/// Reads the files that a program is linked to from what `ldd` prints: `NAME => PATH (ADDRESS)`, and the loader's path alone.
+/// Parses the shared libraries in the output of `ldd`: `NAME => PATH (ADDRESS)`, and the path of the loader only.
 #[cfg(target_os = "linux")]
 fn libraries(ldd: &str) -> Vec<&std::path::Path> {
     ldd.lines()
@@ -134,13 +134,13 @@ fn with_buildah(layout: &Layout, image: &str, context: &std::path::Path, ui: &Ui
     let dockerfile = context.join("Dockerfile");
     let text =
         std::fs::read_to_string(&dockerfile).with_context(|| format!("failed to read {}", dockerfile.display()))?;
-    // A stand-in has the name of the image, and can't have its digest.
+    // A replacement has the name of the image, but can't have its digest.
     let text = base::without_digests(&text);
     let volumes = base::ensure(layout, &text)?;
     let dockerfile = layout.write("Dockerfile", &text)?;
     let log = layout.dir("logs")?.join("build-image.log");
     let built = buildah(layout)?
-        // No cache of layers: Cargo knows better what a change touches, and its folder outlives the build.
+        // No layer cache: Cargo knows better what must be rebuilt, and its folder is kept after the build.
         .args(["build", "--pull-never", "--no-cache", "--force-rm", "--tag", image])
         .args(volumes)
         .arg("--file")
@@ -148,12 +148,12 @@ fn with_buildah(layout: &Layout, image: &str, context: &std::path::Path, ui: &Ui
         .arg(".")
         .dir(context)
         .run_logged(&log);
-    // What the last build was, and is not any more. A failure costs only room.
+    // Removes the previous image. A failure only costs disk space.
     let _ = buildah(layout)?.args(["rmi", "--prune"]).run();
     built
 }
 
-/// Tells whether there is a docker whose engine answers; the program alone says nothing.
+/// Returns whether there is a docker whose engine answers; the program alone may not have an engine.
 fn docker() -> bool {
     tool::find("docker").is_some()
         && Tool::new("docker")

@@ -1,4 +1,4 @@
-//! The cache of programs and images, and how to get rid of it.
+//! Deletes the cache of programs and images.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use testcluster::consent::{Unattended, ask};
 use super::ui::Ui;
 use super::{layout, marker};
 
-/// How the names of the cache's entries start. Others are not touched: `APPDEPLOY_CACHE` may name any folder.
+/// The prefixes of the cache's entries. Others are not deleted: `APPDEPLOY_CACHE` may name any folder.
 const OURS: [&str; 7] = [
     "bin",
     "images",

@@ -73,9 +73,9 @@ pub(crate) fn socket() -> std::path::PathBuf {
     layout::run("containerd.sock")
 }
 
-/// Lets the cluster's own registry answer for every public one; containerd reads this at each pull. `server` is what it
-/// asks when no mirror has the image: without `public` the same one again, so that a missing image is "not found" at
-/// once instead of a wait for the internet.
+/// Makes the cluster's own registry the mirror of every public one; containerd reads this at each pull. `server` is the
+/// fallback if no mirror has the image: without `public` the same registry again, so that a missing image is "not found"
+/// immediately instead of a timeout.
 pub(crate) fn mirrors(layout: &Layout, public: bool) -> Result<()> {
     let address = registry::ADDRESS;
     let server = if public {
@@ -90,9 +90,8 @@ pub(crate) fn mirrors(layout: &Layout, public: bool) -> Result<()> {
     Ok(())
 }
 
-/// ptp, not bridge: each packet between pods is routed, so that the answer to a Service's address finds its way back
-/// without the kernel's bridge filter. Nothing is masqueraded: pods reach pods, Services
-/// and the node.
+/// ptp, not bridge: packets between pods are routed, so that replies to a Service's address find their way back without
+/// the kernel's bridge filter. There is no masquerading: pods reach pods, Services and the node.
 fn network(layout: &Layout) -> Result<()> {
     let config = json!({
         "cniVersion": "1.0.0",

@@ -1,4 +1,4 @@
-//! Who is who in the cluster: one authority, a certificate and a kubeconfig for each program.
+//! Credentials of the cluster: its CAs, a certificate and a kubeconfig for each program.
 
 use std::path::Path;
 
@@ -9,10 +9,11 @@ use testcluster::pki::{Authority, Identity, write_key_pair};
 use super::layout::Layout;
 use super::network::{API_PORT, KUBERNETES_IP, NODE, NODE_IP};
 
-/// The name of the cluster and context in the person's kubeconfig.
+/// The name of the cluster and context in the user's kubeconfig.
 pub(crate) const CLUSTER: &str = "appdeploy-local";
 
-/// The administrator's kubeconfig, with the API server's port in the node. The person's is a copy with the port on the host.
+/// The administrator's kubeconfig, with the API server's port in the node. The user's is a copy with the port on the
+/// host.
 pub(crate) const ADMIN: &str = "admin.kubeconfig";
 
 /// Each program's kubeconfig, its user and its group.
@@ -30,7 +31,7 @@ const USERS: [(&str, &str, &str); 7] = [
     ("kwok.kubeconfig", "local-cluster:kwok", "system:masters"),
 ];
 
-/// Writes all keys, certificates and kubeconfigs, once for the life of a cluster.
+/// Writes all keys, certificates and kubeconfigs, once in the life of a cluster.
 pub(crate) fn ensure(layout: &Layout) -> Result<()> {
     let done = layout.at("pki/complete");
     if done.exists() {
@@ -58,7 +59,7 @@ pub(crate) fn ensure(layout: &Layout) -> Result<()> {
     ca.server(NODE, &[NODE, NODE_IP])?.write(&pki, "kubelet-serving")?;
     write_key_pair(&pki, "sa")?;
 
-    // Authorities of their own: whoever the cluster vouches for shall neither open etcd nor speak for other users.
+    // Separate CAs: certificates of the cluster's CA must neither give access to etcd nor impersonate users.
     let etcd = Authority::new("local-cluster-etcd-ca")?;
     etcd.identity().write(&pki, "etcd-ca")?;
     etcd.server("etcd", &["127.0.0.1"])?.write(&pki, "etcd")?;
@@ -84,7 +85,7 @@ pub(crate) fn ensure(layout: &Layout) -> Result<()> {
     std::fs::write(&done, "").with_context(|| format!("failed to write {}", done.display()))
 }
 
-/// Writes the person's kubeconfig, for an API server on `port` of 127.0.0.1.
+/// Writes the user's kubeconfig, for an API server on `port` of 127.0.0.1.
 pub(crate) fn write_kubeconfig(layout: &Layout, port: u16) -> Result<()> {
     let admin = layout.at(ADMIN);
     let text = std::fs::read_to_string(&admin).with_context(|| format!("failed to read {}", admin.display()))?;
@@ -94,7 +95,7 @@ pub(crate) fn write_kubeconfig(layout: &Layout, port: u16) -> Result<()> {
         return Ok(());
     }
     let new = layout.at("kubeconfig.new");
-    // Its permissions are those of the other one: it has the administrator's key.
+    // With the permissions of the other one: it has the administrator's key.
     std::fs::copy(&admin, &new)
         .and_then(|_| std::fs::write(&new, &text))
         .with_context(|| format!("failed to write {}", new.display()))?;
@@ -102,7 +103,7 @@ pub(crate) fn write_kubeconfig(layout: &Layout, port: u16) -> Result<()> {
     std::fs::rename(&new, &file).with_context(|| format!("failed to write {}", file.display()))
 }
 
-/// Gives the person's kubeconfig to the user who called `sudo`, and who will use it without.
+/// Changes the owner of the user's kubeconfig to the user who called `sudo`.
 fn hand_over(file: &Path) -> Result<()> {
     let id = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     if let (Some(user), Some(group)) = (id("SUDO_UID"), id("SUDO_GID")) {
@@ -115,7 +116,7 @@ fn hand_over(file: &Path) -> Result<()> {
 fn kubeconfig(ca: &Authority, file: &Path, user: &str, identity: &Identity) -> Result<()> {
     let config = Kubeconfig {
         cluster: CLUSTER,
-        // Loopback, not the node's address: a proxy in the environment is never asked for it.
+        // Loopback, not the node's address: it never goes through a proxy of the environment.
         server: &format!("https://127.0.0.1:{API_PORT}"),
         authority: ca.certificate(),
         user,

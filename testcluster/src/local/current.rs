@@ -1,11 +1,11 @@
-//! The cluster of the person's own kubeconfig. It is checked here, and never changed.
+//! The cluster of the user's own kubeconfig. It is checked here, and never changed.
 
 use anyhow::{Context, Result, bail};
 use testcluster::consent::{Unattended, ask};
 
 use super::tool::{self, Tool};
 
-/// Checks that the cluster answers, and returns its context and server. Asks first if `purpose` says what is to be done.
+/// Checks that the cluster answers, and returns its context and server. Asks first if there is a `purpose`.
 pub(crate) fn check(purpose: Option<&str>) -> Result<String> {
     let Some(kubectl) = tool::find("kubectl") else {
         bail!("kubectl is not installed, and CLUSTER=current needs it: https://kubernetes.io/docs/tasks/tools/")

@@ -1,4 +1,4 @@
-//! The cluster's processes: started so that they stay, written down so that exactly they can be ended.
+//! The processes of the cluster, which are recorded so that exactly these can be stopped.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -17,7 +17,7 @@ use super::tool::last_lines;
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
     record: Record,
-    /// What was started: another version or setting makes another process necessary.
+    /// The command: another version or setting requires another process.
     command: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Daemons {
 }
 
 impl Daemons {
-    /// Reads what earlier commands wrote down; what cannot be read counts as nothing.
+    /// Reads the recorded processes; an unreadable file counts as empty.
     pub(crate) fn load(layout: &Layout) -> Self {
         let file = layout.at("processes.json");
         let entries = std::fs::read(&file)
@@ -56,7 +56,7 @@ impl Daemons {
             .map(|(name, entry)| (name.as_str(), entry.record.pid, entry.record.is_alive()))
     }
 
-    /// Sees to it that exactly this command runs under `name`.
+    /// Ensures that exactly this command runs under `name`.
     pub(crate) fn ensure(&mut self, name: &str, program: &Path, args: &[String], env: &[(&str, &OsStr)]) -> Result<()> {
         let mut words = vec![program.display().to_string()];
         words.extend(args.iter().cloned());
@@ -70,11 +70,11 @@ impl Daemons {
         self.end(name)?;
         super::layout::create(&self.logs)?;
         let log = self.log(name);
-        // The log of the run that failed is what one wants to read; older ones are not.
+        // The log of the failed run is useful; older ones are not.
         let _ = std::fs::rename(&log, log.with_extension("log.old"));
         let mut command = Command::new(program);
         command.args(args).current_dir("/");
-        // No proxy of the host knows the addresses of pods and Services.
+        // A proxy of the host does not know the addresses of pods and Services.
         for variable in [
             "HTTP_PROXY",
             "HTTPS_PROXY",
@@ -91,7 +91,7 @@ impl Daemons {
         self.save()
     }
 
-    /// Ends the process of this name, if it runs.
+    /// Stops the process of this name, if it runs.
     pub(crate) fn end(&mut self, name: &str) -> Result<()> {
         if let Some(entry) = self.entries.remove(name) {
             entry
@@ -103,7 +103,7 @@ impl Daemons {
         Ok(())
     }
 
-    /// Waits until `ready` holds; fails with the log's end when the process dies or the time is over.
+    /// Waits until `ready` returns true; fails with the end of the log when the process exits or after a timeout.
     pub(crate) fn wait(&self, name: &str, seconds: u64, ready: impl Fn() -> bool) -> Result<()> {
         let start = Instant::now();
         while !ready() {
@@ -127,7 +127,7 @@ impl Daemons {
         self.logs.join(format!("{name}.log"))
     }
 
-    /// Written beside and renamed: a command that is killed here must not lose the others' numbers.
+    /// Written to another file and renamed: a kill at this point must not lose the other records.
     fn save(&self) -> Result<()> {
         let text = serde_json::to_string_pretty(&self.entries).context("failed to write down the processes")?;
         let new = self.file.with_extension("new");
@@ -137,7 +137,7 @@ impl Daemons {
     }
 }
 
-/// Returns whether somebody answers at this address.
+/// Returns whether a server listens on this address.
 pub(crate) fn answers(address: &str) -> bool {
     address
         .parse()

@@ -1,4 +1,5 @@
-//! The cluster's DNS: CoreDNS at the node's address. It knows names of the cluster only: the node has no network to the outside.
+//! The cluster's DNS: CoreDNS at the node's address. It only resolves names of the cluster: the node has no external
+//! network.
 
 use std::path::PathBuf;
 
@@ -7,7 +8,7 @@ use anyhow::Result;
 use super::layout::Layout;
 use super::network::NODE_IP;
 
-/// Where it listens.
+/// Its address.
 pub(crate) const ADDRESS: &str = "10.213.0.1:53";
 
 /// Writes the Corefile and returns its path.

@@ -1,4 +1,4 @@
-//! kwok's nodes: for whoever is not root, or not on Linux.
+//! kwok's nodes: for users other than root, and other systems than Linux.
 
 use anyhow::Result;
 use testcluster::binaries::{Binaries, Program};
@@ -14,7 +14,7 @@ const ADDRESS: &str = "127.0.0.1:17247";
 pub(crate) fn up(layout: &Layout, programs: &Binaries, daemons: &mut Daemons) -> Result<()> {
     let kubectl = Kubectl::new(programs.path(Program::Kubectl), layout.kubeconfig());
     fake_nodes::create(&kubectl, NODES)?;
-    // No ingress class: nobody would fill an Ingress's address, and an app would wait for it for ever.
+    // No ingress class: no controller would set an Ingress's address, and an app would wait for it indefinitely.
     let config = layout.write("kwok.yaml", fake_nodes::CONFIG)?;
     let args = [
         format!("--config={}", config.display()),

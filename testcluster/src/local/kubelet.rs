@@ -9,7 +9,7 @@ use super::layout::Layout;
 use super::network::{NODE, NODE_IP, POD_CIDR};
 use super::{containerd, preflight};
 
-/// Where the kubelet says that it is well.
+/// The address of the kubelet's health check.
 pub(crate) const HEALTH: &str = "10.213.0.1:10248";
 
 /// Writes the kubelet's configuration and returns its path. JSON is YAML.
@@ -28,7 +28,7 @@ pub(crate) fn configure_proxy(layout: &Layout) -> Result<PathBuf> {
         "bindAddress": NODE_IP,
         "healthzBindAddress": format!("{NODE_IP}:10256"),
         "metricsBindAddress": format!("{NODE_IP}:10249"),
-        // The limits are the machine's, and can't be changed from here.
+        // These limits are the machine's, and can't be changed from here.
         "conntrack": { "maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s" },
         "oomScoreAdj": 0,
         "clientConnection": { "kubeconfig": layout.at("kube-proxy.kubeconfig") },
@@ -59,10 +59,10 @@ fn kubelet(layout: &Layout) -> Value {
         "cgroupDriver": "cgroupfs",
         // The root of the node's own cgroup namespace.
         "cgroupRoot": "/",
-        // cgroup v1 still runs on many machines, and is enough here.
+        // cgroup v1 is still used on many machines, and is sufficient here.
         "failCgroupV1": false,
         "failSwapOn": false,
-        // A full disk of a person's machine is no reason to evict a demo.
+        // A full disk of the user's machine must not evict the demo.
         "evictionHard": { "memory.available": "50Mi", "nodefs.available": "100Mi", "imagefs.available": "100Mi",
             "nodefs.inodesFree": "1%", "imagefs.inodesFree": "1%" },
         "imageGCHighThresholdPercent": 100,
@@ -70,7 +70,7 @@ fn kubelet(layout: &Layout) -> Value {
         "makeIPTablesUtilChains": false,
         // Lowering it needs CAP_SYS_RESOURCE.
         "oomScoreAdj": if preflight::may_lower_oom_score() { -999 } else { 0 },
-        // A person looks at once: a node that has become ready says so within a second.
+        // So that a node reports within a second that it is ready.
         "syncFrequency": "10s",
         "fileCheckFrequency": "0s",
         "nodeStatusUpdateFrequency": "1s",

@@ -1,11 +1,11 @@
-//! Where the local cluster keeps what: state in the checkout, sockets in a short path, downloads in the cache.
+//! The paths of the local cluster: state in the checkout, sockets in a short path, downloads in the cache.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The folder of sockets and of containerd's own state, in the node's own file system: it ends with the node, as its
-/// processes do. A socket's path may have 107 bytes, and a checkout's path can be longer.
+/// The folder of sockets and of containerd's own state, in the node's own file system, so it ends with the node. The path
+/// of a socket may have 107 bytes, and that of a checkout can be longer.
 const RUN: &str = "/run/appdeploy";
 
 /// The paths of one local cluster.
@@ -68,12 +68,12 @@ pub(crate) fn run(name: &str) -> PathBuf {
     Path::new(RUN).join(name)
 }
 
-/// Creates a folder and those above it.
+/// Creates a folder with its parents.
 pub(crate) fn create(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("failed to create {}", dir.display()))
 }
 
-/// Removes a folder with all below it, if it is there.
+/// Removes a folder with its content, if it exists.
 pub(crate) fn remove(dir: &Path) -> Result<()> {
     match std::fs::remove_dir_all(dir) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

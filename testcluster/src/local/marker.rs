@@ -45,7 +45,7 @@ pub(crate) fn check(state: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Deletes a state folder. One without the marker, or with a mount in it, stays as it is.
+/// Deletes a state folder. One without the marker, or with a mount in it, is not deleted.
 pub(crate) fn remove(state: &Path) -> Result<()> {
     check(state)?;
     layout::remove(&check_mounts(state)?)

@@ -1,15 +1,15 @@
-//! Real nodes or fake ones, and what belongs to each kind.
+//! Real and fake nodes.
 
 use testcluster::binaries::Component;
 
 use super::layout::Layout;
 
-/// Which kind of nodes the cluster has.
+/// The kind of the cluster's nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// A kubelet with containers: pages answer.
     Real,
-    /// kwok's: pods say that they run, and nothing does.
+    /// kwok's: pods report that they run.
     Fake,
 }
 
@@ -33,7 +33,7 @@ impl Mode {
         }
     }
 
-    /// The programs that run, in the order in which they end.
+    /// The programs, in the order in which they are stopped.
     pub(crate) const fn daemons(self) -> &'static [&'static str] {
         match self {
             Self::Real => &[
@@ -58,7 +58,7 @@ impl Mode {
         }
     }
 
-    /// Reads what an earlier command wrote down.
+    /// Reads the recorded kind.
     pub(crate) fn of(layout: &Layout) -> Option<Self> {
         let text = std::fs::read_to_string(layout.at("mode")).ok()?;
         [Self::Real, Self::Fake]

@@ -11,7 +11,7 @@ use super::sandbox::PROXY_PORT;
 use super::tool::Tool;
 use super::{containerd, kubelet, network};
 
-/// Starts what does not run of the node.
+/// Starts missing programs of the node.
 pub(crate) fn up(layout: &Layout, programs: &Binaries, daemons: &mut Daemons) -> Result<()> {
     let config = containerd::configure(layout)?;
     let containerd = programs.path(Program::Containerd);

@@ -8,13 +8,13 @@ use super::layout::Layout;
 use super::tool::{self, Tool};
 use super::ui::Ui;
 
-/// A file that shows that a package is there, looked for as a program, or as a path if it starts with `/`.
+/// A file that shows that a package is installed, found as a program, or as a path if it starts with `/`.
 struct Needed {
     sign: &'static str,
     package: &'static str,
 }
 
-/// What the node itself needs.
+/// Packages for the node itself.
 const NODE: [Needed; 4] = [
     Needed {
         sign: "ip",
@@ -34,7 +34,7 @@ const NODE: [Needed; 4] = [
     },
 ];
 
-/// What compiling a static program needs: the pause image, and the operator where no engine has a base image.
+/// Packages to compile a static program: the pause image, and the operator if no engine has a base image.
 const COMPILE: [Needed; 2] = [
     Needed {
         sign: "gcc",
@@ -46,7 +46,7 @@ const COMPILE: [Needed; 2] = [
     },
 ];
 
-/// What unpacking Debian packages into images needs; it can't be installed elsewhere.
+/// Packages to unpack Debian packages into images; they can't be installed on other systems.
 const APT: [Needed; 2] = [
     Needed {
         sign: "apt-get",
@@ -58,7 +58,7 @@ const APT: [Needed; 2] = [
     },
 ];
 
-/// What fetching Traefik needs.
+/// Packages to download Traefik.
 const PYTHON: [Needed; 1] = [Needed {
     sign: "pip3",
     package: "python3-pip",
@@ -82,17 +82,17 @@ pub(crate) fn missing(layout: &Layout) -> Vec<&'static str> {
     needed.iter().map(|needed| needed.package).collect()
 }
 
-/// Installs what a cluster with a real node needs and is not there.
+/// Installs missing packages for a cluster with a real node.
 pub(crate) fn ensure_node(layout: &Layout, ui: &Ui) -> Result<()> {
     install(&missing(layout), ui)
 }
 
-/// Installs what compiling a static program needs and is not there.
+/// Installs missing packages to compile a static program.
 pub(crate) fn ensure_compiler(ui: &Ui) -> Result<()> {
     ensure(&COMPILE, ui)
 }
 
-/// Installs buildah if it is not there.
+/// Installs buildah if it is missing.
 pub(crate) fn ensure_buildah(ui: &Ui) -> Result<()> {
     ensure(
         &[Needed {
@@ -132,7 +132,7 @@ fn install(missing: &[&str], ui: &Ui) -> Result<()> {
             .into_iter()
             .chain(missing.iter().copied())
             .collect();
-        // The lists of a fresh machine are empty, and of an old one name packages that no longer exist.
+        // The package lists of a fresh machine are empty, and those of an old one have packages that no longer exist.
         apt(&install)
             .or_else(|_| apt(&["update"]).and_then(|_| apt(&install)))
             .with_context(|| format!("could not install {names}; `apt-get install {names}` shows why"))

@@ -15,7 +15,7 @@ use super::tool::Tool;
 const ETCD: &str = "127.0.0.1:17379";
 const ETCD_PEER: &str = "127.0.0.1:17380";
 
-/// Starts what does not run, and returns when the API server is ready.
+/// Starts missing programs, and returns when the API server is ready.
 pub(crate) fn up(layout: &Layout, mode: Mode, programs: &Binaries, daemons: &mut Daemons) -> Result<()> {
     daemons.ensure("etcd", &programs.path(Program::Etcd), &etcd(layout), &[])?;
     daemons.wait("etcd", 30, || daemons::answers(ETCD))?;
@@ -40,7 +40,7 @@ pub(crate) fn up(layout: &Layout, mode: Mode, programs: &Binaries, daemons: &mut
     )
 }
 
-/// Returns whether the API server says that it is ready.
+/// Returns whether the API server is ready.
 pub(crate) fn ready(layout: &Layout, programs: &Binaries) -> bool {
     kubectl(layout, programs)
         .args(["get", "--raw", "/readyz", "--request-timeout=3s"])
@@ -60,7 +60,7 @@ fn etcd(layout: &Layout) -> Vec<String> {
     let pki = |name: &str| layout.at("pki").join(name).display().to_string();
     let mut args = vec![
         format!("--data-dir={}", layout.at("etcd").display()),
-        // Only a power failure loses what was not synced, and then a new cluster costs seconds.
+        // Only a power failure loses unsynced data, and a new cluster takes seconds.
         "--unsafe-no-fsync".into(),
         "--log-level=warn".into(),
         "--enable-grpc-gateway=false".into(),
@@ -70,7 +70,8 @@ fn etcd(layout: &Layout) -> Vec<String> {
         format!("--initial-advertise-peer-urls=https://{ETCD_PEER}"),
         format!("--initial-cluster=default=https://{ETCD_PEER}"),
     ];
-    // With fake nodes loopback is that of the host and open to every user; who writes to etcd administers the cluster.
+    // With fake nodes, loopback is that of the host and open to every user; write access to etcd is administrator access
+    // to the cluster.
     for prefix in ["--", "--peer-"] {
         args.push(format!("{prefix}cert-file={}", pki("etcd.crt")));
         args.push(format!("{prefix}key-file={}", pki("etcd.key")));
@@ -99,7 +100,7 @@ fn api_server(layout: &Layout, mode: Mode) -> Vec<String> {
         "--enable-admission-plugins=NodeRestriction".into(),
         "--allow-privileged=true".into(),
         "--profiling=false".into(),
-        // For extension API servers (metrics-server), which a person may install.
+        // For extension API servers (metrics-server), which users may install.
         format!("--requestheader-client-ca-file={}", pki("front-proxy-ca.crt")),
         "--requestheader-allowed-names=front-proxy-client".into(),
         "--requestheader-username-headers=X-Remote-User".into(),
@@ -121,7 +122,7 @@ fn api_server(layout: &Layout, mode: Mode) -> Vec<String> {
         Mode::Fake => args.extend([
             "--bind-address=127.0.0.1".into(),
             "--advertise-address=127.0.0.1".into(),
-            // Endpoints may not lie on loopback, and no pod is there to use them.
+            // Endpoints may not be on loopback, and there are no pods to use them.
             "--endpoint-reconciler-type=none".into(),
         ]),
     }
@@ -136,7 +137,7 @@ fn controller_manager(layout: &Layout) -> Vec<String> {
         format!("--cluster-signing-cert-file={}", pki("ca.crt")),
         format!("--cluster-signing-key-file={}", pki("ca.key")),
         "--use-service-account-credentials=true".into(),
-        // Its start asks for a token for each controller; at the default rate that alone takes four seconds.
+        // It requests a token for each controller at its start; at the default rate this takes four seconds.
         "--kube-api-qps=500".into(),
         "--kube-api-burst=500".into(),
     ];
@@ -148,7 +149,7 @@ fn scheduler(layout: &Layout) -> Vec<String> {
     component(&layout.at("kube-scheduler.kubeconfig"), 17259)
 }
 
-/// What the controller manager and the scheduler have in common.
+/// Arguments that the controller manager and the scheduler share.
 fn component(kubeconfig: &Path, port: u16) -> Vec<String> {
     let config = kubeconfig.display();
     vec![

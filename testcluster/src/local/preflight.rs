@@ -1,4 +1,4 @@
-//! What `up` needs and is going to do, decided before anything is done.
+//! The requirements of `up` and its plan, decided before anything is done.
 
 mod facts;
 
@@ -6,11 +6,11 @@ pub(crate) use facts::{FAKE, gather, may_lower_oom_score};
 
 /// Gigabyte.
 const GB: u64 = 1 << 30;
-/// Free space of the disk that a running cluster needs.
+/// Free disk space that a running cluster needs.
 const DISK: u64 = GB;
-/// Room that a build needs for each of the program's bytes, mostly in Go's caches: 5.5 GB for all programs.
+/// Disk space that a build needs for each byte of the program, mostly in Go's caches: 5.5 GB for all programs.
 const ROOM_TO_BUILD: u64 = 10;
-/// The least of it, with which a build is tried: an earlier one may have filled Go's caches already.
+/// The minimum for trying a build: an earlier one may have filled Go's caches already.
 const LEAST_ROOM_TO_BUILD: u64 = 5;
 /// Available memory that a cluster with a real node needs.
 const MEMORY: u64 = 2 * GB;
@@ -20,30 +20,30 @@ const MEMORY_TO_BUILD: u64 = 3 * GB;
 /// How this user becomes root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Root {
-    /// It is root.
+    /// The user is root.
     Is,
     /// `sudo` works without a password, or there is a terminal to type it on.
     Sudo,
-    /// Not at all.
+    /// Not possible.
     No,
 }
 
-/// Programs that a cluster needs and that are missing.
+/// Missing programs of a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Programs {
-    /// Those that are fetched.
+    /// Those that are downloaded.
     pub(crate) fetch: Vec<&'static str>,
     /// Their size.
     pub(crate) fetch_megabytes: u64,
-    /// Where they are fetched from.
+    /// Their server.
     pub(crate) server: String,
-    /// The server that would have some of those that are built, and does not answer.
+    /// The server that has some of those that are built, but does not answer.
     pub(crate) silent: Option<String>,
     /// Those that are built from source.
     pub(crate) build: Vec<&'static str>,
     /// Their size.
     pub(crate) build_megabytes: u64,
-    /// How many minutes building them takes here.
+    /// How many minutes building them takes on this machine.
     pub(crate) minutes: u64,
 }
 
@@ -63,52 +63,52 @@ pub(crate) struct Facts {
     pub(crate) linux: bool,
     /// How this user becomes root.
     pub(crate) root: Root,
-    /// Why not even root may create namespaces and mounts here, such as in a container.
+    /// Why even root may not create namespaces and mounts here, for example in a container.
     pub(crate) confined: Option<String>,
     /// Why a node can't have cgroups here.
     pub(crate) no_cgroups: Option<String>,
     /// Debian packages that a real node needs and that are not installed.
     pub(crate) packages: Vec<&'static str>,
-    /// `apt-get` is there to install them.
+    /// Whether `apt-get` exists to install them.
     pub(crate) apt: bool,
-    /// What a real node needs that is not a program of Kubernetes, with where it comes from.
+    /// Other downloads for a real node, with their sources.
     pub(crate) downloads: Vec<&'static str>,
-    /// What a cluster with a real node needs.
+    /// Programs for a cluster with a real node.
     pub(crate) real: Programs,
-    /// What one with fake nodes needs.
+    /// Programs for one with fake nodes.
     pub(crate) fakes: Programs,
-    /// Programs that builds need and that are missing.
+    /// Missing tools for builds.
     pub(crate) tools: Vec<&'static str>,
-    /// Free bytes where the programs are kept.
+    /// Free bytes in the folder of the programs.
     pub(crate) disk: u64,
     /// Available bytes of memory.
     pub(crate) memory: u64,
-    /// Ports of 127.0.0.1 that the cluster would use and other programs have, with their use.
+    /// Ports of 127.0.0.1 that the cluster needs and other programs use, with their purpose.
     pub(crate) busy: Vec<(u16, &'static str)>,
     /// The state folder of a running cluster with fake nodes, whose ports are fixed.
     pub(crate) other_fake: Option<String>,
     /// Another kubelet runs on this machine.
     pub(crate) kubelet: bool,
-    /// Where the programs are kept.
+    /// The folder of the programs.
     pub(crate) cache: String,
 }
 
-/// What `up` does.
+/// The plan of `up`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Why the nodes are fake; nothing for a real one.
+    /// Why the nodes are fake; `None` for a real one.
     pub(crate) fake: Option<String>,
-    /// What is said about it.
+    /// Its description for the user.
     pub(crate) lines: Vec<String>,
-    /// Something is installed, built or done as root: a person is asked first.
+    /// Whether something is installed, built or done as root: the user is asked first.
     pub(crate) ask: bool,
 }
 
 impl Facts {
-    /// Decides which nodes the cluster gets, and what that takes.
+    /// Decides on the kind of nodes, and what they need.
     ///
     /// # Errors
-    /// With what is missing, if neither kind of nodes is possible.
+    /// With the missing requirements, if neither kind of nodes is possible.
     pub(crate) fn plan(&self) -> Result<Plan, String> {
         let fake = self.why_fake();
         let programs = if fake.is_some() { &self.fakes } else { &self.real };
@@ -154,7 +154,7 @@ impl Facts {
         })
     }
 
-    /// Returns why there can't be a real node, or nothing.
+    /// Returns why a real node is not possible, if it is not.
     fn why_fake(&self) -> Option<String> {
         if self.fake {
             return Some("asked for with --fake".into());
@@ -180,7 +180,7 @@ impl Facts {
         None
     }
 
-    /// Checks what both kinds of nodes need.
+    /// Checks the requirements of both kinds of nodes.
     fn check(&self, fake: bool, programs: &Programs) -> Result<(), String> {
         if !programs.build.is_empty() && !self.tools.is_empty() {
             return Err(format!(
@@ -280,7 +280,7 @@ fn wrap(names: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    /// Root on a Debian with everything there.
+    /// Root on Debian with all requirements.
     fn ready() -> Facts {
         Facts {
             fake: false,

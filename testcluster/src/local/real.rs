@@ -1,4 +1,4 @@
-//! The cluster with a real node, seen from the host.
+//! The cluster with a real node, from the host's side.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -13,7 +13,7 @@ use super::tool::Tool;
 use super::ui::Ui;
 use super::{Wish, containerd, credentials, images, ingress, layout, marker, network, packages, sandbox};
 
-/// Brings the cluster up, in namespaces of its own. Builds run as this user; only packages and the node itself need root.
+/// Starts the cluster in its own namespaces. Builds run as this user; only packages and the node itself need root.
 pub(crate) fn up(layout: &Layout, wish: Wish, ui: &Ui) -> Result<()> {
     packages::ensure_node(layout, ui)?;
     Binaries::ensure(Mode::Real.components(), &mut Lines::stderr())?;
@@ -38,7 +38,7 @@ pub(crate) fn up(layout: &Layout, wish: Wish, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-/// Starts the node, or what does not run of it. Needs root.
+/// Starts the node, or its missing programs. Needs root.
 pub(crate) fn start(layout: &Layout, ui: &Ui) -> Result<()> {
     if Node::running(&layout.state).is_none() {
         forget(layout)?;
@@ -80,7 +80,7 @@ pub(crate) fn as_root(layout: &Layout, arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Chooses whether the node asks the public registries too.
+/// Configures whether the node also pulls from public registries.
 pub(crate) fn mirrors(layout: &Layout, wish: Wish) -> Result<()> {
     containerd::mirrors(layout, wish.public_registries)
 }
@@ -93,7 +93,7 @@ pub(crate) fn healthy(layout: &Layout) -> bool {
     if nix::unistd::Uid::effective().is_root() {
         return sandbox::succeeds(layout, &["check"]);
     }
-    // Without root the programs can't be seen one by one.
+    // Without root the state of the programs can't be read.
     Binaries::ensure(&[Component::ControlPlane], &mut Quiet).is_ok_and(|programs| {
         Tool::new(programs.path(Program::Kubectl))
             .arg("--kubeconfig")
@@ -103,13 +103,13 @@ pub(crate) fn healthy(layout: &Layout) -> bool {
     })
 }
 
-/// Ends the node, and deletes the state folder, in which it wrote as root. Needs root.
+/// Stops the node, and deletes the state folder, which has files of root. Needs root.
 pub(crate) fn end(layout: &Layout) -> Result<()> {
     sandbox::end(layout)?;
     marker::remove(&layout.state)
 }
 
-/// Deletes what the programs of an earlier node have written about containers: no container has survived its node.
+/// Deletes the state of containers of an earlier node: no container survives its node.
 fn forget(layout: &Layout) -> Result<()> {
     let _ = std::fs::remove_file(layout.at("processes.json"));
     for name in ["containerd/root", "containerd/opt", "kubelet", "root"] {

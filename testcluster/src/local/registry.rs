@@ -1,4 +1,4 @@
-//! The cluster's own registry: it listens in the node, and containerd pulls from it in place of the public ones.
+//! The cluster's own registry: it listens in the node, and containerd pulls from it instead of the public ones.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
@@ -8,7 +8,7 @@ use testcluster::registry::{Credentials, Store, serve};
 
 use super::layout::Layout;
 
-/// The port on which it listens, in the node.
+/// Its port, in the node.
 pub(crate) const PORT: u16 = 17500;
 /// Its address in the node.
 pub(crate) const ADDRESS: &str = "127.0.0.1:17500";
@@ -25,8 +25,8 @@ pub(crate) fn run(folder: &Path, port: u16, credentials: Option<&Credentials>) -
     serve(&Store::new(folder), &listener, credentials).context("failed to accept connections")
 }
 
-/// Returns the name and the tag of `image` in the registry, so that containerd finds it under the image's own name: `nginx` is
-/// `library/nginx:latest`, `ghcr.io/a/b:c` is `a/b:c`.
+/// Returns the name and the tag of `image` in the registry, so that containerd finds it under the image's own name:
+/// `nginx` is `library/nginx:latest`, `ghcr.io/a/b:c` is `a/b:c`.
 #[must_use]
 pub(crate) fn place(image: &str) -> String {
     let (host, path) = match image.split_once('/') {

@@ -7,9 +7,9 @@
 //!       └─ etcd, kube-apiserver, containerd, kubelet, …
 //! ```
 //!
-//! Each of the first three is killed by the kernel when the one above it ends, and everything in the node ends with `init`.
-//! The mounts, links, routes and tables of the node are in its namespaces and end with them. Its cgroups are on the host:
-//! the supervisor removes them, or the next `up` or `down` if the supervisor was killed too.
+//! The kernel kills each of the first three when its parent ends, and everything in the node when `init` ends. The
+//! mounts, links, routes and tables of the node are in its namespaces and end with them. Its cgroups are on the host: the
+//! supervisor removes them, or the next `up` or `down` if the supervisor was killed, too.
 
 pub(crate) mod cgroups;
 mod forward;
@@ -39,7 +39,7 @@ pub(crate) use supervise::supervise;
 
 /// How long the supervisor may take to create the namespaces.
 const START: Duration = Duration::from_secs(30);
-/// How long a node may take to end.
+/// How long a node may take to stop.
 const END: Duration = Duration::from_secs(20);
 
 /// Returns the running node, or starts an empty one.
@@ -68,7 +68,7 @@ pub(crate) fn ensure(layout: &Layout) -> Result<Node> {
     }
 }
 
-/// Ends the node, if it runs, and removes what is left of it on the host.
+/// Stops the node, if it runs, and cleans up on the host.
 pub(crate) fn end(layout: &Layout) -> Result<()> {
     if let Some(node) = Node::read(&layout.state) {
         if node.init.is_alive() {
@@ -78,7 +78,7 @@ pub(crate) fn end(layout: &Layout) -> Result<()> {
         let started = Instant::now();
         while node.init.is_alive() || node.supervisor.is_alive() {
             if started.elapsed() > END {
-                // It may hang in an uninterruptible call; the processes of the node have the signal.
+                // It may hang in an uninterruptible call; the processes of the node have received the signal.
                 node.supervisor.end(Duration::ZERO)?;
                 node.init.end(Duration::ZERO)?;
             }
@@ -88,7 +88,7 @@ pub(crate) fn end(layout: &Layout) -> Result<()> {
     clear(layout)
 }
 
-/// Removes what a node that was killed together with its supervisor has left.
+/// Cleans up after a node that was killed together with its supervisor.
 fn clear(layout: &Layout) -> Result<()> {
     if let Some(node) = Node::read(&layout.state) {
         cgroups::remove(&node.cgroups)?;
@@ -115,7 +115,7 @@ pub(crate) fn succeeds(layout: &Layout, arguments: &[&str]) -> bool {
     command(layout, &words).is_ok_and(|mut command| command.output().is_ok_and(|output| output.status.success()))
 }
 
-/// Moves this process into the node, runs `testcluster node ARGUMENTS` there, and returns how it ended.
+/// Moves this process into the node, runs `testcluster node ARGUMENTS` there, and returns its exit status.
 ///
 /// Must be called from a process with one thread.
 pub(crate) fn enter(layout: &Layout, arguments: &[String]) -> Result<ExitStatus> {

@@ -1,4 +1,4 @@
-//! External programs (ip, nft, ctr, buildah, kubectl): one way to call them, one kind of error.
+//! External programs (ip, nft, ctr, buildah, kubectl), with one kind of error.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -53,7 +53,7 @@ impl Tool {
         self
     }
 
-    /// Runs the program to its end and returns what it printed; fails with its exit code and its complaint.
+    /// Runs the program and returns its output; fails with its exit code and its standard error.
     pub(crate) fn run(mut self) -> Result<String> {
         let line = self.line();
         self.command.stdin(if self.stdin.is_some() {
@@ -68,7 +68,7 @@ impl Tool {
             .spawn()
             .with_context(|| format!("failed to start `{line}`"))?;
         if let (Some(text), Some(mut pipe)) = (self.stdin, child.stdin.take()) {
-            // A program that ends early closes the pipe; its exit code then says why.
+            // A program that ends early closes the pipe; its exit code then has the reason.
             let _ = pipe.write_all(text.as_bytes());
         }
         let output = child
@@ -81,7 +81,7 @@ impl Tool {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Runs the program with its output going where `log` says, for builds that a person wants to watch.
+    /// Runs the program with its output written to `log`, for long builds.
     pub(crate) fn run_logged(mut self, log: &Path) -> Result<()> {
         let line = self.line();
         let file = std::fs::File::create(log).with_context(|| format!("failed to create {}", log.display()))?;
@@ -106,7 +106,7 @@ impl Tool {
         Ok(())
     }
 
-    /// Tells whether the program ran and succeeded; nothing of it is shown.
+    /// Returns whether the program ran and succeeded; its output is dropped.
     pub(crate) fn succeeds(mut self) -> bool {
         self.command
             .stdin(Stdio::null())
@@ -124,7 +124,7 @@ impl Tool {
             .map(OsStr::to_string_lossy)
             .collect();
         let line = words.join(" ");
-        // Enough to know it by; a build's mounts and settings would hide the complaint that follows.
+        // Enough to identify it; a build's mounts and settings would hide the error.
         match line.char_indices().nth(160) {
             Some((end, _)) => format!("{} …", &line[..end]),
             None => line,
@@ -132,7 +132,7 @@ impl Tool {
     }
 }
 
-/// Finds a program on PATH or in the folders of system programs, which an ordinary PATH leaves out.
+/// Finds a program on PATH or in the folders of system programs, which a user's PATH may not have.
 pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -141,7 +141,7 @@ pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Returns the last `count` lines of `text`, which is where programs say what went wrong.
+/// Returns the last `count` lines of `text`, where programs usually print errors.
 pub(crate) fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<_> = text.trim_end().lines().collect();
     lines[lines.len().saturating_sub(count)..].join("\n")

@@ -1,4 +1,4 @@
-//! What a person sees while the cluster comes up: one line per step, with the time it took.
+//! Progress of the cluster's start: one line per step, with its duration.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ pub(crate) struct Ui {
 }
 
 impl Ui {
-    /// Returns the progress of the command: standard error, so that standard output carries results alone.
+    /// Returns the progress of the command: standard error, so that standard output only has results.
     #[must_use]
     pub(crate) fn stderr() -> Self {
         let err = std::io::stderr();
@@ -28,7 +28,7 @@ impl Ui {
         self.write(&format!("{line}\n"));
     }
 
-    /// Runs one step; its line names it and, once it is done, how long it took.
+    /// Runs one step; its line has its name and, at the end, its duration.
     ///
     /// # Errors
     /// Returns the step's own error, after the line has been closed.
@@ -56,7 +56,7 @@ impl Ui {
     }
 }
 
-/// Says a duration the way a person would, and nothing for what nobody notices.
+/// Returns a duration in words, empty if it is too short to matter.
 fn took(time: Duration) -> String {
     match time.as_secs() {
         0 if time.as_millis() < 300 => String::new(),

@@ -12,12 +12,12 @@ use nix::unistd::Pid;
 
 use super::{Error, name, prepare};
 
-/// How long a process may take to end by itself before it is killed.
+/// How long a process may take to exit before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often an ending process is looked at; the kernel offers no wait with a time limit.
+/// How often the state of an ending process is polled; the kernel has no wait with a timeout.
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// A running program, ended when this is dropped.
+/// A running program, which is stopped when this is dropped.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -28,8 +28,8 @@ pub struct Process {
 impl Process {
     /// Starts `command`, with its output in the file `log`.
     ///
-    /// The program is killed by the kernel when this process is gone without having dropped it,
-    /// where util-linux' `setpriv` is installed (any Debian; Alpine: `apk add setpriv`).
+    /// The kernel kills the program if this process ends without dropping it, if util-linux' `setpriv` is installed (any
+    /// Debian; Alpine: `apk add setpriv`).
     ///
     /// # Errors
     /// When the program or the log can't be opened.
@@ -40,7 +40,7 @@ impl Process {
             source,
         };
         let child = if setpriv() {
-            // `setpriv` itself would start, and only its own exit would tell that the program is missing.
+            // `setpriv` itself would start, and only its exit code would show that the program is missing.
             find(command).map_err(start)?;
             let mut tied = tie(command);
             prepare(&mut tied, log)?;
@@ -69,10 +69,10 @@ impl Process {
         self.child.id()
     }
 
-    /// Returns how the process ended, if it has.
+    /// Returns the exit status of the process, if it has exited.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the kernel returns one.
     pub fn exited(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
@@ -95,10 +95,10 @@ impl Process {
     /// Sends a signal.
     ///
     /// # Errors
-    /// When the process is gone.
+    /// When the process has exited.
     pub fn signal(&mut self, signal: Signal) -> Result<(), Error> {
         let pid = self.pid();
-        // Looked at first: a number that was waited for may belong to somebody else by now.
+        // Checked first: the id of an exited process may have been reused.
         if let Ok(Some(_)) = self.exited() {
             return Err(Error::Signal {
                 pid,
@@ -108,12 +108,12 @@ impl Process {
         kill(self.nix_pid(), signal).map_err(|source| Error::Signal { pid, source })
     }
 
-    /// Ends the process: asks, waits for at most `grace`, then kills.
+    /// Stops the process: sends SIGTERM, waits for at most `grace`, then kills.
     pub fn stop(&mut self, grace: Duration) {
         if self.signal(Signal::SIGTERM).is_err() {
             return;
         }
-        // A process that was stopped hears nothing else before it continues.
+        // A stopped process receives no other signal before it continues.
         let _ = self.signal(Signal::SIGCONT);
         let asked = Instant::now();
         while asked.elapsed() < grace {
@@ -137,7 +137,7 @@ impl Drop for Process {
     }
 }
 
-/// Returns the command that runs `command` so that the kernel kills it when its parent is gone.
+/// Returns the command that runs `command` so that the kernel kills it when its parent ends.
 fn tie(command: &Command) -> Command {
     let mut setpriv = Command::new("setpriv");
     setpriv.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program());
@@ -159,7 +159,7 @@ fn copy(from: &Command, mut to: Command) -> Command {
     to
 }
 
-/// Returns whether `setpriv` is there and knows `--pdeathsig`, which `BusyBox`'s does not.
+/// Returns whether `setpriv` exists and supports `--pdeathsig`, which `BusyBox`'s does not.
 fn setpriv() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     *KNOWN.get_or_init(|| {
@@ -189,8 +189,8 @@ type Job = (Command, mpsc::Sender<io::Result<Child>>);
 
 /// Spawns from a thread that lasts as long as this process.
 ///
-/// The kernel sends the parent-death signal when the *thread* that spawned is gone, and a test
-/// runner's threads end with their tests, whoever still holds the process.
+/// The kernel sends the parent-death signal when the *thread* that spawned the process ends, and a test runner's threads
+/// end with their tests, even if the process is still in use.
 fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
     static SPAWNER: OnceLock<mpsc::Sender<Job>> = OnceLock::new();
     let spawner = SPAWNER.get_or_init(|| {
@@ -248,10 +248,10 @@ mod tests {
             });
             started.join().unwrap()
         });
-        // A thread can be joined a little before the kernel has told its children.
+        // A thread can be joined a little before the kernel has sent the signal to its children.
         eventually(|| !Path::new(&format!("/proc/self/task/{thread}")).exists());
         process.signal(Signal::SIGUSR1).unwrap();
-        // Had it been killed, it would not come to say this.
+        // It would not print this if it had been killed.
         eventually(|| process.log_tail(1) == "alive");
     }
 

@@ -1,4 +1,4 @@
-//! Which process a number meant when it was written down.
+//! Identifies a process by its id and start time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,20 +11,19 @@ use serde::{Deserialize, Serialize};
 
 use super::Error;
 
-/// How often an ending process is looked at: it is not our child, so there is nothing to wait on.
+/// How often the state of an ending process is polled: it is not our child, so it can't be waited for.
 const GLANCE: Duration = Duration::from_millis(20);
 /// How long the kernel may take to remove a process that was killed.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// A process id with the time its process started.
 ///
-/// Ids are used again, so the id alone may mean somebody else's process by the time it is read.
-/// As text it is `<pid> <start>`, for a file.
+/// Ids are reused, so the id alone may belong to another process later. As text it is `<pid> <start>`, for a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Record {
     /// The process id.
     pub pid: u32,
-    /// When it started, in the kernel's ticks since boot; 0 if it was gone already.
+    /// Its start time, in the kernel's ticks since boot; 0 if it had exited already.
     pub started: u64,
 }
 
@@ -44,10 +43,10 @@ impl Record {
         started(self.pid) == Some(self.started)
     }
 
-    /// Ends the recorded process, and only that: asks, waits for at most `grace`, then kills.
+    /// Stops the recorded process, and only that: sends SIGTERM, waits for at most `grace`, then kills.
     ///
     /// # Errors
-    /// When it belongs to somebody else, or survives.
+    /// When it belongs to another user, or survives.
     pub fn end(&self, grace: Duration) -> Result<(), Error> {
         for (signal, patience) in [(Signal::SIGTERM, grace), (Signal::SIGKILL, LAST_WAIT)] {
             if !self.is_alive() {
@@ -76,7 +75,7 @@ impl fmt::Display for Record {
     }
 }
 
-/// A text that is no [`Record`].
+/// A text that is not a [`Record`].
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("expected \"<pid> <start time>\", got {0:?}")]
 pub struct ParseRecord(String);
@@ -96,7 +95,7 @@ impl FromStr for Record {
     }
 }
 
-/// Returns when a running process started; nothing for one that has ended.
+/// Returns the start time of a running process; `None` if it has exited.
 #[cfg(not(target_os = "linux"))]
 fn started(pid: u32) -> Option<u64> {
     let output = std::process::Command::new("ps")
@@ -105,15 +104,15 @@ fn started(pid: u32) -> Option<u64> {
         .ok()?;
     let line = String::from_utf8_lossy(&output.stdout);
     let (state, start) = line.trim().split_once(char::is_whitespace)?;
-    // Only compared, so any number that differs for each time does.
+    // Only compared, so any number that is unique for each time is sufficient.
     (!state.starts_with('Z')).then(|| xxhash_rust::xxh3::xxh3_64(start.trim().as_bytes()))
 }
 
-/// Returns when a running process started; nothing for one that has ended or waits to be collected.
+/// Returns the start time of a running process; `None` if it has exited or is a zombie.
 #[cfg(target_os = "linux")]
 fn started(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in the second field may itself hold spaces and brackets.
+    // The name in the second field may contain spaces and parentheses.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     if matches!(state, "Z" | "X") {
@@ -149,7 +148,7 @@ mod tests {
             started: ours.started + 1,
             ..ours
         };
-        // Would end this test if it did not look at the start time.
+        // Would kill this test if it did not check the start time.
         theirs.end(Duration::ZERO).unwrap();
         assert!(ours.is_alive());
     }

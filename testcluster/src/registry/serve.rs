@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::{MANIFEST, Store};
 
-/// The most lines that a request may have in its head.
+/// The maximum number of lines in the head of a request.
 const MOST_HEADERS: usize = 100;
 /// How long a connection may be idle.
 const IDLE: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ pub fn serve(store: &Store, listener: &TcpListener, credentials: Option<&Credent
     });
     for stream in listener.incoming() {
         let (store, authorization, stream) = (store.clone(), authorization.clone(), stream?);
-        // A connection that breaks off concerns only its client.
+        // A broken connection only affects its client.
         thread::spawn(move || connection(&store, &stream, authorization.as_deref()));
     }
     Ok(())
@@ -66,7 +66,7 @@ struct Request {
 }
 
 impl Request {
-    /// Reads the next request of a connection; nothing at its end.
+    /// Reads the next request of a connection; `None` at its end.
     fn read(reader: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut line = String::new();
         if reader.read_line(&mut line)? == 0 {

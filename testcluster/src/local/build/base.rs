@@ -1,7 +1,7 @@
-//! A stand-in for the Dockerfile's base image, on machines that reach no registry.
+//! A replacement for the Dockerfile's base image, on machines without access to a registry.
 //!
-//! It is an empty image under the base's very name, whose system folders and Rust toolchain are this machine's own,
-//! mounted for the build alone. Only the build stage sees it: what ships is `FROM scratch`.
+//! It is an empty image with the name of the base, whose system folders and Rust toolchain are this machine's own,
+//! mounted for the build only. Only the build stage uses it: the final image is `FROM scratch`.
 
 use std::path::PathBuf;
 
@@ -10,11 +10,13 @@ use anyhow::{Context, Result, bail};
 use crate::local::layout::Layout;
 use crate::local::tool::{self, Tool};
 
-/// Where the stand-in has the toolchain and Cargo's downloads; outside /usr, which is this machine's and read-only.
+/// The folder of the toolchain and Cargo's downloads in the replacement; outside /usr, which is this machine's and
+/// read-only.
 const RUSTUP: &str = "/opt/rustup";
 const CARGO: &str = "/opt/cargo";
 
-/// What of the machine the build sees. Not all of /usr: a build may mount its caches into /usr/local.
+/// The folders of the machine that are visible in the build. Not all of /usr: a build may mount its caches into
+/// /usr/local.
 const SYSTEM: [&str; 10] = [
     "/usr/bin",
     "/usr/lib",
@@ -28,7 +30,7 @@ const SYSTEM: [&str; 10] = [
     "/etc/ca-certificates",
 ];
 
-/// The environment that tells programs how to reach the network from here.
+/// The environment variables for network access.
 const ENVIRONMENT: [&str; 13] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -45,7 +47,7 @@ const ENVIRONMENT: [&str; 13] = [
     "CARGO_REGISTRIES_CRATES_IO_PROTOCOL",
 ];
 
-/// Returns the target of a static program, installed if need be.
+/// Returns the target of a static program, installed if needed.
 fn target() -> Result<String> {
     let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     if target_missing()? {
@@ -69,7 +71,7 @@ fn toolchain() -> Result<PathBuf> {
     Ok(PathBuf::from(sysroot.trim()))
 }
 
-/// Makes a stand-in for each base image of the Dockerfile that is not there, and returns what the build must mount.
+/// Creates a replacement for each missing base image of the Dockerfile, and returns the mounts of the build.
 pub(super) fn ensure(layout: &Layout, dockerfile: &str) -> Result<Vec<String>> {
     target()?;
     let toolchain = toolchain()?;
@@ -101,7 +103,7 @@ pub(super) fn ensure(layout: &Layout, dockerfile: &str) -> Result<Vec<String>> {
     Ok(volumes)
 }
 
-/// Returns a Dockerfile that names its bases by their tags alone.
+/// Returns the Dockerfile with tags only, without digests.
 pub(super) fn without_digests(dockerfile: &str) -> String {
     let plain = |line: &str| match line.split_once("@sha256:") {
         Some((name, rest)) if line.starts_with("FROM ") => {
@@ -140,7 +142,7 @@ fn stand_in(layout: &Layout, name: &str) -> Result<()> {
             .iter()
             .filter_map(|key| Some(format!("{key}={}", std::env::var(key).ok()?))),
     );
-    // The settings are its whole content, so they tell whether it is still right.
+    // The settings are its whole content, so they show whether it is current.
     let mark = settings.join("\n");
     let format = "{{index .OCIv1.Config.Labels \"stand-in\"}}";
     if let Ok(label) = buildah(&["inspect", "--type", "image", "--format", format, name])?.run() {

@@ -1,4 +1,4 @@
-//! What the images' root folders hold.
+//! The content of the images' root folders.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use crate::local::layout;
 use crate::local::tool::Tool;
 
-/// The files that come from here and not from Debian: their path in an image, and their text.
+/// The files that do not come from Debian: their path in an image, and their text.
 pub(super) const FILES: [(&str, &str); 6] = [
     ("etc/passwd", include_str!("../../../images/passwd")),
     ("etc/group", include_str!("../../../images/group")),
@@ -51,7 +51,7 @@ pub(super) fn nginx(root: &Path, scratch: &Path) -> Result<()> {
     let deb = deb.context("apt-get downloaded no nginx package")?;
     let depends = Tool::new("dpkg-deb").arg("-f").arg(deb).arg("Depends").run()?;
     unpack(&libraries(&depends), &unpacked)?;
-    // Only what runs goes into the image, no documentation.
+    // Only files that are used at run time, no documentation.
     for path in [
         "lib",
         "lib64",
@@ -88,7 +88,7 @@ fn unpack(names: &[impl AsRef<str>], dir: &Path) -> Result<Vec<PathBuf>> {
     layout::create(&debs)?;
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     let fetch = || Tool::new("apt-get").arg("download").args(&names).dir(&debs).run();
-    // The lists of a fresh machine are empty, and of an old one name packages that are gone.
+    // The package lists of a fresh machine are empty, and those of an old one have packages that no longer exist.
     fetch().or_else(|_| Tool::new("apt-get").arg("update").run().and_then(|_| fetch()))?;
     let files = files(&debs)?;
     for deb in &files {
@@ -110,7 +110,7 @@ fn libraries(depends: &str) -> Vec<String> {
 }
 
 fn shell(root: &Path, scratch: &Path) -> Result<()> {
-    // Not this machine's own: that may be the package with libraries.
+    // Not this machine's own: that may be the package with shared libraries.
     let unpacked = scratch.join("busybox");
     unpack(&["busybox-static"], &unpacked)?;
     let bin = root.join("bin");

@@ -21,7 +21,7 @@ const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_SYS_RESOURCE: u32 = 24;
 
-/// Reads the state of the machine, and changes nothing.
+/// Reads the state of the machine without changing it.
 pub(crate) fn gather(layout: &Layout, fake: bool) -> Facts {
     let _ = fs::create_dir_all(&layout.cache);
     Facts {
@@ -67,7 +67,7 @@ fn root() -> Root {
     }
 }
 
-/// Returns why even root may not do here what a node needs.
+/// Returns why even root lacks the permissions for a node, if it does.
 fn confined() -> Option<String> {
     if !cfg!(target_os = "linux") {
         return None;
@@ -93,7 +93,7 @@ const fn no_cgroups() -> Option<String> {
     None
 }
 
-/// Returns whether this process may lower its own OOM score; runc fails where it may not.
+/// Returns whether this process may lower its own OOM score; otherwise runc fails.
 pub(crate) fn may_lower_oom_score() -> bool {
     capable(CAP_SYS_RESOURCE)
 }
@@ -107,7 +107,7 @@ fn capable(bit: u32) -> bool {
         .is_some_and(|mask| mask >> bit & 1 == 1)
 }
 
-/// Returns what a real node needs besides Kubernetes' programs and is not in the cache.
+/// Returns the missing downloads for a real node, without Kubernetes' programs.
 #[cfg(target_os = "linux")]
 fn downloads(layout: &Layout) -> Vec<&'static str> {
     use crate::local::{images, ingress};
@@ -155,7 +155,7 @@ fn memory() -> Option<u64> {
     Some(kilobytes << 10)
 }
 
-/// Returns whether a kubelet runs that is not in a node of this program.
+/// Returns whether a kubelet runs outside of the nodes of this program.
 fn kubelet() -> bool {
     let own = fs::read_link("/proc/self/ns/pid").ok();
     fs::read_dir("/proc").into_iter().flatten().flatten().any(|entry| {

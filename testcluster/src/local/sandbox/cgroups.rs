@@ -1,7 +1,8 @@
 //! The node's cgroups on the host: one group of its own, in each hierarchy of cgroup v1, or in that of cgroup v2.
 //!
-//! Nothing outside of that group is changed. With cgroup v2 the group is below the supervisor's own, which systemd delegates
-//! (see `supervise.rs`), or directly below the root where the root already passes the controllers on.
+//! Nothing outside of that group is changed. With cgroup v2 the group is below the supervisor's own, which systemd
+//! delegates (see `supervise.rs`), or directly below the root if the root already enables the controllers for its
+//! children.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,12 +12,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 const ROOT: &str = "/sys/fs/cgroup";
-/// The group of the node's own programs, below the node's group: with cgroup v2 a group that passes controllers on may not
-/// have processes.
+/// The group of the node's own programs, below the node's group: with cgroup v2 a group that enables controllers for its
+/// children may not have processes.
 const PROGRAMS: &str = "init";
 /// The controllers that kubelets use.
 const CONTROLLERS: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
-/// The controllers without which no node runs.
+/// The controllers that a node requires.
 const REQUIRED: [&str; 3] = ["cpu", "memory", "pids"];
 
 /// A node's groups.
@@ -33,7 +34,7 @@ pub(crate) fn unified() -> bool {
     Path::new(ROOT).join("cgroup.controllers").exists()
 }
 
-/// Returns why a node can't have cgroups here, or nothing.
+/// Returns why cgroups can't be used here, if they can't.
 pub(crate) fn missing() -> Option<String> {
     if !unified() {
         let names: Vec<String> = v1_hierarchies()
@@ -75,7 +76,7 @@ pub(crate) fn create(name: &str) -> Result<Groups> {
     remove(&groups)?;
     for group in &groups {
         fs::create_dir(group).with_context(|| format!("failed to create the cgroup {}", group.display()))?;
-        // A group without processors or memory nodes takes no process.
+        // A group without processors or memory nodes accepts no processes.
         for file in ["cpuset.cpus", "cpuset.mems"] {
             let (from, to) = (group.with_file_name(file), group.join(file));
             if to.exists() {
@@ -92,7 +93,8 @@ pub(crate) fn create(name: &str) -> Result<Groups> {
 
 fn create_unified(name: &str) -> Result<Groups> {
     let own = own_unified()?;
-    // A group of ours that systemd has delegated: this process must leave it before it can pass controllers on.
+    // A group that systemd has delegated to this program: this process must leave it before its controllers can be
+    // enabled for children.
     let parent = if own.ends_with(format!("{name}.scope")) {
         let leaf = own.join("supervisor");
         fs::create_dir_all(&leaf).with_context(|| format!("failed to create the cgroup {}", leaf.display()))?;
@@ -113,7 +115,7 @@ fn create_unified(name: &str) -> Result<Groups> {
     })
 }
 
-/// Passes a group's controllers on to its children.
+/// Enables a group's controllers for its children.
 fn pass_on(group: &Path) -> Result<()> {
     let have = fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
     let file = group.join("cgroup.subtree_control");
@@ -142,7 +144,7 @@ pub(crate) fn remove(groups: &[PathBuf]) -> Result<()> {
         .try_for_each(|group| remove_one(&group))
 }
 
-/// A process that has just ended still counts for a moment.
+/// A process that has just ended is still in its group for a moment.
 fn remove_one(group: &Path) -> Result<()> {
     for _ in 0..200 {
         match fs::remove_dir(group) {
@@ -157,7 +159,7 @@ fn remove_one(group: &Path) -> Result<()> {
     bail!("the cgroup {} still has processes", group.display())
 }
 
-/// Returns a group and all below it, the deepest first.
+/// Returns a group and all of its descendants, the deepest first.
 fn below(group: &Path) -> Vec<PathBuf> {
     let mut groups: Vec<PathBuf> = fs::read_dir(group)
         .into_iter()

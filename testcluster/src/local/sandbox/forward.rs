@@ -1,7 +1,7 @@
 //! Connections from the host into the node's network.
 //!
-//! A socket belongs to the network in which it was created. So a listener of the host is accepted from as usual, and a thread
-//! that has entered the node's network connects there.
+//! A socket belongs to the network in which it was created. So the host's listener accepts connections as usual, and a
+//! thread that has entered the node's network connects there.
 
 use std::fs::File;
 use std::io;
@@ -32,7 +32,7 @@ pub(super) fn accept(listener: TcpListener, work: impl Fn(TcpStream) -> io::Resu
             match listener.accept() {
                 Ok((stream, _)) => {
                     let work = Arc::clone(&work);
-                    // A connection that breaks off concerns only its two ends.
+                    // A broken connection only affects its two ends.
                     let started = thread::Builder::new().spawn(move || work(stream));
                     drop(started);
                 }
@@ -54,7 +54,7 @@ pub(super) fn pump(one: &TcpStream, other: &TcpStream) {
 
 fn copy(mut from: &TcpStream, mut to: &TcpStream) {
     if io::copy(&mut from, &mut to).is_err() {
-        // Broken: the other direction has to end too.
+        // The other direction must end, too.
         let _ = from.shutdown(Shutdown::Both);
     }
     let _ = to.shutdown(Shutdown::Write);

@@ -62,7 +62,7 @@ pub(crate) fn init(layout: &Layout) -> Result<()> {
     reap()
 }
 
-/// The kernel kills this process when the one that started it ends.
+/// Makes the kernel kill this process when its parent ends.
 fn die_with_parent() -> Result<()> {
     set_pdeathsig(Signal::SIGKILL).context("failed to be tied to the parent process")
 }

@@ -1,5 +1,5 @@
-//! An HTTP proxy in the node through which containerd reaches public registries (`up --public-registries`): the node has no
-//! network to the outside.
+//! An HTTP proxy in the node through which containerd reaches public registries (`up --public-registries`): the node has
+//! no external network.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use super::forward::{accept, pump};
 /// Its port on the node's 127.0.0.1.
 pub(crate) const PORT: u16 = 17510;
 
-/// Listens in the node, and connects on the host: through the host's own proxy if it has one.
+/// Listens in the node, and connects from the host: through the host's own proxy if it has one.
 pub(super) fn start(node: &Node) -> Result<()> {
     let listener = node
         .in_network(|| TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)))
@@ -32,7 +32,7 @@ pub(super) fn start(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// Returns the host and the port of a proxy's URL. One with a password stays unused.
+/// Returns the host and the port of a proxy's URL. One with a password is not used.
 fn address(url: &str) -> Option<String> {
     let rest = url.strip_prefix("http://")?.trim_end_matches('/');
     (!rest.contains(['@', '/'])).then(|| {

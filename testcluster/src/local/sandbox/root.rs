@@ -13,7 +13,7 @@ use crate::local::layout::{self, Layout};
 
 /// Folders of programs and libraries.
 const PROGRAMS: [&str; 8] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt/cni"];
-/// What programs read in /etc: who is who, certificates, alternatives.
+/// Files that programs read in /etc: users, certificates, alternatives.
 const SETTINGS: [&str; 8] = [
     "passwd",
     "group",
@@ -27,8 +27,8 @@ const SETTINGS: [&str; 8] = [
 /// Empty folders in memory.
 const EMPTY: [&str; 9] = ["proc", "sys", "dev", "run", "root", "mnt", "var/lib", "var/log", "etc"];
 
-/// The kernel settings that a kubelet would change for the whole machine, with the values that it wants. It writes none that
-/// is right already.
+/// The kernel settings that a kubelet would change for the whole machine, with its values. It does not write values that
+/// are already right.
 const KERNEL: [(&str, &str); 6] = [
     ("vm/overcommit_memory", "1"),
     ("vm/panic_on_oom", "0"),
@@ -40,9 +40,9 @@ const KERNEL: [(&str, &str); 6] = [
 
 const NOTHING: Option<&str> = None;
 
-/// Builds the file system and makes it the root of this mount namespace. Nothing of it is visible on the host.
+/// Builds the file system and makes it the root of this mount namespace. It is not visible on the host.
 pub(super) fn build(layout: &Layout) -> Result<()> {
-    // Mounts of the host may come and go here; none of ours gets to the host.
+    // Changes of the host's mounts are visible here, but not the other way round.
     mount(NOTHING, "/", NOTHING, MsFlags::MS_REC | MsFlags::MS_SLAVE, NOTHING)
         .context("failed to detach the mounts")?;
     let root = layout.dir("root")?;
@@ -73,11 +73,11 @@ pub(super) fn build(layout: &Layout) -> Result<()> {
     control_groups(&root.join("sys/fs/cgroup"))?;
     enter(&root)?;
     kernel_settings()?;
-    // Pods may ask for mounts that appear in other pods.
+    // Pods may use mounts that appear in other pods.
     mount(NOTHING, "/", NOTHING, MsFlags::MS_REC | MsFlags::MS_SHARED, NOTHING).context("failed to share the mounts")
 }
 
-/// Returns the folders of programs that the person has built or downloaded, unless the file system has them already.
+/// Returns the folders of programs that the user has built or downloaded, unless the file system has them already.
 fn prebuilt() -> Vec<PathBuf> {
     testcluster::binaries::PREBUILT
         .iter()
@@ -95,7 +95,7 @@ fn mount_new(kind: &str, target: &Path, flags: MsFlags, options: &str) -> Result
         .with_context(|| format!("failed to mount {kind} on {}", target.display()))
 }
 
-/// Shows a folder of the host, or the link that it is, read-only under the same path.
+/// Mounts a folder of the host, or its symbolic link, read-only under the same path.
 fn show(path: &Path, root: &Path) -> Result<()> {
     if let Ok(target) = fs::read_link(path) {
         return symlink(&target, root.join(path.strip_prefix("/").unwrap_or(path)))
@@ -129,7 +129,7 @@ fn bind_at(path: &Path, target: &Path, read_only: bool) -> Result<()> {
 fn settings(root: &Path) -> Result<()> {
     for name in SETTINGS {
         let path = Path::new("/etc").join(name);
-        // What a link leads to may be outside of what is visible here.
+        // The target of a link may be outside of the visible folders.
         if let Ok(real) = path.canonicalize() {
             let target = root.join("etc").join(name);
             if real.is_dir() {
@@ -143,7 +143,7 @@ fn settings(root: &Path) -> Result<()> {
     for (name, text) in [
         ("hosts", "127.0.0.1 localhost\n::1 localhost\n"),
         ("hostname", "local\n"),
-        // No name server: the node has no network to the outside.
+        // No name server: the node has no external network.
         ("resolv.conf", ""),
     ] {
         let file = root.join("etc").join(name);
@@ -188,7 +188,7 @@ fn link(to: &str, file: &Path) -> Result<()> {
     symlink(to, file).with_context(|| format!("failed to link {}", file.display()))
 }
 
-/// Makes `root` the root folder, and lets go of the host's.
+/// Makes `root` the root folder, and unmounts the host's.
 fn enter(root: &Path) -> Result<()> {
     chdir(root).context("failed to enter the node's file system")?;
     // Puts the old root on top of the new one, from where it is unmounted.

@@ -73,11 +73,11 @@ fn run(layout: &Layout, groups: &Groups, api: TcpListener, ingress: TcpListener)
     Ok(())
 }
 
-/// Puts the process that creates the namespaces into the node's cgroups, and returns the id of the node's first process.
+/// Moves the process that creates the namespaces into the node's cgroups, and returns the id of the node's first process.
 fn prepare(unshared: &mut Child, groups: &Groups) -> Result<u32> {
     let mut words = BufReader::new(unshared.stdout.take().context("no output")?);
     let mut input = unshared.stdin.take().context("no input")?;
-    // The namespace's root is the node's group; the processes belong into the one below.
+    // The namespace's root is the node's group; the processes are in the one below.
     cgroups::join(&groups.groups, unshared.id())
         .or_else(|error| if cgroups::unified() { Ok(()) } else { Err(error) })?;
     go_on(&mut input)?;
@@ -98,7 +98,7 @@ fn go_on(input: &mut ChildStdin) -> Result<()> {
     writeln!(input).context("the node has ended")
 }
 
-/// Reads the next line, and returns what follows `start`.
+/// Reads the next line, and returns the text after `start`.
 fn expect(words: &mut impl BufRead, start: &str) -> Result<String> {
     let mut line = String::new();
     if words.read_line(&mut line).context("failed to read from the node")? == 0 {
@@ -110,7 +110,7 @@ fn expect(words: &mut impl BufRead, start: &str) -> Result<String> {
     }
 }
 
-/// Written under another name and renamed: readers see all of it or nothing.
+/// Written under another name and renamed: readers never see an incomplete file.
 fn save(layout: &Layout, node: &Node) -> Result<()> {
     let text = serde_json::to_string_pretty(node).context("failed to describe the node")?;
     let new = layout.write("node.new", &text)?;
