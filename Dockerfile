@@ -20,6 +20,6 @@ LABEL org.opencontainers.image.title="appdeploy-operator" \
       org.opencontainers.image.source="https://github.com/appdeploy/appdeploy" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /appdeploy-operator /appdeploy-operator
-# A number: a kubelet that has to check runAsNonRoot cannot look a name up.
+# A number: a kubelet can't look up a name to check runAsNonRoot.
 USER 65532:65532
 ENTRYPOINT ["/appdeploy-operator"]

@@ -18,7 +18,7 @@ CLUSTER ?= local
 # Further arguments for `make demo`, `make run`, `make faults` or `make bench-apps`, such as ARGS='--log-level debug'.
 ARGS ?=
 FUZZ_SECONDS ?= 60
-# A checkout of an operator in Go, which `make bench` measures this one beside (docs/performance.md).
+# A checkout of an operator in Go, with which `make bench` compares this one (docs/performance.md).
 PEER ?=
 
 # Tests mostly wait for a cluster of their own: more of them than processors at a time end sooner.
@@ -134,7 +134,7 @@ kube-bin: testcluster ## Fetch or build Kubernetes' programs if need be; the las
 ##@ Develop
 
 .PHONY: build testcluster tools test test-format test-units test-api test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny check-typos check-macos
-# Quiet, but for the first time, which takes minutes.
+# Quiet, except for the first time, which takes minutes.
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@quiet=--quiet; test -x "$(BUILT)/kubectl-appdeploy" || { quiet=; \
 		echo 'Building the plugin and the commands around it, once; about 3 min on two processors' >&2; }; \
@@ -186,7 +186,7 @@ test-api:
 test-e2e: tools
 	E2E_IMAGE=$(IMG) cargo test --quiet --workspace --test e2e -- $(NAME)
 
-causes: ## Take anew what the tests of causes know of a real cluster (model/tests/causes)
+causes: ## Record the objects of a real cluster for the tests of causes (model/tests/causes)
 	@E2E_CAUSES=model/tests/causes $(MAKE) test-e2e NAME=causes
 
 test-long: ## The same with all that takes longer: larger models, more schedules, two minutes of a steady cluster
@@ -206,18 +206,18 @@ fuzz: ## Give what reads the texts of others anything to read, each for FUZZ_SEC
 recovery: ## Measure how long it takes to recover from twenty injections, into docs/faults.md
 	APPDEPLOY_RECOVERY="$(CURDIR)/docs/faults.md" cargo test --quiet --workspace --test it -- --include-ignored injections::
 
-# What is built here has bugs for whoever asks for them; the build after it takes its place.
+# This build has seeded bugs, which are off by default; the next build replaces it.
 seeded: ## See that `make faults` finds bugs: an operator with one on purpose, and the plan that finds it
 	cargo test --quiet --workspace --features operator/seeded-bugs --test it -- seeded::
 	@$(MAKE) build
 
-bench: bench-start bench-podset bench-apps ## Measure: how the plugin starts, a PodSet beside a ReplicaSet, what thousands of apps cost (PEER=, ARGS=--help)
+bench: bench-start bench-podset bench-apps ## Measure the plugin's start, a PodSet compared with a ReplicaSet, and the cost of thousands of apps (PEER=, ARGS=--help)
 
-# How long a PodSet takes for 100 pods, beside a ReplicaSet, on fake nodes.
+# How long a PodSet takes for 100 pods, compared with a ReplicaSet, on fake nodes.
 bench-podset:
 	cargo bench --package operator --bench podset
 
-# What apps cost: time, requests, memory, beside the API server alone and the operator that PEER= names.
+# The cost of apps: time, requests, memory, compared with the API server alone and the operator in PEER=.
 bench-apps:
 	@cargo build --quiet --release --package operator --package bench
 	@"$(RELEASED)/bench" run $(if $(PEER),--peer '$(PEER)') $(ARGS)
@@ -254,7 +254,7 @@ check-manifests:
 	@mkdir -p target/manifests
 	@cargo run --quiet --package crd --example manifests target/manifests
 	@for crd in target/manifests/*; do diff -u config/crd/$${crd##*/} $$crd; done \
-		|| { echo 'config/crd is not what its source says: `make manifests` writes it anew' >&2; exit 1; }
+		|| { echo 'config/crd differs from its source: run `make manifests`' >&2; exit 1; }
 
 # Of what `make test` has seen last: each right of the operator was used, and it was denied nothing.
 check-rights:
@@ -375,7 +375,7 @@ dist-plugin: $(DIST_TOOLS)
 		$(RENDER) plugin $$target "$(TARGET)/$$target/release/kubectl-appdeploy$$end" $(RELEASE) || exit 1; \
 	done
 
-# What is released beside the plugin; last, for it reads the plugin's archives.
+# The other files of a release; last, because this reads the plugin's archives.
 dist-rest:
 	@$(RENDER) chart $(RELEASE)
 	@$(RENDER) policies $(RELEASE)

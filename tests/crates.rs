@@ -132,7 +132,7 @@ fn every_crate_is_there_when_the_image_is_built() -> Result<()> {
 }
 
 #[test]
-fn what_only_computes_knows_no_client_no_runtime_and_no_clock() -> Result<()> {
+fn pure_crates_use_no_client_runtime_or_clock() -> Result<()> {
     let found = dependencies()?;
     for name in ["crd", "model"] {
         let effects: Vec<_> = EFFECTS.iter().filter(|effect| found[name].contains(**effect)).collect();

@@ -102,7 +102,7 @@ fn links_lead_somewhere() -> Result<()> {
 }
 
 #[test]
-fn what_is_said_to_be_shown_by_a_test_is() -> Result<()> {
+fn tests_in_the_comparison_exist() -> Result<()> {
     let page = read("docs/comparison.md")?;
     let named = page.split('`').filter(|word| word.contains(".rs::"));
     let mut count = 0;
@@ -177,7 +177,7 @@ fn every_convention_is_held_by_a_test_or_has_a_reason() -> Result<()> {
             "neither a test nor a reason: {row}"
         );
         for test in tests_in(held) {
-            assert!(code.contains(&format!("fn {test}()")), "there is no test {test}");
+            assert!(code.contains(&format!("fn {test}()")), "{test} is not a test");
         }
         count += 1;
     }
@@ -211,8 +211,8 @@ fn every_fault_is_shown_by_a_test_or_has_a_reason() -> Result<()> {
         let mut rows = table
             .lines()
             .filter_map(|line| line.strip_prefix(&format!("| {id} | ")));
-        let row = rows.next().with_context(|| format!("{id} is left out"))?;
-        assert_eq!(rows.next(), None, "{id} stands twice");
+        let row = rows.next().with_context(|| format!("{id} has no row"))?;
+        assert_eq!(rows.next(), None, "{id} has two rows");
         let cells: Vec<&str> = row.split(" | ").collect();
         let [_, then, shown] = cells[..] else {
             anyhow::bail!("{id} has other columns than the table: {row}")
@@ -226,7 +226,7 @@ fn every_fault_is_shown_by_a_test_or_has_a_reason() -> Result<()> {
             let there = [format!("fn {test}("), format!("{test}:")]
                 .iter()
                 .any(|way| code.contains(way));
-            assert!(there, "{id} names {test}, which is no test");
+            assert!(there, "{id} names {test}, which is not a test");
         }
     }
     Ok(())

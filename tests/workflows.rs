@@ -26,7 +26,7 @@ fn workflows() -> Result<Vec<(String, Value)>> {
     for file in std::fs::read_dir(root().join(".github/workflows"))? {
         let path = file?.path();
         let text = std::fs::read_to_string(&path)?;
-        let workflow = serde_yaml::from_str(&text).with_context(|| format!("{} is no YAML", path.display()))?;
+        let workflow = serde_yaml::from_str(&text).with_context(|| format!("{} is not YAML", path.display()))?;
         workflows.push((path.display().to_string(), workflow));
     }
     ensure!(workflows.len() > 1, "there are only {} workflows", workflows.len());
@@ -168,7 +168,7 @@ fn released_manifests_name_the_image_that_was_pushed() -> Result<()> {
 }
 
 #[test]
-fn a_job_may_do_no_more_than_it_has_to() -> Result<()> {
+fn jobs_have_only_the_permissions_that_they_need() -> Result<()> {
     for (name, workflow) in workflows()? {
         assert_eq!(
             workflow["permissions"],

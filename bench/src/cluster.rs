@@ -140,7 +140,7 @@ impl Cluster {
         let version = list.metadata.resource_version;
         version
             .parse()
-            .with_context(|| format!("{version:?} is no revision of etcd"))
+            .with_context(|| format!("{version:?} is not a revision of etcd"))
     }
 
     /// Returns the processor time that the API server and etcd have used.

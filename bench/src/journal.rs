@@ -109,7 +109,7 @@ impl Journal {
 /// # Errors
 /// When the file can't be written.
 pub fn write(path: &Path, value: &impl Serialize) -> Result<()> {
-    let folder = path.parent().context("a file lies in a folder")?;
+    let folder = path.parent().context("the file has no folder")?;
     fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))?;
     let text = serde_json::to_string_pretty(value)? + "\n";
     // Renamed when complete: an existing file counts as done.

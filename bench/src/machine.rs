@@ -29,7 +29,9 @@ pub fn machine() -> Result<Machine> {
 pub fn load() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/loadavg")?;
     let first = text.split(' ').next().unwrap_or_default();
-    first.parse().with_context(|| format!("{first:?} is no load"))
+    first
+        .parse()
+        .with_context(|| format!("{first:?} is not a load average"))
 }
 
 /// Returns the versions of the measured programs and of their environment. The peer is a checkout in Go, if there is one.
@@ -94,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_tells_what_the_machine_is() {
+    fn machine_is_read_from_the_kernel() {
         let cpu = "processor\t: 0\nmodel name\t: AMD EPYC 7B13\nprocessor\t: 1\nmodel name\t: other\n";
         assert_eq!(field(cpu, "model name").as_deref(), Some("AMD EPYC 7B13"));
         assert_eq!(gib("MemTotal:       24737856 kB\nMemFree: 1 kB\n"), Some(24));

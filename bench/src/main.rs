@@ -78,7 +78,7 @@ struct Run {
 }
 
 const EXAMPLES: &str = "Examples:
-  # Everything, beside an operator in Go
+  # Everything, compared with an operator in Go
   make bench-apps PEER=../operator-in-go
 
   # A quick look
@@ -216,7 +216,7 @@ fn entries(options: &Run, results: &Path) -> Result<Vec<Entry>> {
 fn build(checkout: &Path, into: &Path) -> Result<PathBuf> {
     ensure!(
         checkout.join("go.mod").is_file(),
-        "{} is no checkout of a Go module",
+        "{} is not a checkout of a Go module",
         checkout.display()
     );
     let program = std::path::absolute(into.join("peer-operator"))?;

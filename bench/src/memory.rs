@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_take_the_place_of_older_ones() {
+    fn figures_replace_older_ones() {
         let report = Report {
             date: "2026-01-02".to_owned(),
             enforced: true,

@@ -404,7 +404,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn results_take_the_place_of_others() {
+    fn results_replace_older_ones() {
         let page = format!("# Title\n\n{BEGIN}old\n{END}\nMore\n");
         let new = insert(&page, "new\n").unwrap();
         assert_eq!(new, format!("# Title\n\n{BEGIN}\nnew\n\n{END}\nMore\n"));
@@ -419,7 +419,7 @@ pub(crate) mod tests {
         let read = |name: &str| std::fs::read_to_string(docs.join(name)).unwrap();
         let report: Report = serde_json::from_str(&read("performance.json")).unwrap();
         let page = read("performance.md");
-        let hint = "docs/performance.* is not what its JSON says: `make performance` writes it anew";
+        let hint = "docs/performance.* differs from its JSON: run `make performance`";
         assert!(insert(&page, &results(&report)).as_ref() == Some(&page), "{hint}");
         assert!(plot::plot(&report) == read("performance.svg"), "{hint}");
     }

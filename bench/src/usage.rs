@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_in_mib() {
+    fn memory_is_in_mib() {
         let status = "Name:\tx\nVmPeak:\t  900 kB\nVmHWM:\t    3072 kB\nVmRSS:\t    2048 kB\n";
         let memory = Memory {
             now_mib: 2.0,

@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_blank_that_is_not_there_is_told() {
+    fn missing_placeholder_is_an_error() {
         assert_eq!(fill("a @b@ @b@ @c", &[("b", "1")]).unwrap(), "a 1 1 @c");
         let error = fill("a", &[("b", "1")]).unwrap_err();
         assert_eq!(error.to_string(), "there is no blank @b@ in the text");

@@ -106,8 +106,8 @@ fn date() -> Result<Timestamp> {
     let seconds = std::env::var("SOURCE_DATE_EPOCH")
         .context("SOURCE_DATE_EPOCH is not set: `make` sets it to the date of the commit")?;
     let seconds = seconds.trim().parse();
-    let seconds = seconds.context("SOURCE_DATE_EPOCH is no number of seconds since 1970")?;
-    Timestamp::from_second(seconds).context("SOURCE_DATE_EPOCH is no date")
+    let seconds = seconds.context("invalid SOURCE_DATE_EPOCH: must be a number of seconds since 1970")?;
+    Timestamp::from_second(seconds).context("invalid SOURCE_DATE_EPOCH: out of range")
 }
 
 fn print(path: &Path) -> Result<()> {

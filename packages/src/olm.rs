@@ -53,7 +53,7 @@ pub fn bundle(config: &Path) -> Result<Files> {
         if manifest.object["metadata"]["namespace"].is_string() {
             text.remove("metadata.namespace")?;
         }
-        let name = manifest.path.file_name().context("a manifest is no file")?;
+        let name = manifest.path.file_name().context("a manifest has no file name")?;
         let twice = files.insert(Path::new("manifests").join(name), text.finish());
         ensure!(twice.is_none(), "two manifests are called {}", name.display());
     }

@@ -17,7 +17,7 @@ use crate::text::Text;
 pub fn pin(config: &Path, digest: &str) -> Result<()> {
     ensure!(
         is_digest(digest),
-        "{digest:?} is no digest of an image; one is sha256: and 64 digits of 0-9a-f"
+        "invalid digest {digest:?}: must be sha256: and 64 digits of 0-9a-f"
     );
     let manifests = source::read(config, "default")?;
     let operator = source::operator(&manifests)?;

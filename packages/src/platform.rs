@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_that_is_not_released_is_told_with_those_that_are() {
+    fn unsupported_target_is_an_error_with_the_supported_ones() {
         let error = Platform::of("wasm32-wasip1").unwrap_err().to_string();
         assert!(error.starts_with("nothing is released for wasm32-wasip1; there are x86_64-unknown-linux-musl, "));
         assert_eq!(

@@ -143,7 +143,7 @@ pub fn write_checksums(out: &Path) -> Result<PathBuf> {
             .file_name()
             .into_string()
             .ok()
-            .context("a file's name is no text")?;
+            .context("a file name is not UTF-8")?;
         if file.path().is_file() && name != CHECKSUMS {
             names.push(name);
         }

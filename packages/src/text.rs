@@ -248,7 +248,7 @@ spec:
     }
 
     #[test]
-    fn a_path_that_leads_nowhere_is_told() {
+    fn missing_path_is_an_error() {
         let mut text = Text::new(TEXT);
         for path in [
             "spec.image",

@@ -37,7 +37,7 @@ fn ctrl_c_is_a_signal() -> Result<(), Error> {
 }
 
 #[test]
-fn a_line_is_overwritten_and_a_new_size_is_told() -> Result<(), Error> {
+fn line_is_overwritten_and_a_new_size_is_signaled() -> Result<(), Error> {
     let terminal = shell(
         "trap 'stty size' WINCH; printf 'one of two'; read line; printf '\\rdone\\033[K\\n'; while :; do sleep 0.05; done",
     )?;
@@ -57,7 +57,7 @@ fn a_line_is_overwritten_and_a_new_size_is_told() -> Result<(), Error> {
 }
 
 #[test]
-fn what_never_comes_is_told_with_the_screen() -> Result<(), Error> {
+fn missing_text_is_an_error_with_the_screen() -> Result<(), Error> {
     let terminal = shell("echo nothing")?;
     let error = terminal.shows("something").map(|screen| screen.text());
     assert_eq!(

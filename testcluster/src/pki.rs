@@ -64,7 +64,7 @@ impl Authority {
     /// Returns the authority that was made under `name` and kept as PEM.
     ///
     /// # Errors
-    /// When `key` is no private key.
+    /// When `key` is not a private key.
     pub fn from_pem(name: &str, certificate: &str, key: &str) -> Result<Self, Error> {
         let key = KeyPair::from_pem(key).map_err(failed(name))?;
         Ok(Self {

@@ -117,7 +117,7 @@ fn programs_that_differ_from_the_published_ones_are_built_instead() {
 }
 
 #[test]
-fn a_failed_build_tells_what_go_said_and_leaves_nothing() {
+fn failed_build_reports_the_output_of_go_and_leaves_nothing() {
     let go = Go::new("bad");
     let failed = go.ensure().wait_with_output().unwrap();
     assert!(
@@ -136,7 +136,7 @@ fn a_failed_build_tells_what_go_said_and_leaves_nothing() {
 }
 
 #[test]
-fn a_missing_go_is_told_with_where_to_get_it() {
+fn missing_go_is_an_error_with_its_download_page() {
     let failed = Go::new("none").ensure().wait_with_output().unwrap();
     assert!(said(&failed).contains("found no `go` on the PATH"), "{}", said(&failed));
     assert!(said(&failed).contains("install Go 1.26 or newer"), "{}", said(&failed));

@@ -15,7 +15,7 @@ use rules::RULES;
 const ALLOWED: [(&str, &str, &str); 1] = [(
     "AdmissionControllerClusterRole",
     "ClusterRole /appdeploy-webhook",
-    "it may patch the two configurations that are its own, by their name, to say whom API servers shall trust",
+    "it may patch its own two configurations, by name, to set their CA bundle",
 )];
 
 /// Returns each rule that an object violates, with its points and the object.

@@ -91,7 +91,7 @@ fn another_namespace_is_meant_everywhere() {
 }
 
 #[test]
-fn a_value_that_is_none_is_told() {
+fn unknown_value_is_rejected() {
     let helm = Helm::new();
     for (value, told) in [
         ("replica=3", "'replica' not allowed"),

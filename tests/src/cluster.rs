@@ -42,7 +42,7 @@ impl Cluster {
     /// Prints the cluster of the user's kubeconfig, asks whether to do `purpose` there, and checks that it answers.
     ///
     /// # Errors
-    /// When the answer is no, or the cluster does not answer.
+    /// When the user answers no, or the cluster does not answer.
     pub fn current(checkout: &Checkout, purpose: &str) -> Result<Self> {
         testcluster(checkout, &["up", "--current", "--confirm", purpose])?;
         Ok(Self::Current)

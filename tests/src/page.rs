@@ -30,8 +30,8 @@ pub fn get(address: &str, host: &str, patience: Duration) -> Result<String> {
 fn once(address: &str, host: &str) -> Result<String> {
     let mut places = address
         .to_socket_addrs()
-        .with_context(|| format!("{address} is no address"))?;
-    let place = places.next().with_context(|| format!("{address} is no address"))?;
+        .with_context(|| format!("{address} is not an address"))?;
+    let place = places.next().with_context(|| format!("{address} is not an address"))?;
     let limit = Duration::from_secs(5);
     let mut stream = TcpStream::connect_timeout(&place, limit).context("there is no connection")?;
     stream
@@ -45,7 +45,7 @@ fn once(address: &str, host: &str) -> Result<String> {
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).context("the answer broke off")?;
     let answer = String::from_utf8_lossy(&answer);
-    let (head, body) = answer.split_once("\r\n\r\n").context("the answer is no HTTP")?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("the answer is not HTTP")?;
     let line = head.lines().next().unwrap_or_default();
     if line.split_whitespace().nth(1) != Some("200") {
         bail!("the answer is {line:?}");

@@ -223,7 +223,7 @@ rules:
     }
 
     #[test]
-    fn another_name_or_namespace_is_no_use_of_a_right() {
+    fn right_for_another_name_or_namespace_is_not_used() {
         for other in ["own other", "namespaced -"] {
             let line = format!("used coordination.k8s.io leases update {other}");
             assert_eq!(faults(&[ALL[0], ALL[1], ALL[2], &line]).len(), 1, "{line}");
@@ -231,7 +231,7 @@ rules:
     }
 
     #[test]
-    fn what_was_denied_is_named_and_is_no_use() {
+    fn denied_request_is_reported_and_does_not_use_a_right() {
         let mut lines = ALL.to_vec();
         lines[1] = "denied - pods create namespaced -";
         assert_eq!(

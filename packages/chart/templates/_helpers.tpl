@@ -1,4 +1,4 @@
-{{/* The labels that Helm's users look for, beside those of every installation. */}}
+{{/* The usual labels of Helm charts, in addition to those of every installation. */}}
 {{- define "appdeploy.labels" -}}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}

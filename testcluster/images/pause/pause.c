@@ -1,4 +1,4 @@
-/* Holds a pod's namespaces open: collects orphans, ends when told to, does nothing else. */
+/* Holds a pod's namespaces open: collects orphans, ends on a signal, does nothing else. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

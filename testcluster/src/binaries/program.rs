@@ -284,7 +284,7 @@ mod tests {
                 .map(|line| line.trim().trim_start_matches("tool "));
             assert!(
                 lines.any(|line| line == program.package()),
-                "{program} is no tool of {}",
+                "{program} is not a tool of {}",
                 module.name
             );
             assert!(
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn etcd_lies_beside_the_api_server_and_nothing_else_does() {
+    fn only_etcd_is_in_the_folder_of_the_api_server() {
         assert_eq!(Program::Etcd.folder(), Program::Kubelet.folder());
         assert_ne!(Program::Etcd.folder(), Program::Kwok.folder());
         assert_ne!(Program::CoreDns.folder(), Program::Kwok.folder());

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_file_is_no_release() {
+    fn missing_file_has_no_release() {
         let server = serve(|mut stream, _| {
             let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         });

@@ -80,7 +80,7 @@ entryPoints:
   ping: {{ address: \"{PING}\" }}
 ping: {{ entryPoint: ping }}
 providers:
-  # A person looks at once; by default changes are gathered for two seconds.
+  # Apply changes immediately; by default they are batched for two seconds.
   providersThrottleDuration: 100ms
   kubernetesIngress:
     # Fills the address of each Ingress's status.

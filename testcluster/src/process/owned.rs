@@ -202,7 +202,7 @@ fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
         });
         send
     });
-    let gone = |_| io::Error::other("the thread that starts processes is gone");
+    let gone = |_| io::Error::other("the thread that starts processes has ended");
     let (reply, answer) = mpsc::channel();
     spawner
         .send((command, reply))
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_process_is_gone() {
+    fn dropped_process_is_stopped() {
         let folder = tempfile::tempdir().unwrap();
         let process = sleeper(folder.path());
         let record = Record::of(process.pid());
