@@ -478,6 +478,32 @@ mod tests {
     }
 
     #[test]
+    fn failed_pull_of_the_image_before_is_not_reported_for_the_new_one() {
+        let read = |image: &str, message: &str| {
+            let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "web-1"},
+                "status": waiting("ImagePullBackOff", message),
+                "spec": {"containers": [{"name": "app", "image": image}]}}))
+            .unwrap();
+            PodState::read(&pod).trouble.map(|trouble| trouble.reason)
+        };
+        let of_old = "Back-off pulling image \"nginx:nope\": ErrImagePull: failed to pull and unpack image \
+                      \"docker.io/library/nginx:nope\": docker.io/library/nginx:nope: not found";
+        assert_eq!(read("nginx:1.29", of_old), None);
+        assert_eq!(read("nginx", of_old), None);
+        for (image, pulled) in [
+            ("nginx:nope", "nginx:nope"),
+            ("nginx", "docker.io/library/nginx:latest"),
+            ("acme/shop:1", "docker.io/acme/shop:1"),
+            ("localhost:5000/shop", "localhost:5000/shop:latest"),
+            ("nginx:1@sha256:aa", "docker.io/library/nginx@sha256:aa"),
+        ] {
+            let message = format!("failed to pull and unpack image \"{pulled}\": not found");
+            assert_eq!(read(image, &message), Some(Reason::ImageNotFound), "{image}");
+        }
+        assert_eq!(read("nginx:1.29", "manifest unknown"), Some(Reason::ImageNotFound));
+    }
+
+    #[test]
     fn a_registry_that_cannot_be_reached_may_come_back() {
         let error = "failed to do request: Head \"https://registry.example/v2/app/manifests/1\": dial tcp 10.0.0.1:443: i/o timeout";
         assert_eq!(read(waiting("ErrImagePull", error)).unwrap().0, Reason::ImagePullFailed);

@@ -12,6 +12,9 @@ pub(super) fn trouble(waiting: &ContainerStateWaiting, image: &str, spec: Option
     Some(match waiting.reason.as_deref()? {
         "" | "ContainerCreating" | "PodInitializing" | "CrashLoopBackOff" => return None,
         "ErrImagePull" | "ImagePullBackOff" | "RegistryUnavailable" | "SignatureValidationFailed" => {
+            if is_of_another_image(message, image) {
+                return None;
+            }
             pull_trouble(image, message)
         }
         "InvalidImageName" => Trouble::new(Reason::InvalidImageName, image),
@@ -52,6 +55,25 @@ fn program_of_variables(spec: Option<&Container>) -> Option<&str> {
         .or(args)
         .map(String::as_str)
         .filter(|program| program.contains("$("))
+}
+
+/// Whether a pull failed of another image than this one. After the image of a pod is changed in place, the kubelet reports
+/// the failure of the old image until it syncs the pod.
+fn is_of_another_image(message: &str, image: &str) -> bool {
+    let pulled = message.split("image \"").nth(1).and_then(|rest| rest.split('"').next());
+    pulled.is_some_and(|pulled| canonical(pulled) != canonical(image))
+}
+
+/// Returns an image as container runtimes spell it out: without Docker Hub, with a tag, or with a digest only.
+fn canonical(image: &str) -> (&str, &str) {
+    let image = image.strip_prefix("docker.io/").unwrap_or(image);
+    let image = image.strip_prefix("library/").unwrap_or(image);
+    let (name, digest) = image.split_once('@').unwrap_or((image, ""));
+    let (name, tag) = match name.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => (name, tag),
+        _ => (name, "latest"),
+    };
+    (name, if digest.is_empty() { tag } else { digest })
 }
 
 /// Tells apart what a person has to change from what passes by itself.
