@@ -64,7 +64,7 @@ fn every_flag_of_the_operator_is_listed() -> Result<()> {
 }
 
 #[test]
-fn links_lead_somewhere() -> Result<()> {
+fn links_have_existing_targets() -> Result<()> {
     let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
         .iter()
         .map(|name| root().join(name))

@@ -42,7 +42,7 @@ fn steps(workflow: &Value) -> impl Iterator<Item = &Value> {
 }
 
 #[test]
-fn what_a_workflow_runs_is_a_target_of_make() -> Result<()> {
+fn workflows_run_only_targets_of_make() -> Result<()> {
     let makefile = std::fs::read_to_string(root().join("Makefile"))?;
     let is_target = |word: &str| makefile.lines().any(|line| line.starts_with(&format!("{word}:")));
     for (name, workflow) in workflows()? {
@@ -60,7 +60,7 @@ fn what_a_workflow_runs_is_a_target_of_make() -> Result<()> {
 
 /// A CI checkout has one commit, and a runner is not root.
 #[test]
-fn tests_on_a_forge_have_the_history_and_the_rights_that_they_need() -> Result<()> {
+fn ci_tests_have_the_history_and_the_rights_that_they_need() -> Result<()> {
     let path = root().join(".github/workflows/ci.yaml");
     let ci: Value = serde_yaml::from_str(&std::fs::read_to_string(path)?)?;
     let steps = ci["jobs"]["test"]["steps"].as_array().context("no steps")?;
@@ -77,7 +77,7 @@ fn tests_on_a_forge_have_the_history_and_the_rights_that_they_need() -> Result<(
 
 /// A tag can be moved to other code, a commit can't. The version is in a comment after it.
 #[test]
-fn an_action_is_pinned_to_a_commit() -> Result<()> {
+fn actions_are_pinned_to_commits() -> Result<()> {
     for file in std::fs::read_dir(root().join(".github/workflows"))? {
         let path = file?.path();
         let text = std::fs::read_to_string(&path)?;
@@ -100,7 +100,7 @@ fn an_action_is_pinned_to_a_commit() -> Result<()> {
 
 /// All inputs of a release are pinned by content, not by names whose content changes.
 #[test]
-fn what_a_release_is_built_with_is_pinned_by_its_content() -> Result<()> {
+fn inputs_of_a_release_are_pinned_by_content() -> Result<()> {
     let read = |path: &str| std::fs::read_to_string(root().join(path)).with_context(|| path.to_owned());
     let dockerfile = read("Dockerfile")?;
     let bases = dockerfile.lines().filter_map(|line| line.strip_prefix("FROM "));
@@ -188,7 +188,7 @@ fn jobs_have_only_the_permissions_that_they_need() -> Result<()> {
 /// Seeded bugs are behind a feature of the operator (docs/reliability.md). No release build enables any feature, and none
 /// is enabled by default.
 #[test]
-fn nothing_that_is_released_has_bugs_on_purpose() -> Result<()> {
+fn releases_have_no_seeded_bugs() -> Result<()> {
     let read = |path: &str| std::fs::read_to_string(root().join(path)).with_context(|| path.to_owned());
     let operator = read("operator/Cargo.toml")?;
     assert!(operator.contains("\nseeded-bugs = []\n"));

@@ -23,7 +23,7 @@ use crate::usage;
 
 /// The user of the operator, and of the floor's writes.
 const OPERATOR: &str = "bench-operator";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// etcd and an API server with an audit log, and an observer of the apps.
 pub struct Cluster {
@@ -180,7 +180,7 @@ fn install(control_plane: &ControlPlane, entry: &Entry) -> Result<()> {
     control_plane.apply(&furnishing().to_string())?;
     let started = Instant::now();
     while let Err(error) = control_plane.kubectl(&["get", "--raw", &path(None)]) {
-        if started.elapsed() > PATIENCE {
+        if started.elapsed() > TIMEOUT {
             return Err(error).context("the API server does not serve the CRD");
         }
         thread::sleep(Duration::from_millis(50));

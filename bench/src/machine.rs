@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_the_last_word() {
+    fn version_is_the_last_word_of_the_output() {
         assert_eq!(last_word("Kubernetes v1.36.3\n"), "v1.36.3");
         assert_eq!(last_word("etcd Version: 3.6.5"), "3.6.5");
     }

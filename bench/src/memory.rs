@@ -340,13 +340,13 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_a_place_for_figures() {
+    fn page_has_markers_for_figures() {
         let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md")).unwrap();
         assert!(insert(&page, "figures").is_some());
     }
 
     #[test]
-    fn the_limit_is_that_of_the_deployment() {
+    fn limit_is_that_of_the_deployment() {
         let deployment = config("manager/deployment.yaml").unwrap();
         assert!(deployment.contains(&format!("memory: {LIMIT_MIB}Mi")));
     }

@@ -257,7 +257,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn numbers_are_as_exact_as_they_are_known() {
+    fn numbers_have_their_significant_digits() {
         let figures = [0.0, 4.0, 0.123, 9.876, 12.34, 456.7, 12_000.0].map(figure);
         assert_eq!(figures, ["0", "4", "0.12", "9.88", "12.3", "457", "12000"]);
         assert_eq!(
@@ -267,7 +267,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_results_are_a_list_of_targets_and_a_table_for_each_size() {
+    fn results_have_the_targets_and_a_table_for_each_size() {
         let mut report = report();
         report.runs.retain(|run| run.apps > 100);
         insta::assert_snapshot!(results(&report), @r"
@@ -351,7 +351,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn without_a_peer_there_is_no_column_for_it_and_nothing_to_compare_with() {
+    fn results_without_a_peer_have_no_column_for_it() {
         let mut report = report();
         report
             .runs
@@ -414,7 +414,7 @@ pub(crate) mod tests {
 
     /// Results are never edited by hand.
     #[test]
-    fn the_page_and_the_plot_are_what_the_committed_runs_give() {
+    fn page_and_plot_match_the_committed_runs() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
         let read = |name: &str| std::fs::read_to_string(docs.join(name)).unwrap();
         let report: Report = serde_json::from_str(&read("performance.json")).unwrap();
@@ -425,7 +425,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_report_survives_being_written() {
+    fn report_is_unchanged_after_a_round_trip() {
         let report = report();
         let text = serde_json::to_string(&report).unwrap();
         let read: Report = serde_json::from_str(&text).unwrap();

@@ -140,7 +140,7 @@ mod tests {
     use crate::page::tests::report;
 
     #[test]
-    fn each_bar_is_as_long_as_its_number() {
+    fn length_of_a_bar_is_proportional_to_its_value() {
         let svg = plot(&report());
         let memory = svg.split("Memory with all apps").nth(1).unwrap();
         let memory = memory.split("</g>").next().unwrap();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_has_no_bar_where_nothing_is_known_of_it() {
+    fn floor_has_no_bar_without_a_value() {
         let svg = plot(&report());
         let bars = |title: &str| {
             let panel = svg.split(title).nth(1).unwrap().split("</g>").next().unwrap();

@@ -14,11 +14,11 @@ use testcluster::process::Process;
 use crate::contender::Entry;
 use crate::usage::{self, Memory, Open};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// How long it may take to exit after SIGTERM.
 const GRACE: Duration = Duration::from_secs(60);
 /// How often the readiness is polled: more often than the resolution of the results.
-const GLANCE: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The interval for the check for rest: a process that works uses more than a fiftieth of it.
 const QUIET: Duration = Duration::from_millis(500);
 
@@ -64,11 +64,11 @@ impl Program {
         while !self.is_ready() {
             self.must_run()?;
             ensure!(
-                self.started.elapsed() < PATIENCE,
+                self.started.elapsed() < TIMEOUT,
                 "the operator did not get ready; {}",
                 self.end()
             );
-            thread::sleep(GLANCE);
+            thread::sleep(POLL_INTERVAL);
         }
         Ok(self.started.elapsed())
     }
@@ -82,7 +82,7 @@ impl Program {
         let mut still = 0;
         while still < 3 {
             ensure!(
-                started.elapsed() < PATIENCE,
+                started.elapsed() < TIMEOUT,
                 "the operator does not come to rest; {}",
                 self.end()
             );

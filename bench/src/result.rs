@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_is_a_write_or_a_read_by_its_verb() {
+    fn requests_are_writes_or_reads_by_verb() {
         let asked = [
             ("create deployments", 3),
             ("patch appdeploys/status", 2),

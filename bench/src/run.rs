@@ -18,7 +18,7 @@ use crate::seen::Seen;
 use crate::statistics::{Spread, number};
 
 /// How long all apps together may take.
-const PATIENCE: Duration = Duration::from_secs(900);
+const TIMEOUT: Duration = Duration::from_secs(900);
 /// The number of apps whose images are changed one after the other.
 const CHANGES: usize = 200;
 
@@ -129,7 +129,7 @@ impl Stage<'_> {
                 None => floor::run(&self.cluster.people, &self.cluster.operator, requests).await,
             }
         })?;
-        let reached = self.block_on(self.cluster.observer.wait_for_all(pending, PATIENCE))?;
+        let reached = self.block_on(self.cluster.observer.wait_for_all(pending, TIMEOUT))?;
         let end = reached.values().max().context("there are no apps")?;
         let (apiserver_after, etcd_after) = self.cluster.cpu()?;
         if let Some(program) = program {
@@ -184,7 +184,7 @@ impl Stage<'_> {
         let pending = self.expect(std::slice::from_ref(&canary), |_| Seen::is_converged);
         let mut program = self.start()?;
         let created = self.block_on(send(&self.cluster.people, canary.clone(), create_app(&canary)?))?;
-        let reached = self.block_on(self.cluster.observer.wait_for_all(pending, PATIENCE))?;
+        let reached = self.block_on(self.cluster.observer.wait_for_all(pending, TIMEOUT))?;
         program.until_ready()?;
         program.until_quiet()?;
         let restart = Restart {
@@ -223,7 +223,7 @@ impl Stage<'_> {
         let requests = self.requests(|key| set_image(key, &wanted))?;
         let begin = Instant::now();
         self.block_on(load(&self.cluster.people, requests))?;
-        let reached = self.block_on(self.cluster.observer.wait_for_all(pending, PATIENCE))?;
+        let reached = self.block_on(self.cluster.observer.wait_for_all(pending, TIMEOUT))?;
         let end = reached.values().max().context("there are no apps")?;
         program.until_quiet()?;
         let (asked, _) = self.cluster.since(mark)?;

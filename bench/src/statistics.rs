@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spread_is_of_values_that_were_there() {
+    fn percentiles_are_measured_values() {
         let values = (1..=200).rev().map(number).collect();
         let spread = Spread {
             p50: 100.0,
@@ -88,14 +88,14 @@ mod tests {
     }
 
     #[test]
-    fn of_one_value_all_are_that() {
+    fn percentiles_of_one_value_are_that_value() {
         let spread = Spread::of(vec![7.0]);
         assert_eq!((spread.p50, spread.p99, spread.max), (7.0, 7.0, 7.0));
         assert_eq!(Spread::of(vec![]), Spread::default());
     }
 
     #[test]
-    fn the_median_of_rounds_lies_between_the_extremes() {
+    fn median_of_rounds_is_between_the_extremes() {
         let rounds = |values: &[f64]| Rounds::of(values.to_vec()).map(|of| (of.least, of.median, of.most));
         assert_eq!(rounds(&[3.0, 1.0, 2.0]), Some((1.0, 2.0, 3.0)));
         assert_eq!(rounds(&[4.0, 1.0]), Some((1.0, 2.5, 4.0)));

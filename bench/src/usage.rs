@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_time_is_found_behind_any_name() {
+    fn cpu_time_is_parsed_after_any_program_name() {
         let stat = "77 (a ) 1 2) S 1 77 77 0 -1 4194560 900 0 0 0 250 31 0 0 20 0 5 0 100 1000 200";
         assert_eq!(ticks(stat), Some(281));
     }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_uses_something() {
+    fn own_process_uses_resources() {
         let pid = std::process::id();
         assert!(cpu(pid).is_ok());
         assert!(memory(pid).unwrap().now_mib > 0.5);

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tar_holds_what_went_in_and_is_the_same_each_time() {
+    fn tar_has_its_entries_and_is_reproducible() {
         let packed = tar_gz(&entries(), date()).unwrap();
         assert_eq!(packed, tar_gz(&entries(), date()).unwrap());
         let mut tar = tar::Archive::new(flate2::read::GzDecoder::new(packed.as_slice()));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zip_holds_what_went_in_and_is_the_same_each_time() {
+    fn zip_has_its_entries_and_is_reproducible() {
         let packed = zip(&entries(), date()).unwrap();
         assert_eq!(packed, zip(&entries(), date()).unwrap());
         let mut archive = zip::ZipArchive::new(Cursor::new(packed)).unwrap();

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_run_left_goes_and_what_others_have_stays() {
+    fn files_of_an_earlier_run_are_removed_and_others_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("chart");
         write(&out, &files(&["Chart.yaml", "templates/old.yaml"])).unwrap();

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_whole_digest_of_sha256_is_one() {
+    fn only_complete_sha256_digests_are_valid() {
         assert!(is_digest(&format!("sha256:{}", "0a".repeat(32))));
         for bad in [
             String::new(),

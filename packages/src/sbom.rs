@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bill_names_what_a_program_is_built_from_and_no_more() {
+    fn sbom_has_the_dependencies_of_the_program_only() {
         let package = |name: &str, source: Option<&str>| json!({"id": name, "name": name, "version": "1.0.0", "license": "MIT", "source": source});
         let dependency = |name: &str, kinds: &[Option<&str>]| {
             let kinds: Vec<_> = kinds.iter().map(|kind| json!({"kind": kind})).collect();

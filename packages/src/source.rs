@@ -172,7 +172,7 @@ mod tests {
     const OBJECT: &str = "# why\nkind: Thing\nmetadata:\n  name: one\n";
 
     #[test]
-    fn a_folder_leads_to_what_it_names() {
+    fn kustomization_of_a_folder_is_followed() {
         let config = files(&[
             ("default/kustomization.yaml", "resources:\n- ../other\n- own.yaml\n"),
             ("default/own.yaml", OBJECT),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_given_to_all_that_is_named() {
+    fn labels_are_added_to_all_resources() {
         let one = "kind: Thing\nmetadata:\n  name: one\n  labels:\n    a: b\n";
         let config = files(&[
             (
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_lost_is_refused() {
+    fn unsupported_fields_of_a_kustomization_are_rejected() {
         let patched = files(&[("default/kustomization.yaml", "resources: []\npatches: []\n")]);
         let error = read(patched.path(), "default").unwrap_err();
         assert!(

@@ -196,7 +196,7 @@ spec:
     }
 
     #[test]
-    fn an_entry_is_replaced_with_all_that_it_contains() {
+    fn entry_is_replaced_with_its_content() {
         let new = changed(|text| text.replace("spec.containers.1.ports", "ports:\n  many"));
         assert_eq!(new, TEXT.replace("    - port: 1\n    - port: 2\n", "      many\n"));
         let new = changed(|text| text.replace("spec.containers", "containers: []"));
@@ -207,7 +207,7 @@ spec:
     }
 
     #[test]
-    fn lines_go_behind_an_entry_or_into_it() {
+    fn lines_are_inserted_after_an_entry_or_at_its_end() {
         let new = changed(|text| text.insert_after("spec.containers.0.image", "more: 1"));
         assert!(new.contains("    image: a\n    more: 1\n  # The other.\n"), "{new}");
         let new = changed(|text| text.append("metadata", "labels:\n  a: b"));
@@ -215,7 +215,7 @@ spec:
     }
 
     #[test]
-    fn an_item_goes_with_its_comment() {
+    fn item_is_removed_with_its_comment() {
         let new = changed(|text| text.remove("spec.containers.1"));
         assert!(new.ends_with("    image: a\n  last: true\n"), "{new}");
         let new = changed(|text| text.remove("spec.containers.1.ports.0"));
@@ -223,7 +223,7 @@ spec:
     }
 
     #[test]
-    fn lines_go_around_an_item_and_its_comment() {
+    fn lines_are_inserted_around_an_item_and_its_comment() {
         let new = changed(|text| text.wrap("spec.containers.1.ports.1", "{", "}"));
         assert!(new.contains("    - port: 1\n{\n    - port: 2\n}\n    args"), "{new}");
         // The lines after it are still found.
@@ -240,7 +240,7 @@ spec:
     }
 
     #[test]
-    fn comments_keep_the_words_that_are_replaced() {
+    fn words_in_comments_are_not_replaced() {
         let mut text = Text::new("# one\na: one # one\n");
         text.substitute("one", "two");
         assert_eq!(text.clone().finish(), "# one\na: two # two\n");

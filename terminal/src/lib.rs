@@ -29,7 +29,7 @@ pub const ROWS: u16 = 24;
 pub const COLUMNS: u16 = 80;
 
 /// How long a test waits for a screen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An error of the terminal, or of waiting for a screen.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +49,7 @@ pub enum Error {
         screen: String,
     },
     /// The expected screen did not appear in time.
-    #[error("{what} was not seen within {} s; the screen:\n{screen}", PATIENCE.as_secs())]
+    #[error("{what} was not seen within {} s; the screen:\n{screen}", TIMEOUT.as_secs())]
     Late {
         /// What was expected.
         what: String,
@@ -174,7 +174,7 @@ impl Terminal {
     /// # Errors
     /// When the program exits before, or after a minute. The error has the screen.
     pub fn wait(&self, what: &str, mut wanted: impl FnMut(&Screen) -> bool) -> Result<Screen, Error> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         let mut state = self.seen.lock();
         loop {
             let screen = Screen::of(state.parser.screen());
@@ -204,7 +204,7 @@ impl Terminal {
     /// # Errors
     /// When it does not exit within a minute.
     pub fn end(mut self) -> Result<(i32, Screen), Error> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         let mut state = self.seen.lock();
         while !state.over {
             state = self.seen.next(state, end, "the end of the program")?;

@@ -12,7 +12,7 @@ fn shell(script: &str) -> Result<Terminal, Error> {
 }
 
 #[test]
-fn a_person_reads_and_answers() -> Result<(), Error> {
+fn screen_is_read_and_input_is_sent() -> Result<(), Error> {
     let terminal =
         shell("printf 'name? '; read name; printf '\\033[31m%s\\033[0m' \"hello $name\"; stty size; exit 3")?;
     let screen = terminal.shows("name?")?;

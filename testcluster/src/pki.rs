@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kept_authority_signs_like_the_first_one() {
+    fn stored_authority_signs_valid_certificates() {
         let first = Authority::new("ca").unwrap();
         let kept = first.identity();
         let again = Authority::from_pem("ca", &kept.certificate, &kept.key).unwrap();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_key_is_for_its_user_alone_and_never_printed() {
+    fn private_key_is_readable_by_its_user_only_and_never_printed() {
         let folder = tempfile::tempdir().unwrap();
         let identity = Authority::new("ca").unwrap().client("alice", &["dev"]).unwrap();
         let (_, key) = identity.write(folder.path(), "alice").unwrap();

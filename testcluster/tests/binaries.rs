@@ -18,7 +18,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use testcluster::binaries::{Binaries, Component, Lines, Program};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The variable for processes that ensure programs, with their own cache and `go`.
 const ENSURES: &str = "TESTCLUSTER_TEST_ENSURES";
@@ -63,7 +63,7 @@ fn two_processes_do_not_build_the_same() {
         child
     });
     // One builds, and is held, so that the other one waits.
-    let mut lines = std::iter::from_fn(|| said.recv_timeout(PATIENCE).ok());
+    let mut lines = std::iter::from_fn(|| said.recv_timeout(TIMEOUT).ok());
     assert!(lines.any(|line| line.trim().starts_with("containerd 2.")
         && line.ends_with("is being built by another process; waiting for it")));
     fs::remove_file(&hold).unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use testcluster::ControlPlane;
 use testcluster::control_plane::Error;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[test]
 fn pods_run_as_soon_as_they_are_wanted_and_go_as_soon_as_they_are_not() {
@@ -62,7 +62,7 @@ fn what_a_test_says_of_a_pod_stays() {
 }
 
 #[test]
-fn a_pod_that_goes_is_deleted_once_and_never_the_next_of_its_name() {
+fn terminating_pod_is_deleted_once_and_never_its_replacement() {
     let control_plane = with_replica_set(20).unwrap();
     let mark = control_plane.audit().mark().unwrap();
     control_plane.kubectl(&["delete", "replicaset", "web"]).unwrap();
@@ -91,7 +91,7 @@ fn with_replica_set(replicas: usize) -> Result<ControlPlane, Error> {
 
 fn wait_for_ready(control_plane: &ControlPlane, replicas: usize) -> Result<(), Error> {
     let condition = format!("--for=jsonpath={{.status.readyReplicas}}={replicas}");
-    let patience = format!("--timeout={}s", PATIENCE.as_secs());
+    let patience = format!("--timeout={}s", TIMEOUT.as_secs());
     control_plane.kubectl(&["wait", "replicaset/web", &condition, &patience])?;
     Ok(())
 }
@@ -104,7 +104,7 @@ fn pods(control_plane: &ControlPlane) -> Result<BTreeSet<String>, Error> {
 fn eventually(condition: impl Fn() -> bool) {
     let started = Instant::now();
     while !condition() {
-        assert!(started.elapsed() < PATIENCE, "it did not happen within {PATIENCE:?}");
+        assert!(started.elapsed() < TIMEOUT, "it did not happen within {TIMEOUT:?}");
         thread::sleep(Duration::from_millis(50));
     }
 }

@@ -65,7 +65,7 @@ fn holds(place: &str, query: &str, exported: &BTreeSet<String>) {
 }
 
 #[test]
-fn alerts_fire_when_they_should_and_not_otherwise() -> Result<()> {
+fn alerts_fire_only_in_their_stories() -> Result<()> {
     let binaries = Binaries::ensure(&[Component::Prometheus], &mut Lines::stderr())?;
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("rules.yaml"), serde_yaml::to_string(&rules()?)?)?;
@@ -127,7 +127,7 @@ fn each_alert_says_what_to_do_and_is_explained() -> Result<()> {
 }
 
 #[test]
-fn alerts_ask_for_metrics_that_are_shown() -> Result<()> {
+fn alerts_use_existing_metrics() -> Result<()> {
     let exported = exported()?;
     for alert in alerts()? {
         holds(text(&alert, "/alert"), text(&alert, "/expr"), &exported);
@@ -136,7 +136,7 @@ fn alerts_ask_for_metrics_that_are_shown() -> Result<()> {
 }
 
 #[test]
-fn the_dashboard_asks_for_metrics_that_are_shown_and_shows_all() -> Result<()> {
+fn dashboard_uses_all_existing_metrics() -> Result<()> {
     let dashboard: Value = serde_json::from_str(&read("config/prometheus/dashboard.json")?)?;
     let exported = exported()?;
     let panels = dashboard["panels"].as_array().context("there are no panels")?;
@@ -173,7 +173,7 @@ fn the_dashboard_asks_for_metrics_that_are_shown_and_shows_all() -> Result<()> {
 }
 
 #[test]
-fn kustomize_builds_it_and_the_monitor_finds_the_operators() -> Result<()> {
+fn kustomize_builds_the_monitor_and_it_selects_the_operators() -> Result<()> {
     let binaries = Binaries::ensure(&[Component::ControlPlane], &mut Lines::stderr())?;
     let built = Command::new(binaries.path(Program::Kubectl))
         .args(["kustomize", "config/prometheus"])

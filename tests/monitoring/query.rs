@@ -50,7 +50,7 @@ fn past(text: &str, end: char) -> usize {
 }
 
 #[test]
-fn functions_labels_and_times_are_no_metrics() {
+fn functions_labels_and_times_are_not_metrics() {
     for (query, expected) in [
         ("up", vec!["up"]),
         (

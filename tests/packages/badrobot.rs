@@ -30,7 +30,7 @@ fn broken(objects: &Objects) -> Vec<(&'static str, i32, String)> {
 }
 
 #[test]
-fn no_points_are_lost() {
+fn manifests_violate_only_accepted_rules() {
     let broken = broken(&kustomized("default"));
     let lost: Vec<_> = broken.iter().map(|(id, _, object)| (*id, object.as_str())).collect();
     let allowed: Vec<_> = ALLOWED.iter().map(|(id, object, _)| (*id, *object)).collect();
@@ -63,7 +63,7 @@ fn every_rule_can_be_broken() {
 }
 
 #[test]
-fn a_right_is_found_however_it_is_written() {
+fn rights_are_found_in_any_notation() {
     let broken_by = |right: Value| {
         let role = json!({"kind": "ClusterRole", "metadata": {"name": "one"}, "rules": [right]});
         let broken = broken(&Objects::from([("one".to_owned(), role)]));

@@ -81,7 +81,7 @@ fn rules(role: &Value) -> impl Iterator<Item = &Value> {
 }
 
 #[test]
-fn the_bundle_holds_what_kustomize_builds() {
+fn bundle_has_the_objects_of_kustomize() {
     let folder = bundle();
     let (_, mut found) = content(folder.path());
     let mut wanted = Objects::new();

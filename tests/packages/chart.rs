@@ -24,7 +24,7 @@ fn helm_finds_no_fault() {
 }
 
 #[test]
-fn what_a_value_says_reaches_the_operators_pod() {
+fn values_are_applied_to_the_operators_pod() {
     let objects = Helm::new().template(&[
         "--set=replicas=1,image.digest=sha256:0123456789012345678901234567890123456789012345678901234567890123",
         "--set=image.pullPolicy=Always,priorityClassName=system-cluster-critical,imagePullSecrets[0].name=password",
@@ -80,7 +80,7 @@ fn parts_can_be_left_out() {
 }
 
 #[test]
-fn another_namespace_is_meant_everywhere() {
+fn another_namespace_is_used_everywhere() {
     let helm = Helm::new();
     let printed = ok(helm.templating(&[]).args(["--namespace", "platform"]));
     let named: Vec<&str> = printed

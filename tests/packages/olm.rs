@@ -9,7 +9,7 @@ use testcluster::ControlPlane;
 use crate::tools::config;
 use parts::{HOME, Parts, definitions, subscription};
 
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 const OPERATOR: &str = "system:serviceaccount:appdeploy-system:appdeploy-operator";
 
 /// OLM, and a catalog with the bundle.
@@ -61,7 +61,7 @@ impl Olm {
                 .processes
                 .iter_mut()
                 .any(|process| process.exited().unwrap().is_some());
-            if ended || begun.elapsed() > PATIENCE {
+            if ended || begun.elapsed() > TIMEOUT {
                 let state = self
                     .cluster
                     .kubectl(&["get", "csv,subscription,installplan", "-n", HOME, "-o", "yaml"]);

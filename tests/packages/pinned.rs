@@ -58,7 +58,7 @@ fn every_package_has_the_pinned_image() {
 }
 
 #[test]
-fn the_charts_digest_gives_way_to_another_tag_or_repository() {
+fn digest_of_the_chart_is_removed_with_another_tag_or_repository() {
     let folder = copy();
     let config = folder.path().join("config");
     pin::pin(&config, &digest("1")).unwrap();

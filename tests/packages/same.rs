@@ -29,14 +29,14 @@ fn the_chart_installs_what_kustomize_builds() {
 }
 
 #[test]
-fn helm_makes_the_namespace_by_itself() {
+fn helm_creates_the_namespace() {
     let mut wanted = kustomized("default");
     wanted.remove("Namespace /appdeploy-system").expect("a namespace");
     assert_same(&without_helms_own(Helm::new().template(&[])), &wanted);
 }
 
 #[test]
-fn the_charts_values_are_the_plugins_flags() {
+fn values_of_the_chart_match_the_flags_of_the_plugin() {
     let cases: [(&[&str], &[&str]); 7] = [
         (
             &["operator.watchNamespaces={shop,blog,shop}"],

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_others_are_never_removed() {
+    fn third_party_objects_are_never_removed() {
         let presences = [Absent, Demo, Other];
         for app in presences {
             for operator in presences {

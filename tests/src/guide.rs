@@ -205,7 +205,7 @@ mod tests {
                           ```sh test fails\nfalse\n```\n";
 
     #[test]
-    fn what_a_guide_shows_is_compared_with_what_is_printed() {
+    fn expected_output_is_compared_with_the_printed_output() {
         let blocks = blocks(OUTPUT);
         let printed = |text: &str| format!("# line 1\n{text}\n# line 10\nHello, late!\n");
         assert_eq!(
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_to_fail_may_not_succeed() {
+    fn command_that_must_fail_fails_the_guide_when_it_succeeds() {
         let script = script(&blocks(OUTPUT));
         assert!(script.contains("if {\nfalse\n}; then echo"), "{script}");
     }

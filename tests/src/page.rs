@@ -78,14 +78,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_its_words() {
+    fn page_is_printed_without_markup() {
         let page = "<!DOCTYPE html>\n<html><head><title>Hi</title>\n<style>\nbody { color: red }\n</style></head>\n\
                     <body>\n<h1>Welcome to nginx!</h1>\n<p>It <em>works</em>.</p></body></html>\n";
         assert_eq!(text(page), ["Welcome to nginx!", "It works."]);
     }
 
     #[test]
-    fn what_is_cut_off_is_left_out() {
+    fn incomplete_markup_is_ignored() {
         assert_eq!(text("one <b"), ["one"]);
     }
 }

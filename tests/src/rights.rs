@@ -203,12 +203,12 @@ rules:
     }
 
     #[test]
-    fn rights_that_are_all_used_are_least() {
+    fn used_rights_without_denied_requests_are_accepted() {
         assert_eq!(faults(&ALL), Vec::<String>::new());
     }
 
     #[test]
-    fn each_right_that_is_not_used_is_named() {
+    fn unused_rights_are_reported() {
         let words = [
             "list pods",
             "create pods",

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_commands_with_what_they_wrote() {
+    fn session_is_parsed_into_commands_and_output() {
         let page = "# Title\n\n```sh\n$ not this\n```\n```console\n$ list\none\n\n  two\n\n$ quiet\n```\nrest\n";
         let expected = [("list", &["one", "  two"][..]), ("quiet", &[])];
         let expected = expected.map(|(command, lines)| Typed {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_is_read_line_by_line() {
+    fn picture_is_read_line_by_line() {
         let svg = "<svg>\n<rect/>\n<text x=\"16.0\" y=\"30.2\" fill=\"a\">$ </text>\n\
                    <text x=\"32.8\" y=\"30.2\" fill=\"b\">get a &lt; b</text>\n<text x=\"16.0\" y=\"49.2\">NAME  AGE</text>\n</svg>\n";
         let all = typed(&of_picture(svg));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_from_run_to_run_counts_as_equal() {
+    fn parts_that_differ_between_runs_are_equal() {
         for (one, other) in [
             ("shop   2/2   3s", "shop 2/2   2m10s"),
             (
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_that_was_not_written_is_returned() {
+    fn first_missing_line_is_returned() {
         let written = lines("Warning: no tag\nshop created\nshop is ready: http://shop/\n");
         assert_eq!(
             missing(&lines("shop created\nshop is ready: http://shop/"), &written),
@@ -191,7 +191,7 @@ mod tests {
 
     /// The picture, the transcript and the script of the picture are parsed here as on the real node.
     #[test]
-    fn the_readme_and_its_picture_are_sessions() {
+    fn readme_and_its_picture_are_valid_sessions() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap();
         let picture = typed(&of_picture(&read("docs/session.svg")));

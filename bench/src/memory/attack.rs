@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 /// Concurrent requests.
 const AT_A_TIME: usize = 8;
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns a review of 8 MiB, the maximum of the port, with four million values.
 #[must_use]
@@ -70,9 +70,9 @@ pub fn post(address: SocketAddr, authorities: &str, path: &str, body: &str, time
 }
 
 fn once(address: SocketAddr, config: &Arc<ClientConfig>, path: &str, body: &str) -> Result<()> {
-    let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let name = ServerName::try_from("appdeploy-webhook.appdeploy-system.svc")?;
     let mut stream = StreamOwned::new(ClientConnection::new(config.clone(), name)?, stream);
     let length = body.len();
@@ -105,7 +105,7 @@ pub fn hold(address: SocketAddr, count: usize) -> Result<()> {
     let begun = [b"GET /healthz HTTP/1.1\r\nX: ".as_slice(), &vec![b'x'; 400 << 10]].concat();
     let mut held = Vec::new();
     for _ in 0..count {
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
         stream.set_nonblocking(true)?;
         // As much as the server accepts.
         let _ = stream.write(&begun);
@@ -113,7 +113,7 @@ pub fn hold(address: SocketAddr, count: usize) -> Result<()> {
     }
     for mut stream in held {
         stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         if let Err(error) = stream.read_to_end(&mut Vec::new()) {
             ensure!(
                 error.kind() != ErrorKind::WouldBlock,

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_is_shown_with_its_description() {
+    fn field_has_its_description() {
         let schema = json!({"properties": {"healthCheck": {"description": "How it is asked."}, "url": {}}});
         assert_eq!(
             fields(&schema),

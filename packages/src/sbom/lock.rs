@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_checksum_belongs_to_a_version() {
+    fn checksums_are_keyed_by_name_and_version() {
         let lock = "version = 4\n\n[[package]]\nname = \"a\"\nversion = \"1.2.0\"\nsource = \"r\"\nchecksum = \"ab\"\n\
                     dependencies = [\n \"b\",\n]\n\n[[package]]\nname = \"b\"\nversion = \"0.1.0\"\n";
         assert_eq!(

@@ -166,7 +166,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn libraries_and_loader_are_read_and_the_kernel_s_own_is_left_out() {
+    fn libraries_and_loader_are_parsed_without_that_of_the_kernel() {
         let ldd = "\tlinux-vdso.so.1 (0x00007f88059b5000)\n\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f8802d3e000)\n\
                    \t/lib64/ld-linux-x86-64.so.2 (0x00007f88059b7000)\n";
         assert_eq!(

@@ -331,13 +331,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_where_nothing_is_installed_or_built() {
+    fn no_confirmation_without_installation_or_build() {
         let plan = ready().plan().unwrap();
         assert_eq!((plan.fake, plan.ask), (None, false));
     }
 
     #[test]
-    fn what_is_installed_and_built_is_named_and_asked() {
+    fn installation_and_build_are_listed_and_confirmed() {
         let facts = Facts {
             root: Root::Sudo,
             packages: vec!["runc", "nftables"],
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fetched_is_named_with_its_server_and_needs_no_go() {
+    fn downloads_are_listed_with_their_server_and_need_no_go() {
         let facts = Facts {
             real: fetches(),
             tools: vec!["go"],
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_before_anything_is_built() {
+    fn missing_requirements_are_reported_before_a_build() {
         let cases: [(Facts, &str); 5] = [
             (
                 Facts {

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_where_containerd_looks_for_its_name() {
+    fn image_has_the_name_that_containerd_pulls() {
         for (image, expected) in [
             ("nginx", "library/nginx:latest"),
             ("docker.io/library/nginx:1.29", "library/nginx:1.29"),

@@ -15,7 +15,7 @@ use super::{Error, name, prepare};
 /// How long a process may take to exit before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 /// How often the state of an ending process is polled; the kernel has no wait with a timeout.
-const GLANCE: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A running program, which is stopped when this is dropped.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ impl Process {
         let asked = Instant::now();
         while asked.elapsed() < grace {
             match self.exited() {
-                Ok(None) => thread::sleep(GLANCE),
+                Ok(None) => thread::sleep(POLL_INTERVAL),
                 _ => return,
             }
         }
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_process_ends_when_asked() {
+    fn process_stopped_by_a_signal_can_be_ended() {
         let folder = tempfile::tempdir().unwrap();
         let mut process = sleeper(folder.path());
         process.signal(Signal::SIGSTOP).unwrap();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_said_is_in_its_log() {
+    fn output_of_a_process_is_in_its_log() {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "echo one; echo two >&2; echo three"]);
@@ -287,7 +287,7 @@ mod tests {
         let started = Instant::now();
         while !condition() {
             assert!(started.elapsed() < Duration::from_secs(20), "it did not happen");
-            thread::sleep(GLANCE);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }

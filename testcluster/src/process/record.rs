@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Error;
 
 /// How often the state of an ending process is polled: it is not our child, so it can't be waited for.
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long the kernel may take to remove a process that was killed.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
@@ -58,7 +58,7 @@ impl Record {
             }
             let asked = Instant::now();
             while self.is_alive() && asked.elapsed() < patience {
-                thread::sleep(GLANCE);
+                thread::sleep(POLL_INTERVAL);
             }
         }
         if self.is_alive() {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_took_over_the_number_is_left_alone() {
+    fn process_that_reuses_the_id_is_not_ended() {
         let ours = Record::of(std::process::id());
         let theirs = Record {
             started: ours.started + 1,

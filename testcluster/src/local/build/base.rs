@@ -171,14 +171,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_is_taken_off_a_base_and_nothing_else() {
+    fn digest_of_a_base_image_is_removed() {
         let text = "# x@sha256:1\nFROM docker.io/library/rust:1-alpine@sha256:0af1 AS build\nRUN echo a@sha256:1\nFROM scratch\n";
         let plain = text.replacen("rust:1-alpine@sha256:0af1", "rust:1-alpine", 1);
         assert_eq!(without_digests(text), plain);
     }
 
     #[test]
-    fn own_stages_and_scratch_are_no_bases() {
+    fn stages_and_scratch_are_not_base_images() {
         let text = "# FROM x\nFROM --platform=$BUILDPLATFORM docker.io/library/rust:1-alpine AS build\nRUN true\n\
                     FROM scratch\nFROM build";
         assert_eq!(bases(text), ["docker.io/library/rust:1-alpine"]);

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_taken_from_the_line_of_debian_12_and_of_13() {
+    fn libraries_are_parsed_for_debian_12_and_13() {
         assert_eq!(
             libraries("libc6 (>= 2.34), libpcre2-8-0 (>= 10.22), zlib1g, iproute2, nginx-common (<< 1)"),
             ["libc6", "libpcre2-8-0", "zlib1g"]
