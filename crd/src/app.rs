@@ -94,6 +94,7 @@ pub struct AppDeploySpec {
 
     /// Serves the host over HTTPS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(merge_strategy = kube::core::MapMerge::Atomic)]
     pub tls: Option<Tls>,
 }
 
@@ -129,11 +130,13 @@ pub enum Expose {
 /// The certificate of a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = ("has(self.secretName)", "tls needs a certificate: set spec.tls.secretName to a Secret of type kubernetes.io/tls, or remove spec.tls"))]
 pub struct Tls {
     /// The Secret (type `kubernetes.io/tls`) of the same namespace with the certificate and its key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(
         validation = ("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')", "the name of a Secret has lower-case letters, digits, '-' and '.', and starts and ends with a letter or digit; write it like shop-tls")
     )]
-    pub secret_name: String,
+    pub secret_name: Option<String>,
 }

@@ -96,6 +96,7 @@ pub struct EnvVar {
     pub value: Option<String>,
     /// Takes the value from a Secret or a ConfigMap of the same namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(merge_strategy = kube::core::MapMerge::Atomic)]
     pub value_from: Option<EnvVarSource>,
 }
 
@@ -108,9 +109,11 @@ pub struct EnvVar {
 pub struct EnvVarSource {
     /// A key of a Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(merge_strategy = kube::core::MapMerge::Atomic)]
     pub secret_key_ref: Option<KeyRef>,
     /// A key of a ConfigMap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(merge_strategy = kube::core::MapMerge::Atomic)]
     pub config_map_key_ref: Option<KeyRef>,
 }
 
@@ -155,11 +158,13 @@ pub struct Resources {
     /// What the scheduler reserves for each pod, such as `cpu: 100m` and `memory: 64Mi`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]
+    #[x_kube(validation = ("self.all(name, size(name) <= 317)", "the name of a resource has at most 317 characters"))]
     pub requests: BTreeMap<String, Quantity>,
     /// What each pod may use at most. Over the memory limit the container is killed, over the CPU limit it
     /// is slowed down.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]
+    #[x_kube(validation = ("self.all(name, size(name) <= 317)", "the name of a resource has at most 317 characters"))]
     pub limits: BTreeMap<String, Quantity>,
 }
 

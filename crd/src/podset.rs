@@ -65,6 +65,7 @@ pub struct PodSetSpec {
     /// How many pods may be unavailable at a time while a changed template is rolled out: a number, or a
     /// percentage of the replicas, rounded down and at least 1. Default 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxLength" = 4))]
     #[x_kube(
         validation = ("type(self) == int ? self >= 1 && self <= 1000 : self.matches('^([1-9]|[1-9][0-9]|100)%$')", "maxUnavailable is a number from 1 to 1000, or a percentage from 1% to 100%; write it like 2 or 25%")
     )]
@@ -157,6 +158,6 @@ pub struct PodSetStatus {
     /// `Ready`, and, only while they are true, `Reconciling` (on its way), `Stalled` (needs somebody) and
     /// `ReplicaFailure` (a pod could not be created or deleted).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["type".into()]))]
+    #[schemars(schema_with = "crate::status::conditions_schema")]
     pub conditions: Vec<Condition>,
 }

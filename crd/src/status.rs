@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::KubeSchema;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// What the operator saw and did. Written by the operator alone.
@@ -40,13 +40,66 @@ pub struct AppDeployStatus {
     /// `Ready`, and, only while they are true, `Reconciling` (on its way) and `Stalled` (needs somebody).
     /// `Exposed` says whether the application can be reached from outside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["type".into()]))]
+    #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,
     /// The newest revisions of the Deployment, the oldest first. Recorded together with other changes of the status.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["number".into()]))]
     pub revisions: Vec<RevisionStatus>,
+}
+
+/// The longest message of a condition, in characters, as in `metav1.Condition`.
+pub const MAX_MESSAGE: usize = 32_768;
+
+/// Returns the schema of a list of conditions with the limits of `metav1.Condition`, which its Rust type does not have.
+pub(crate) fn conditions_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "type": "object",
+            "description": "One aspect of the current state.",
+            "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+            "properties": {
+                "lastTransitionTime": {
+                    "description": "When the status of the condition last changed.",
+                    "type": "string",
+                    "format": "date-time",
+                },
+                "message": {
+                    "description": "A sentence about the last transition.",
+                    "type": "string",
+                    "maxLength": MAX_MESSAGE,
+                },
+                "observedGeneration": {
+                    "description": "The generation of the spec that the condition is about.",
+                    "type": "integer",
+                    "format": "int64",
+                    "minimum": 0,
+                },
+                "reason": {
+                    "description": "The reason for the last transition, in CamelCase.",
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 1024,
+                    "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+                },
+                "status": {
+                    "description": "Whether the condition holds: True, False or Unknown.",
+                    "type": "string",
+                    "enum": ["True", "False", "Unknown"],
+                },
+                "type": {
+                    "description": "The type of the condition, in CamelCase or like foo.example.com/CamelCase.",
+                    "type": "string",
+                    "maxLength": 316,
+                    "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+                },
+            },
+        },
+    })
 }
 
 /// What became of one revision of the Deployment.

@@ -120,7 +120,7 @@ impl Admitted for AppDeploy {
 
     fn secrets(&self) -> Vec<(String, String)> {
         let tls = self.spec.tls.iter();
-        tls.map(|tls| (tls.secret_name.clone(), "spec.tls.secretName".to_owned()))
+        tls.filter_map(|tls| Some((tls.secret_name.clone()?, "spec.tls.secretName".to_owned())))
             .collect()
     }
 }

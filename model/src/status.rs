@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crd::status::condition;
+use crd::status::{MAX_MESSAGE, condition};
 use crd::{AppDeploy, AppDeployStatus, Cause, RevisionStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -268,7 +268,7 @@ impl Conditions<'_> {
             type_: type_.to_owned(),
             status: status.to_owned(),
             reason: reason.to_owned(),
-            message: message.to_owned(),
+            message: message.chars().take(MAX_MESSAGE).collect(),
             last_transition_time: since,
             observed_generation: self.generation,
         }
@@ -335,6 +335,21 @@ mod tests {
             revisions(&all, Some(&rollout(number, 2)), at(9))
         });
         assert_eq!((many.len(), many[0].number), (20, 11));
+    }
+
+    #[test]
+    fn message_is_not_longer_than_the_schema_accepts() {
+        let make = Conditions {
+            before: &[],
+            generation: None,
+            now: Timestamp::UNIX_EPOCH,
+        };
+        let longest = "ä".repeat(MAX_MESSAGE);
+        assert_eq!(make.one("Ready", true, "Because", &longest).message, longest);
+        assert_eq!(
+            make.one("Ready", true, "Because", &(longest.clone() + "…")).message,
+            longest
+        );
     }
 
     #[test]

@@ -169,7 +169,10 @@ fn ingress_route(
     if !is_path(&path) {
         problems.push(format!("spec.path: {path:?} is no path; write it like /shop"));
     }
-    let tls_secret = spec.tls.as_ref().map(|tls| tls.secret_name.clone());
+    let tls_secret = spec.tls.as_ref().and_then(|tls| tls.secret_name.clone());
+    if spec.tls.is_some() && tls_secret.is_none() {
+        problems.push("spec.tls: this version of the operator needs spec.tls.secretName".to_owned());
+    }
     Some(IngressRoute {
         host,
         path,
@@ -283,6 +286,18 @@ mod tests {
                 port: 80,
                 ingress: None
             }
+        );
+    }
+
+    #[test]
+    fn certificate_that_only_a_newer_version_knows_is_a_problem_of_the_spec() {
+        let app = app(
+            "web",
+            json!({"image": "nginx", "port": 80, "tls": {"issuerRef": {"name": "ca"}}}),
+        );
+        assert_eq!(
+            validate(&app).unwrap_err().to_string(),
+            "spec.tls: this version of the operator needs spec.tls.secretName"
         );
     }
 

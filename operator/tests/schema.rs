@@ -1,14 +1,13 @@
 //! The API server refuses what can't work, with a sentence that says what to write instead.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+mod ownership;
+mod status;
+mod stored;
 
-use kube::CustomResourceExt as _;
-use kube::api::Patch;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use crate::harness::{APP, Cluster, Namespace, Shared, config};
+use crate::harness::{APP, Cluster, Namespace, Shared};
 
 fn namespace(name: &str) -> Namespace {
     static SHARED: Shared<Cluster> = Shared::new();
@@ -62,6 +61,14 @@ fn bad_specs() -> Vec<(Value, &'static str)> {
             "a request is above its limit",
         ),
         (with(json!({"resources": {"limits": {"cpu": "1".repeat(65)}}})), "64"),
+        (
+            with(json!({"resources": {"limits": {(format!("a/{}", "b".repeat(316))): "1"}}})),
+            "the name of a resource has at most 317 characters",
+        ),
+        (
+            with(json!({"tls": {}})),
+            "tls needs a certificate: set spec.tls.secretName",
+        ),
         (with(json!({"replicas": -1})), "greater than or equal to 0"),
         (with(json!({"replicas": 1001})), "less than or equal to 1000"),
         (with(json!({"replicas": "3"})), "must be of type integer"),
@@ -140,72 +147,6 @@ fn a_bad_spec_is_refused_with_what_to_write_instead() {
         assert!(
             message.contains(sentence),
             "{spec}\nshould be told: {sentence}\nand is told:    {message}"
-        );
-    }
-}
-
-/// Removes the rules for names that refer to other objects, as in the versions before them.
-fn remove_name_rules(schema: &mut Value) {
-    match schema {
-        Value::Object(fields) => {
-            let is_of_name = |rule: &Value| {
-                rule["message"]
-                    .as_str()
-                    .is_some_and(|text| text.contains("the name of a Secret"))
-            };
-            if let Some(Value::Array(rules)) = fields.get_mut("x-kubernetes-validations") {
-                rules.retain(|rule| !is_of_name(rule));
-            }
-            fields.values_mut().for_each(remove_name_rules);
-        }
-        Value::Array(items) => items.iter_mut().for_each(remove_name_rules),
-        _ => {}
-    }
-}
-
-#[test]
-fn objects_with_a_bad_name_that_are_stored_already_can_be_read_and_changed() {
-    let cluster = Arc::new(Cluster::without_crd(ControlPlane::builder()));
-    let mut older = serde_json::to_value(crd::AppDeploy::crd()).unwrap();
-    remove_name_rules(&mut older);
-    cluster.apply_crd(APP, &older.to_string());
-    let shop = cluster.namespace("shop");
-    let hostile = HOSTILE.iter().enumerate();
-    let mut stored = Vec::new();
-    for (number, (spec, _)) in
-        hostile.flat_map(|(at, name)| (0..).map(move |field| at * 10 + field).zip(references(name)))
-    {
-        let name = format!("shop-{number}");
-        shop.app(&name, spec);
-        stored.push(name);
-    }
-    cluster.apply_crd(APP, &config("crd/appdeploys.yaml"));
-    // The rule counts from here on.
-    let refused = |spec: &Value| {
-        shop.try_create(APP, json!({"metadata": {"generateName": "new-"}, "spec": spec}))
-            .is_err()
-    };
-    let (bad, _) = references("x;id").remove(0);
-    let start = Instant::now();
-    while !refused(&bad) {
-        assert!(
-            start.elapsed() < Duration::from_secs(30),
-            "the new schema is not served"
-        );
-    }
-    for name in stored {
-        shop.kubectl(&["scale", "appdeploy", &name, "--replicas=3"]);
-        shop.patch(
-            APP,
-            &name,
-            Patch::Merge(json!({"spec": {"image": "nginx:2"}, "metadata": {"labels": {"a": "b"}}})),
-        );
-        shop.patch_status(APP, &name, json!({"replicas": 3}));
-        let app = shop.get(APP, &name);
-        assert_eq!(
-            (&app["spec"]["replicas"], &app["spec"]["image"]),
-            (&json!(3), &json!("nginx:2")),
-            "{name}"
         );
     }
 }

@@ -23,7 +23,7 @@ fn main() -> anyhow::Result<()> {
     let folder = arguments.next().context("which folder?")?;
     let mut definitions = Vec::new();
     for crd in [crd::AppDeploy::crd(), crd::PodSet::crd()] {
-        definitions.push(unwrapped(whole_numbers(serde_json::to_value(crd)?)));
+        definitions.push(unwrapped(without_nulls(whole_numbers(serde_json::to_value(crd)?))));
     }
     let recorded: Revision = include_str!("../../revision").parse()?;
     let revision = recorded.of(&definitions);
@@ -56,6 +56,20 @@ fn whole_numbers(value: Value) -> Value {
         },
         Value::Array(items) => items.into_iter().map(whole_numbers).collect(),
         Value::Object(map) => map.into_iter().map(|(k, v)| (k, whole_numbers(v))).collect(),
+        other => other,
+    }
+}
+
+/// Removes `nullable`, which the derived schemas have for each optional field. Without it the API server drops a null
+/// instead of storing it, so that no manager owns a field that has no value.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        Value::Object(map) => map
+            .into_iter()
+            .filter(|(key, value)| key != "nullable" || !value.is_boolean())
+            .map(|(key, value)| (key, without_nulls(value)))
+            .collect(),
         other => other,
     }
 }

@@ -143,7 +143,7 @@ pub fn tls_secret(workload: &Workload) -> Option<&str> {
         .tls
         .as_ref()
         .filter(|_| is_used)
-        .map(|tls| tls.secret_name.as_str())
+        .and_then(|tls| tls.secret_name.as_deref())
 }
 
 /// Reads the certificate for the host. Whoever may not read Secrets, as many may not, still sees the rest.

@@ -166,7 +166,6 @@ mod tests {
         spec.imgae: there is no such field; did you mean image?
         spec.replicas: take a whole number
         spec.resources.limit: there is no such field; did you mean limits?
-        spec.tls.secretName: it is missing
         spec.tls.secret: there is no such field; did you mean secretName?
         spec.volumes: there is no such field
         specs: there is no such field; did you mean spec?

@@ -140,10 +140,10 @@ pub fn of_ingress(
                 .is_some_and(|hosts| hosts.iter().any(|of| text(of) == host))
     };
     let tls = items(&ingress["tls"]).find(covers);
-    spec.tls = tls
-        .and_then(|tls| text(&tls["secretName"]))
-        .map(|secret_name| Tls { secret_name });
-    let secret = spec.tls.as_ref().map(|tls| tls.secret_name.as_str());
+    spec.tls = tls.and_then(|tls| text(&tls["secretName"])).map(|name| Tls {
+        secret_name: Some(name),
+    });
+    let secret = spec.tls.as_ref().and_then(|tls| tls.secret_name.as_deref());
     let mut left = rest::of("spec", &beyond(ingress, &way, host.as_deref(), secret), &json!({}));
     for rest in &mut left {
         // Rules and certificates are one list each, which is ours as a whole.

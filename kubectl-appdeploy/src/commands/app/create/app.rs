@@ -85,7 +85,9 @@ Examples:
                 host: self.host.clone(),
                 path: self.path.clone(),
                 ingress_class_name: self.ingress_class.clone(),
-                tls: self.tls_secret.clone().map(|secret_name| Tls { secret_name }),
+                tls: self.tls_secret.clone().map(|name| Tls {
+                    secret_name: Some(name),
+                }),
                 ..AppDeploySpec::default()
             },
             status: None,

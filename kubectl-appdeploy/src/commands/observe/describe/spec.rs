@@ -33,7 +33,7 @@ fn route(page: &mut Page<'_>, spec: &AppDeploySpec) {
         [
             ("Path", spec.path.clone()),
             ("IngressClass", spec.ingress_class_name.clone()),
-            ("TLS Secret", spec.tls.as_ref().map(|tls| tls.secret_name.clone())),
+            ("TLS Secret", spec.tls.as_ref().and_then(|tls| tls.secret_name.clone())),
         ],
     );
 }

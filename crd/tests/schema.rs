@@ -1,0 +1,91 @@
+//! What holds for each field of the definitions, so that a new field can't miss it.
+
+#![expect(clippy::unwrap_used, reason = "what a test needs and does not get is its failure")]
+
+use std::path::Path;
+
+use serde_json::Value;
+
+const FILES: [&str; 2] = ["appdeploys", "podsets"];
+
+fn text(plural: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/crd");
+    std::fs::read_to_string(folder.join(format!("{plural}.yaml"))).unwrap()
+}
+
+/// Returns the schema of a kind's objects.
+fn schema(plural: &str) -> Value {
+    let mut definition: Value = serde_yaml::from_str(&text(plural)).unwrap();
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].take()
+}
+
+/// Calls a function with each schema below one, and its path.
+fn visit(schema: &Value, path: &str, seen: &mut dyn FnMut(&str, &Value)) {
+    seen(path, schema);
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        visit(field, &format!("{path}.{name}"), seen);
+    }
+    for (below, mark) in [("items", "[]"), ("additionalProperties", "{}")] {
+        if schema[below].is_object() {
+            visit(&schema[below], &format!("{path}{mark}"), seen);
+        }
+    }
+}
+
+#[test]
+fn no_field_accepts_null() {
+    for plural in FILES {
+        visit(&schema(plural), plural, &mut |path, schema| {
+            assert!(schema.get("nullable").is_none(), "{path}");
+        });
+    }
+}
+
+/// The cost of a rule is estimated from the largest value that it may be evaluated on.
+#[test]
+fn text_lists_and_maps_of_a_spec_have_a_largest_size() {
+    for plural in FILES {
+        let schema = &schema(plural)["properties"]["spec"];
+        visit(schema, plural, &mut |path, schema| {
+            let has = |limit: &str| schema.get(limit).is_some();
+            let is_bounded = match schema["type"].as_str() {
+                Some("string") => has("maxLength") || has("enum"),
+                Some("array") => has("maxItems"),
+                Some("object") => has("properties") || has("maxProperties"),
+                Some(_) => true,
+                None => has("maxLength"),
+            };
+            assert!(is_bounded, "{path} has no limit: {schema}");
+        });
+    }
+}
+
+/// A rule on a field is not checked on an object that was stored before it, while the field stays as it is. A rule on the
+/// whole spec is checked on each update: a new one would keep stored objects from being scaled.
+#[test]
+fn no_rule_is_added_to_a_whole_spec() {
+    let rules = |plural: &str| schema(plural)["properties"]["spec"]["x-kubernetes-validations"].clone();
+    let of_apps = rules("appdeploys");
+    let fields: Vec<&str> = of_apps
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|rule| rule["message"].as_str().unwrap().split(": ").next().unwrap())
+        .collect();
+    let known = [
+        "host, path, ingressClassName and tls need a port to lead to",
+        "host, path, ingressClassName and tls belong to an Ingress",
+        "a health check needs a port to ask",
+    ];
+    assert_eq!(fields, known, "put a new rule on the field that it is about");
+    assert_eq!(rules("podsets"), Value::Null);
+}
+
+/// `kubectl apply` stores a copy of an object in an annotation, of which all together may have 256 KiB.
+#[test]
+fn definitions_fit_into_an_annotation() {
+    for plural in FILES {
+        let size = text(plural).len();
+        assert!(size < 200 * 1024, "{plural} has {size} bytes");
+    }
+}
