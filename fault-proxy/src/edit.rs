@@ -7,7 +7,7 @@ use crate::action::Edit;
 
 /// Returns `body` with one edit applied, or why it can't be.
 pub(crate) fn apply(body: &[u8], edit: &Edit) -> Result<Bytes, String> {
-    let parse = || serde_json::from_slice::<Value>(body).map_err(|error| format!("the answer is no JSON: {error}"));
+    let parse = || serde_json::from_slice::<Value>(body).map_err(|error| format!("the answer is not JSON: {error}"));
     match edit {
         Edit::Body(text) => Ok(text.clone().into()),
         Edit::Replace(pointer, value) => {
@@ -23,7 +23,7 @@ pub(crate) fn apply(body: &[u8], edit: &Edit) -> Result<Bytes, String> {
             let items = json
                 .get_mut("items")
                 .and_then(Value::as_array_mut)
-                .ok_or("the answer is no list")?;
+                .ok_or("the answer is not a list")?;
             items.retain(|item| item.pointer("/metadata/name").and_then(Value::as_str) != Some(name));
             Ok(json.to_string().into())
         }

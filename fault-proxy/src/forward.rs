@@ -71,7 +71,7 @@ impl Errand {
             Action::Edit(edits) => edit(self.send().await?, &edits).await,
             Action::ServeList(nth) => Ok(match script.list(&self.read, nth) {
                 Some(body) => write(&Answer::new(200, body)),
-                None => wrong(&format!("there was no list number {nth} of these")),
+                None => wrong(&format!("there were fewer than {nth} of these lists")),
             }),
             Action::Answer(answer) => Ok(write(&answer)),
             Action::ForwardThenAnswer(answer) => {
@@ -177,7 +177,7 @@ fn whole(response: Response<Incoming>) -> Response<Body> {
 
 /// Returns the answer for a rule that can't be applied: a test whose fault was not injected must not pass.
 fn wrong(problem: &str) -> Response<Body> {
-    let message = format!("a rule of the proxy can't be followed: {problem}");
+    let message = format!("a rule of the proxy can't be applied: {problem}");
     let mut response = Response::new(full(Answer::refusal(500, "InternalError", &message).body.into()));
     *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
     response

@@ -72,7 +72,7 @@ pub enum Error {
     #[error("failed to listen on 127.0.0.1 for the proxy")]
     Listen(#[from] io::Error),
     /// The condition was not met in time.
-    #[error("what the test waits for did not come through the proxy within {after:?}; the last that did: {last}")]
+    #[error("the proxy did not receive the expected request within {after:?}; the last one was: {last}")]
     Missing {
         /// How long it was waited for.
         after: Duration,

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_read_as_the_api_server_does() {
+    fn requests_are_parsed_as_by_the_api_server() {
         let cases = [
             ("GET", "/api/v1/namespaces/a/pods?limit=5", Verb::List, "pods", "a", ""),
             ("GET", "/api/v1/pods?watch=true", Verb::Watch, "pods", "", ""),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_created_is_named_in_the_body() {
+    fn name_of_a_created_object_is_in_the_body() {
         let name = |uri: &str, body: &[u8]| Request::read(&Method::POST, &uri.parse().unwrap(), body).name;
         let named = br#"{"metadata": {"name": "web"}}"#;
         assert_eq!(name("/api/v1/namespaces/a/pods", named), "web");

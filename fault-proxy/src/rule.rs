@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_counted_from_one() {
+    fn matches_are_counted_from_one() {
         let rule = Rule::new(Requests::all(), Action::Disconnect);
         assert_eq!(turns(&rule).len(), 100);
         assert_eq!(turns(&rule.clone().nth(3)), [3]);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_draws_the_same_again() {
+    fn same_seed_chooses_the_same() {
         let rule = Rule::new(Requests::all(), Action::Disconnect);
         let drawn = turns(&rule.clone().by_chance(20, 7));
         assert_eq!(drawn, turns(&rule.clone().by_chance(20, 7)));

@@ -11,7 +11,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use super::Error;
 use testcluster::pki::{Authority, Identity};
 
-/// Returns the client's side of the proxy: only whom the authority vouches for may speak to it,
+/// Returns the client's side of the proxy: it only accepts clients with a certificate of the authority,
 /// since it speaks with a user's rights itself.
 pub(crate) fn server(authority: &Authority) -> Result<ServerConfig, Error> {
     let provider = Arc::new(default_provider());

@@ -76,7 +76,7 @@ impl<'a> Fuzz<'a> {
         files.sort();
         let inputs: Vec<Vec<u8>> = files.iter().map(fs::read).collect::<Result<_, _>>()?;
         if inputs.is_empty() {
-            bail!("{} has nothing to begin with", corpus.display());
+            bail!("{} has no seeds", corpus.display());
         }
         Ok(Self {
             mutator: Mutator::new(seed, &inputs),
@@ -118,7 +118,7 @@ impl<'a> Fuzz<'a> {
             let path = self.corpus.join(format!("{FOUND}{:016x}", xxh3_64(input)));
             fs::write(&path, input).with_context(|| format!("failed to write {}", path.display()))?;
             bail!(
-                "an input made it panic, drawn by {}: {}\n{}",
+                "an input caused a panic, with the seed {}: {}\n{}",
                 self.seed,
                 path.display(),
                 String::from_utf8_lossy(input)
@@ -136,7 +136,7 @@ mod tests {
 
     /// Each letter is a new value, so the fuzzer finds the third one, which random input would not.
     #[test]
-    fn an_input_that_gets_further_is_built_on_and_one_that_panics_is_kept() -> Result<()> {
+    fn inputs_with_new_results_are_mutated_and_panics_are_stored() -> Result<()> {
         let folder = tempfile::tempdir()?;
         fs::write(folder.path().join("seed"), "[a, b]")?;
         fs::write(folder.path().join("words"), "open sesame please")?;
@@ -152,7 +152,7 @@ mod tests {
             .err()
             .context("it was not found")?;
         assert!(
-            error.to_string().contains("an input made it panic, drawn by 1: "),
+            error.to_string().contains("an input caused a panic, with the seed 1: "),
             "{error}"
         );
         let kept = fs::read_dir(folder.path())?.count();

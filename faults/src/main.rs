@@ -143,7 +143,7 @@ fn run(cli: &Cli) -> Result<bool> {
 
     if !cli.list {
         say(&format!(
-            "{} survived, {} failed, {} did not come up; {} has the details",
+            "{} survived, {} failed, {} without their call; {} has the details",
             total.survived,
             total.failed,
             total.unreached,
@@ -187,7 +187,7 @@ fn pursue(
     let known = |plan: &&Plan| !cli.again && journal.entry(&plan.to_string()).is_some();
     let left: Vec<Plan> = plans.iter().filter(|plan| !known(plan)).cloned().collect();
     say(&format!(
-        "{name}: {} of {} plans left; {compared} fields are compared, beside {varying} that differ by themselves",
+        "{name}: {} of {} plans left; {compared} fields are compared, {varying} differ between runs",
         left.len(),
         plans.len()
     ))?;
@@ -223,7 +223,7 @@ fn write_page(results: &Path, page: &Path) -> Result<()> {
     let shown = page::results(&journal::found(&read(results)?), &circumstances);
     let text = page::insert(&read(page)?, &shown).with_context(|| {
         format!(
-            "{} lacks the line {} or {}",
+            "{} does not have the lines {} and {}",
             page.display(),
             BEGIN.trim_end(),
             END.trim_end()
@@ -260,7 +260,7 @@ impl Tally {
         let (count, word) = match verdict {
             Verdict::Survived => (&mut self.survived, "survived"),
             Verdict::Failed(_) => (&mut self.failed, "FAILED"),
-            Verdict::Unreached => (&mut self.unreached, "did not come up"),
+            Verdict::Unreached => (&mut self.unreached, "its call did not occur"),
         };
         *count += 1;
         word

@@ -12,7 +12,7 @@ use testcluster::kubeconfig::{Credential, Kubeconfig};
 use crate::{PATIENCE, Stage, count, creates, eventually};
 
 #[test]
-fn without_rules_it_is_the_api_server() {
+fn proxy_without_rules_forwards_everything() {
     let stage = Stage::new("plain");
     let who = stage
         .kubectl
@@ -26,7 +26,7 @@ fn without_rules_it_is_the_api_server() {
 }
 
 #[test]
-fn a_stranger_is_not_served() {
+fn client_without_a_certificate_is_rejected() {
     let stage = Stage::new("stranger");
     let kubeconfig = stage.control_plane.folder().join("stranger.kubeconfig");
     let stranger = Kubeconfig {
@@ -47,7 +47,7 @@ fn a_stranger_is_not_served() {
 }
 
 #[test]
-fn an_answer_keeps_the_request_from_the_api_server() {
+fn answered_request_does_not_reach_the_api_server() {
     let stage = Stage::new("answer");
     let mark = stage.control_plane.audit().mark().unwrap();
     let forbidden = Answer::refusal(403, "Forbidden", "you may not, says the proxy");
@@ -89,7 +89,7 @@ fn headers_of_an_answer_reach_the_client() {
 }
 
 #[test]
-fn only_the_nth_is_lied_about() {
+fn rule_applies_to_the_nth_request_only() {
     let stage = Stage::new("nth");
     stage
         .proxy
@@ -100,7 +100,7 @@ fn only_the_nth_is_lied_about() {
 }
 
 #[test]
-fn a_write_is_done_although_the_client_is_told_that_it_is_not() {
+fn write_is_done_although_the_client_receives_an_error() {
     let stage = Stage::new("committed");
     let timeout = Answer::refusal(504, "Timeout", "request did not complete within the allotted timeout");
     stage
@@ -113,7 +113,7 @@ fn a_write_is_done_although_the_client_is_told_that_it_is_not() {
 }
 
 #[test]
-fn a_connection_breaks_before_or_after_a_write() {
+fn connection_is_closed_before_or_after_a_write() {
     let stage = Stage::new("broken");
     stage.proxy.add(Rule::new(creates(), Action::Disconnect).nth(1));
     stage
@@ -131,7 +131,7 @@ fn a_connection_breaks_before_or_after_a_write() {
 }
 
 #[test]
-fn a_request_hangs_until_the_rule_is_removed() {
+fn request_hangs_until_the_rule_is_removed() {
     let stage = Stage::new("hang");
     let rule = stage.proxy.add(Rule::new(creates(), Action::Hang));
     let impatient = stage.create_with("one", &["--request-timeout=1s"]);
@@ -151,7 +151,7 @@ fn a_request_hangs_until_the_rule_is_removed() {
 }
 
 #[test]
-fn a_request_is_delayed() {
+fn request_is_delayed() {
     let stage = Stage::new("delay");
     let delay = Duration::from_secs(2);
     stage.proxy.add(Rule::new(creates(), Action::Delay(delay)));
@@ -161,7 +161,7 @@ fn a_request_is_delayed() {
 }
 
 #[test]
-fn an_answer_is_edited() {
+fn answer_is_edited() {
     let stage = Stage::new("edit");
     for name in ["one", "two"] {
         stage.create(name).unwrap();
@@ -212,7 +212,7 @@ fn an_answer_is_edited() {
 }
 
 #[test]
-fn what_is_created_has_its_name_in_the_record() {
+fn record_has_the_name_of_a_created_object() {
     let stage = Stage::new("named");
     let one = creates().named("one");
     stage.proxy.add(Rule::new(one, Action::Disconnect));
@@ -227,7 +227,7 @@ fn what_is_created_has_its_name_in_the_record() {
 }
 
 #[test]
-fn a_connection_is_reset() {
+fn connection_is_reset() {
     let stage = Stage::new("reset");
     stage.proxy.add(Rule::new(creates(), Action::Reset));
     let broken = stage.create("one").unwrap_err().to_string();
@@ -236,7 +236,7 @@ fn a_connection_is_reset() {
 }
 
 #[test]
-fn an_answer_breaks_off() {
+fn answer_is_truncated() {
     let stage = Stage::new("truncated");
     stage.proxy.add(Rule::new(creates(), Action::Truncate(20)));
     let broken = stage.create("one").unwrap_err().to_string();
@@ -246,7 +246,7 @@ fn an_answer_breaks_off() {
 }
 
 #[test]
-fn a_request_is_done_and_never_answered() {
+fn request_is_done_and_never_answered() {
     let stage = Stage::new("done-hang");
     let rule = stage.proxy.add(Rule::new(creates(), Action::ForwardThenHang));
     thread::scope(|scope| {
@@ -259,7 +259,7 @@ fn a_request_is_done_and_never_answered() {
 }
 
 #[test]
-fn a_request_that_is_held_is_done_later_although_nobody_waits_for_it() {
+fn held_request_is_done_later_without_its_client() {
     let stage = Stage::new("hold");
     let rule = stage.proxy.add(Rule::new(creates(), Action::Hold));
     stage.create_with("one", &["--request-timeout=1s"]).unwrap_err();
@@ -269,7 +269,7 @@ fn a_request_that_is_held_is_done_later_although_nobody_waits_for_it() {
 }
 
 #[test]
-fn a_request_that_is_held_is_answered_who_waits_for_it() {
+fn held_request_is_answered_to_a_waiting_client() {
     let stage = Stage::new("hold-wait");
     let rule = stage.proxy.add(Rule::new(creates(), Action::Hold));
     thread::scope(|scope| {
@@ -281,7 +281,7 @@ fn a_request_that_is_held_is_answered_who_waits_for_it() {
 }
 
 #[test]
-fn a_client_stops_at_a_point_of_a_request() {
+fn client_stops_at_a_point_of_a_request() {
     for (point, done, told) in [
         (Point::Sent, false, false),
         (Point::Done, true, false),
@@ -309,7 +309,7 @@ fn a_client_stops_at_a_point_of_a_request() {
 }
 
 #[test]
-fn an_older_list_is_served() {
+fn stale_list_is_served() {
     let stage = Stage::new("older");
     let path = "/api/v1/namespaces/older/configmaps";
     let list = || stage.kubectl.run(&["get", "--raw", path]).unwrap();
@@ -326,11 +326,11 @@ fn an_older_list_is_served() {
     stage.proxy.remove(rule);
     stage.proxy.add(Rule::new(lists, Action::ServeList(9)));
     let refused = stage.kubectl.run(&["get", "--raw", path]).unwrap_err().to_string();
-    assert!(refused.contains("there was no list number 9"), "{refused}");
+    assert!(refused.contains("there were fewer than 9 of these lists"), "{refused}");
 }
 
 #[test]
-fn an_api_server_that_is_gone_looks_gone_and_comes_back() {
+fn restart_of_the_api_server_is_visible_to_clients() {
     // With its own control plane: stopping its client would stop the other tests.
     let control_plane = ControlPlane::start().unwrap();
     let proxy = Proxy::before(&control_plane, "operator", &["system:masters"]).unwrap();
@@ -343,7 +343,7 @@ fn an_api_server_that_is_gone_looks_gone_and_comes_back() {
 }
 
 #[test]
-fn a_dropped_proxy_serves_nobody() {
+fn dropped_proxy_serves_no_client() {
     let stage = Stage::new("dropped");
     let watch = stage.watch();
     let Stage { proxy, kubectl, .. } = stage;

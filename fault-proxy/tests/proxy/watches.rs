@@ -5,7 +5,7 @@ use fault_proxy::{Action, Events, Requests, Rule};
 use crate::{PATIENCE, Stage, eventually, watches};
 
 #[test]
-fn a_watch_is_cut_after_some_events() {
+fn watch_is_closed_after_a_number_of_events() {
     let stage = Stage::new("cut-after");
     for name in ["one", "two", "three"] {
         stage.create(name).unwrap();
@@ -18,7 +18,7 @@ fn a_watch_is_cut_after_some_events() {
 }
 
 #[test]
-fn open_watches_are_cut_where_they_match() {
+fn matching_open_watches_are_closed() {
     let stage = Stage::new("cut");
     let mut watch = stage.watch();
     stage.create("one").unwrap();
@@ -32,7 +32,7 @@ fn open_watches_are_cut_where_they_match() {
 }
 
 #[test]
-fn a_frozen_watch_stays_open_and_hears_everything_later() {
+fn frozen_watch_stays_open_and_receives_all_events_later() {
     let stage = Stage::new("freeze");
     let mut watch = stage.watch();
     stage.create("one").unwrap();
@@ -73,7 +73,7 @@ fn events_are_hidden_from_open_watches() {
 }
 
 #[test]
-fn a_watch_is_open_until_its_client_is_gone() {
+fn watch_is_open_until_its_client_disconnects() {
     let stage = Stage::new("open");
     let watch = stage.watch();
     assert_eq!(stage.proxy.open_watches(&watches()), 1);
@@ -83,7 +83,7 @@ fn a_watch_is_open_until_its_client_is_gone() {
 }
 
 #[test]
-fn a_watch_tells_its_past_again() {
+fn watch_replays_its_events() {
     let stage = Stage::new("replay");
     let mut watch = stage.watch();
     let two = Events::of_type("ADDED").named("two");

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_has_the_same_name_in_every_run() {
+    fn call_has_the_same_name_in_every_run() {
         let web = r#"{"metadata": {"name": "web"}}"#;
         let records = [
             record(&Method::GET, "/version", ""),
@@ -150,6 +150,6 @@ mod tests {
         }
         assert!(!calls[0].requests().contain(&records[2].request));
         let runs = [4, 3].map(|count| calls[..count].iter().map(|call| (call.clone(), 0)).collect());
-        assert_eq!(common(&runs), runs[1], "what came up in one run may not come up again");
+        assert_eq!(common(&runs), runs[1], "a call of one run may not occur again");
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn carry_out(
     thread::scope(|scope| {
         let workers: Vec<_> = (0..workers.max(1)).map(|_| scope.spawn(work)).collect();
         let mut results = workers.into_iter().map(thread::ScopedJoinHandle::join);
-        results.try_for_each(|result| result.map_err(|_| anyhow!("a run has panicked"))?)
+        results.try_for_each(|result| result.map_err(|_| anyhow!("a run panicked"))?)
     })
 }
 
@@ -48,6 +48,6 @@ pub(super) fn carry_out(
 pub(super) fn agree(scenario: &str, outcomes: &[Outcome]) -> Result<Expected> {
     Expected::of(outcomes).map_err(|differences| {
         let differences: Vec<String> = differences.iter().map(ToString::to_string).collect();
-        anyhow!("{scenario} differs by itself: {}", differences.join("; "))
+        anyhow!("fault-free runs of {scenario} differ: {}", differences.join("; "))
     })
 }

@@ -81,7 +81,7 @@ fn orphaned(history: &[Seen]) -> Vec<String> {
         controllers.any(|controller| !living.contains_key(text(controller, "/uid")))
     });
     orphans
-        .map(|seen| format!("the controller of {} is gone", seen.title()))
+        .map(|seen| format!("the controller of {} was deleted", seen.title()))
         .collect()
 }
 
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_run_violates_nothing() {
+    fn run_without_changes_violates_nothing() {
         let history = [
             seen("appdeploys", "web", 1, None),
             seen("services", BYSTANDER, 2, None),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bystander_is_left_alone() {
+    fn change_of_a_third_party_object_is_reported() {
         let before = seen("services", BYSTANDER, 1, None);
         let changed = seen("services", BYSTANDER, 2, None);
         assert_eq!(
@@ -183,19 +183,19 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_where_its_owner_is() {
+    fn child_in_another_namespace_than_its_owner_is_reported() {
         let child = seen("services", "web", 1, Some("uid-elsewhere"));
         assert_eq!(
             violations(&[child]),
             [
                 "the controller of services/web is not in its namespace",
-                "the controller of services/web is gone"
+                "the controller of services/web was deleted"
             ]
         );
     }
 
     #[test]
-    fn nothing_is_made_in_another_namespace() {
+    fn object_in_another_namespace_is_reported() {
         let app = [seen("appdeploys", "web", 1, None)];
         let mut elsewhere = ["uid-web", "uid-theirs"].map(|owner| seen("services", "web", 2, Some(owner)));
         elsewhere[0].object["metadata"]["namespace"] = json!("default");
@@ -206,11 +206,11 @@ mod tests {
     }
 
     #[test]
-    fn a_child_does_not_outlive_its_owner() {
+    fn child_without_an_existing_owner_is_reported() {
         let app = seen("appdeploys", "app", 1, None);
         let child = seen("services", "web", 2, Some("uid-app"));
         let left = [app.clone(), child.clone(), gone(app.clone())];
-        assert_eq!(violations(&left), ["the controller of services/web is gone"]);
+        assert_eq!(violations(&left), ["the controller of services/web was deleted"]);
         assert_eq!(
             violations(&[app.clone(), child.clone(), gone(app), gone(child)]),
             [""; 0]
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_pods_than_were_ever_wanted() {
+    fn more_pods_than_the_highest_replicas_are_reported() {
         let mut set = seen("podsets", "set", 1, None);
         set.object["spec"] = json!({"replicas": 1});
         let pods = [1, 2].map(|n: u64| seen("pods", &format!("set-{n}"), n + 1, Some("uid-set")));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_was_let_go_does_not_count() {
+    fn released_pod_does_not_count() {
         let mut set = seen("podsets", "set", 1, None);
         set.object["spec"] = json!({"replicas": 1});
         let one = seen("pods", "set-0", 2, Some("uid-set"));

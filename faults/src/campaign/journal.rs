@@ -82,7 +82,7 @@ impl Journal {
         let program = fs::read(operator).with_context(|| format!("failed to read {}", operator.display()))?;
         let operator = format!("{:016x}", xxh3_64(&program));
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))?;
+            fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
         }
         let text = fs::read_to_string(path).unwrap_or_default();
         let open = OpenOptions::new().create(true).append(true).open(path);
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_campaign_goes_on_where_it_was() {
+    fn campaign_continues_after_an_interruption() {
         let folder = tempfile::tempdir().unwrap();
         let (path, program) = (folder.path().join("faults/results"), folder.path().join("operator"));
         fs::write(&program, "one").unwrap();

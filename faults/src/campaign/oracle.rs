@@ -20,7 +20,7 @@ impl Outcome {
     pub fn of(history: &[Seen], namespace: &str) -> Self {
         let mut phrases: BTreeMap<&str, String> = BTreeMap::new();
         for seen in history {
-            phrases.insert(seen.uid(), format!("the uid of gone {}", seen.title()));
+            phrases.insert(seen.uid(), format!("the uid of deleted {}", seen.title()));
         }
         let mut same: BTreeMap<String, usize> = BTreeMap::new();
         let mut alive: Vec<&Seen> = living(history).into_values().collect();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_equal_to_itself_under_another_name() {
+    fn runs_that_differ_in_names_are_equal() {
         let one = Outcome::of(&[seen("web", "a", json!({"host": "web.run-1", "owner": "a"}))], "run-1");
         let mut other = seen("web", "b", json!({"host": "web.run-2", "owner": "b"}));
         other.object["metadata"]["namespace"] = json!("run-2");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn which_address_a_pod_got_is_not_compared_and_whether_it_has_its_own_is() {
+    fn pod_addresses_are_compared_by_presence_only() {
         let run = |address: &str, second: &str| {
             let mut pod = seen("web", "a", json!({}));
             pod.object["status"] = json!({"podIP": address, "podIPs": [{"ip": second}]});
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_varies_by_itself_is_not_compared_and_the_rest_is() {
+    fn fields_that_differ_between_runs_are_ignored() {
         let run = |ip: &str, port: u16| Outcome::of(&[seen("web", "a", json!({"ip": ip, "port": port}))], "run-1");
         let expected = Expected::of(&[run("1", 80), run("2", 80)]).unwrap();
         assert_eq!(said(&expected.differences(&run("3", 80))), [""; 0]);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_created_twice_is_told_although_it_ends_the_same() {
+    fn object_that_was_created_twice_is_a_difference() {
         let web = seen("web", "a", json!({}));
         let again = seen("web", "b", json!({}));
         let expected = Expected::of(&[Outcome::of(std::slice::from_ref(&web), "run-1")]).unwrap();
@@ -277,19 +277,19 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_is_gone_is_not_an_owner_that_lives() {
+    fn deleted_owner_differs_from_an_existing_one() {
         let (owner, child) = (seen("web", "a", json!({})), seen("child", "c", json!({"owner": "a"})));
         let expected = Expected::of(&[Outcome::of(&[owner.clone(), child.clone()], "run-1")]).unwrap();
         let again = seen("web", "b", json!({}));
         let outcome = Outcome::of(&[owner.clone(), child, gone(&owner), again], "run-1");
         assert_eq!(
             said(&expected.differences(&outcome))[0],
-            "services/child.spec.owner: expected the uid of services/web, found the uid of gone services/web"
+            "services/child.spec.owner: expected the uid of services/web, found the uid of deleted services/web"
         );
     }
 
     #[test]
-    fn lists_are_compared_by_name() {
+    fn list_items_are_compared_by_name() {
         let run = |order: [&str; 2]| {
             let conditions = order.map(|kind| json!({"type": kind, "status": "True"}));
             Outcome::of(&[seen("web", "a", json!({"conditions": conditions}))], "run-1")
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn undisturbed_runs_that_create_differently_are_no_measure() {
+    fn runs_that_create_different_objects_have_no_common_outcome() {
         let one = Outcome::of(&[seen("web", "a", json!({}))], "run-1");
         let none = Outcome::of(&[], "run-1");
         assert_eq!(

@@ -34,9 +34,7 @@ pub fn insert(page: &str, results: &str) -> Option<String> {
 pub fn results(found: &[Found], circumstances: &Circumstances) -> String {
     let entries = || found.iter().flat_map(|found| found.entries.iter());
     let mut page = summary(found, circumstances);
-    page.push_str(
-        "\n| Scenario | Plans | Carried out | Survived | Failed | Did not come up |\n|---|---|---|---|---|---|\n",
-    );
+    page.push_str("\n| Scenario | Plans | Run | Passed | Failed | Call did not occur |\n|---|---|---|---|---|---|\n");
     let mut all = Row::default();
     for found in found {
         let row = Row::of(found);
@@ -46,7 +44,7 @@ pub fn results(found: &[Found], circumstances: &Circumstances) -> String {
     let _ = writeln!(page, "| all | {all}");
     page.push_str(&names("Failed", entries().filter(|entry| entry.has_failed())));
     page.push_str(&names(
-        "Did not come up",
+        "Call did not occur",
         entries().filter(|entry| entry.verdict == UNREACHED),
     ));
     page
@@ -75,9 +73,7 @@ fn summary(found: &[Found], circumstances: &Circumstances) -> String {
         kubernetes,
         cores,
     } = circumstances;
-    format!(
-        "Carried out{when}, on a machine with {cores} cores, with AppDeploy {appdeploy}{of} and Kubernetes {kubernetes}.\n"
-    )
+    format!("Run{when}, on a machine with {cores} cores, with AppDeploy {appdeploy}{of} and Kubernetes {kubernetes}.\n")
 }
 
 /// Returns a list of plans by name, with a sentence before it; empty if there are none.
@@ -150,16 +146,16 @@ mod tests {
 {"plan": "set-scale: create pods set-0: ha"#;
 
     #[test]
-    fn a_page_tells_what_the_last_program_has_shown() {
+    fn page_has_the_results_of_the_last_program() {
         let circumstances = Circumstances {
             appdeploy: "0.1.0".to_owned(),
             kubernetes: "1.36.3".to_owned(),
             cores: 2,
         };
         insta::assert_snapshot!(results(&found(JOURNAL), &circumstances), @r"
-        Carried out from 2026-01-02 to 2026-01-03, on a machine with 2 cores, with AppDeploy 0.1.0 of 0000002 and Kubernetes 1.36.3.
+        Run from 2026-01-02 to 2026-01-03, on a machine with 2 cores, with AppDeploy 0.1.0 of 0000002 and Kubernetes 1.36.3.
 
-        | Scenario | Plans | Carried out | Survived | Failed | Did not come up |
+        | Scenario | Plans | Run | Passed | Failed | Call did not occur |
         |---|---|---|---|---|---|
         | `app-create` | 400 | 2 | 1 | 0 | 1 |
         | `set-scale` | 300 | 1 | 0 | 1 | 0 |
@@ -169,14 +165,14 @@ mod tests {
 
         - `set-scale: create pods set-0: reset`
 
-        Did not come up:
+        Call did not occur:
 
         - `app-create: list pods: 429`
         ");
     }
 
     #[test]
-    fn the_page_has_its_place_and_names_every_scenario() {
+    fn page_has_the_markers_and_every_scenario() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reliability.md");
         let page = std::fs::read_to_string(path).unwrap();
         let written = insert(&page, "new\n").unwrap();

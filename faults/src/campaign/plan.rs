@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_planned_for_every_call() {
+    fn every_call_has_a_plan_for_every_fault() {
         let calls = [
             (call(Verb::Watch, "services", ""), 1),
             (call(Verb::Watch, "pods", ""), 0),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_draws_the_same_again() {
+    fn same_seed_chooses_the_same() {
         let calls = ["services", "pods"].map(|resource| call(Verb::Create, resource, "web"));
         let plans = derive("app", &calls.clone().map(|call| (call, 0)));
         let chosen = choose(&plans, 8, 1);

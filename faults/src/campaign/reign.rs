@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leads_writes_and_nobody_else() {
+    fn writes_of_other_operators_than_the_leader_are_reported() {
         let zero = Instant::now();
         let renewal = |at, status| record(&Method::PUT, "leases", status, zero + seconds(at));
         let write = |at| record(&Method::PATCH, "deployments", 200, zero + seconds(at));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_is_renewed_is_no_new_reign() {
+    fn renewal_of_a_lease_is_not_a_new_leadership() {
         let lease = |holder| {
             json!({
                 "metadata": {"labels": {crd::label::PART_OF: crd::label::PART_OF_VALUE}},

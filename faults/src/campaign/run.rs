@@ -101,7 +101,7 @@ pub fn disturbed(
         over.store(true, Ordering::Relaxed);
         let killed = keeper
             .join()
-            .map_err(|_| anyhow!("what kills the operator has panicked"))??;
+            .map_err(|_| anyhow!("the thread that kills the operator panicked"))??;
         Ok::<_, anyhow::Error>((played?, killed))
     })?;
     // It may have been killed just now.
@@ -113,7 +113,7 @@ pub fn disturbed(
     problems.extend(expected.differences(&run.outcome()).iter().map(ToString::to_string));
     let reached = disturbance.was_met(&run.post.proxy);
     if !problems.is_empty() {
-        problems.push(format!("the operator said last:\n{}", run.log_tail()));
+        problems.push(format!("the end of the operator's log:\n{}", run.log_tail()));
     }
     run.end()?;
     Ok(match (problems.is_empty(), reached) {

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn ready_is_what_was_said_of_the_newest() {
+    fn ready_is_that_of_the_newest_generation() {
         let left = seen(2, 1, "True").object;
         assert!(is_ready(&[seen(2, 2, "True")], &left));
         assert!(is_ready(&[seen(3, 3, "True")], &left));

@@ -62,7 +62,7 @@ impl Stage {
     /// # Errors
     /// When a part of it does not start.
     pub fn unconfined(program: &Path) -> Result<Self> {
-        ensure!(program.is_file(), "there is no operator at {}", program.display());
+        ensure!(program.is_file(), "no operator at {}", program.display());
         // One node: with several, the node of a pod would differ between runs.
         let builder = ControlPlane::builder().controller_manager(&CONTROLLERS).fake_nodes(1);
         let control_plane = builder.start()?;
@@ -163,7 +163,7 @@ impl Stage {
                 (Err(error), Deed::Attempt(_)) if error.downcast_ref::<kube::Error>().is_some() => {
                     return Ok(Value::Null);
                 }
-                (Err(error), _) => return Err(error.context(format!("failed to do {deed:?} in {namespace}"))),
+                (Err(error), _) => return Err(error.context(format!("failed to run {deed:?} in {namespace}"))),
             };
             drop(error);
             thread::sleep(Duration::from_millis(50));
@@ -287,7 +287,7 @@ fn confine(control_plane: &ControlPlane) -> Result<()> {
     );
     ensure!(
         policy.contains(&home),
-        "the policy does not say where elections are held"
+        "the policy does not restrict leases to a namespace"
     );
     let anywhere = format!("variables.place.endsWith('{RUN}') && object.metadata.name == 'appdeploy-operator'");
     control_plane.apply(&policy.replace(&home, &anywhere))?;

@@ -75,7 +75,7 @@ fn takes_a_host_while_being_deleted() -> Vec<Step> {
         scenario::change(APP, "web", json!({"replicas": 3})),
         by_tenant(Step {
             deed: Deed::Patch(APP, "evil", json!({"metadata": {"finalizers": null}})),
-            settled: is_gone_with_children,
+            settled: is_deleted_with_children,
         }),
         scenario::change(APP, "web", json!({"image": "nginx:1.28"})),
     ]
@@ -118,7 +118,7 @@ fn forges() -> Vec<Step> {
                 SERVICE,
                 json!({"metadata": forged, "spec": {"ports": [{"port": 80}], "selector": selector}}),
             ),
-            settled: at_once,
+            settled: immediately,
         }),
         scenario::app("web", json!({"host": HOST})),
         Step {
@@ -126,7 +126,7 @@ fn forges() -> Vec<Step> {
                 APP,
                 json!({"metadata": {"name": "web"}, "status": {"conditions": [condition]}}),
             ),
-            settled: at_once,
+            settled: immediately,
         },
         // Not the annotations of the Deployment: Kubernetes copies them to a ReplicaSet only if it is faster than their
         // repair.
@@ -169,10 +169,10 @@ fn forges_owner_references() -> Vec<Step> {
     };
     vec![
         scenario::app(OWNER, json!({"host": HOST})),
-        by_tenant(owned(SERVICE, service(OWNER), is_gone)),
-        by_tenant(owned(INGRESS, ingress.clone(), is_gone)),
-        owned(SERVICE, service(FORGED), at_once),
-        owned(INGRESS, ingress, at_once),
+        by_tenant(owned(SERVICE, service(OWNER), is_deleted)),
+        by_tenant(owned(INGRESS, ingress.clone(), is_deleted)),
+        owned(SERVICE, service(FORGED), immediately),
+        owned(INGRESS, ingress, immediately),
         scenario::change(APP, OWNER, json!({"image": "nginx:1.28"})),
         scenario::delete(APP, OWNER, only_the_tenant_is_left),
     ]
@@ -189,11 +189,11 @@ fn by_tenant(step: Step) -> Step {
 fn attempt(deed: Deed) -> Step {
     Step {
         deed: Deed::Attempt(Box::new(Deed::ByTenant(Box::new(deed)))),
-        settled: at_once,
+        settled: immediately,
     }
 }
 
-fn at_once(_: &[Seen], _: &Value) -> bool {
+fn immediately(_: &[Seen], _: &Value) -> bool {
     true
 }
 
@@ -203,16 +203,16 @@ fn is_in_deletion(history: &[Seen], left: &Value) -> bool {
     seen.is_some_and(|seen| !text(&seen.object, "/metadata/deletionTimestamp").is_empty())
 }
 
-fn is_gone(history: &[Seen], left: &Value) -> bool {
+fn is_deleted(history: &[Seen], left: &Value) -> bool {
     !living(history).contains_key(text(left, "/metadata/uid"))
 }
 
 /// Returns whether the object and its children are deleted. The garbage collector deletes children some time after their
 /// owner.
-fn is_gone_with_children(history: &[Seen], left: &Value) -> bool {
+fn is_deleted_with_children(history: &[Seen], left: &Value) -> bool {
     let uid = text(left, "/metadata/uid");
     let is_owned = |seen: &&Seen| seen.controllers().iter().any(|owner| text(owner, "/uid") == uid);
-    is_gone(history, left) && !living(history).values().any(is_owned)
+    is_deleted(history, left) && !living(history).values().any(is_owned)
 }
 
 fn only_the_tenant_is_left(history: &[Seen], _: &Value) -> bool {
@@ -256,7 +256,7 @@ fn hosts(history: &[Seen]) -> BTreeSet<String> {
         if seen.gone {
             serving.remove(seen.uid());
             if has_tenant && !is_tenants(seen) && !ending.contains(owner) {
-                found.insert(format!("{} was taken from an app that stays", seen.title()));
+                found.insert(format!("{} was deleted although its app exists", seen.title()));
             }
             continue;
         }
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_served_by_one_namespace() {
+    fn host_served_by_two_namespaces_is_reported() {
         let quiet = [ingress("run", 1, "a", false), ingress("run-tenant", 2, "b", false)];
         assert_eq!(gains(&quiet), BTreeSet::new());
         let both = [ingress("run", 1, "a", false), ingress("run-tenant", 2, "a", false)];
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_of_others_stay_and_statuses_are_not_written_all_the_time() {
+    fn lost_condition_and_status_loop_are_reported() {
         let theirs = json!([{"type": CONDITION}]);
         assert_eq!(
             gains(&[app(1, theirs.clone()), app(2, theirs.clone())]),

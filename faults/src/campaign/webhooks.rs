@@ -34,7 +34,7 @@ impl Webhooks {
         let certificates = control_plane.fresh_path(&format!("webhooks-{run}"), "d");
         let authority = Authority::new("webhooks")?;
         let identity = authority.server("webhooks", &["127.0.0.1"])?;
-        std::fs::create_dir_all(&certificates).context("failed to make a folder for certificates")?;
+        std::fs::create_dir_all(&certificates).context("failed to create a folder for certificates")?;
         for (file, text) in [("tls.crt", &identity.certificate), ("tls.key", &identity.key)] {
             std::fs::write(certificates.join(file), text).with_context(|| format!("failed to write {file}"))?;
         }

@@ -86,10 +86,10 @@ impl Done {
         }
         match self.end {
             End::Exited(0) | End::Killed => {}
-            End::Stuck => problems.push(format!("the plugin did not end within {PATIENCE:?}")),
+            End::Stuck => problems.push(format!("the plugin did not exit within {PATIENCE:?}")),
             End::Exited(code) => {
                 if !CODES.contains(&code) {
-                    problems.push(format!("the plugin ended with the code {code}"));
+                    problems.push(format!("the plugin exited with {code}"));
                 }
                 let is_error = |line: &str| line.starts_with("error: ") || line.starts_with("Error from server");
                 if !self.said.lines().any(is_error) || !says("\n  next: ") {
@@ -111,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_what_went_wrong_and_what_to_do() {
+    fn failure_has_an_error_and_a_next_command() {
         let told = "warning: old\nerror: no answer\n  next: try again";
         assert_eq!(problems(End::Exited(0), ""), [""; 0]);
         assert_eq!(problems(End::Killed, "namespace/a created"), [""; 0]);
         assert_eq!(problems(End::Exited(1), told), [""; 0]);
         assert_eq!(problems(End::Exited(4), told), [""; 0]);
-        assert_eq!(problems(End::Exited(101), told), ["the plugin ended with the code 101"]);
+        assert_eq!(problems(End::Exited(101), told), ["the plugin exited with 101"]);
         for said in ["", "error: no answer", "next: try again"] {
             assert_eq!(
                 problems(End::Exited(1), said),

@@ -38,7 +38,7 @@ impl fmt::Debug for Ground {
 
 impl Ground {
     pub(super) fn start(plugin: &Path) -> Result<Self> {
-        ensure!(plugin.is_file(), "there is no plugin at {}", plugin.display());
+        ensure!(plugin.is_file(), "no plugin at {}", plugin.display());
         let control_plane = ControlPlane::start()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

@@ -44,7 +44,7 @@ pub(super) fn undisturbed(ground: &Ground, scenario: &Scenario) -> Result<Undist
     let problems = leave(ground)?;
     if !problems.is_empty() {
         bail!(
-            "{} leaves something without any fault: {}",
+            "{} leaves objects without any fault: {}",
             scenario.name,
             problems.join("; ")
         );
@@ -63,7 +63,7 @@ pub(super) fn disturbed(
     let run = Run::start(ground, scenario)?;
     let Plan { call, fault, .. } = plan;
     let Some(action) = fault.action() else {
-        bail!("{plan} is about no call");
+        bail!("{plan} has no call");
     };
     let rule = run.proxy.add(Rule::new(call.requests(), action).nth(call.nth));
     let is_to_die = matches!(fault, Fault::Crash(_));
@@ -79,12 +79,12 @@ pub(super) fn disturbed(
         problems.extend(
             differences
                 .iter()
-                .map(|difference| format!("it said that it was done: {difference}")),
+                .map(|difference| format!("it reported success, but: {difference}")),
         );
     }
     let again = run.command(scenario.command, || false)?;
     if again.end != End::Exited(0) {
-        problems.push("the same command did not do it afterwards".to_owned());
+        problems.push("the same command did not finish it in the second run".to_owned());
     }
     let last = ground.snapshot()?;
     let differences = measure.expected.differences(&run.outcome(&[&between, &last]));
@@ -93,7 +93,7 @@ pub(super) fn disturbed(
     let created = created(&run.proxy.records());
     if created != measure.created {
         problems.push(format!(
-            "{created} objects were created, and {} undisturbed",
+            "{created} objects were created, and {} without faults",
             measure.created
         ));
     }
@@ -102,8 +102,8 @@ pub(super) fn disturbed(
     problems.extend(left);
     let verdict = match (problems.is_empty(), reached) {
         (false, _) => {
-            problems.push(format!("the plugin said first:\n{}", first.said));
-            problems.push(format!("and then:\n{}", again.said));
+            problems.push(format!("the first output of the plugin:\n{}", first.said));
+            problems.push(format!("the second output:\n{}", again.said));
             Verdict::Failed(problems)
         }
         (true, true) => Verdict::Survived,
@@ -120,13 +120,13 @@ fn leave(ground: &Ground) -> Result<Vec<String>> {
     let done = command::run(plugin, control_plane, &control_plane.kubeconfig(), UNINSTALL, || false)?;
     let mut problems = Vec::new();
     if done.end != End::Exited(0) {
-        problems.push(format!("it can't be uninstalled afterwards: {}", done.said));
+        problems.push(format!("the uninstallation fails: {}", done.said));
     }
     let now = ground.snapshot()?;
     let left = now.without(&ground.base).titles();
     problems.extend(
         left.iter()
-            .map(|title| format!("{title} is left when it is uninstalled")),
+            .map(|title| format!("{title} is left after the uninstallation")),
     );
     problems.extend(ground.base.touched(&now));
     Ok(problems)

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_between_two_moments_was_deleted() {
+    fn object_missing_in_the_next_snapshot_was_deleted() {
         let (first, second) = (snapshot(&[("a", "1"), ("b", "2")]), snapshot(&[("a", "3"), ("b", "2")]));
         let lives = lives(&history(&[&first, &second]));
         let of = |title: &str| (lives[title].created, lives[title].deleted);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn who_touches_what_is_somebody_elses_is_told_of() {
+    fn change_of_a_third_party_object_is_reported() {
         let (base, mut now) = (snapshot(&[("a", "1"), ("b", "2")]), snapshot(&[("a", "1"), ("c", "3")]));
         assert_eq!(base.touched(&now), ["services/b was deleted, and is not ours"]);
         now.0[0].object["metadata"]["labels"] = json!({});
