@@ -132,7 +132,7 @@ fn orphans_stay_as_they_are() {
     let before = CHILDREN.map(|kind| shop.get(kind, "shop"));
     shop.delete_with(APP, "shop", &DeleteParams::orphan());
     shop.until_gone(APP, "shop");
-    std::thread::sleep(QUIET);
+    shop.settle();
     for (kind, before) in CHILDREN.into_iter().zip(&before) {
         let after = shop.get(kind, "shop");
         assert_eq!(uid(&after), uid(before), "{kind:?}");

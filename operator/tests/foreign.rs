@@ -177,7 +177,7 @@ fn a_child_that_lost_its_controller_is_not_ours_any_more() {
     shop.until(APP, "shop", "the change is seen", |app| {
         told(app) && app["metadata"]["generation"] == 2
     });
-    std::thread::sleep(QUIET);
+    shop.settle();
     for ((kind, _), before) in CHILDREN.into_iter().zip(before) {
         assert_eq!(shop.bytes(kind, "shop"), before, "{kind:?}");
     }
@@ -196,7 +196,7 @@ fn a_worker_does_not_mind_a_foreign_service_of_its_name() {
     let before = [SERVICE, INGRESS].map(|kind| shop.bytes(kind, "shop"));
     let app = shop.settled_app("shop", json!({"image": "busybox"}));
     assert_eq!(ready(&app), ("False", "Progressing"));
-    std::thread::sleep(QUIET);
+    shop.settle();
     assert_eq!([SERVICE, INGRESS].map(|kind| shop.bytes(kind, "shop")), before);
 }
 

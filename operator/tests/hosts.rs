@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
 use crate::harness::{
-    APP, Cluster, INGRESS, Namespace, OPERATOR, Operator, PATIENCE, QUIET, Shared, condition, eventually, ready, text,
-    told,
+    APP, Cluster, INGRESS, Namespace, OPERATOR, Operator, PATIENCE, Shared, condition, eventually, ready, text, told,
 };
 
 fn cluster() -> Arc<Cluster> {
@@ -304,12 +303,12 @@ fn of_two_at_the_same_moment_one_has_the_host() {
         };
         (0..HOSTS).map(of).collect()
     };
-    thread::sleep(QUIET);
+    both[0].settle();
     let first = winners();
     operator.terminate();
     let mark = both[0].mark();
     let _operator = cluster.operator(&[]);
-    thread::sleep(QUIET);
+    both[0].settle();
     assert_eq!(winners(), first);
     for namespace in &both {
         let asked = namespace.asked_since(mark).that(|request| request.verb != "list");
@@ -326,11 +325,11 @@ fn a_restart_changes_nothing() {
     let winner = first.settled_app("shop", on("shop.example.com", "/"));
     younger(&second, "shop", &winner, on("shop.example.com", "/"));
     second.until(APP, "shop", "it has lost", has_lost);
-    std::thread::sleep(QUIET);
+    first.settle();
     operator.terminate();
     let mark = first.mark();
     let _operator = cluster.operator(&[]);
-    std::thread::sleep(QUIET);
+    first.settle();
     for namespace in [&first, &second] {
         let asked = namespace.asked_since(mark).that(|request| request.verb != "list");
         assert_eq!(asked.tally(), std::collections::BTreeMap::new());

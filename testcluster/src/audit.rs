@@ -20,7 +20,7 @@ mod requests;
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Seek as _, SeekFrom};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -35,6 +35,8 @@ const LAG: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(10);
 /// What a marker's URI starts with; such requests are left out of every count.
 const MARKER: &str = "/version?testcluster-marker=";
+/// The stage of a long-running request that has begun.
+const STARTED: &str = "ResponseStarted";
 
 /// Why the log does not tell.
 #[derive(Debug, thiserror::Error)]
@@ -84,12 +86,32 @@ pub struct Mark(usize);
 #[derive(Debug, Clone)]
 pub struct AuditLog {
     path: PathBuf,
+    /// Where it begins, in bytes: what is before belongs to an earlier test.
+    start: u64,
     kubectl: Kubectl,
 }
 
 impl AuditLog {
-    pub(crate) fn new(path: PathBuf, kubectl: Kubectl) -> Self {
-        Self { path, kubectl }
+    pub(crate) fn new(path: PathBuf, start: u64, kubectl: Kubectl) -> Self {
+        Self { path, start, kubectl }
+    }
+
+    /// Returns the length of the file, once it has all requests that were answered before this call.
+    pub(crate) fn end(&self) -> Result<u64, Error> {
+        self.settle()?;
+        self.length()
+    }
+
+    fn length(&self) -> Result<u64, Error> {
+        let length = std::fs::metadata(&self.path).map(|file| file.len());
+        length.map_err(|source| self.unreadable(source))
+    }
+
+    fn unreadable(&self, source: io::Error) -> Error {
+        Error::Read {
+            path: self.path.clone(),
+            source,
+        }
     }
 
     /// Marks the place behind all requests that were answered before this call.
@@ -132,17 +154,21 @@ impl AuditLog {
     ) -> Result<Requests, Error> {
         let started = Instant::now();
         loop {
+            let length = self.length()?;
             let requests = self.read(mark.0)?;
             if wanted(&requests) {
                 return Ok(requests);
             }
-            if started.elapsed() > patience {
-                return Err(Error::Missing {
-                    after: patience,
-                    asked: format!("{:?}", requests.tally()),
-                });
+            // The log is read again when it has grown.
+            while self.length()? == length {
+                if started.elapsed() > patience {
+                    return Err(Error::Missing {
+                        after: patience,
+                        asked: format!("{:?}", requests.tally()),
+                    });
+                }
+                thread::sleep(GLANCE);
             }
-            thread::sleep(GLANCE);
         }
     }
 
@@ -178,7 +204,12 @@ impl AuditLog {
         // Long-running requests have two lines with one id; nothing for those that began before.
         let mut known: HashMap<String, Option<usize>> = HashMap::new();
         for (index, line) in self.lines()?.enumerate() {
-            let event: requests::Event = serde_json::from_str(&line?).map_err(|source| Error::Parse {
+            let line = line?;
+            // Of what came before, only the ids of long-running requests matter, which may have another line later.
+            if index < after && !line.contains(STARTED) {
+                continue;
+            }
+            let event: requests::Event = serde_json::from_str(&line).map_err(|source| Error::Parse {
                 path: self.path.clone(),
                 line: index + 1,
                 source,
@@ -203,12 +234,14 @@ impl AuditLog {
     }
 
     /// Returns the whole lines; the last one may be half written.
-    fn lines(&self) -> Result<impl Iterator<Item = Result<String, Error>>, Error> {
-        let read = |source| Error::Read {
-            path: self.path.clone(),
-            source,
-        };
-        let mut log = BufReader::new(File::open(&self.path).map_err(read)?);
+    ///
+    /// # Errors
+    /// When the log can't be read.
+    pub fn lines(&self) -> Result<impl Iterator<Item = Result<String, Error>>, Error> {
+        let read = |source| self.unreadable(source);
+        let mut file = File::open(&self.path).map_err(read)?;
+        file.seek(SeekFrom::Start(self.start)).map_err(read)?;
+        let mut log = BufReader::new(file);
         Ok(std::iter::from_fn(move || {
             let mut line = String::new();
             match log.read_line(&mut line) {

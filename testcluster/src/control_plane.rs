@@ -8,19 +8,23 @@
 mod apiserver;
 mod builder;
 mod components;
+mod contents;
 mod etcd;
 mod folder;
+mod pool;
 mod readiness;
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
 pub use builder::Builder;
+pub use pool::PooledControlPlane;
 
 use crate::audit::AuditLog;
 use crate::kubeconfig::{Credential, Kubeconfig};
@@ -82,6 +86,12 @@ pub enum Error {
     /// What etcd knows could not be copied.
     #[error("failed to copy what etcd knows")]
     CopyStore(#[source] io::Error),
+    /// The keys of etcd could not be read or written.
+    #[error("failed to read or write the keys of etcd")]
+    Keys(#[source] io::Error),
+    /// The audit log could not be read.
+    #[error(transparent)]
+    Audit(#[from] crate::audit::Error),
     /// The API server was to be signalled, but is stopped.
     #[error("the API server is stopped: call start_apiserver first")]
     Stopped,
@@ -99,6 +109,10 @@ pub struct ControlPlane {
     authority: Authority,
     kubectl: Kubectl,
     started_in: Duration,
+    /// Where the audit log begins for the current user of the control plane.
+    audit_start: AtomicU64,
+    /// Whether a process was stopped, paused or killed.
+    is_disturbed: AtomicBool,
     folder: Folder,
 }
 
@@ -109,6 +123,14 @@ impl ControlPlane {
     /// When a program is missing and can't be built, or a part does not come up.
     pub fn start() -> Result<Self, Error> {
         Self::builder().start()
+    }
+
+    /// Returns a plain control plane of this process's pool, as [`Builder::pooled`].
+    ///
+    /// # Errors
+    /// As for [`Self::start`].
+    pub fn pooled() -> Result<PooledControlPlane, Error> {
+        Self::builder().pooled()
     }
 
     /// Returns a builder for another control plane than the plain one.
@@ -175,11 +197,16 @@ impl ControlPlane {
     /// Returns the log of who asked the API server for what.
     #[must_use]
     pub fn audit(&self) -> AuditLog {
-        AuditLog::new(self.apiserver.audit_log(), self.kubectl.clone())
+        AuditLog::new(
+            self.apiserver.audit_log(),
+            self.audit_start.load(Ordering::Relaxed),
+            self.kubectl.clone(),
+        )
     }
 
     /// Stops the API server; etcd keeps what it was told.
     pub fn stop_apiserver(&self) {
+        self.is_disturbed.store(true, Ordering::Relaxed);
         drop(lock(&self.running).take());
     }
 
@@ -281,6 +308,7 @@ impl ControlPlane {
     }
 
     fn signal_apiserver(&self, signal: Signal) -> Result<(), Error> {
+        self.is_disturbed.store(true, Ordering::Relaxed);
         Ok(lock(&self.running).as_mut().ok_or(Error::Stopped)?.signal(signal)?)
     }
 }

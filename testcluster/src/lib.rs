@@ -28,5 +28,5 @@ pub mod port;
 pub mod process;
 pub mod registry;
 
-pub use control_plane::ControlPlane;
+pub use control_plane::{ControlPlane, PooledControlPlane};
 pub use kubectl::Kubectl;

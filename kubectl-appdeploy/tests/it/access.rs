@@ -9,7 +9,7 @@ use crate::plugin::Plugin;
 
 #[test]
 fn every_way_to_miss_a_cluster_has_its_own_sentence() {
-    let cluster = ControlPlane::start().unwrap();
+    let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     let url = cluster.url();
     let nowhere = Plugin::of(Path::new("/nonexistent/config"));
@@ -47,7 +47,7 @@ fn every_way_to_miss_a_cluster_has_its_own_sentence() {
 
 #[test]
 fn a_frozen_api_server_is_not_waited_for_for_ever() {
-    let cluster = ControlPlane::start().unwrap();
+    let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     cluster.pause_apiserver().unwrap();
     let said = plugin.run("status --request-timeout=1s").fails(1);
@@ -60,10 +60,7 @@ fn a_frozen_api_server_is_not_waited_for_for_ever() {
 
 #[test]
 fn a_page_without_a_right_is_still_a_page() {
-    let cluster = ControlPlane::start().unwrap();
-    Plugin::admin(&cluster)
-        .run("install --wait=false --webhooks=false")
-        .ok();
+    let (cluster, _) = Plugin::installed();
     Plugin::admin(&cluster).run("create shop --image=nginx --port=80").ok();
     cluster
         .kubectl(&[
@@ -107,9 +104,7 @@ fn a_page_without_a_right_is_still_a_page() {
 /// As with kubectl: who may delete and not watch has deleted, and who may not read logs gets an error instead of silence.
 #[test]
 fn what_may_not_be_watched_or_read_is_told() {
-    let cluster = ControlPlane::start().unwrap();
-    let admin = Plugin::admin(&cluster);
-    admin.run("install --wait=false --webhooks=false").ok();
+    let (cluster, admin) = Plugin::installed();
     admin.run("create shop --image=nginx").ok();
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
         "metadata": {"name": "jane", "namespace": "default"}, "rules": [

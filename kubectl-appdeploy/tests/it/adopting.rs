@@ -305,9 +305,7 @@ fn pods_that_an_app_has_left_are_taken_back() {
 
 #[test]
 fn what_an_app_cannot_say_or_is_not_free_is_refused_and_nothing_is_written() {
-    let cluster = ControlPlane::start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
+    let (cluster, _) = Plugin::installed();
     let shop = Space::with_shop(&cluster, "rich");
     shop.patch(
         "deployment/shop",
@@ -341,9 +339,7 @@ fn what_an_app_cannot_say_or_is_not_free_is_refused_and_nothing_is_written() {
 
 #[test]
 fn what_is_missing_or_forbidden_or_paused_is_told_before_anything_is_changed() {
-    let cluster = ControlPlane::start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
+    let (cluster, _) = Plugin::installed();
     let shop = Space::empty(&cluster, "parts");
     assert_eq!(
         shop.adopt("").fails(1),
@@ -466,9 +462,7 @@ fn a_service_is_not_led_to_pods_of_the_app_that_are_not_there_yet() {
 
 #[test]
 fn what_the_server_would_refuse_is_refused_before_anything_is_changed() {
-    let cluster = ControlPlane::start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
+    let (cluster, _) = Plugin::installed();
     // What one type alone may have goes with it.
     let shop = Space::with_shop(&cluster, "typed");
     shop.patch(

@@ -1,16 +1,13 @@
 //! Creating, showing, scaling and deleting apps.
 
 use serde_json::{Value, json};
-use testcluster::ControlPlane;
+use testcluster::PooledControlPlane;
 
 use crate::plugin::{Plugin, conditions, status};
 
 /// An API server with the API and no operator.
-fn installed() -> (ControlPlane, Plugin) {
-    let cluster = ControlPlane::start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
-    (cluster, plugin)
+fn installed() -> (PooledControlPlane, Plugin) {
+    Plugin::installed()
 }
 
 #[test]

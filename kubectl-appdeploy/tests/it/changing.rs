@@ -5,16 +5,13 @@ use std::path::Path;
 use fault_proxy::Proxy;
 use fault_proxy::{Action, Answer, Requests, Rule, Verb};
 use serde_json::{Value, json};
-use testcluster::ControlPlane;
+use testcluster::{ControlPlane, PooledControlPlane};
 
 use crate::plugin::{Plugin, Run, conditions, status};
 
 /// An API server with the API and no operator.
-fn installed() -> (ControlPlane, Plugin) {
-    let cluster = ControlPlane::start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
-    (cluster, plugin)
+fn installed() -> (PooledControlPlane, Plugin) {
+    Plugin::installed()
 }
 
 fn spec(cluster: &ControlPlane, object: &str) -> Value {

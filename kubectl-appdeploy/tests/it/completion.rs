@@ -5,15 +5,13 @@ use std::process::Command;
 
 use serde_json::json;
 use terminal::{ENTER, Terminal};
-use testcluster::ControlPlane;
+use testcluster::PooledControlPlane;
 
 use crate::plugin::{Plugin, Run};
 
 /// Two apps, one in another namespace, a pod set and an ingress class.
-fn world() -> (ControlPlane, Plugin) {
-    let cluster = ControlPlane::start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
+fn world() -> (PooledControlPlane, Plugin) {
+    let (cluster, plugin) = Plugin::installed();
     cluster.kubectl(&["create", "namespace", "team"]).unwrap();
     plugin.run("create shop --image=nginx --port=80").ok();
     plugin.run("create blog --image=nginx --port=80").ok();

@@ -11,14 +11,12 @@ use std::thread;
 
 use serde_json::{Value, json};
 use terminal::Terminal;
-use testcluster::ControlPlane;
+use testcluster::{ControlPlane, PooledControlPlane};
 
 use crate::plugin::{Plugin, Run};
 
-fn installed() -> (ControlPlane, Plugin) {
-    let cluster = ControlPlane::start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
+fn installed() -> (PooledControlPlane, Plugin) {
+    let (cluster, plugin) = Plugin::installed();
     plugin.run("create shop --image=nginx --port=80").ok();
     (cluster, plugin)
 }

@@ -175,7 +175,7 @@ fn uninstall_says_of_definitions_that_they_may_be_deleted() {
 /// Where nothing of what is stored would be lost, an older plugin may put its definition in the place of a newer one.
 #[test]
 fn an_older_plugin_that_loses_nothing_may_replace_a_newer_definition() {
-    let cluster = ControlPlane::start().unwrap();
+    let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     plugin.run(INSTALL).ok();
     await_policy(&cluster);
@@ -205,7 +205,7 @@ fn an_older_plugin_that_loses_nothing_may_replace_a_newer_definition() {
 /// An administrator may have applied the policies for a person without the right, and Flux may do so at any time.
 #[test]
 fn policies_that_another_manager_has_applied_are_no_conflict() {
-    let cluster = ControlPlane::start().unwrap();
+    let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     let policies = format!("{CONFIG}/policy");
     let apply = ["apply", "--server-side", "-k", policies.as_str()];
@@ -305,7 +305,7 @@ fn a_cluster_without_policies_is_told_and_does_without() {
 /// A user who prepares the namespace could otherwise get the rights that the operator has in it.
 #[test]
 fn a_namespace_with_bindings_or_pods_of_others_is_refused() {
-    let cluster = ControlPlane::start().unwrap();
+    let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "appdeploy-system",
         "labels": {"app.kubernetes.io/part-of": "appdeploy"}}});

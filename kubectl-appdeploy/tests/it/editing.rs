@@ -4,20 +4,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use terminal::{CTRL_C, Terminal};
-use testcluster::ControlPlane;
+use testcluster::PooledControlPlane;
 
 use crate::plugin::{Plugin, Run, conditions, status};
 
 struct Desk {
-    cluster: ControlPlane,
+    cluster: PooledControlPlane,
     folder: tempfile::TempDir,
 }
 
 impl Desk {
     fn new() -> Self {
-        let cluster = ControlPlane::start().unwrap();
-        let plugin = Plugin::admin(&cluster);
-        plugin.run("install --wait=false --webhooks=false").ok();
+        let (cluster, plugin) = Plugin::installed();
         plugin.run("create shop --image=nginx:1 --port=80 --env=A=1").ok();
         Self {
             cluster,

@@ -4,8 +4,8 @@ use crd::AppDeploy;
 use model::inverse::{Live, of_app};
 use model::{ChildKind, defaults};
 use serde_json::{Value, json};
-use testcluster::ControlPlane;
 use testcluster::control_plane::Builder;
+use testcluster::{ControlPlane, PooledControlPlane};
 
 use crate::plugin::Plugin;
 
@@ -16,14 +16,12 @@ const KINDS: [(ChildKind, &str); 3] = [
 ];
 
 /// An app with all that the operator would make of it, made by hand: no operator runs.
-fn shop() -> (ControlPlane, Plugin) {
+fn shop() -> (PooledControlPlane, Plugin) {
     shop_with(ControlPlane::builder())
 }
 
-fn shop_with(builder: Builder) -> (ControlPlane, Plugin) {
-    let cluster = builder.start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
+fn shop_with(builder: Builder) -> (PooledControlPlane, Plugin) {
+    let (cluster, plugin) = Plugin::installed_in(builder);
     plugin
         .run("create shop --image=nginx:1.27 --port=8080 --host=shop.example.com --tls-secret=tls --health-path=/healthz --env=MODE=live --limits=cpu=0.5 --replicas=2")
         .ok();

@@ -1,14 +1,14 @@
 //! What guards the operator's pod: its own security, the network's, and that of a drain.
 
 use serde_json::{Value, json};
-use testcluster::{ControlPlane, Kubectl};
+use testcluster::{ControlPlane, Kubectl, PooledControlPlane};
 
 use crate::plugin::Plugin;
 
 const OWN: [&str; 2] = ["-n", "appdeploy-system"];
 
-fn installed() -> (ControlPlane, Kubectl) {
-    let cluster = ControlPlane::start().unwrap();
+fn installed() -> (PooledControlPlane, Kubectl) {
+    let cluster = ControlPlane::pooled().unwrap();
     Plugin::admin(&cluster).run("install --wait=false").ok();
     let admin = cluster.kubectl_as(&cluster.kubeconfig());
     (cluster, admin)

@@ -235,7 +235,7 @@ fn what_belongs_to_others_is_left_alone() {
 
 #[test]
 fn settings_reach_the_operator() {
-    let cluster = ControlPlane::start().unwrap();
+    let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     for namespace in ["a", "b"] {
         cluster.kubectl(&["create", "namespace", namespace]).unwrap();

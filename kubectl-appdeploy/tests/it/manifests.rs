@@ -26,7 +26,7 @@ fn objects(cluster: &ControlPlane, yaml: &str) -> BTreeMap<String, Value> {
 
 #[test]
 fn a_dry_run_prints_what_kustomize_builds() {
-    let cluster = ControlPlane::start().unwrap();
+    let cluster = ControlPlane::pooled().unwrap();
     let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/default");
     let kustomize = cluster.kubectl(&["kustomize", config]).unwrap();
     // Without a cluster: the ports of an API server would be added.
@@ -50,7 +50,7 @@ fn a_dry_run_prints_what_kustomize_builds() {
 
 #[test]
 fn network_policy_allows_the_port_of_the_api_server_in_every_dry_run() {
-    let cluster = ControlPlane::start().unwrap();
+    let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     let port = "16443";
     let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
@@ -75,10 +75,7 @@ fn network_policy_allows_the_port_of_the_api_server_in_every_dry_run() {
 
 #[test]
 fn the_sample_is_accepted() {
-    let cluster = ControlPlane::start().unwrap();
-    Plugin::admin(&cluster)
-        .run("install --wait=false --webhooks=false")
-        .ok();
+    let (cluster, _) = Plugin::installed();
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/samples");
     cluster
         .kubectl(&[
@@ -94,7 +91,7 @@ fn the_sample_is_accepted() {
 
 #[test]
 fn with_cert_manager_the_operator_is_given_its_certificate_and_no_right_to_it() {
-    let cluster = ControlPlane::start().unwrap();
+    let cluster = ControlPlane::pooled().unwrap();
     let built = |folder: &str| {
         let folder = format!("{}/../config/{folder}", env!("CARGO_MANIFEST_DIR"));
         cluster.kubectl(&["kustomize", &folder]).unwrap()

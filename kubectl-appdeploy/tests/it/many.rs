@@ -48,9 +48,7 @@ fn last_column(line: &str) -> Option<usize> {
 
 #[test]
 fn a_long_list_comes_in_pages() {
-    let cluster = ControlPlane::start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
+    let (cluster, plugin) = Plugin::installed();
     apps(&cluster);
     let asked = |line: &str| {
         let mark = cluster.audit().mark().unwrap();

@@ -128,7 +128,7 @@ fn an_operator_of_some_namespaces_has_rights_in_these_alone() {
 
 #[test]
 fn a_namespace_that_is_not_there_is_told_before_anything_is_written() {
-    let cluster = ControlPlane::start().unwrap();
+    let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     let refused = plugin
         .run("install --wait=false --watch-namespace=default,shop")
@@ -152,7 +152,7 @@ fn a_namespace_that_is_not_there_is_told_before_anything_is_written() {
 
 #[test]
 fn a_role_of_others_is_left_alone() {
-    let cluster = ControlPlane::start().unwrap();
+    let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     let role = [
         "-n",

@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use fault_proxy::Proxy;
 use fault_proxy::{Action, Record, Requests, Rule, Verb};
-use testcluster::ControlPlane;
+use testcluster::{ControlPlane, PooledControlPlane};
 
 use crate::plugin::{Plugin, Run};
 use crate::way::family;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn behind_a_proxy() -> (ControlPlane, Proxy, Plugin) {
-    let cluster = ControlPlane::start().unwrap();
-    Plugin::admin(&cluster)
-        .run("install --wait=false --webhooks=false")
-        .ok();
-    Plugin::admin(&cluster).run("create shop --image=nginx --port=80").ok();
+fn behind_a_proxy() -> (PooledControlPlane, Proxy, Plugin) {
+    // Installed by the plugin: a test here installs it again.
+    let cluster = ControlPlane::pooled().unwrap();
+    let admin = Plugin::admin(&cluster);
+    admin.run("install --wait=false --webhooks=false").ok();
+    admin.run("create shop --image=nginx --port=80").ok();
     let proxy = Proxy::before(&cluster, "person", &["system:masters"]).unwrap();
     let plugin = Plugin::of(proxy.kubeconfig());
     (cluster, proxy, plugin)

@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 
 use terminal::Terminal;
-use testcluster::ControlPlane;
+use testcluster::control_plane::Builder;
+use testcluster::{ControlPlane, PooledControlPlane};
 
 /// The plugin as one user of one cluster.
 pub struct Plugin {
@@ -20,6 +22,26 @@ pub struct Run {
 }
 
 impl Plugin {
+    /// Returns a plain control plane that holds what `install --wait=false --webhooks=false` creates, and the plugin for it.
+    /// kubectl is the manager of its fields, so the plugin can't install another version over it.
+    pub fn installed() -> (PooledControlPlane, Self) {
+        Self::installed_in(ControlPlane::builder())
+    }
+
+    /// Returns a control plane that holds what `install --wait=false --webhooks=false` creates, and the plugin for it.
+    pub fn installed_in(builder: Builder) -> (PooledControlPlane, Self) {
+        static MANIFESTS: OnceLock<String> = OnceLock::new();
+        let manifests = MANIFESTS.get_or_init(|| {
+            let nowhere = Self::of(Path::new("/nonexistent/config"));
+            nowhere
+                .run("install --wait=false --webhooks=false --dry-run=client -o yaml")
+                .ok()
+        });
+        let cluster = builder.definition(manifests).pooled().expect("a control plane starts");
+        let plugin = Self::admin(&cluster);
+        (cluster, plugin)
+    }
+
     pub fn admin(cluster: &ControlPlane) -> Self {
         Self::of(&cluster.kubeconfig())
     }

@@ -31,9 +31,7 @@ pub fn uid(cluster: &ControlPlane, object: &str) -> String {
 
 #[test]
 fn a_pod_set_is_created_with_or_without_a_template_and_shown() {
-    let cluster = ControlPlane::start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
+    let (cluster, plugin) = Plugin::installed();
 
     let created = plugin.run("podset create workers --replicas=3 -l team=x");
     assert_eq!(
@@ -175,9 +173,7 @@ fn a_pod_set_is_scaled_waited_for_and_deleted_with_its_pods() {
 
 #[test]
 fn a_page_of_a_pod_set_costs_the_same_few_requests_however_many_pods_there_are() {
-    let cluster = ControlPlane::start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
+    let (cluster, plugin) = Plugin::installed();
     plugin.run("podset create workers --replicas=3").ok();
     status(&cluster, "podset/workers", &conditions("True", "Available", "", None));
     let owner = uid(&cluster, "podset/workers");
@@ -198,7 +194,7 @@ fn a_page_of_a_pod_set_costs_the_same_few_requests_however_many_pods_there_are()
 
 #[test]
 fn an_installation_from_before_pod_sets_is_told_what_to_run() {
-    let cluster = ControlPlane::start().unwrap();
+    let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     plugin.run("install --wait=false --webhooks=false").ok();
     plugin.run("create shop --image=nginx").ok();

@@ -1,15 +1,13 @@
 //! What happened, what is used, and the ways in: as far as they go without a node.
 
 use serde_json::{Value, json};
-use testcluster::ControlPlane;
+use testcluster::{ControlPlane, PooledControlPlane};
 
 use crate::plugin::{Plugin, conditions, status};
 use crate::way::{asked, family};
 
-fn installed() -> (ControlPlane, Plugin) {
-    let cluster = ControlPlane::start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
+fn installed() -> (PooledControlPlane, Plugin) {
+    let (cluster, plugin) = Plugin::installed();
     plugin.run("create shop --image=nginx --port=80 --replicas=2").ok();
     (cluster, plugin)
 }

@@ -3,16 +3,14 @@
 use fault_proxy::Proxy;
 use fault_proxy::{Action, Answer, Requests, Rule, Verb};
 use serde_json::{Value, json};
-use testcluster::ControlPlane;
+use testcluster::{ControlPlane, PooledControlPlane};
 
 use crate::plugin::{Plugin, Run, conditions, status};
 use crate::podsets::{pod, uid};
 
 /// An API server with a pod set of two pods, and no operator.
-fn workers() -> (ControlPlane, Plugin, String) {
-    let cluster = ControlPlane::start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
+fn workers() -> (PooledControlPlane, Plugin, String) {
+    let (cluster, plugin) = Plugin::installed();
     plugin.run("podset create workers --replicas=2").ok();
     let owner = uid(&cluster, "podset/workers");
     for name in ["workers-0", "workers-1"] {

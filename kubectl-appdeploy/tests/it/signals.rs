@@ -26,7 +26,7 @@ fn signal(child: &Child, signal: Signal) {
 
 #[test]
 fn interrupted_command_reports_what_was_sent() {
-    let cluster = ControlPlane::start().unwrap();
+    let cluster = ControlPlane::pooled().unwrap();
     let proxy = Proxy::before(&cluster, "person", &["system:masters"]).unwrap();
     let plugin = Plugin::of(proxy.kubeconfig());
     plugin.run("install --wait=false --webhooks=false").ok();
@@ -88,9 +88,7 @@ fn interrupted_command_reports_what_was_sent() {
 /// A watch on a terminal hides the cursor and draws on a screen of its own.
 #[test]
 fn sigterm_leaves_the_terminal_as_it_was() {
-    let cluster = ControlPlane::start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
+    let (_cluster, plugin) = Plugin::installed();
     plugin.run("create shop --image=nginx --port=80").ok();
     let watch = plugin.at_terminal("status -w");
     watch.shows("shop").unwrap();

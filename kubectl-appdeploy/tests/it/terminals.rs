@@ -2,15 +2,12 @@
 
 use serde_json::json;
 use terminal::{CTRL_C, ENTER, Screen, Terminal};
-use testcluster::ControlPlane;
+use testcluster::PooledControlPlane;
 
 use crate::plugin::{Plugin, conditions, status};
 
-fn installed() -> (ControlPlane, Plugin) {
-    let cluster = ControlPlane::start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
-    (cluster, plugin)
+fn installed() -> (PooledControlPlane, Plugin) {
+    Plugin::installed()
 }
 
 /// Waits for a question and answers it.

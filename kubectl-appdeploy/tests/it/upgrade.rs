@@ -1,14 +1,14 @@
 //! Another version over the one that is installed.
 
 use serde_json::{Value, json};
-use testcluster::ControlPlane;
+use testcluster::{ControlPlane, PooledControlPlane};
 
 use crate::plugin::Plugin;
 
 const INSTALL: &str = "install --wait=false --webhooks=false";
 
-fn installed() -> (ControlPlane, Plugin) {
-    let cluster = ControlPlane::start().unwrap();
+fn installed() -> (PooledControlPlane, Plugin) {
+    let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     plugin.run(INSTALL).ok();
     (cluster, plugin)
@@ -72,7 +72,7 @@ fn what_an_older_version_had_is_removed_and_what_people_added_stays() {
 /// The first version had no inventory, and its rights must not outlive it.
 #[test]
 fn rights_of_the_first_version_do_not_stay() {
-    let cluster = ControlPlane::start().unwrap();
+    let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     cluster.kubectl(&["create", "namespace", "shop"]).unwrap();
     plugin.run(INSTALL).ok();

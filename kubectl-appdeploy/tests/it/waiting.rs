@@ -9,9 +9,7 @@ use crate::plugin::{Plugin, Run, conditions, status};
 
 #[test]
 fn a_wait_ends_as_the_status_says() {
-    let cluster = ControlPlane::start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
+    let (cluster, plugin) = Plugin::installed();
 
     // It takes too long: the last state is told, and why nobody works on it.
     let late = plugin.run("create late --image=nginx --port=80 --wait --timeout=1s");

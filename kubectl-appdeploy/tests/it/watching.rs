@@ -4,16 +4,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 use terminal::CTRL_C;
-use testcluster::ControlPlane;
 use testcluster::audit::Requests;
+use testcluster::{ControlPlane, PooledControlPlane};
 
 use crate::plugin::{Plugin, Run, conditions, status};
 use crate::way::{endpoints, family, works};
 
-fn installed() -> (ControlPlane, Plugin) {
-    let cluster = ControlPlane::start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
+fn installed() -> (PooledControlPlane, Plugin) {
+    let (cluster, plugin) = Plugin::installed();
     plugin.run("create shop --image=nginx --port=80 --replicas=2").ok();
     (cluster, plugin)
 }

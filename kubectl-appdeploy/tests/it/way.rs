@@ -79,9 +79,7 @@ pub fn works(pods: usize) -> Value {
 
 #[test]
 fn a_page_costs_the_same_whatever_the_number_of_pods() {
-    let cluster = ControlPlane::start().unwrap();
-    let plugin = Plugin::admin(&cluster);
-    plugin.run("install --wait=false --webhooks=false").ok();
+    let (cluster, plugin) = Plugin::installed();
     plugin
         .run("create shop --image=nginx --port=80 --replicas=12 --tls-secret=shop-tls")
         .ok();

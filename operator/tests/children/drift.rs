@@ -4,7 +4,7 @@ use kube::api::Patch;
 use serde_json::{Value, json};
 
 use crate::children::{CHILDREN, namespace};
-use crate::harness::{APP, DEPLOYMENT, INGRESS, Kind, QUIET, SERVICE, text, told, uid, web};
+use crate::harness::{APP, DEPLOYMENT, INGRESS, Kind, SERVICE, text, told, uid, web};
 
 /// What a person can change of a child that is not theirs to change: where, and to what.
 fn drifts() -> Vec<(Kind, &'static str, Value)> {
@@ -131,7 +131,7 @@ fn what_others_add_stays_and_is_not_fought_over() {
     }
     let sidecar = json!({"spec": {"template": {"spec": {"containers": [{"name": "mesh", "image": "mesh:1"}]}}}});
     shop.patch(DEPLOYMENT, "shop", Patch::Strategic(sidecar));
-    std::thread::sleep(QUIET);
+    shop.settle();
     assert_eq!(shop.asked_since(mark).tally(), std::collections::BTreeMap::new());
 
     shop.set(

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use fault_proxy::Proxy;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use serde_json::{Value, json};
 use testcluster::ControlPlane;
-use testcluster::control_plane::Builder;
+use testcluster::control_plane::{Builder, PooledControlPlane};
 use tokio::runtime::Runtime;
 
 use super::eventually;
@@ -27,7 +28,7 @@ pub struct Cluster {
     pub operator: Option<Operator>,
     // Dropped next, while the log is there.
     pub rights: Rights,
-    pub control_plane: ControlPlane,
+    pub control_plane: PooledControlPlane,
     pub client: Client,
     runtime: Runtime,
 }
@@ -47,14 +48,6 @@ impl Cluster {
 
     /// Starts a control plane that has the operator's rights, and has never heard of an AppDeploy.
     pub fn without_crd(builder: Builder) -> Self {
-        let control_plane = builder.start().unwrap();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .unwrap();
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = runtime.block_on(connect(&control_plane.kubeconfig()));
         let manifests = [
             "manager/namespace",
             "rbac/service_account",
@@ -64,17 +57,43 @@ impl Cluster {
             "policy/operator_binding",
         ];
         let manifests = manifests.map(|file| config(&format!("{file}.yaml")));
-        control_plane.apply(&manifests.join("\n---\n")).unwrap();
-        // A right needs a moment until it counts.
-        let asked = ["auth", "can-i", "list", "deployments.apps", "-A", "--as", OPERATOR];
-        eventually("the operator has its rights", || control_plane.kubectl(&asked).is_ok());
-        Self {
+        let control_plane = manifests.into_iter().fold(builder, Builder::definition).pooled();
+        let control_plane = control_plane.unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = runtime.block_on(connect(&control_plane.kubeconfig()));
+        let cluster = Self {
             operator: None,
-            rights: Rights::of(control_plane.folder()),
+            rights: Rights::of(control_plane.audit()),
             control_plane,
             client,
             runtime,
-        }
+        };
+        // A right needs a moment until it counts.
+        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": OPERATOR,
+            "resourceAttributes": {"verb": "list", "group": "apps", "resource": "deployments"}}});
+        eventually("the operator has its rights", || {
+            let reviewed = cluster.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", &review);
+            reviewed.is_ok_and(|review| review["status"]["allowed"] == true)
+        });
+        cluster
+    }
+
+    /// Reads a path of the API server.
+    fn read(&self, path: &str) -> kube::Result<String> {
+        let request = http::Request::get(path).body(Vec::new()).unwrap();
+        self.block_on(self.client.request_text(request))
+    }
+
+    /// Creates an object at a path of the API server.
+    fn post(&self, path: &str, object: &Value) -> kube::Result<Value> {
+        let request = http::Request::post(path).header("Content-Type", "application/json");
+        let request = request.body(object.to_string().into_bytes()).unwrap();
+        self.block_on(self.client.request(request))
     }
 
     /// Installs the CRD, and waits until the API server serves it.
@@ -99,9 +118,7 @@ impl Cluster {
             format!("/openapi/v3/{api}"),
         ];
         for path in [objects, kinds, schema] {
-            eventually(&format!("{path} is served"), || {
-                self.control_plane.kubectl(&["get", "--raw", &path]).is_ok()
-            });
+            eventually(&format!("{path} is served"), || self.read(&path).is_ok());
         }
     }
 
@@ -136,7 +153,8 @@ impl Cluster {
 
     /// Makes a namespace for one test.
     pub fn namespace(self: &Arc<Self>, name: &str) -> Namespace {
-        self.control_plane.kubectl(&["create", "namespace", name]).unwrap();
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        self.post("/api/v1/namespaces", &namespace).unwrap();
         Namespace::new(self.clone(), name)
     }
 

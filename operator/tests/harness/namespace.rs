@@ -24,6 +24,12 @@ const PERSON: &str = "kubectl-edit";
 /// What the names of sentinels start with.
 pub const SENTINEL: &str = "sentinel-";
 
+/// Returns the name of another sentinel.
+pub fn sentinel() -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    format!("{SENTINEL}{}", NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
 /// A namespace of a cluster.
 pub struct Namespace {
     pub cluster: Arc<Cluster>,
@@ -247,8 +253,7 @@ impl Namespace {
     /// waits for the status of its creation and of a change of it. An operator holds the second one back for a second, as it
     /// does any other status. What it writes for the sentinel does not count in [`Self::asked_since`].
     pub fn settle(&self) {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("{SENTINEL}{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let name = sentinel();
         self.settled_app(&name, json!({"image": "sentinel:1"}));
         self.set(&name, json!({"image": "sentinel:2"}));
         self.until_told(&name);

@@ -46,6 +46,18 @@ impl Namespace {
         self.until_podset(name, &format!("its pods are {pods:?}"), |set| pods_of(set) == pods)
     }
 
+    /// Waits until the operator of this namespace has handled all that happened to PodSets and their pods before this call:
+    /// creates a sentinel PodSet with a pod, scales it to none, and waits for both in its status. As with [`Self::settle`], the
+    /// second status is held back for a second, and what the operator writes for it does not count in [`Self::asked_since`].
+    pub fn settle_podsets(&self) {
+        let name = super::namespace::sentinel();
+        let pod = format!("{name}-0");
+        self.podset_of(&name, json!({"replicas": 1}), &[&pod]);
+        self.set_podset(&name, json!({"replicas": 0}));
+        self.until_podset(&name, "it has no pods", |set| count_of(set, "replicas") == 0);
+        self.until_gone(POD, &pod);
+    }
+
     /// Returns all pods that are there, ending or not.
     pub fn pods(&self) -> BTreeMap<String, Value> {
         let named = |pod: Value| (text(&pod, "/metadata/name").to_owned(), pod);

@@ -7,12 +7,13 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
+use testcluster::audit::AuditLog;
 
 use super::{OPERATOR, text};
 
@@ -22,16 +23,16 @@ const FOLDER: &str = "APPDEPLOY_RIGHTS";
 /// Writes when it is dropped.
 pub struct Rights {
     folder: Option<PathBuf>,
-    log: PathBuf,
+    log: AuditLog,
     missed: Mutex<BTreeSet<String>>,
 }
 
 impl Rights {
-    /// Watches a control plane, whose state lies in this folder.
-    pub fn of(control_plane: &Path) -> Self {
+    /// Watches a control plane by its log.
+    pub fn of(log: AuditLog) -> Self {
         Self {
             folder: std::env::var_os(FOLDER).map(PathBuf::from),
-            log: control_plane.join("audit.log"),
+            log,
             missed: Mutex::default(),
         }
     }
@@ -46,8 +47,8 @@ impl Rights {
     fn lines(&self) -> BTreeSet<String> {
         let mut lines = self.missed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         // A measurement has no log, and the last line of one may be half written.
-        let log = File::open(&self.log).ok().map(BufReader::new);
-        let events = log.into_iter().flat_map(BufReader::lines).map_while(Result::ok);
+        let log = self.log.lines().ok();
+        let events = log.into_iter().flatten().map_while(Result::ok);
         let events = events.filter(|line| line.contains(OPERATOR));
         lines.extend(events.filter_map(|line| line_of(&serde_json::from_str(&line).ok()?)));
         // An API server that has just come up denies for a moment what its rules allow. Nobody changes them here, so

@@ -93,7 +93,7 @@ fn orphans_are_taken_in_together_after_one_fresh_look_at_the_set() {
     let mark = space.mark();
     let _operator = operator_of(&space);
     let set = space.until_pods("web", &["x", "y", "z"]);
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     let expected = [("get podsets", 1), ("patch pods", 3), ("patch podsets/status", 1)];
     let expected = expected.map(|(what, count)| (what.to_owned(), count));
     let asked = space.asked_since(mark).that(|request| request.verb != "list");
@@ -176,7 +176,7 @@ fn a_set_that_is_being_deleted_takes_nothing_in_and_lets_nothing_go() {
     space.label_pod("web-1", crd::label::PODSET, json!(null));
     let before = ["orphan", "web-1"].map(|pod| space.bytes(POD, pod));
     space.until_pods("web", &["web-0"]);
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     let asked = space.asked_since(mark);
     assert_eq!(asked.tally().into_keys().collect::<Vec<_>>(), ["patch podsets/status"]);
     assert_eq!(["orphan", "web-1"].map(|pod| space.bytes(POD, pod)), before);

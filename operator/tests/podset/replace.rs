@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{POD, QUIET, condition, count_of, eventually, pods_of, ready, text, uid};
+use crate::harness::{POD, condition, count_of, eventually, pods_of, ready, text, uid};
 use crate::podset::{pod_writes, with_nodes, without_nodes};
 
 /// Also with an operator that is started meanwhile: the new pod says itself whose place it takes.
@@ -28,7 +28,7 @@ fn the_chosen_pod_stays_until_its_successor_is_ready() {
     operator.kill();
     let mark = space.mark();
     let _operator = crate::podset::operator_of(&space);
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     assert_eq!(
         pod_writes(space.asked_since(mark)).tally(),
         [].into(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kube::api::{DeleteParams, Patch};
 use serde_json::{Value, json};
 
-use crate::harness::{Namespace, POD, PODSET, QUIET, count_of, pods_of, text, uid};
+use crate::harness::{Namespace, POD, PODSET, count_of, pods_of, text, uid};
 use crate::podset::{bare, operator_of, stray, with_nodes, without_nodes};
 
 fn set_labels(set: &str) -> Value {
@@ -136,7 +136,7 @@ fn of_more_pods_than_wanted_all_are_adopted_and_the_rest_deleted() {
     let _operator = operator_of(&space);
     let set = space.until_podset("web", "one is deleted", |set| count_of(set, "replicas") == 2);
     assert_eq!(pods_of(&set).len(), 2);
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     assert_eq!(space.pods().len(), 2);
     let expected = [("delete pods", 1), ("patch pods", 3)];
     let expected: BTreeMap<String, usize> = expected.map(|(what, count)| (what.to_owned(), count)).into();

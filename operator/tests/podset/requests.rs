@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::harness::{POD, QUIET, count_of, pods_of, ready};
+use crate::harness::{POD, count_of, pods_of, ready};
 use crate::podset::{operator_of, without_nodes};
 
 fn counts(expected: &[(&str, usize)]) -> BTreeMap<String, usize> {
@@ -22,20 +22,20 @@ fn a_set_costs_a_write_for_each_pod_and_one_for_its_status() {
         json!({"replicas": 3, "maxUnavailable": 3}),
         &["web-0", "web-1", "web-2"],
     );
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     let create = [("create pods", 3), ("patch podsets/status", 1)];
     assert_eq!(space.asked_since(mark).tally(), counts(&create));
 
     operator.terminate();
     let mark = space.mark();
     let _operator = operator_of(&space);
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     assert_eq!(space.asked_since(mark).writes().tally(), counts(&[]), "a restart");
 
     let mark = space.mark();
     space.set_podset("web", json!({"template": {"image": "app:2"}}));
     space.until_podset("web", "all have it", |set| count_of(set, "updatedReplicas") == 3);
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     // A set that is older than the operator is read anew before it is first acted upon.
     let image = [("get podsets", 1), ("patch pods", 3), ("patch podsets/status", 1)];
     assert_eq!(space.asked_since(mark).tally(), counts(&image));
@@ -58,7 +58,7 @@ fn what_is_done_to_pods_costs_no_more_than_its_answer() {
     let mark = space.mark();
     space.label_pod("web-1", crd::label::PODSET, json!(null));
     space.until_pods("web", &["web-0", "web-2"]);
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     let release = [
         ("create pods", 1),
         ("get pods", 1),
@@ -88,7 +88,7 @@ fn a_pod_that_was_deleted_costs_a_read_of_its_set_and_a_create() {
     let (before, mark) = (space.get(POD, "web-1"), space.mark());
     space.delete(POD, "web-1");
     space.until_back(POD, &before);
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     let asked = space.asked_since(mark).without("podsets/status").without("pods/status");
     let heal = asked.that(|request| request.verb != "get" || request.resource == "podsets");
     assert_eq!(heal.tally(), counts(&[("create pods", 1), ("get podsets", 1)]));

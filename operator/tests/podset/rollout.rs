@@ -50,7 +50,7 @@ fn a_pod_is_changed_when_the_one_before_runs_its_new_container() {
     let first = until_updating(&space, 1);
     operator.kill();
     let _operator = crate::podset::operator_of(&space);
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     assert_eq!(updated(&space), [first]);
     for changed in 1..=3 {
         let pod = until_updating(&space, changed);
@@ -72,7 +72,7 @@ fn while_a_pod_is_not_ready_no_other_is_changed() {
     // To change one that does not serve costs nothing.
     assert_eq!(until_updating(&space, 1), "web-1");
     space.pod_runs("web-1", "new", false);
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     assert_eq!(updated(&space), ["web-1"]);
     space.pod_runs("web-1", "new", true);
     until_updating(&space, 2);
@@ -126,7 +126,7 @@ fn a_percentage_is_of_the_replicas() {
     let (_operator, space) = played("percentage", json!({"replicas": 5, "maxUnavailable": "50%"}));
     space.set_podset("web", json!({"template": {"image": "app:2"}}));
     until_updating(&space, 2);
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     assert_eq!(updated(&space).len(), 2);
 }
 
@@ -164,7 +164,7 @@ fn a_new_template_that_does_not_work_costs_no_more_than_may_be_unavailable() {
             .collect()
     };
     crate::harness::eventually("one is replaced", || anew().len() == 1);
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     let first = anew();
     assert_eq!(first.len(), 1);
     space.pod_runs(&first[0], "new", true);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Namespace, POD, QUIET, condition, count_of, ready, text};
+use crate::harness::{Namespace, POD, condition, count_of, ready, text};
 use crate::podset::refusals::{allow_no_pods, allow_pods};
 use crate::podset::{pod_writes, without_nodes};
 
@@ -33,7 +33,7 @@ fn terminating_pods_are_replaced_when_they_are_gone_and_not_deleted_again() {
         count_of(set, "terminatingReplicas") == 2
     });
     assert_eq!(count_of(&set, "replicas"), 3);
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     assert_eq!(
         pod_writes(space.asked_since(mark)).without("pods/status").tally(),
         [].into()
@@ -82,7 +82,7 @@ fn a_rollout_waits_for_a_pod_that_is_stuck_while_it_terminates() {
     space.until_podset("web", "it is stuck", |set| count_of(set, "terminatingReplicas") == 1);
     let before = uids_of(&space, &["web-0", "web-2"]);
     space.set_podset("web", json!({"template": {"env": [{"name": "NEW", "value": "1"}]}}));
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     assert_eq!(uids_of(&space, &["web-0", "web-2"]), before, "the rollout waits");
 
     space.let_go(POD, "web-1");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{HPA, PODSET, QUIET, condition, count_of, pods_of, ready, text};
+use crate::harness::{HPA, PODSET, condition, count_of, pods_of, ready, text};
 use crate::podset::{pod_writes, with_nodes};
 
 /// Row 13.
@@ -23,7 +23,7 @@ fn the_status_tells_of_the_spec_that_was_acted_on_and_then_nothing() {
     });
     assert_eq!(set["status"], expected);
     let mark = space.mark();
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     assert_eq!(space.asked_since(mark).tally(), [].into());
     assert_eq!(space.get(PODSET, "web")["status"], expected);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::harness::{Namespace, POD, QUIET, REPLICA_SET, pods_of};
+use crate::harness::{Namespace, POD, REPLICA_SET, pods_of};
 use crate::podset::{stray, with_nodes, without_nodes};
 
 /// Row 7. A ReplicaSet, whose pods carry our label.
@@ -25,7 +25,7 @@ fn the_pods_of_a_replica_set_with_our_label_are_its_own() {
     assert_eq!(pods_of(&both), ["web-0", "web-1"]);
     space.set_podset("web", json!({"replicas": 0}));
     space.until_pods("web", &[]);
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     assert_eq!(bytes_of(&space, "legacy-"), legacy);
 }
 
@@ -48,7 +48,7 @@ fn the_pods_of_a_set_of_the_same_name_are_its_own() {
     space.podset_of("web", json!({"replicas": 4}), &["web-0", "web-3"]);
     space.set_podset("web", json!({"replicas": 1}));
     space.until_pods("web", &["web-0"]);
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     assert_eq!(pods.map(|pod| space.bytes(POD, pod)), before);
     // The name of one that can be seen is used as soon as it is free.
     space.set_podset("web", json!({"replicas": 2}));
@@ -74,9 +74,9 @@ fn what_a_limit_range_gives_is_no_reason_to_write() {
         "the defaults are there"
     );
     let before = bytes_of(&space, "web-");
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     let mark = space.mark();
-    std::thread::sleep(QUIET);
+    space.settle_podsets();
     assert_eq!(space.asked_since(mark).tally(), BTreeMap::new());
     assert_eq!(bytes_of(&space, "web-"), before);
 }

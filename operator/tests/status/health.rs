@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{APP, DEPLOYMENT, EVENT, POD, QUIET, text, uid};
+use crate::harness::{APP, DEPLOYMENT, EVENT, POD, text, uid};
 use crate::status::namespace;
 
 #[test]
@@ -21,7 +21,7 @@ fn the_answer_of_a_health_check_is_asked_for_once_and_told() {
     shop.patch_status(POD, "shop-1", json!({"message": "something else"}));
     shop.patch_status(DEPLOYMENT, "shop", json!({"replicas": 2}));
     shop.until(APP, "shop", "it was looked at", |app| app["status"]["replicas"] == 2);
-    std::thread::sleep(QUIET);
+    shop.settle();
     let asked = shop
         .asked_since(mark)
         .on("events")
@@ -79,7 +79,7 @@ fn why_a_pod_does_not_start_is_asked_for_once_and_told() {
     // The app is looked at again, and its pod is still the same.
     shop.patch_status(DEPLOYMENT, "shop", json!({"replicas": 2}));
     shop.until(APP, "shop", "it was looked at", |app| app["status"]["replicas"] == 2);
-    std::thread::sleep(QUIET);
+    shop.settle();
     let asked = shop
         .asked_since(mark)
         .on("events")

@@ -6,6 +6,7 @@ use super::apiserver::ApiServer;
 use super::components::Components;
 use super::etcd::Etcd;
 use super::folder::Folder;
+use super::pool::PooledControlPlane;
 use super::readiness::Readiness;
 use super::{ADMIN_KUBECONFIG, ControlPlane, Error, write_kubeconfig};
 use crate::binaries::{Binaries, Component, Lines, Program};
@@ -51,8 +52,8 @@ impl Builder {
         self
     }
 
-    /// Applies definitions of custom resources before the controllers start. The garbage collector looks for new kinds every 30
-    /// seconds, and until then it collects nothing of theirs.
+    /// Applies definitions of custom resources, or any manifest, before the controllers start. The garbage collector looks for
+    /// new kinds every 30 seconds, and until then it collects nothing of theirs.
     pub fn definition(mut self, manifest: impl Into<String>) -> Self {
         self.definitions.push(manifest.into());
         self
@@ -62,6 +63,22 @@ impl Builder {
     pub fn without_audit(mut self) -> Self {
         self.audit_off = true;
         self
+    }
+
+    /// Returns a control plane that another test of this process has used before, or starts one. It holds the definitions and
+    /// nothing else of that test. Control planes with controllers, fake nodes or flags are not reused.
+    ///
+    /// # Errors
+    /// As for [`Self::start`].
+    pub fn pooled(self) -> Result<PooledControlPlane, Error> {
+        PooledControlPlane::take(self)
+    }
+
+    /// Returns the definitions of a control plane that can be reused.
+    pub(super) fn reusable(&self) -> Option<&[String]> {
+        let is_plain =
+            self.controllers.is_empty() && self.fake_nodes == 0 && self.apiserver_flags.is_empty() && !self.audit_off;
+        is_plain.then_some(&self.definitions)
     }
 
     /// Starts it, and returns when it answers.
@@ -110,6 +127,8 @@ impl Builder {
             authority,
             kubectl,
             started_in: started.elapsed(),
+            audit_start: 0.into(),
+            is_disturbed: false.into(),
             folder,
         })
     }
@@ -117,6 +136,13 @@ impl Builder {
     fn apply_definitions(&self, kubectl: &Kubectl) -> Result<(), Error> {
         if !self.definitions.is_empty() {
             kubectl.apply(&self.definitions.join("\n---\n"))?;
+        }
+        // kubectl takes it for an error that there is none.
+        if self
+            .definitions
+            .iter()
+            .any(|text| text.contains("CustomResourceDefinition"))
+        {
             kubectl.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])?;
         }
         Ok(())

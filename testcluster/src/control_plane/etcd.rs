@@ -72,6 +72,10 @@ impl Etcd {
         copy(backup, &self.data())
     }
 
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.join("etcd")
     }
