@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use futures::future::try_join_all;
 use kube::Client;
-use model::ChildKind;
+use model::{CHILDREN, ChildKind};
 use tokio::time::sleep_until;
 
 use crate::loader::send;
@@ -47,7 +47,7 @@ pub fn victims(apps: usize) -> Vec<usize> {
 pub fn deeds(apps: usize, observer: &Observer) -> Result<Vec<Deed>> {
     let deed = |(number, app): (usize, usize)| {
         let key = Key::of(app);
-        let kind = ChildKind::ALL[number % 3];
+        let kind = CHILDREN[number % CHILDREN.len()];
         let request = if number % 2 == 0 {
             delete(kind, &key)?
         } else {
@@ -64,7 +64,7 @@ pub fn deeds(apps: usize, observer: &Observer) -> Result<Vec<Deed>> {
 }
 
 /// Returns a test that a child was lost or changed, and is as before again.
-fn healed(kind: ChildKind, before: &Seen) -> Test {
+fn healed(kind: &'static ChildKind, before: &Seen) -> Test {
     let before = before.child(kind).map(str::to_owned);
     let mut was_other = false;
     Box::new(move |seen| {
@@ -116,6 +116,8 @@ mod tests {
 
     use serde_json::json;
 
+    use model::children::INGRESS;
+
     use super::*;
     use crate::seen::Object;
 
@@ -139,7 +141,7 @@ mod tests {
             let object = json!({"metadata": {"name": "a"}, "spec": {"rules": [{"host": host}]}});
             serde_json::from_value(object).unwrap()
         };
-        let kind = ChildKind::Ingress;
+        let kind = &INGRESS;
         let mut seen = Seen::default();
         seen.apply(Some(kind), &ingress("a"));
         let mut changed = healed(kind, &seen);

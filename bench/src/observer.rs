@@ -11,7 +11,7 @@ use futures::stream::BoxStream;
 use http::Request as HttpRequest;
 use kube::Client;
 use kube::core::WatchEvent;
-use model::ChildKind;
+use model::{CHILDREN, ChildKind};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -67,7 +67,7 @@ impl Observer {
     /// When a kind can't be watched.
     pub async fn start(client: &Client) -> Result<Self> {
         let book = Arc::new(Mutex::new(Book::default()));
-        let kinds = [None].into_iter().chain(ChildKind::ALL.map(Some));
+        let kinds = [None].into_iter().chain(CHILDREN.iter().copied().map(Some));
         let mut watches = Vec::new();
         for kind in kinds {
             let (begun, begins) = oneshot::channel();
@@ -165,7 +165,7 @@ impl Drop for Observer {
 }
 
 impl Book {
-    fn take(&mut self, kind: Option<ChildKind>, event: WatchEvent<Object>) -> Result<()> {
+    fn take(&mut self, kind: Option<&'static ChildKind>, event: WatchEvent<Object>) -> Result<()> {
         let now = Instant::now();
         let (object, gone) = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
@@ -199,7 +199,7 @@ impl Book {
     }
 }
 
-async fn watch(client: Client, kind: Option<ChildKind>, book: Arc<Mutex<Book>>, begun: oneshot::Sender<()>) {
+async fn watch(client: Client, kind: Option<&'static ChildKind>, book: Arc<Mutex<Book>>, begun: oneshot::Sender<()>) {
     let Err(error) = follow(&client, kind, &book, begun).await;
     let mut book = lock(&book);
     book.broken = Some(format!("the watch of {} is over: {error:#}", path(kind)));
@@ -210,7 +210,7 @@ async fn watch(client: Client, kind: Option<ChildKind>, book: Arc<Mutex<Book>>, 
 /// Follows a kind for ever. An API server ends the watch of who is slow to read; the next one goes on where it was.
 async fn follow(
     client: &Client,
-    kind: Option<ChildKind>,
+    kind: Option<&'static ChildKind>,
     book: &Mutex<Book>,
     begun: oneshot::Sender<()>,
 ) -> Result<Infallible> {
@@ -233,7 +233,7 @@ async fn follow(
 /// Begins to watch behind a version; a kind that is new is not served at once.
 async fn begin(
     client: &Client,
-    kind: Option<ChildKind>,
+    kind: Option<&'static ChildKind>,
     version: &str,
 ) -> Result<BoxStream<'static, kube::Result<WatchEvent<Object>>>> {
     let path = path(kind);

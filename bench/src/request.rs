@@ -5,7 +5,9 @@ use crd::AppDeploy;
 use http::Request as HttpRequest;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::core::Request;
-use model::observed::{Child, ChildState, IngressClasses, Observed, Rollout, Sight};
+use model::children::{DEPLOYMENT, INGRESS, SERVICE};
+use model::desired::Wanted;
+use model::observed::{Child, ChildState, IngressClasses, Observed, Rollout};
 use model::status::{StatusOptions, status};
 use model::{ChildKind, desired, validate};
 use serde_json::{Value, json};
@@ -44,7 +46,7 @@ pub fn namespace(number: usize) -> String {
 
 /// Returns the path of a kind's objects in all namespaces; `None` is the kind of the apps.
 #[must_use]
-pub fn path(kind: Option<ChildKind>) -> String {
+pub fn path(kind: Option<&'static ChildKind>) -> String {
     collection(kind, "")
 }
 
@@ -76,7 +78,7 @@ pub fn set_image(key: &Key, image: &str) -> Result<Sent> {
 ///
 /// # Errors
 /// When it can't be written as a request.
-pub fn delete(kind: ChildKind, key: &Key) -> Result<Sent> {
+pub fn delete(kind: &'static ChildKind, key: &Key) -> Result<Sent> {
     let params = DeleteParams {
         propagation_policy: Some(PropagationPolicy::Background),
         ..DeleteParams::default()
@@ -88,15 +90,16 @@ pub fn delete(kind: ChildKind, key: &Key) -> Result<Sent> {
 ///
 /// # Errors
 /// When it can't be written as a request.
-pub fn spoil(kind: ChildKind, key: &Key) -> Result<Sent> {
-    let patch = match kind {
-        ChildKind::Deployment => {
-            json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "spoilt"}])
-        }
-        ChildKind::Service => json!([{"op": "add", "path": "/spec/selector/spoilt", "value": "yes"}]),
-        ChildKind::Ingress => {
-            json!([{"op": "replace", "path": "/spec/rules/0/host", "value": "spoilt.example.com"}])
-        }
+pub fn spoil(kind: &'static ChildKind, key: &Key) -> Result<Sent> {
+    let patch = if *kind == DEPLOYMENT {
+        json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "spoilt"}])
+    } else if *kind == SERVICE {
+        json!([{"op": "add", "path": "/spec/selector/spoilt", "value": "yes"}])
+    } else if *kind == INGRESS {
+        json!([{"op": "replace", "path": "/spec/rules/0/host", "value": "spoilt.example.com"}])
+    } else {
+        let label = format!("/metadata/labels/{}", crd::label::APP.replace('/', "~1"));
+        json!([{"op": "replace", "path": label, "value": "spoilt"}])
     };
     let patch = Patch::Json::<()>(serde_json::from_value(patch)?);
     Ok(Request::new(of(Some(kind), key)).patch(&key.name, &PatchParams::default(), &patch)?)
@@ -110,25 +113,29 @@ pub fn writes(key: &Key, uid: &str) -> Result<Vec<Sent>> {
     let app: AppDeploy = serde_json::from_value(app(key, Some(uid)))?;
     let valid = validate(&app)?;
     let mut writes = Vec::new();
-    for (kind, object) in desired(&valid).objects() {
-        if let Some(object) = object {
-            writes.push(create(Some(kind), key, object, Some(crd::FIELD_MANAGER))?);
-        }
+    let children = desired(&valid);
+    for Wanted { id, object } in children.iter() {
+        writes.push(create(Some(id.kind), key, object, Some(crd::FIELD_MANAGER))?);
     }
-    let child = |state| {
-        Sight::Seen(Child {
+    let rollout = Rollout {
+        wanted: 1,
+        ..Rollout::default()
+    };
+    let child = |wanted: &Wanted| {
+        let state = if *wanted.id.kind == DEPLOYMENT {
+            ChildState::Rollout(Box::new(rollout.clone()))
+        } else {
+            ChildState::None
+        };
+        let child = Child {
             controller: Some(uid.to_owned()),
             state,
             ..Child::default()
-        })
+        };
+        (wanted.id.clone(), child)
     };
     let observed = Observed {
-        deployment: child(ChildState::Deployment(Box::new(Rollout {
-            wanted: 1,
-            ..Rollout::default()
-        }))),
-        service: child(ChildState::None),
-        ingress: child(ChildState::None),
+        children: children.iter().map(child).collect(),
         ingress_classes: IngressClasses::Known {
             names: [].into(),
             has_default: false,
@@ -146,7 +153,7 @@ pub fn writes(key: &Key, uid: &str) -> Result<Vec<Sent>> {
     Ok(writes)
 }
 
-fn create(kind: Option<ChildKind>, key: &Key, object: &Value, manager: Option<&str>) -> Result<Sent> {
+fn create(kind: Option<&'static ChildKind>, key: &Key, object: &Value, manager: Option<&str>) -> Result<Sent> {
     let params = PostParams {
         field_manager: manager.map(str::to_owned),
         dry_run: false,
@@ -154,21 +161,19 @@ fn create(kind: Option<ChildKind>, key: &Key, object: &Value, manager: Option<&s
     Ok(Request::new(of(kind, key)).create(&params, object.to_string().into_bytes())?)
 }
 
-fn of(kind: Option<ChildKind>, key: &Key) -> String {
+fn of(kind: Option<&'static ChildKind>, key: &Key) -> String {
     collection(kind, &format!("/namespaces/{}", key.namespace))
 }
 
-fn collection(kind: Option<ChildKind>, within: &str) -> String {
-    let (group, plural) = match kind {
+fn collection(kind: Option<&'static ChildKind>, within: &str) -> String {
+    let (api, plural) = match kind {
         None => (
             format!("apis/{}/{}", crd::GROUP, crd::VERSION),
             crd::Kind::AppDeploy.plural(),
         ),
-        Some(kind @ ChildKind::Deployment) => ("apis/apps/v1".to_owned(), kind.resource()),
-        Some(kind @ ChildKind::Service) => ("api/v1".to_owned(), kind.resource()),
-        Some(kind @ ChildKind::Ingress) => ("apis/networking.k8s.io/v1".to_owned(), kind.resource()),
+        Some(kind) => (kind.api_path(), kind.plural),
     };
-    format!("/{group}{within}/{plural}")
+    format!("/{api}{within}/{plural}")
 }
 
 /// Returns an app; one that is stored has a UID.

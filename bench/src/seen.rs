@@ -1,6 +1,9 @@
 //! What a watch tells of an app and its children, as far as it is measured.
 
-use model::ChildKind;
+use std::collections::BTreeMap;
+
+use model::children::{DEPLOYMENT, INGRESS, SERVICE};
+use model::{CHILDREN, ChildKind};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -33,6 +36,8 @@ pub struct Metadata {
     /// The revision of the answer, or of the object.
     #[serde(default)]
     pub resource_version: String,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
     #[serde(default)]
     generation: i64,
 }
@@ -91,59 +96,55 @@ pub struct Seen {
     /// The status is about the spec as it stands; `None` if there is no app.
     told: Option<bool>,
     /// What is compared of each child that is there.
-    children: [Option<String>; 3],
+    children: BTreeMap<&'static str, String>,
 }
 
 impl Seen {
     /// Takes in that an object is there as it is now; `None` is the kind of the apps.
-    pub fn apply(&mut self, kind: Option<ChildKind>, object: &Object) {
+    pub fn apply(&mut self, kind: Option<&ChildKind>, object: &Object) {
         match kind {
             None => self.told = Some(object.metadata.generation == object.status.observed_generation),
-            Some(kind) => self.children[index(kind)] = Some(detail(kind, object)),
+            Some(kind) => drop(self.children.insert(kind.kind, detail(kind, object))),
         }
     }
 
     /// Takes in that an object is gone.
-    pub fn delete(&mut self, kind: Option<ChildKind>) {
+    pub fn delete(&mut self, kind: Option<&ChildKind>) {
         match kind {
             None => self.told = None,
-            Some(kind) => self.children[index(kind)] = None,
+            Some(kind) => drop(self.children.remove(kind.kind)),
         }
     }
 
     /// Whether all children are there, and the status is about the spec as it stands.
     #[must_use]
     pub fn is_converged(&self) -> bool {
-        self.told == Some(true) && self.children.iter().all(Option::is_some)
+        self.told == Some(true) && self.children.len() == CHILDREN.len()
     }
 
     /// Whether the Deployment has this image.
     #[must_use]
     pub fn has_image(&self, image: &str) -> bool {
-        self.child(ChildKind::Deployment) == Some(image)
+        self.child(&DEPLOYMENT) == Some(image)
     }
 
     /// Returns what is compared of a child: the image of a Deployment, the selector of a Service, the host of an Ingress.
     #[must_use]
-    pub fn child(&self, kind: ChildKind) -> Option<&str> {
-        self.children[index(kind)].as_deref()
+    pub fn child(&self, kind: &ChildKind) -> Option<&str> {
+        self.children.get(kind.kind).map(String::as_str)
     }
 }
 
-fn index(kind: ChildKind) -> usize {
-    match kind {
-        ChildKind::Deployment => 0,
-        ChildKind::Service => 1,
-        ChildKind::Ingress => 2,
-    }
-}
-
-fn detail(kind: ChildKind, object: &Object) -> String {
+fn detail(kind: &ChildKind, object: &Object) -> String {
     let spec = &object.spec;
-    match kind {
-        ChildKind::Deployment => spec.template.spec.containers.first().map(|one| one.image.clone()),
-        ChildKind::Service => Some(spec.selector.to_string()),
-        ChildKind::Ingress => spec.rules.first().map(|rule| rule.host.clone()),
+    if *kind == DEPLOYMENT {
+        spec.template.spec.containers.first().map(|one| one.image.clone())
+    } else if *kind == SERVICE {
+        Some(spec.selector.to_string())
+    } else if *kind == INGRESS {
+        spec.rules.first().map(|rule| rule.host.clone())
+    } else {
+        object.metadata.labels.get(crd::label::APP).cloned()
     }
     .unwrap_or_default()
 }
@@ -172,7 +173,7 @@ mod tests {
             None,
             &object(json!({"metadata": {"name": "a", "generation": 1}, "spec": {}})),
         );
-        for kind in ChildKind::ALL {
+        for kind in CHILDREN {
             assert!(!seen.is_converged());
             seen.apply(Some(kind), &child(json!({})));
         }
@@ -181,7 +182,7 @@ mod tests {
         assert!(!seen.is_converged());
         seen.apply(None, &app(2));
         assert!(seen.is_converged());
-        seen.delete(Some(ChildKind::Service));
+        seen.delete(Some(&SERVICE));
         assert!(!seen.is_converged());
     }
 
@@ -190,10 +191,10 @@ mod tests {
         let mut seen = Seen::default();
         let template = json!({"spec": {"containers": [{"name": "app", "image": "one"}]}});
         let deployment = json!({"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template});
-        seen.apply(Some(ChildKind::Deployment), &child(deployment));
-        seen.apply(Some(ChildKind::Service), &child(json!({"selector": {"app": "a"}})));
-        seen.apply(Some(ChildKind::Ingress), &child(json!({"rules": [{"host": "a.b"}]})));
-        let details = ChildKind::ALL.map(|kind| seen.child(kind).unwrap());
+        seen.apply(Some(&DEPLOYMENT), &child(deployment));
+        seen.apply(Some(&SERVICE), &child(json!({"selector": {"app": "a"}})));
+        seen.apply(Some(&INGRESS), &child(json!({"rules": [{"host": "a.b"}]})));
+        let details = [&DEPLOYMENT, &SERVICE, &INGRESS].map(|kind| seen.child(kind).unwrap());
         assert_eq!(details, ["one", r#"{"app":"a"}"#, "a.b"]);
         assert!(seen.has_image("one") && !seen.has_image("two"));
     }

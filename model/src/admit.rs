@@ -7,8 +7,9 @@ use crd::{AppDeploy, Kind, PodFields, PodSet, PodSetSpec, label};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::children::DEPLOYMENT;
 use crate::inverse::Additions;
-use crate::{ChildKind, command, quantity};
+use crate::{command, quantity};
 
 /// A right that the author of a spec must have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -191,7 +192,7 @@ pub fn question_of_additions(new: &AppDeploy, old: Option<&AppDeploy>, additions
     Some(Reference {
         verb: "patch",
         group: "apps",
-        resource: ChildKind::Deployment.resource(),
+        resource: DEPLOYMENT.plural,
         name: new.metadata.name.clone()?,
         reason,
     })

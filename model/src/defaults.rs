@@ -11,36 +11,11 @@ use crate::ChildKind;
 /// How long a pod may take to end, in seconds.
 pub(crate) const GRACE: i64 = 30;
 
-/// Returns the object with the defaults of the API server spelled out.
+/// Returns the object with the defaults of the API server filled in.
 #[must_use]
-pub fn filled(kind: ChildKind, object: &Value) -> Value {
+pub fn filled(kind: &ChildKind, object: &Value) -> Value {
     let mut object = object.clone();
-    let spec = &mut object["spec"];
-    match kind {
-        ChildKind::Deployment => {
-            fill(
-                spec,
-                &json!({"replicas": 1, "progressDeadlineSeconds": 600, "revisionHistoryLimit": 10,
-                    "strategy": {"type": "RollingUpdate"}}),
-            );
-            if spec["strategy"]["type"] == "RollingUpdate" {
-                let most = json!({"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
-                fill(&mut spec["strategy"], &most);
-            }
-            pod_spec(&mut spec["template"]["spec"]);
-        }
-        ChildKind::Service => {
-            fill(
-                spec,
-                &json!({"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"}),
-            );
-            for port in list(spec, "ports") {
-                let number = port["port"].clone();
-                fill(port, &json!({"protocol": "TCP", "targetPort": number}));
-            }
-        }
-        ChildKind::Ingress => {}
-    }
+    (kind.defaults)(&mut object);
     object
 }
 
@@ -87,7 +62,7 @@ pub(crate) fn pull_policy(image: &str) -> &'static str {
 }
 
 /// Puts in the fields that are not there.
-fn fill(object: &mut Value, defaults: &Value) {
+pub(crate) fn fill(object: &mut Value, defaults: &Value) {
     if object.is_null() {
         *object = json!({});
     }
@@ -102,7 +77,7 @@ fn fill(object: &mut Value, defaults: &Value) {
     }
 }
 
-fn list<'a>(object: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> {
+pub(crate) fn list<'a>(object: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> {
     object
         .get_mut(field)
         .and_then(Value::as_array_mut)

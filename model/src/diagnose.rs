@@ -3,7 +3,7 @@
 mod deletion;
 mod pod;
 mod pull;
-mod refusal;
+pub(crate) mod refusal;
 mod schedule;
 
 use std::collections::BTreeMap;
@@ -13,12 +13,13 @@ use crd::{Cause, PodFields};
 pub(crate) use self::deletion::of_deletion;
 pub use self::pod::diagnose_pod;
 pub(crate) use self::refusal::detail;
-use crate::observed::{IngressClasses, Observed, Rollout};
+use crate::children::{self, Health};
+use crate::observed::Observed;
 use crate::pod::{PodState, Question, Trouble};
 use crate::printable::printable;
 pub use crate::reason::Reason;
-use crate::valid::{Route, Valid};
-use crate::{Child, ChildKind, Failure, NextCommand, Sight, command};
+use crate::valid::Valid;
+use crate::{Failure, NextCommand, command};
 
 /// What to say of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,124 +86,31 @@ pub fn diagnose(
     failures: &[Failure],
 ) -> Diagnosis {
     if subject.deleting {
-        return said(
-            Reason::Deleting,
-            "it is being deleted, with its Deployment, Service and Ingress",
-            None,
-        );
+        let message = format!("it is being deleted, with its {}", children::names(observed.kinds));
+        return said(Reason::Deleting, &message, None);
     }
     if let Some(failure) = failures.first() {
         return of_failure(subject, failure);
     }
-    let (Some(valid), Some(rollout)) = (valid, observed.deployment.seen().and_then(|child| child.rollout())) else {
+    let Some(valid) = valid else {
         return said(Reason::Progressing, "the Deployment is being created", None);
     };
-    if rollout.is_complete() {
-        // A container that crashes counts as ready for the moments that it runs.
-        let shaky = current(&observed.pods)
-            .filter(|pod| pod.shaky.is_some())
-            .find_map(|pod| pod.trouble_at(subject.now));
-        return match shaky {
-            Some(trouble) => diagnose_pod(subject, &trouble),
-            None => of_route(subject, valid, observed, rollout),
-        };
-    }
-    let found = of_rollout(subject, valid, observed, rollout);
-    // What is on its way will take the place of the pods that serve, and a pause is meant.
-    if found.reason.is_progress() || found.reason == Reason::Paused {
-        return found;
-    }
-    with_earlier(subject, found, &observed.pods, rollout)
-}
-
-/// Says how far a rollout is that is not complete, or what keeps it from that.
-fn of_rollout(subject: Subject<'_>, valid: &Valid<'_>, observed: &Observed, rollout: &Rollout) -> Diagnosis {
-    let progress = progress(rollout);
-    if !rollout.observed {
-        // What the Deployment says is about the spec before this one, whose fault may just have been mended.
-        return said(Reason::Progressing, &progress, None);
-    }
-    if let Some(refusal) = &rollout.refused {
-        return refusal::diagnose(subject, refusal);
-    }
-    if rollout.paused {
-        // Who paused the Deployment itself has to resume it.
-        let next = if valid.paused {
-            subject.command("resume")
-        } else {
-            command!(
-                "kubectl rollout resume deployment {} -n {}",
-                subject.name,
-                subject.namespace
-            )
-        };
-        return said(
-            Reason::Paused,
-            &format!("the rollout is paused: {progress}"),
-            Some(next),
-        );
-    }
-    if let Some((_, trouble)) = spokesman(&observed.pods, subject.now) {
-        return diagnose_pod(subject, &trouble);
-    }
-    if rollout.overdue {
-        return said(
-            Reason::ProgressDeadlineExceeded,
-            &format!("{progress}, and there was no progress for ten minutes"),
-            Some(describe_pods(subject)),
-        );
-    }
-    said(Reason::Progressing, &progress, None)
-}
-
-/// Adds to the cause of a failed rollout how many pods of an earlier revision still serve, and how to go back to it.
-fn with_earlier(subject: Subject<'_>, found: Diagnosis, pods: &[PodState], rollout: &Rollout) -> Diagnosis {
-    let earlier = if rollout.updated == 0 {
-        rollout.ready
-    } else {
-        let youngest = youngest(pods);
-        let earlier = pods.iter().filter(|pod| pod.ready && !pod.deleting);
-        let count = earlier.filter(|pod| Some(&pod.template) != youngest).count();
-        i32::try_from(count).unwrap_or(i32::MAX)
+    let health = Health {
+        subject,
+        valid,
+        observed,
     };
-    let serve = match earlier {
-        ..=0 => return found,
-        1 => "1 pod of an earlier revision still serves".to_owned(),
-        many => format!("{many} pods of an earlier revision still serve"),
-    };
-    Diagnosis {
-        message: format!("{}; {serve}, undo with: {}", found.message, subject.command("undo")),
-        ..found
-    }
-}
-
-/// How far it is, in numbers that fit what is going on: old pods are ready all the time while new ones come.
-fn progress(rollout: &Rollout) -> String {
-    let Rollout {
-        updated,
-        ready,
-        wanted,
-        replicas,
-        available,
-        ..
-    } = *rollout;
-    let counts = format!("{} of {wanted} pods are ready", ready.min(wanted));
-    if !rollout.observed || ready < wanted || wanted == 0 {
-        return counts;
-    }
-    let new = format!("{updated} of {wanted} pods run the new spec");
-    match replicas - updated {
-        _ if updated < wanted => new,
-        1 => format!("{new}, and 1 old pod serves until they are ready"),
-        old @ 2.. => format!("{new}, and {old} old pods serve until they are ready"),
-        _ if available < wanted => format!("{counts}, {available} for long enough"),
-        _ => counts,
-    }
+    let unhealthy = observed.kinds.iter().find_map(|kind| (kind.health)(health));
+    unhealthy.unwrap_or_else(|| match observed.rollout().map_or(0, |rollout| rollout.wanted) {
+        0 => said(Reason::ScaledToZero, "scaled to zero", None),
+        1 => said(Reason::Available, "1 pod is ready", None),
+        wanted => said(Reason::Available, &format!("{wanted} pods are ready"), None),
+    })
 }
 
 /// Returns the pod whose trouble is told. What somebody has to change comes before what may pass; among equals the first,
 /// for a steady message.
-fn spokesman(pods: &[PodState], now: i64) -> Option<(&PodState, Trouble)> {
+pub(crate) fn spokesman(pods: &[PodState], now: i64) -> Option<(&PodState, Trouble)> {
     let troubles = current(pods).filter_map(|pod| Some((pod, pod.trouble_at(now)?)));
     troubles.min_by_key(|(_, trouble)| (!trouble.is_stalled(), trouble.reason.as_str()))
 }
@@ -219,7 +127,7 @@ pub(crate) fn question(cause: Option<&Cause>, pods: &[PodState], now: i64) -> Op
 
 /// Returns the pods that tell about the spec as it is: of the template whose first pod came last, and not those that have
 /// ended and were replaced. A pod of the template before may be younger, because its node was drained.
-fn current(pods: &[PodState]) -> impl Iterator<Item = &PodState> {
+pub(crate) fn current(pods: &[PodState]) -> impl Iterator<Item = &PodState> {
     let youngest = youngest(pods);
     pods.iter()
         .filter(move |pod| !pod.deleting)
@@ -230,7 +138,7 @@ fn current(pods: &[PodState]) -> impl Iterator<Item = &PodState> {
 }
 
 /// Returns the template whose first living pod came last.
-fn youngest(pods: &[PodState]) -> Option<&Option<String>> {
+pub(crate) fn youngest(pods: &[PodState]) -> Option<&Option<String>> {
     let living = |pod: &&PodState| !pod.deleting && !pod.finished;
     let mut first: BTreeMap<&Option<String>, i64> = BTreeMap::new();
     for pod in pods.iter().filter(living) {
@@ -358,73 +266,15 @@ fn operator_log() -> NextCommand {
     )
 }
 
-/// The pods are as wanted; is the way to them, too?
-fn of_route(subject: Subject<'_>, valid: &Valid<'_>, observed: &Observed, rollout: &Rollout) -> Diagnosis {
-    if let Some(route) = &valid.route {
-        let pending = |kind: ChildKind| matches!(observed.child(kind), Sight::Seen(child) if child.address().is_none());
-        if pending(ChildKind::Service) {
-            return said(Reason::AddressPending, "the Service has no cluster IP yet", None);
-        }
-        if let (Some(class), IngressClasses::Known { names, .. }) = (named_class(route), &observed.ingress_classes)
-            && !names.contains(class)
-        {
-            let message = format!("the cluster has no IngressClass {class}, so nothing serves the Ingress");
-            return said(
-                Reason::NoIngressClass,
-                &message,
-                Some("kubectl get ingressclass".into()),
-            );
-        }
-        if subject.needs_address && awaits_address(route, observed) {
-            // Kubernetes gives the default class to an Ingress that is created, and not to one that was there before.
-            let is_older = |child: &Child| child.has_class() == Some(false);
-            if named_class(route).is_none() && observed.ingress.seen().is_some_and(is_older) {
-                return said(
-                    Reason::NoIngressClass,
-                    "the Ingress is older than the default IngressClass of the cluster, and has none, so nothing serves it; \
-                     once it is deleted it is made anew, with the class",
-                    Some(command!(
-                        "kubectl delete ingress {} -n {}",
-                        subject.name,
-                        subject.namespace
-                    )),
-                );
-            }
-            let next = command!("kubectl describe ingress {} -n {}", subject.name, subject.namespace);
-            return said(
-                Reason::AddressPending,
-                "the ingress controller has not published an address yet",
-                Some(next),
-            );
-        }
-    }
-    match rollout.wanted {
-        0 => said(Reason::ScaledToZero, "scaled to zero", None),
-        1 => said(Reason::Available, "1 pod is ready", None),
-        wanted => said(Reason::Available, &format!("{wanted} pods are ready"), None),
-    }
-}
-
-fn named_class(route: &Route) -> Option<&str> {
-    route.ingress.as_ref()?.class.as_deref()
-}
-
-/// Whether an ingress controller is there for this route and has not answered yet.
-pub(crate) fn awaits_address(route: &Route, observed: &Observed) -> bool {
-    route.ingress.as_ref().is_some_and(|ingress| {
-        observed.ingress_classes.apply_to(ingress.class.as_deref())
-            && observed.ingress.seen().is_none_or(|child| child.address().is_none())
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::observed::ChildState;
+    use crate::children::DEPLOYMENT;
+    use crate::observed::{ChildState, Rollout};
     use crate::pod::Shaky;
-    use crate::validate;
+    use crate::{Child, ChildId, validate};
 
     fn pod(template: &str, created: i64, trouble: Option<(Reason, &str)>) -> PodState {
         PodState {
@@ -454,11 +304,11 @@ mod tests {
         let app = json!({"metadata": {"name": "web", "namespace": "default"}, "spec": spec});
         let app: crd::AppDeploy = serde_json::from_value(app).unwrap();
         let child = Child {
-            state: ChildState::Deployment(Box::new(rollout)),
+            state: ChildState::Rollout(Box::new(rollout)),
             ..Child::default()
         };
         let observed = Observed {
-            deployment: Sight::Seen(child),
+            children: vec![(ChildId::new(&DEPLOYMENT, "web"), child)],
             pods,
             ..Observed::default()
         };

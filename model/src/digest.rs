@@ -22,8 +22,8 @@ static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 pub struct Digest(Box<[u64]>);
 
 impl Digest {
-    /// Takes the fingerprint of what a person or the operator can own of an object: labels, annotations,
-    /// owner references and spec.
+    /// Takes the fingerprint of the fields of an object that a person or the operator can own: labels, annotations, owner
+    /// references, and all top-level fields but the status.
     #[must_use]
     pub fn of(object: &Value) -> Self {
         let mut leaves = Vec::new();
@@ -32,11 +32,13 @@ impl Digest {
         Self(leaves.into())
     }
 
-    /// As [`Digest::of`], of an object whose metadata and whose rest are apart.
-    pub(crate) fn of_parts(metadata: &Value, data: &Value) -> Self {
+    /// Like [`Digest::of`], with the metadata of an object, and these top-level fields of the rest.
+    pub(crate) fn of_parts(metadata: &Value, data: &Value, fields: &[&str]) -> Self {
         let mut leaves = Vec::new();
-        for part in [metadata, data] {
-            visit(part, &mut |path, value| leaves.push(leaf(path, value)));
+        let mut add = |path: &str, value: &str| leaves.push(leaf(path, value));
+        visit(metadata, &mut add);
+        for (name, value) in fields.iter().filter_map(|name| Some((name, data.get(name)?))) {
+            walk(value, &mut (*name).to_owned(), &mut add);
         }
         leaves.sort_unstable();
         Self(leaves.into())
@@ -100,11 +102,18 @@ fn visit(object: &Value, seen: &mut dyn FnMut(&str, &str)) {
             walk(value, &mut path, seen);
         }
     }
-    if let Some(spec) = object.get("spec") {
+    for (name, value) in content(object) {
         path.clear();
-        path.push_str("spec");
-        walk(spec, &mut path, seen);
+        path.push_str(name);
+        walk(value, &mut path, seen);
     }
+}
+
+/// Returns the top-level fields that an owner sets, such as `spec`, or `data` of a ConfigMap.
+pub(crate) fn content(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    const OTHERS: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
+    let fields = object.as_object().into_iter().flatten();
+    fields.filter(|(name, _)| !OTHERS.contains(&name.as_str()))
 }
 
 /// Calls `seen` for each leaf. What the API server leaves out (null, empty text, empty lists) is left out.

@@ -21,11 +21,7 @@ pub const BOOKKEEPING: [&str; 4] = [
 /// Says of each field what is wrong and what to write instead.
 pub fn of_app(app: &AppDeploy) -> Result<Vec<Value>, Invalid> {
     let children = desired(&validate(app)?);
-    Ok(children
-        .objects()
-        .into_iter()
-        .filter_map(|(_, object)| object.cloned())
-        .collect())
+    Ok(children.iter().map(|wanted| wanted.object.clone()).collect())
 }
 
 /// Returns the pods that the operator would make for a pod set that has none.

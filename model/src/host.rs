@@ -370,7 +370,7 @@ mod tests {
         let meta = json!({"name": "shop", "ownerReferences": [
             {"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": controller, "uid": "u1", "controller": true}]});
         let data = json!({"spec": {"rules": [{"host": host, "http": {"paths": [{"path": "/api/"}, {"path": "/b"}]}}]}});
-        Child::read(crate::ChildKind::Ingress, &serde_json::from_value(meta).unwrap(), &data)
+        Child::read(&crate::children::INGRESS, &serde_json::from_value(meta).unwrap(), &data)
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crd::{AppDeploySpec, PodFields};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
 
+use crate::children::{DEPLOYMENT, INGRESS, SERVICE};
 use crate::{ChildKind, defaults};
 
 pub use additions::Additions;
@@ -56,7 +57,7 @@ pub struct App {
     /// The spec that means them, as far as a spec can.
     pub spec: AppDeploySpec,
     /// What it can't say, of which kind of child.
-    pub left: Vec<(ChildKind, Left)>,
+    pub left: Vec<(&'static ChildKind, Left)>,
 }
 
 /// Returns the fields that a pod template was made from, or could have been.
@@ -73,7 +74,7 @@ pub fn of_template(template: &PodTemplateSpec) -> Inverse<PodFields> {
 pub fn of_app(name: &str, namespace: &str, live: Live<'_>) -> App {
     let mut left = Vec::new();
     let nothing = Value::Null;
-    let deployment = defaults::filled(ChildKind::Deployment, live.deployment.unwrap_or(&nothing));
+    let deployment = defaults::filled(&DEPLOYMENT, live.deployment.unwrap_or(&nothing));
     let template = &deployment["spec"]["template"];
     let port = live.service.and_then(|service| route::target(service, template));
     let pod = pod::read(template, port);
@@ -86,20 +87,20 @@ pub fn of_app(name: &str, namespace: &str, live: Live<'_>) -> App {
         paused: deployment["spec"]["paused"] == true,
         ..AppDeploySpec::default()
     };
-    let waits = crate::desired::min_ready(&spec.pod).unwrap_or(0);
-    left.extend(rest::of_deployment(&deployment, waits).map(|rest| (ChildKind::Deployment, rest)));
+    let waits = crate::children::min_ready(&spec.pod).unwrap_or(0);
+    left.extend(rest::of_deployment(&deployment, waits).map(|rest| (&DEPLOYMENT, rest)));
     left.extend(
         pod.left
             .into_iter()
-            .map(|rest| (ChildKind::Deployment, rest.below("spec.template"))),
+            .map(|rest| (&DEPLOYMENT, rest.below("spec.template"))),
     );
     if let Some(service) = live.service {
         let rest = route::of_service(service, template, spec.pod.port);
-        left.extend(rest.into_iter().map(|rest| (ChildKind::Service, rest)));
+        left.extend(rest.into_iter().map(|rest| (&SERVICE, rest)));
     }
     let service = live.service.map(|service| (service, template));
     let rest = route::of_ingress(&mut spec, name, namespace, live.ingress, service);
-    left.extend(rest.into_iter().map(|rest| (ChildKind::Ingress, rest)));
+    left.extend(rest.into_iter().map(|rest| (&INGRESS, rest)));
     App { spec, left }
 }
 

@@ -151,7 +151,10 @@ mod tests {
             "spec": {"image": image, "replicas": replicas},
         });
         let app: crd::AppDeploy = serde_json::from_value(app).unwrap();
-        crate::desired(&crate::validate(&app).unwrap()).deployment
+        crate::desired(&crate::validate(&app).unwrap())
+            .first(&crate::children::DEPLOYMENT)
+            .unwrap()
+            .clone()
     }
 
     #[test]

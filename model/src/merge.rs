@@ -1,10 +1,12 @@
 //! What a live object becomes when the operator writes what is wanted of it: the same rules as in [`crate::Digest`], which
 //! finds out whether there is anything to write.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::desired::{CONTAINER, PORT};
-use crate::digest::merge_key;
+use crate::digest::{content, merge_key};
 use crate::{Digest, later, quantity};
 
 /// Returns the live object with all that is wanted, and without what was wanted `before` and is not any more. What
@@ -19,8 +21,16 @@ pub fn merged(live: &Value, before: Option<&Value>, wanted: &Value) -> Value {
         let (before, wanted) = (before.and_then(|b| b.pointer(&pointer)), wanted.pointer(&pointer));
         put(field, &mut merged["metadata"], field, before, wanted);
     }
-    let before = before.and_then(|before| before.get("spec"));
-    put("spec", &mut merged, "spec", before, wanted.get("spec"));
+    let names: BTreeSet<&String> = before
+        .into_iter()
+        .chain([wanted])
+        .flat_map(content)
+        .map(|(name, _)| name)
+        .collect();
+    for name in names {
+        let before = before.and_then(|before| before.get(name));
+        put(name, &mut merged, name, before, wanted.get(name));
+    }
     merged
 }
 
@@ -252,7 +262,10 @@ mod tests {
     fn rendered(spec: Value) -> Value {
         let app = json!({"metadata": {"name": "shop", "namespace": "a", "uid": "u1"}, "spec": spec});
         let app: crd::AppDeploy = serde_json::from_value(app).unwrap();
-        crate::desired(&crate::validate(&app).unwrap()).deployment
+        crate::desired(&crate::validate(&app).unwrap())
+            .first(&crate::children::DEPLOYMENT)
+            .unwrap()
+            .clone()
     }
 
     #[test]

@@ -2,79 +2,116 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::apps::v1::DeploymentStatus;
 use kube::core::ObjectMeta;
 use serde_json::Value;
 
+use crate::Digest;
+use crate::children::{CHILDREN, ChildId, ChildKind, DEPLOYMENT};
 use crate::host::Place;
 use crate::inverse::Additions;
 use crate::pod::PodState;
-use crate::{ChildKind, Digest};
 
-/// The annotation in which the Deployment controller numbers revisions.
-const REVISION: &str = "deployment.kubernetes.io/revision";
-
-/// What could be seen of one thing.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Sight<T> {
-    /// It can't be listed; the text says why. Nothing is concluded and nothing is written.
-    Blind(String),
-    /// It is not there.
-    #[default]
+/// What a cache says about one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cached<T> {
+    /// It exists.
+    Present(T),
+    /// It does not exist.
     Absent,
-    /// It is there.
-    Seen(T),
+    /// Its kind can't be listed; nothing is concluded and nothing is written.
+    Unknown,
 }
 
-impl<T> Sight<T> {
-    /// Returns what was seen, if anything.
-    pub const fn seen(&self) -> Option<&T> {
+impl<T> Cached<T> {
+    /// Returns the object, if it exists.
+    pub fn present(self) -> Option<T> {
         match self {
-            Self::Seen(thing) => Some(thing),
-            Self::Blind(_) | Self::Absent => None,
+            Self::Present(object) => Some(object),
+            Self::Absent | Self::Unknown => None,
         }
     }
 }
 
-/// All that is known of one application's surroundings at one time.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// What the caches hold about one app at one time.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
-    /// The Deployment of the application's name.
-    pub deployment: Sight<Child>,
-    /// The Service of the application's name.
-    pub service: Sight<Child>,
-    /// The Ingress of the application's name.
-    pub ingress: Sight<Child>,
-    /// The pods that carry the application's label.
+    /// The kinds of children that apps have.
+    pub kinds: &'static [&'static ChildKind],
+    /// The children of the app, and third-party objects that have the name of one.
+    pub children: Vec<(ChildId, Child)>,
+    /// The kinds that can't be listed, and why. A child of these that is not in `children` may exist.
+    pub unknown: Vec<(&'static ChildKind, String)>,
+    /// The pods that carry the app's label.
     pub pods: Vec<PodState>,
-    /// The classes of Ingress that the cluster has.
+    /// The IngressClasses of the cluster.
     pub ingress_classes: IngressClasses,
 }
 
+impl Default for Observed {
+    fn default() -> Self {
+        Self {
+            kinds: CHILDREN,
+            children: Vec::new(),
+            unknown: Vec::new(),
+            pods: Vec::new(),
+            ingress_classes: IngressClasses::default(),
+        }
+    }
+}
+
 impl Observed {
-    /// Returns what was seen of one kind of child.
+    /// Returns one child.
     #[must_use]
-    pub const fn child(&self, kind: ChildKind) -> &Sight<Child> {
-        match kind {
-            ChildKind::Deployment => &self.deployment,
-            ChildKind::Service => &self.service,
-            ChildKind::Ingress => &self.ingress,
+    pub fn child(&self, id: &ChildId) -> Cached<&Child> {
+        match self.children.iter().find(|(known, _)| known == id) {
+            Some((_, child)) => Cached::Present(child),
+            None if self.why_unknown(id.kind).is_some() => Cached::Unknown,
+            None => Cached::Absent,
         }
     }
 
-    /// Returns the same without the children of others: a status must not tell of their pods and addresses.
+    /// Returns the children of a kind.
+    pub fn of(&self, kind: &ChildKind) -> impl Iterator<Item = (&ChildId, &Child)> {
+        let all = self.children.iter().map(|(id, child)| (id, child));
+        all.filter(move |(id, _)| id.kind == kind)
+    }
+
+    /// Returns the child of a kind that an app has at most one of.
+    #[must_use]
+    pub fn first(&self, kind: &ChildKind) -> Option<&Child> {
+        self.of(kind).map(|(_, child)| child).next()
+    }
+
+    /// Returns why a kind can't be listed; `None` if it can.
+    #[must_use]
+    pub fn why_unknown(&self, kind: &ChildKind) -> Option<&str> {
+        let mut unknown = self.unknown.iter();
+        unknown.find(|(of, _)| *of == kind).map(|(_, why)| &**why)
+    }
+
+    /// Returns the state of the Deployment.
+    #[must_use]
+    pub fn rollout(&self) -> Option<&Rollout> {
+        self.first(&DEPLOYMENT).and_then(Child::rollout)
+    }
+
+    /// Records that a child exists, in place of what was known of it.
+    pub fn insert(&mut self, id: ChildId, child: Child) {
+        self.remove(&id);
+        self.children.push((id, child));
+    }
+
+    /// Records that a child does not exist.
+    pub fn remove(&mut self, id: &ChildId) {
+        self.children.retain(|(known, _)| known != id);
+    }
+
+    /// Returns the same without the children of other owners: a status must not report their pods and addresses.
     #[must_use]
     pub fn ours(&self, uid: &str) -> Self {
-        let ours = |sight: &Sight<Child>| match sight {
-            Sight::Seen(child) if !child.is_controlled_by(uid) => Sight::Absent,
-            other => other.clone(),
-        };
-        Self {
-            deployment: ours(&self.deployment),
-            service: ours(&self.service),
-            ingress: ours(&self.ingress),
-            ..self.clone()
-        }
+        let mut ours = self.clone();
+        ours.children.retain(|(_, child)| child.is_controlled_by(uid));
+        ours
     }
 }
 
@@ -101,18 +138,18 @@ pub struct Child {
     pub state: ChildState,
 }
 
-/// What the status of a child says.
+/// What is kept of the spec and the status of a child.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ChildState {
     /// Nothing that matters.
     #[default]
     None,
-    /// Of a Deployment.
-    Deployment(Box<Rollout>),
-    /// Of a Service: its cluster IP.
-    Service(Option<String>),
-    /// Of an Ingress.
-    Ingress {
+    /// How far the rollout of its pods is.
+    Rollout(Box<Rollout>),
+    /// Its address, once it has one.
+    Address(Option<String>),
+    /// How it is published.
+    Route {
         /// The IP or host name of its load balancer.
         address: Option<String>,
         /// It names a class.
@@ -200,9 +237,9 @@ impl IngressClasses {
 }
 
 impl Child {
-    /// Reads a live object: its metadata, and the rest of it as JSON (`spec` and `status`).
+    /// Reads a live object: its metadata, and its other fields as JSON.
     #[must_use]
-    pub fn read(kind: ChildKind, meta: &ObjectMeta, data: &Value) -> Self {
+    pub fn read(kind: &ChildKind, meta: &ObjectMeta, data: &Value) -> Self {
         let annotation = |key: &str| meta.annotations.as_ref()?.get(key).cloned();
         let whole = serde_json::json!({
             "metadata": {"labels": meta.labels, "annotations": meta.annotations, "ownerReferences": meta.owner_references},
@@ -215,21 +252,8 @@ impl Child {
             finalizers: meta.finalizers.clone().unwrap_or_default(),
             desired_hash: annotation(crd::annotation::DESIRED_HASH),
             managers: managers(meta),
-            digest: Digest::of_parts(&whole, data),
-            state: match kind {
-                ChildKind::Deployment => ChildState::Deployment(Box::new(rollout(
-                    meta,
-                    data,
-                    annotation(crd::annotation::REVISION_SPEC),
-                ))),
-                ChildKind::Service => ChildState::Service(text(data, "/spec/clusterIP")),
-                ChildKind::Ingress => ChildState::Ingress {
-                    address: text(data, "/status/loadBalancer/ingress/0/ip")
-                        .or_else(|| text(data, "/status/loadBalancer/ingress/0/hostname")),
-                    has_class: text(data, "/spec/ingressClassName").is_some(),
-                    places: places(data),
-                },
-            },
+            digest: Digest::of_parts(&whole, data, kind.digest),
+            state: (kind.read)(meta, data),
         }
     }
 
@@ -255,7 +279,7 @@ impl Child {
     #[must_use]
     pub fn places(&self) -> &[Place] {
         match &self.state {
-            ChildState::Ingress { places, .. } => places,
+            ChildState::Route { places, .. } => places,
             _ => &[],
         }
     }
@@ -264,7 +288,7 @@ impl Child {
     #[must_use]
     pub fn rollout(&self) -> Option<&Rollout> {
         match &self.state {
-            ChildState::Deployment(rollout) => Some(rollout),
+            ChildState::Rollout(rollout) => Some(rollout),
             _ => None,
         }
     }
@@ -273,7 +297,7 @@ impl Child {
     #[must_use]
     pub fn address(&self) -> Option<&str> {
         match &self.state {
-            ChildState::Service(address) | ChildState::Ingress { address, .. } => address.as_deref(),
+            ChildState::Address(address) | ChildState::Route { address, .. } => address.as_deref(),
             _ => None,
         }
     }
@@ -282,7 +306,7 @@ impl Child {
     #[must_use]
     pub const fn has_class(&self) -> Option<bool> {
         match self.state {
-            ChildState::Ingress { has_class, .. } => Some(has_class),
+            ChildState::Route { has_class, .. } => Some(has_class),
             _ => None,
         }
     }
@@ -329,51 +353,9 @@ fn managers(meta: &ObjectMeta) -> Managers {
     managers
 }
 
-fn rollout(meta: &ObjectMeta, data: &Value, revision_spec: Option<String>) -> Rollout {
-    let status: DeploymentStatus = data
-        .get("status")
-        .and_then(|status| serde_json::from_value(status.clone()).ok())
-        .unwrap_or_default();
-    let condition = |type_: &str| status.conditions.iter().flatten().find(|c| c.type_ == type_);
-    Rollout {
-        observed: status.observed_generation >= meta.generation,
-        wanted: data
-            .pointer("/spec/replicas")
-            .and_then(Value::as_i64)
-            .and_then(|n| n.try_into().ok())
-            .unwrap_or(1),
-        replicas: status.replicas.unwrap_or(0),
-        updated: status.updated_replicas.unwrap_or(0),
-        ready: status.ready_replicas.unwrap_or(0),
-        available: status.available_replicas.unwrap_or(0),
-        refused: condition("ReplicaFailure")
-            .filter(|c| c.status == "True")
-            .and_then(|c| c.message.clone()),
-        revision: meta
-            .annotations
-            .as_ref()
-            .and_then(|all| all.get(REVISION)?.parse().ok()),
-        paused: data.pointer("/spec/paused").and_then(Value::as_bool).unwrap_or(false),
-        overdue: condition("Progressing").is_some_and(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded")),
-        additions: Additions::read(data, revision_spec.as_deref()),
-        revision_spec,
-    }
-}
-
-fn places(data: &Value) -> Box<[Place]> {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let rules = data.pointer("/spec/rules").map(list).unwrap_or_default();
-    let of = |rule: Value| {
-        let paths = rule.pointer("/http/paths").map(list).unwrap_or_default();
-        let place = move |path: Value| Some(Place::new(rule["host"].as_str()?, path["path"].as_str().unwrap_or("/")));
-        paths.into_iter().filter_map(place).collect::<Vec<_>>()
-    };
-    rules.into_iter().flat_map(of).collect()
-}
-
-fn text(data: &Value, pointer: &str) -> Option<String> {
+/// Returns a text that is neither empty nor "None", which is the cluster IP of a headless Service.
+pub(crate) fn address(data: &Value, pointer: &str) -> Option<String> {
     let text = data.pointer(pointer)?.as_str()?;
-    // "None" is the cluster IP of a headless Service: no address.
     (!text.is_empty() && text != "None").then(|| text.to_owned())
 }
 

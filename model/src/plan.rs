@@ -1,27 +1,27 @@
-//! What to write, as data: from what is wanted and what was seen.
+//! What to write, as data: from what is wanted and what was observed.
 
-use crd::PodFields;
 use serde_json::{Value, json};
 
-use crate::desired::deployment;
+use crate::children::Prune;
 use crate::digest::paths;
-use crate::{Child, ChildKind, Desired, Failure, Observed, Sight, Valid, later};
+use crate::observed::Cached;
+use crate::{Child, ChildId, ChildKind, Desired, Failure, Observed, Valid, later};
 
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// POST. A name that is taken is told by the answer (409), so no read is needed before.
+    /// POST. A name that is taken gives 409, so no read is needed before.
     Create {
-        /// The kind of the child.
-        kind: ChildKind,
+        /// The child.
+        id: ChildId,
         /// What is sent.
         object: Value,
     },
-    /// A forced server-side apply. Its `metadata.uid` makes it fail rather than create the object anew or
+    /// A forced server-side apply. Its `metadata.uid` makes it fail rather than create the object again or
     /// write to a namesake.
     Apply {
-        /// The kind of the child.
-        kind: ChildKind,
+        /// The child.
+        id: ChildId,
         /// What is sent.
         object: Value,
         /// The write that must go before, if a field is to be removed.
@@ -31,22 +31,26 @@ pub enum Action {
     },
     /// DELETE, only of the object with this UID.
     Delete {
-        /// The kind of the child.
-        kind: ChildKind,
-        /// Its name.
-        name: String,
-        /// Its identity.
+        /// The child.
+        id: ChildId,
+        /// Its UID.
         uid: String,
     },
 }
 
 impl Action {
+    /// Returns the child that is written.
+    #[must_use]
+    pub const fn id(&self) -> &ChildId {
+        match self {
+            Self::Create { id, .. } | Self::Apply { id, .. } | Self::Delete { id, .. } => id,
+        }
+    }
+
     /// Returns the kind of the child that is written.
     #[must_use]
-    pub const fn kind(&self) -> ChildKind {
-        match self {
-            Self::Create { kind, .. } | Self::Apply { kind, .. } | Self::Delete { kind, .. } => *kind,
-        }
+    pub const fn kind(&self) -> &'static ChildKind {
+        self.id().kind
     }
 }
 
@@ -72,146 +76,149 @@ pub struct Plan {
     pub rival_scaler: Option<String>,
 }
 
-/// Compares what is wanted with what was seen. A child that is as wanted is not written.
+/// Compares what is wanted with what was observed. A child that is as wanted is not written.
 #[must_use]
 pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
     let mut plan = Plan::default();
-    let service = &observed.service;
-    for (kind, wanted) in desired.objects() {
-        let leads_to_a_service = kind == ChildKind::Ingress && desired.service.is_some();
-        let misleads = leads_to_a_service && service.seen().is_some_and(|child| is_foreign(app, child));
-        let waits = leads_to_a_service && !may_become_ours(app, service);
-        match (wanted, observed.child(kind)) {
-            // It leads to a foreign Service, which is perhaps not meant to be reached from outside.
-            (Some(_), Sight::Seen(child)) if misleads && !child.deleting && child.is_controlled_by(&app.uid) => {
-                plan.actions.push(Action::Delete {
-                    kind,
-                    name: app.name.clone(),
-                    uid: child.uid.clone(),
-                });
-            }
-            // It waits for a Service of ours, or for one that this plan creates.
-            (Some(_), Sight::Absent) if waits => {}
-            (Some(_), Sight::Seen(child)) if waits && child.is_controlled_by(&app.uid) => {}
-            (Some(_), Sight::Blind(why)) => {
-                plan.failures.push(Failure::Blind {
-                    resource: kind.resource(),
-                    why: why.clone(),
-                });
-            }
-            (Some(object), Sight::Absent) => plan.actions.push(Action::Create {
-                kind,
-                object: object.clone(),
-            }),
-            // It has to be gone before the name is free again, whosever it is; its end wakes us.
-            (_, Sight::Seen(child)) if child.deleting => {}
-            (Some(_), Sight::Seen(child)) if !child.is_controlled_by(&app.uid) => {
-                plan.failures.push(taken(kind, &app.name, child));
-            }
-            (Some(object), Sight::Seen(child)) => {
-                let object = &*later::due(object, &child.digest);
-                if let Some(because) = child.digest.lacks(object) {
-                    if because == "spec.replicas" {
-                        plan.rival_scaler.clone_from(&child.managers.scaled_by);
-                    }
-                    plan.actions.push(Action::Apply {
-                        kind,
-                        fold: fold(app, kind, child, object),
-                        object: with_uid(object, &child.uid),
-                        because,
-                    });
+    for kind in observed.kinds {
+        // A kind that routes to another one waits for it, and must not route to a third-party object.
+        let target = kind.routes_to.filter(|target| desired.first(target).is_some());
+        let target = target.map(|target| observed.child(&ChildId::new(target, &app.name)));
+        let is_misled = target
+            .and_then(Cached::present)
+            .is_some_and(|child| is_foreign(app, child));
+        let waits = target.is_some_and(|target| !may_become_ours(app, target));
+        for wanted in desired.of(kind) {
+            let id = wanted.id.clone();
+            match observed.child(&id) {
+                Cached::Present(child) if is_misled && !child.deleting && child.is_controlled_by(&app.uid) => {
+                    plan.delete(id, child);
                 }
+                Cached::Absent if waits => {}
+                Cached::Present(child) if waits && child.is_controlled_by(&app.uid) => {}
+                Cached::Unknown => plan.failures.push(Failure::Blind {
+                    resource: kind.plural,
+                    why: observed.why_unknown(kind).unwrap_or_default().to_owned(),
+                }),
+                Cached::Absent => plan.actions.push(Action::Create {
+                    id,
+                    object: wanted.object.clone(),
+                }),
+                // It must be deleted before the name is free again, whoever owns it; its end causes a reconcile.
+                Cached::Present(child) if child.deleting => {}
+                Cached::Present(child) if !child.is_controlled_by(&app.uid) => {
+                    plan.failures.push(taken(&id, &app.name, child));
+                }
+                Cached::Present(child) => plan.apply(app, id, child, &wanted.object),
             }
-            (None, Sight::Seen(child)) if child.is_controlled_by(&app.uid) => {
-                plan.actions.push(Action::Delete {
-                    kind,
-                    name: app.name.clone(),
-                    uid: child.uid.clone(),
-                });
+        }
+        // Where a kind can't be listed, pruning waits until it can.
+        for (id, child) in observed.of(kind).filter(|(id, _)| !desired.contains(id)) {
+            if kind.prune == Prune::Delete && !child.deleting && child.is_controlled_by(&app.uid) {
+                plan.delete(id.clone(), child);
             }
-            // Nothing is there, or nothing of ours. Where it can't be seen, pruning waits until it can.
-            (None, _) => {}
         }
     }
     plan
 }
 
-/// Whether a child belongs to another owner, who is not just about to be removed with it.
+impl Plan {
+    /// Plans the write that makes a child as wanted, if there is anything to write.
+    fn apply(&mut self, app: &Valid<'_>, id: ChildId, child: &Child, wanted: &Value) {
+        let wanted = &*later::due(wanted, &child.digest);
+        let Some(because) = child.digest.lacks(wanted) else {
+            return;
+        };
+        if because == "spec.replicas" {
+            self.rival_scaler.clone_from(&child.managers.scaled_by);
+        }
+        self.actions.push(Action::Apply {
+            fold: fold(app, id.kind, child, wanted),
+            id,
+            object: with_uid(wanted, &child.uid),
+            because,
+        });
+    }
+
+    fn delete(&mut self, id: ChildId, child: &Child) {
+        let uid = child.uid.clone();
+        self.actions.push(Action::Delete { id, uid });
+    }
+}
+
+/// Whether a child belongs to another owner that is not about to be deleted together with it.
 fn is_foreign(app: &Valid<'_>, child: &Child) -> bool {
     !child.is_controlled_by(&app.uid) && !child.is_left_by_a_predecessor(&app.name)
 }
 
-fn may_become_ours(app: &Valid<'_>, service: &Sight<Child>) -> bool {
-    match service {
-        Sight::Absent => true,
-        Sight::Seen(child) => child.is_controlled_by(&app.uid),
-        Sight::Blind(_) => false,
+fn may_become_ours(app: &Valid<'_>, target: Cached<&Child>) -> bool {
+    match target {
+        Cached::Absent => true,
+        Cached::Present(child) => child.is_controlled_by(&app.uid),
+        Cached::Unknown => false,
     }
 }
 
-/// Whether a write can be carried out, by what is known of the Service after the writes before it. An Ingress is written only
-/// while its Service is known to be ours: it would publish whatever has the Service's name.
+/// Whether a write can be carried out, by what is known of its target (`routes_to`) after the writes before it. An Ingress is
+/// written only while its Service is known to be ours: it would publish whatever has the Service's name.
 #[must_use]
-pub fn may_follow(action: &Action, uid: &str, service: Option<&Child>) -> bool {
+pub fn may_follow(action: &Action, uid: &str, target: Option<&Child>) -> bool {
     let is_delete = matches!(action, Action::Delete { .. });
-    is_delete || action.kind() != ChildKind::Ingress || service.is_some_and(|child| child.is_controlled_by(uid))
+    let is_ours = || target.is_some_and(|child| child.is_controlled_by(uid));
+    is_delete || action.kind().routes_to.is_none() || is_ours()
 }
 
-/// Returns what has to be removed when a write has found the name of a child to be taken: our Ingress, if it leads to that
-/// Service. A watch does not show a Service without our label, so the plan could not know.
+/// Returns what must be deleted when a write has found the name of a child to be taken: our children that route to it. A watch
+/// does not show an object without our label, so the plan could not know.
 #[must_use]
-pub fn after(failure: &Failure, app: &Valid<'_>, ingress: &Sight<Child>) -> Option<Action> {
-    let is_of_the_service = |kind: &str| kind == ChildKind::Service.as_str();
-    let is_taken = matches!(failure, Failure::NameConflict { kind, .. } if is_of_the_service(kind));
-    let ingress = ingress
-        .seen()
-        .filter(|child| is_taken && child.is_controlled_by(&app.uid) && !child.deleting)?;
-    Some(Action::Delete {
-        kind: ChildKind::Ingress,
-        name: app.name.clone(),
-        uid: ingress.uid.clone(),
-    })
+pub fn after(failure: &Failure, app: &Valid<'_>, observed: &Observed) -> Vec<Action> {
+    let Failure::NameConflict { kind: taken, .. } = failure else {
+        return Vec::new();
+    };
+    let leads_there = |kind: &ChildKind| kind.routes_to.is_some_and(|target| target.kind == *taken);
+    let children = observed.children.iter().filter(|(id, _)| leads_there(id.kind));
+    children
+        .filter(|(_, child)| child.is_controlled_by(&app.uid) && !child.deleting)
+        .map(|(id, child)| Action::Delete {
+            id: id.clone(),
+            uid: child.uid.clone(),
+        })
+        .collect()
 }
 
-/// Says who has the name of a child that is not ours.
+/// Returns the failure for a child whose name a third-party object has. `app` is the name of the app.
 #[must_use]
-pub fn taken(kind: ChildKind, name: &str, child: &Child) -> Failure {
-    let name = name.to_owned();
-    if child.is_left_by_a_predecessor(&name) {
+pub fn taken(id: &ChildId, app: &str, child: &Child) -> Failure {
+    let (kind, name) = (id.kind.kind, id.name.clone());
+    if child.is_left_by_a_predecessor(app) {
         return Failure::Leftover {
-            kind: kind.as_str(),
-            owner: format!("AppDeploy {name}"),
+            kind,
+            owner: format!("AppDeploy {app}"),
             name,
         };
     }
     Failure::NameConflict {
-        kind: kind.as_str(),
+        kind,
         name,
         owner: child.foreign_owner.clone(),
     }
 }
 
-/// Returns the strategic merge patch that leaves no ports but ours, for a kind that has ports.
+/// Returns the strategic merge patch that leaves only our ports, for a kind that has ports.
 ///
-/// Ports are merged by number. One that was given another number by hand is not ours any more, and an apply
-/// puts ours beside it, under the same name, which the API server refuses.
+/// Ports are merged by number. A port whose number was changed by hand is no longer ours, and an apply would add ours next to
+/// it, under the same name, which the API server rejects.
 #[must_use]
-pub fn our_ports_alone(kind: ChildKind, object: &Value) -> Option<Value> {
-    let alone = |ports: &Value| {
-        let mut list = vec![json!({"$patch": "replace"})];
-        list.extend(ports.as_array()?.iter().cloned());
-        Some(json!(list))
-    };
-    let spec = match kind {
-        ChildKind::Deployment => {
-            let container = object.pointer("/spec/template/spec/containers/0")?;
-            let ours = json!({"name": container["name"], "ports": alone(&container["ports"])?});
-            json!({"template": {"spec": {"containers": [ours]}}})
-        }
-        ChildKind::Service => json!({"ports": alone(&object["spec"]["ports"])?}),
-        ChildKind::Ingress => return None,
-    };
+pub fn our_ports_alone(kind: &ChildKind, object: &Value) -> Option<Value> {
+    let spec = (kind.only_ports)(object)?;
     Some(json!({"metadata": {"uid": object["metadata"]["uid"]}, "spec": spec}))
+}
+
+/// Returns a list that replaces the live one in a strategic merge patch.
+pub(crate) fn only(items: &Value) -> Option<Value> {
+    let mut list = vec![json!({"$patch": "replace"})];
+    list.extend(items.as_array()?.iter().cloned());
+    Some(json!(list))
 }
 
 fn with_uid(object: &Value, uid: &str) -> Value {
@@ -220,7 +227,7 @@ fn with_uid(object: &Value, uid: &str) -> Value {
     object
 }
 
-fn fold(app: &Valid<'_>, kind: ChildKind, child: &Child, wanted: &Value) -> Option<Fold> {
+fn fold(app: &Valid<'_>, kind: &ChildKind, child: &Child, wanted: &Value) -> Option<Fold> {
     let index = child.managers.created_entry?;
     if !may_drop_a_field(app, kind, child, wanted) {
         return None;
@@ -241,31 +248,20 @@ fn fold(app: &Valid<'_>, kind: ChildKind, child: &Child, wanted: &Value) -> Opti
     })
 }
 
-/// Whether a field that was wanted before is not wanted any more. Not sure counts as yes: that costs a write.
-fn may_drop_a_field(app: &Valid<'_>, kind: ChildKind, child: &Child, wanted: &Value) -> bool {
+/// Whether a field that was wanted before is no longer wanted. If that is not known, it is assumed, which costs a write.
+fn may_drop_a_field(app: &Valid<'_>, kind: &ChildKind, child: &Child, wanted: &Value) -> bool {
     let hash = |object: &Value| {
         object["metadata"]["annotations"][crd::annotation::DESIRED_HASH]
             .as_str()
             .map(str::to_owned)
     };
     if child.desired_hash == hash(wanted) {
-        return false; // The wish is the same; somebody else changed the object.
+        return false; // The wanted object is the same; another writer changed the live one.
     }
-    if kind != ChildKind::Deployment {
+    let Some(before) = (kind.rendered_before)(app, child) else {
         return true;
-    }
-    let Some(rollout) = child.rollout() else { return true };
-    let pod: Option<PodFields> = rollout
-        .revision_spec
-        .as_deref()
-        .and_then(|spec| serde_json::from_str(spec).ok());
-    let Some(pod) = pod else { return true };
-    let before = deployment(&Valid {
-        pod: &pod,
-        replicas: rollout.wanted,
-        ..app.clone()
-    });
-    // What this operator would have rendered is not what was written: an older one did, or there was a restart.
+    };
+    // If this is not what was written, an older operator wrote it, or the app was restarted.
     let before_was = later::previous(&before, &child.digest);
     child.desired_hash != hash(&before) || !paths(&before_was).is_subset(&paths(wanted))
 }
@@ -277,6 +273,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::children::{CHILDREN, DEPLOYMENT, INGRESS, SERVICE};
     use crate::{desired, validate};
 
     const UID: &str = "11111111-1111-1111-1111-111111111111";
@@ -289,21 +286,30 @@ mod tests {
         .unwrap()
     }
 
-    /// The world, as far as a plan changes it: what the API server would store.
+    /// Changes what is observed as the API server would store it.
     fn perform(observed: &mut Observed, action: &Action) {
-        let (kind, sight) = match action {
-            Action::Create { kind, object } | Action::Apply { kind, object, .. } => {
+        match action {
+            Action::Create { id, object } | Action::Apply { id, object, .. } => {
                 let mut meta: ObjectMeta = serde_json::from_value(object["metadata"].clone()).unwrap();
-                meta.uid = Some(format!("uid-of-{kind}"));
-                (*kind, Sight::Seen(Child::read(*kind, &meta, object)))
+                meta.uid = Some(format!("uid-of-{}", id.kind));
+                observed.insert(id.clone(), Child::read(id.kind, &meta, object));
             }
-            Action::Delete { kind, .. } => (*kind, Sight::Absent),
-        };
-        *match kind {
-            ChildKind::Deployment => &mut observed.deployment,
-            ChildKind::Service => &mut observed.service,
-            ChildKind::Ingress => &mut observed.ingress,
-        } = sight;
+            Action::Delete { id, .. } => observed.remove(id),
+        }
+    }
+
+    fn change<'a>(observed: &'a mut Observed, kind: &ChildKind) -> &'a mut Child {
+        let mut all = observed.children.iter_mut();
+        all.find(|(id, _)| id.kind == kind).map(|(_, child)| child).unwrap()
+    }
+
+    fn lose(observed: &mut Observed, kind: &'static ChildKind) {
+        observed.remove(&ChildId::new(kind, "web"));
+    }
+
+    fn hide(observed: &mut Observed, kind: &'static ChildKind) {
+        lose(observed, kind);
+        observed.unknown.push((kind, "403".into()));
     }
 
     fn plan_for(spec: &Value, observed: &Observed) -> Plan {
@@ -320,7 +326,7 @@ mod tests {
         observed
     }
 
-    fn kinds(plan: &Plan) -> Vec<(&'static str, ChildKind)> {
+    fn kinds(plan: &Plan) -> Vec<(&'static str, &'static ChildKind)> {
         let verb = |action: &Action| match action {
             Action::Create { .. } => "create",
             Action::Apply { .. } => "apply",
@@ -336,7 +342,10 @@ mod tests {
     fn a_new_app_is_three_creates_and_then_nothing() {
         let spec = json!({"image": "nginx", "port": 80});
         let plan = plan_for(&spec, &Observed::default());
-        assert_eq!(kinds(&plan), ChildKind::ALL.map(|kind| ("create", kind)));
+        assert_eq!(
+            kinds(&plan),
+            [("create", &DEPLOYMENT), ("create", &SERVICE), ("create", &INGRESS)]
+        );
         assert_eq!(plan_for(&spec, &settled(&spec)), Plan::default());
     }
 
@@ -344,18 +353,16 @@ mod tests {
     fn a_new_image_is_one_apply() {
         let observed = settled(&json!({"image": "nginx", "port": 80}));
         let plan = plan_for(&json!({"image": "nginx:1.27", "port": 80}), &observed);
-        assert_eq!(kinds(&plan), [("apply", ChildKind::Deployment)]);
+        assert_eq!(kinds(&plan), [("apply", &DEPLOYMENT)]);
     }
 
     fn created(mut observed: Observed, applied: bool) -> Observed {
-        for sight in [&mut observed.deployment, &mut observed.service, &mut observed.ingress] {
-            if let Sight::Seen(child) = sight {
-                child.managers = crate::observed::Managers {
-                    created_entry: Some(0),
-                    applied,
-                    scaled_by: None,
-                };
-            }
+        for (_, child) in &mut observed.children {
+            child.managers = crate::observed::Managers {
+                created_entry: Some(0),
+                applied,
+                scaled_by: None,
+            };
         }
         observed
     }
@@ -397,10 +404,7 @@ mod tests {
     fn a_new_port_replaces_the_old_one() {
         let observed = created(settled(&json!({"image": "nginx", "port": 80})), false);
         let plan = plan_for(&json!({"image": "nginx", "port": 81}), &observed);
-        assert_eq!(
-            kinds(&plan),
-            [("apply", ChildKind::Deployment), ("apply", ChildKind::Service)]
-        );
+        assert_eq!(kinds(&plan), [("apply", &DEPLOYMENT), ("apply", &SERVICE)]);
         assert!(
             plan.actions
                 .iter()
@@ -414,11 +418,7 @@ mod tests {
         let plan = plan_for(&json!({"image": "nginx"}), &observed);
         assert_eq!(
             kinds(&plan),
-            [
-                ("apply", ChildKind::Deployment),
-                ("delete", ChildKind::Service),
-                ("delete", ChildKind::Ingress)
-            ]
+            [("apply", &DEPLOYMENT), ("delete", &SERVICE), ("delete", &INGRESS)]
         );
         let Action::Delete { uid, .. } = &plan.actions[1] else {
             panic!()
@@ -429,13 +429,13 @@ mod tests {
     #[test]
     fn a_foreign_object_is_neither_written_nor_deleted() {
         let mut observed = settled(&json!({"image": "nginx", "port": 80}));
-        for sight in [&mut observed.service, &mut observed.ingress] {
-            let Sight::Seen(child) = sight else { panic!() };
+        for kind in [&SERVICE, &INGRESS] {
+            let child = change(&mut observed, kind);
             child.controller = Some("somebody else".into());
             child.foreign_owner = Some("HelmRelease web".into());
         }
         let plan = plan_for(&json!({"image": "nginx", "port": 81}), &observed);
-        assert_eq!(kinds(&plan), [("apply", ChildKind::Deployment)]);
+        assert_eq!(kinds(&plan), [("apply", &DEPLOYMENT)]);
         assert!(
             plan.failures
                 .iter()
@@ -444,16 +444,13 @@ mod tests {
         assert_eq!(plan.failures.len(), 2);
         assert_eq!(
             kinds(&plan_for(&json!({"image": "nginx"}), &observed)),
-            [("apply", ChildKind::Deployment)]
+            [("apply", &DEPLOYMENT)]
         );
     }
 
-    fn with_service(spec: &Value, change: impl FnOnce(&mut Child)) -> Observed {
+    fn with_service(spec: &Value, edit: impl FnOnce(&mut Child)) -> Observed {
         let mut observed = settled(spec);
-        let Sight::Seen(child) = &mut observed.service else {
-            panic!()
-        };
-        change(child);
+        edit(change(&mut observed, &SERVICE));
         observed
     }
 
@@ -465,22 +462,19 @@ mod tests {
             child.controller = None;
             child.foreign_owner = None;
         });
-        assert_eq!(kinds(&plan_for(&moved, &foreign)), [("delete", ChildKind::Ingress)]);
+        assert_eq!(kinds(&plan_for(&moved, &foreign)), [("delete", &INGRESS)]);
         let being_deleted = with_service(&spec, |child| {
             child.controller = None;
             child.foreign_owner = None;
             child.deleting = true;
         });
-        assert_eq!(
-            kinds(&plan_for(&spec, &being_deleted)),
-            [("delete", ChildKind::Ingress)]
-        );
-        for service in [foreign.service, being_deleted.service, Sight::Blind("403".into())] {
-            let observed = Observed {
-                service,
-                ..Observed::default()
-            };
-            assert_eq!(kinds(&plan_for(&spec, &observed)), [("create", ChildKind::Deployment)]);
+        assert_eq!(kinds(&plan_for(&spec, &being_deleted)), [("delete", &INGRESS)]);
+        let mut unknown = foreign.clone();
+        hide(&mut unknown, &SERVICE);
+        for mut observed in [foreign, being_deleted, unknown] {
+            lose(&mut observed, &DEPLOYMENT);
+            lose(&mut observed, &INGRESS);
+            assert_eq!(kinds(&plan_for(&spec, &observed)), [("create", &DEPLOYMENT)]);
         }
         // That of a predecessor is about to be removed: what exists stays, and nothing is written before.
         let leftover = with_service(&spec, |child| {
@@ -495,7 +489,7 @@ mod tests {
         });
         assert_eq!(
             kinds(&plan_for(&json!({"image": "nginx"}), &foreign)),
-            [("apply", ChildKind::Deployment), ("delete", ChildKind::Ingress)]
+            [("apply", &DEPLOYMENT), ("delete", &INGRESS)]
         );
     }
 
@@ -510,29 +504,33 @@ mod tests {
         }
         assert!(!may_follow(ingress, UID, None));
         let observed = settled(&spec);
-        assert!(may_follow(ingress, UID, observed.service.seen()));
-        assert!(!may_follow(ingress, "another uid", observed.service.seen()));
+        assert!(may_follow(ingress, UID, observed.first(&SERVICE)));
+        assert!(!may_follow(ingress, "another uid", observed.first(&SERVICE)));
 
         let app = app(spec);
         let valid = validate(&app).unwrap();
-        let of = |kind: ChildKind| Failure::NameConflict {
-            kind: kind.as_str(),
+        let of = |kind: &ChildKind| Failure::NameConflict {
+            kind: kind.kind,
             name: "web".into(),
             owner: None,
         };
-        assert!(after(&of(ChildKind::Deployment), &valid, &observed.ingress).is_none());
-        assert!(after(&of(ChildKind::Service), &valid, &Sight::Absent).is_none());
-        let removed = after(&of(ChildKind::Service), &valid, &observed.ingress).unwrap();
-        assert!(matches!(&removed, Action::Delete { kind: ChildKind::Ingress, uid, .. } if uid == "uid-of-Ingress"));
-        assert!(may_follow(&removed, UID, None));
+        assert_eq!(after(&of(&DEPLOYMENT), &valid, &observed), []);
+        assert_eq!(after(&of(&SERVICE), &valid, &Observed::default()), []);
+        let [removed] = &after(&of(&SERVICE), &valid, &observed)[..] else {
+            panic!()
+        };
+        let id = ChildId::new(&INGRESS, "web");
+        let uid = "uid-of-Ingress".to_owned();
+        assert_eq!(*removed, Action::Delete { id, uid });
+        assert!(may_follow(removed, UID, None));
     }
 
     #[test]
     fn what_cannot_be_seen_is_not_written() {
         let mut observed = settled(&json!({"image": "nginx", "port": 80}));
-        observed.ingress = Sight::Blind("403".into());
+        hide(&mut observed, &INGRESS);
         let plan = plan_for(&json!({"image": "nginx:2", "port": 80, "host": "a.example"}), &observed);
-        assert_eq!(kinds(&plan), [("apply", ChildKind::Deployment)]);
+        assert_eq!(kinds(&plan), [("apply", &DEPLOYMENT)]);
         assert_eq!(
             plan.failures,
             [Failure::Blind {
@@ -545,7 +543,7 @@ mod tests {
     #[test]
     fn a_kind_that_is_not_wanted_need_not_be_seen() {
         let mut observed = settled(&json!({"image": "nginx"}));
-        observed.ingress = Sight::Blind("403".into());
+        hide(&mut observed, &INGRESS);
         assert_eq!(plan_for(&json!({"image": "nginx"}), &observed), Plan::default());
     }
 
@@ -554,9 +552,7 @@ mod tests {
     fn what_a_predecessor_left_is_waited_for() {
         let spec = json!({"image": "nginx"});
         let mut observed = settled(&spec);
-        let Sight::Seen(child) = &mut observed.deployment else {
-            panic!()
-        };
+        let child = change(&mut observed, &DEPLOYMENT);
         child.controller = Some("its uid".into());
         child.foreign_owner = Some("another AppDeploy web".into());
         let leftover = Failure::Leftover {
@@ -578,9 +574,7 @@ mod tests {
     fn a_wish_that_is_not_known_any_more_may_have_had_any_field() {
         let before = json!({"image": "nginx", "port": 80});
         let mut observed = created(settled(&before), false);
-        let Sight::Seen(child) = &mut observed.deployment else {
-            panic!()
-        };
+        let child = change(&mut observed, &DEPLOYMENT);
         child.desired_hash = Some("of another version".into());
         assert_eq!(
             fold_of(&plan_for(&json!({"image": "nginx:2", "port": 80}), &observed)),
@@ -592,9 +586,7 @@ mod tests {
     fn a_child_that_is_being_deleted_is_waited_for() {
         let spec = json!({"image": "nginx", "port": 80});
         let mut observed = settled(&spec);
-        let Sight::Seen(child) = &mut observed.service else {
-            panic!()
-        };
+        let child = change(&mut observed, &SERVICE);
         child.deleting = true;
         assert_eq!(
             plan_for(&json!({"image": "nginx", "port": 81}), &observed)
@@ -608,13 +600,11 @@ mod tests {
     fn an_autoscaler_on_the_child_is_named() {
         let spec = json!({"image": "nginx", "port": 80});
         let mut observed = settled(&json!({"image": "nginx", "port": 80, "replicas": 7}));
-        let Sight::Seen(child) = &mut observed.deployment else {
-            panic!()
-        };
+        let child = change(&mut observed, &DEPLOYMENT);
         child.desired_hash = None;
         let object = {
             let app = app(spec.clone());
-            let mut object = desired(&validate(&app).unwrap()).deployment;
+            let mut object = desired(&validate(&app).unwrap()).first(&DEPLOYMENT).unwrap().clone();
             object["spec"]["replicas"] = json!(7);
             object
         };
@@ -654,9 +644,9 @@ mod tests {
         #[test]
         fn settles_after_one_round(before in spec(), after in spec(), lost in any::<[bool; 3]>()) {
             let mut observed = settled(&before);
-            if lost[0] { observed.deployment = Sight::Absent; }
-            if lost[1] { observed.service = Sight::Absent; }
-            if lost[2] { observed.ingress = Sight::Absent; }
+            for (kind, is_lost) in CHILDREN.iter().zip(lost) {
+                if is_lost { lose(&mut observed, kind); }
+            }
             for action in plan_for(&after, &observed).actions {
                 perform(&mut observed, &action);
             }

@@ -8,11 +8,12 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
 
-use crate::diagnose::{Diagnosis, Reason, Subject, awaits_address, diagnose, of_deletion, question};
-use crate::observed::{Child, IngressClasses, Observed, Rollout};
+use crate::Failure;
+use crate::children::{INGRESS, SERVICE, awaits_address};
+use crate::diagnose::{Diagnosis, Reason, Subject, diagnose, of_deletion, question};
+use crate::observed::{IngressClasses, Observed, Rollout};
 use crate::pod::Question;
 use crate::valid::Valid;
-use crate::{ChildKind, Failure};
 
 /// The most revisions that a status records.
 const MAX_REVISIONS: usize = 20;
@@ -55,7 +56,7 @@ pub fn status(
         .and_then(|valid| of_deletion(subject, valid, observed));
     let observed = &observed.ours(app.metadata.uid.as_deref().unwrap_or_default());
     let found = deletion.unwrap_or_else(|| diagnose(subject, valid, observed, failures));
-    let rollout = observed.deployment.seen().and_then(Child::rollout);
+    let rollout = observed.rollout();
     let is_hostless = lacks_its_ingress(&found, observed);
     let before = app.status.as_ref();
     let count = |of: fn(&Rollout) -> i32| Some(rollout.map_or(0, of));
@@ -165,16 +166,16 @@ fn url(valid: &Valid<'_>) -> Option<String> {
 
 fn address(valid: &Valid<'_>, observed: &Observed) -> Option<String> {
     let kind = if valid.route.as_ref()?.ingress.is_some() {
-        ChildKind::Ingress
+        &INGRESS
     } else {
-        ChildKind::Service
+        &SERVICE
     };
-    observed.child(kind).seen()?.address().map(str::to_owned)
+    observed.first(kind)?.address().map(str::to_owned)
 }
 
 /// Whether there is no Ingress because the host or the name of a child is another owner's.
 fn lacks_its_ingress(found: &Diagnosis, observed: &Observed) -> bool {
-    let has_ingress = observed.ingress.seen().is_some();
+    let has_ingress = observed.first(&INGRESS).is_some();
     found.reason == Reason::HostConflict || found.reason == Reason::NameConflict && !has_ingress
 }
 
@@ -185,7 +186,7 @@ fn exposed(valid: Option<&Valid<'_>>, observed: &Observed, found: &Diagnosis) ->
     if lacks_its_ingress(found, observed) {
         return Some((false, found.reason.as_str(), found.message.clone()));
     }
-    if let Some(address) = observed.ingress.seen().and_then(|child| child.address()) {
+    if let Some(address) = observed.first(&INGRESS).and_then(|child| child.address()) {
         return Some((
             true,
             "AddressPublished",

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::core::ObjectMeta;
 use model::pod::PodState;
 use model::status::{StatusOptions, asks};
-use model::{Child, ChildKind, IngressClasses, Observed, Sight, desired, plan, status, validate};
+use model::{CHILDREN, Child, ChildId, IngressClasses, Observed, desired, plan, status, validate};
 use serde_json::Value;
 
 fn folder() -> PathBuf {
@@ -27,13 +27,10 @@ fn list<T: serde::de::DeserializeOwned>(fixture: &Value, field: &str) -> Vec<T> 
 fn observed(fixture: &Value) -> Observed {
     let mut observed = Observed::default();
     for object in list::<Value>(fixture, "children") {
-        let (kind, sight) = match object["kind"].as_str().unwrap() {
-            "Deployment" => (ChildKind::Deployment, &mut observed.deployment),
-            "Service" => (ChildKind::Service, &mut observed.service),
-            _ => (ChildKind::Ingress, &mut observed.ingress),
-        };
+        let kind = CHILDREN.iter().find(|kind| object["kind"] == kind.kind).unwrap();
         let meta: ObjectMeta = serde_json::from_value(object["metadata"].clone()).unwrap();
-        *sight = Sight::Seen(Child::read(kind, &meta, &object));
+        let id = ChildId::new(kind, meta.name.as_deref().unwrap());
+        observed.insert(id, Child::read(kind, &meta, &object));
     }
     observed.pods = list::<Pod>(fixture, "pods").iter().map(PodState::read).collect();
     let classes: Vec<ObjectMeta> = list::<Value>(fixture, "ingressClasses")

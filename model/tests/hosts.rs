@@ -20,8 +20,9 @@ use std::sync::{LazyLock, Mutex};
 
 use crd::AppDeploy;
 use kube::core::ObjectMeta;
+use model::Child;
+use model::children::INGRESS;
 use model::host::{Claim, Claims};
-use model::{Child, ChildKind};
 use serde_json::json;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -179,7 +180,7 @@ fn read(rule: Rule, id: Id, app: Option<App>, ingress: Option<Ingress>) -> Optio
                     "controller": true}]}))
             .expect("metadata");
             let spec = json!({"spec": {"rules": [{"host": HOSTS[ingress.host], "http": {"paths": [{"path": "/"}]}}]}});
-            Child::read(ChildKind::Ingress, &meta, &spec)
+            Child::read(&INGRESS, &meta, &spec)
         });
         Claim::read(namespace, name, object.as_ref(), child.as_ref())
     });

@@ -10,11 +10,12 @@
 )]
 
 use crd::{Kind, PodFields};
+use model::children::DEPLOYMENT;
 use model::diagnose::{Diagnosis, Reason, Subject, diagnose, diagnose_pod};
 use model::observed::{ChildState, IngressClasses, Rollout};
 use model::pod::Trouble;
 use model::printable::is_printable;
-use model::{Child, Failure, Observed, Sight, validate};
+use model::{Child, ChildId, Failure, Observed, validate};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -169,11 +170,11 @@ const CASES: &[Case] = &[
             ..Rollout::default()
         };
         let child = Child {
-            state: ChildState::Deployment(Box::new(rollout)),
+            state: ChildState::Rollout(Box::new(rollout)),
             ..Child::default()
         };
         let observed = Observed {
-            deployment: Sight::Seen(child),
+            children: vec![(ChildId::new(&DEPLOYMENT, "shop"), child)],
             ingress_classes: IngressClasses::Known {
                 names: ["nginx".into()].into(),
                 has_default: false,

@@ -6,9 +6,10 @@ use crd::{AppDeploy, AppDeployStatus};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::ObjectMeta;
+use model::children::{DEPLOYMENT, INGRESS, SERVICE};
 use model::pod::PodState;
 use model::status::{StatusOptions, asks};
-use model::{Child, ChildKind, IngressClasses, Observed, Sight, status, validate};
+use model::{Child, ChildId, ChildKind, IngressClasses, Observed, status, validate};
 use serde_json::{Value, json};
 
 const UID: &str = "u1";
@@ -22,9 +23,9 @@ fn app(replicas: i32) -> AppDeploy {
     .unwrap()
 }
 
-fn child(kind: ChildKind, object: &Value) -> Sight<Child> {
+fn child(kind: &'static ChildKind, object: &Value) -> (ChildId, Child) {
     let meta: ObjectMeta = serde_json::from_value(object["metadata"].clone()).unwrap();
-    Sight::Seen(Child::read(kind, &meta, object))
+    (ChildId::new(kind, "web"), Child::read(kind, &meta, object))
 }
 
 fn meta(extra: &Value) -> Value {
@@ -45,23 +46,27 @@ fn deployment(extra: &Value, [wanted, all, updated, ready]: [i32; 4]) -> Value {
 /// An app of one pod whose children are all in place.
 fn complete() -> Observed {
     let nothing = json!({});
+    let service = json!({"metadata": meta(&nothing), "spec": {"clusterIP": "10.0.0.1"}});
+    let ingress = json!({"metadata": meta(&nothing), "spec": {"ingressClassName": "traefik"},
+        "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.7"}]}}});
     Observed {
-        deployment: child(ChildKind::Deployment, &deployment(&nothing, [1; 4])),
-        service: child(
-            ChildKind::Service,
-            &json!({"metadata": meta(&nothing), "spec": {"clusterIP": "10.0.0.1"}}),
-        ),
-        ingress: child(
-            ChildKind::Ingress,
-            &json!({"metadata": meta(&nothing), "spec": {"ingressClassName": "traefik"},
-                "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.7"}]}}}),
-        ),
-        pods: Vec::new(),
+        children: vec![
+            child(&DEPLOYMENT, &deployment(&nothing, [1; 4])),
+            child(&SERVICE, &service),
+            child(&INGRESS, &ingress),
+        ],
         ingress_classes: IngressClasses::Known {
             names: ["traefik".to_owned()].into(),
             has_default: true,
         },
+        ..Observed::default()
     }
+}
+
+/// Replaces one child.
+fn with(mut observed: Observed, (id, child): (ChildId, Child)) -> Observed {
+    observed.insert(id, child);
+    observed
 }
 
 fn says(replicas: i32, observed: &Observed, now: i64) -> AppDeployStatus {
@@ -92,19 +97,14 @@ fn app_is_not_ready_while_one_of_its_children_is_being_deleted() {
     let held = json!({"deletionTimestamp": HELD, "finalizers": ["foregroundDeletion", "example.com/hold"]});
     let foreign = json!({"deletionTimestamp": HELD, "finalizers": ["example.com/hold"], "ownerReferences": []});
     for (kind, extra) in [
-        (ChildKind::Deployment, &held),
-        (ChildKind::Service, &held),
-        (ChildKind::Ingress, &held),
-        (ChildKind::Service, &foreign),
+        (&DEPLOYMENT, &held),
+        (&SERVICE, &held),
+        (&INGRESS, &held),
+        (&SERVICE, &foreign),
     ] {
-        let mut observed = complete();
         let leaving = json!({"metadata": meta(extra), "spec": {"replicas": 1, "clusterIP": "10.0.0.1"},
             "status": deployment(&json!({}), [1; 4])["status"]});
-        match kind {
-            ChildKind::Deployment => observed.deployment = child(kind, &leaving),
-            ChildKind::Service => observed.service = child(kind, &leaving),
-            ChildKind::Ingress => observed.ingress = child(kind, &leaving),
-        }
+        let observed = with(complete(), child(kind, &leaving));
         let status = says(1, &observed, 0);
         assert_eq!(
             condition(&status, "Ready"),
@@ -125,9 +125,8 @@ fn app_is_not_ready_while_one_of_its_children_is_being_deleted() {
 
 #[test]
 fn deletion_that_no_finalizer_holds_is_progress() {
-    let mut observed = complete();
     let leaving = json!({"deletionTimestamp": HELD, "finalizers": ["foregroundDeletion"]});
-    observed.deployment = child(ChildKind::Deployment, &deployment(&leaving, [1; 4]));
+    let observed = with(complete(), child(&DEPLOYMENT, &deployment(&leaving, [1; 4])));
     let status = says(1, &observed, 0);
     assert_eq!(condition(&status, "Ready"), Some(pair("False", "Progressing")));
     assert_eq!(status.cause, None);
@@ -159,9 +158,8 @@ fn pod(own: &Value) -> PodState {
 /// An app of one pod that is not ready.
 fn with_pod(pod: PodState) -> Observed {
     Observed {
-        deployment: child(ChildKind::Deployment, &deployment(&json!({}), [1, 1, 1, 0])),
         pods: vec![pod],
-        ..complete()
+        ..with(complete(), child(&DEPLOYMENT, &deployment(&json!({}), [1, 1, 1, 0])))
     }
 }
 
@@ -240,8 +238,8 @@ fn failed_rollout_says_that_earlier_pods_still_serve() {
         template: Some("old".to_owned()),
         ..PodState::default()
     };
-    let mut observed = with_pod(pod(&json!({"state": waiting})));
-    observed.deployment = child(ChildKind::Deployment, &deployment(&json!({}), [3, 4, 1, 3]));
+    let observed = with_pod(pod(&json!({"state": waiting})));
+    let mut observed = with(observed, child(&DEPLOYMENT, &deployment(&json!({}), [3, 4, 1, 3])));
     observed.pods.extend(["a", "b", "c"].map(old));
     let message = says(3, &observed, 200).cause.unwrap().message;
     let end = "; 3 pods of an earlier revision still serve, undo with: kubectl appdeploy undo web -n shop";

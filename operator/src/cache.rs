@@ -177,15 +177,19 @@ impl<T: Clone> Cache<T> {
     #[must_use]
     pub fn members(&self, owner: &Key) -> Vec<T> {
         let inner = self.read();
-        let itself = inner
-            .items
-            .get(owner)
-            .is_some_and(|entry| entry.owners(owner).contains(owner));
         inner
-            .members
-            .of(owner, itself)
+            .members_of(owner)
             .filter_map(|key| inner.items.get(key))
             .map(|entry| entry.value.clone())
+            .collect()
+    }
+
+    /// Returns all objects that concern an owner, each with its own name.
+    #[must_use]
+    pub fn members_by_key(&self, owner: &Key) -> Vec<(Key, T)> {
+        let inner = self.read();
+        let keys = inner.members_of(owner);
+        keys.filter_map(|key| Some((key.clone(), inner.items.get(key)?.value.clone())))
             .collect()
     }
 
@@ -233,6 +237,12 @@ impl<T: Clone> Cache<T> {
 }
 
 impl<T> Inner<T> {
+    fn members_of<'a>(&'a self, owner: &'a Key) -> impl Iterator<Item = &'a Key> {
+        let itself = self.items.get(owner);
+        let itself = itself.is_some_and(|entry| entry.owners(owner).contains(owner));
+        self.members.of(owner, itself)
+    }
+
     /// Takes in what is not older than what is known, or replaces what was known in a version up to `outdated`.
     fn upsert(&mut self, item: Item<T>, outdated: u64) -> Vec<Key> {
         let version = number(&item.version);

@@ -174,7 +174,10 @@ const MAX_META: usize = 16 * 1024;
 
 impl<K: Primary> Reduce for Root<K> {
     type Value = Self;
-    const RESOURCE: &'static str = K::KIND.plural();
+
+    fn resource() -> &'static str {
+        K::KIND.plural()
+    }
 
     fn reduce(object: Parts<'_>) -> Option<Item<Self>> {
         let Parts {

@@ -30,8 +30,8 @@ pub trait Reduce: Send + Sync + 'static {
     /// What is kept of an object.
     type Value: Clone + Debug + Send + Sync + 'static;
 
-    /// The plural name of the kind.
-    const RESOURCE: &'static str;
+    /// Returns the plural name of the kind.
+    fn resource() -> &'static str;
 
     /// Returns what is kept of an object; `None` if it is not one to keep.
     fn reduce(object: Parts<'_>) -> Option<Item<Self::Value>>;
@@ -50,7 +50,20 @@ pub struct Parts<'a> {
     pub whole: &'a RawValue,
 }
 
-impl Parts<'_> {
+impl<'a> Parts<'a> {
+    /// Returns a top-level field. Another one than `spec` and `status` costs another pass over the text.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&'a RawValue> {
+        match name {
+            "spec" => self.spec,
+            "status" => self.status,
+            _ => {
+                let fields: BTreeMap<Cow<'a, str>, &'a RawValue> = serde_json::from_str(self.whole.get()).ok()?;
+                fields.get(name).copied()
+            }
+        }
+    }
+
     /// Returns the bytes of spec and status.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -92,7 +105,7 @@ impl<R: Reduce> Clone for Reduced<R> {
 
 impl<R: Reduce> Debug for Reduced<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple(R::RESOURCE).field(&self.outcome).finish()
+        f.debug_tuple(R::resource()).field(&self.outcome).finish()
     }
 }
 
@@ -117,7 +130,7 @@ impl<'de, R: Reduce> Deserialize<'de> for Reduced<R> {
             status: raw.status,
             whole: &text,
         };
-        let outcome = match guarded(R::RESOURCE, &Key::of(&names), || R::reduce(parts)) {
+        let outcome = match guarded(R::resource(), &Key::of(&names), || R::reduce(parts)) {
             Some(Some(item)) => Outcome::Kept(item),
             Some(None) => Outcome::Ignored,
             None => Outcome::Failed,

@@ -43,7 +43,15 @@ const FAREWELL: Duration = Duration::from_secs(3);
 /// # Errors
 /// Says what keeps it from starting: an address that is taken, settings that can't be used.
 pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow::Result<()> {
-    let world = Arc::new(World::default());
+    run_in(World::default(), settings, client, level).await
+}
+
+/// Like [`run`], for apps that have the kinds of children that `world` has caches for.
+///
+/// # Errors
+/// Like those of [`run`].
+pub async fn run_in(world: World, settings: Settings, client: Client, level: LogLevel) -> anyhow::Result<()> {
+    let world = Arc::new(world);
     let metrics = Arc::new(Metrics::default());
     let queues = Queues::counted_by(&metrics);
     let mut end = signal(SignalKind::terminate())?;

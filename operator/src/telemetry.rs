@@ -24,6 +24,13 @@ const DEFAULT: &str = "info,kube=warn,hyper=warn,tower=warn";
 pub struct LogLevel(reload::Handle<EnvFilter, Registry>);
 
 impl LogLevel {
+    /// Returns the level of a process whose log was started elsewhere. It can't be changed.
+    #[must_use]
+    pub fn fixed() -> Self {
+        let (_, handle) = reload::Layer::new(EnvFilter::new(DEFAULT));
+        Self(handle)
+    }
+
     /// Returns the filter in force.
     #[must_use]
     pub fn get(&self) -> String {

@@ -4,15 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview};
-use k8s_openapi::api::core::v1::{Pod, Service};
-use k8s_openapi::api::networking::v1::{Ingress, IngressClass};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::networking::v1::IngressClass;
 use kube::api::PostParams;
 use kube::discovery::ApiResource;
 use kube::runtime::watcher;
 use kube::{Api, Client};
-use model::{Child, ChildKind};
+use model::ChildKind;
 use tokio::time::sleep;
 use tracing::info;
 
@@ -24,7 +23,8 @@ use crate::queue::Urgency;
 use crate::reduced::{Reduce, Reduced};
 use crate::settings::Settings;
 use crate::watch::{PAGE, Watch};
-use crate::world::{AppPods, Classes, Deployments, Ingresses, PodSetPods, Services, World};
+use crate::world::children::{ChildObject, api_resource, reading};
+use crate::world::{AppPods, Classes, PodSetPods, World};
 
 /// Watches every kind, in every namespace that is ours to look after.
 pub async fn watch_all(settings: Settings, client: Client, world: Arc<World>, queues: Queues) {
@@ -63,7 +63,7 @@ struct Watches {
 impl Watches {
     /// Watches a namespace, or all.
     async fn watch_scope(&self, scope: Option<&str>) {
-        let ours = format!("{}={}", crd::label::MANAGED_BY, crd::label::MANAGED_BY_VALUE);
+        let children = self.world.children.kinds();
         let wake_claimants = |apps, urgency| self.wake_claimants(apps, urgency);
         let wake_sets = |sets, urgency| self.wake(crd::Kind::PodSet, sets, urgency);
         let wake_apps = |owners, urgency| self.wake(crd::Kind::AppDeploy, owners, urgency);
@@ -81,32 +81,32 @@ impl Watches {
             self.watch_primary::<crd::AppDeploy>(scope, &wake_claimants),
             self.watch_primary::<crd::PodSet>(scope, &wake_sets),
             self.watch_set_pods(scope),
-            self.watch_children::<Deployments>(scope, ChildKind::Deployment, &ours, &wake_apps),
-            self.watch_children::<Services>(scope, ChildKind::Service, &ours, &wake_apps),
-            // An Ingress that loses a host, or is gone, makes way for the application that waits for the host.
-            self.watch_children::<Ingresses>(scope, ChildKind::Ingress, &ours, &wake_claimants),
+            join_all(children.iter().map(|kind| self.watch_children(scope, kind))),
             pods.run()
         );
     }
 
-    async fn watch_children<R: Reduce<Value = Arc<Child>>>(
-        &self,
-        scope: Option<&str>,
-        kind: ChildKind,
-        labels: &str,
-        wake: &(dyn Fn(Vec<Key>, Urgency) + Sync),
-    ) {
-        let watch = Watch::<R> {
-            resource: kind.resource(),
-            api: api(&self.client, scope, &child_resource(kind)),
+    async fn watch_children(&self, scope: Option<&str>, kind: &'static ChildKind) {
+        let ours = format!("{}={}", crd::label::MANAGED_BY, crd::label::MANAGED_BY_VALUE);
+        let wake = |owners, urgency| {
+            if kind.serves_hosts {
+                // A child that loses a host or is deleted makes way for the app that waits for the host.
+                self.wake_claimants(owners, urgency);
+            } else {
+                self.wake(crd::Kind::AppDeploy, owners, urgency);
+            }
+        };
+        let watch = Watch::<ChildObject> {
+            resource: kind.plural,
+            api: api(&self.client, scope, &api_resource(kind)),
             scope,
-            config: config().labels(labels),
+            config: config().labels(&ours),
             resync: self.resync,
-            kind: self.world.children(kind),
-            wake,
+            kind: self.world.children.of(kind),
+            wake: &wake,
             on_vanish: None,
         };
-        watch.run().await;
+        reading(kind, watch.run()).await;
     }
 
     async fn watch_primary<K: Primary>(&self, scope: Option<&str>, wake: &(dyn Fn(Vec<Key>, Urgency) + Sync)) {
@@ -208,13 +208,5 @@ fn api<R: Reduce>(client: &Client, scope: Option<&str>, resource: &ApiResource) 
     match scope {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
         None => Api::all_with(client.clone(), resource),
-    }
-}
-
-fn child_resource(kind: ChildKind) -> ApiResource {
-    match kind {
-        ChildKind::Deployment => ApiResource::erase::<Deployment>(&()),
-        ChildKind::Service => ApiResource::erase::<Service>(&()),
-        ChildKind::Ingress => ApiResource::erase::<Ingress>(&()),
     }
 }

@@ -2,6 +2,7 @@
 
 mod additions;
 pub mod answers;
+pub mod children;
 pub mod hosts;
 pub mod set_pods;
 
@@ -10,18 +11,18 @@ use std::sync::Arc;
 
 use crd::{AppDeploy, PodSet};
 use k8s_openapi::api::core::v1::Pod;
-use kube::core::{DynamicObject, ObjectMeta};
+use kube::core::ObjectMeta;
 use model::pod::PodState;
-use model::{Child, ChildKind, Failure, IngressClasses, Observed, Sight};
+use model::{ChildKind, Failure, IngressClasses, Observed};
 
 use crate::cache::{Cache, Item};
 use crate::key::Key;
 use crate::liveness::Liveness;
 use crate::primary::Root;
 use crate::reduced::{Parts, Reduce, read};
-use crate::seeded::{self, Bug};
 use crate::watch::Health;
 use answers::Answers;
+use children::Children;
 use hosts::Hosts;
 use set_pods::SetPods;
 
@@ -105,12 +106,8 @@ pub struct World {
     pub apps: Kind<Root<AppDeploy>>,
     /// Which hosts they claim.
     pub hosts: Hosts,
-    /// Their Deployments.
-    pub deployments: Kind<Arc<Child>>,
-    /// Their Services.
-    pub services: Kind<Arc<Child>>,
-    /// Their Ingresses.
-    pub ingresses: Kind<Arc<Child>>,
+    /// Their children.
+    pub children: Children,
     /// Their pods.
     pub pods: Kind<Arc<PodState>>,
     /// The PodSets.
@@ -124,13 +121,12 @@ pub struct World {
 }
 
 impl World {
-    /// Returns the cache of a kind of child.
+    /// Returns caches for apps with these kinds of children.
     #[must_use]
-    pub const fn children(&self, kind: ChildKind) -> &Kind<Arc<Child>> {
-        match kind {
-            ChildKind::Deployment => &self.deployments,
-            ChildKind::Service => &self.services,
-            ChildKind::Ingress => &self.ingresses,
+    pub fn with_children(kinds: &'static [&'static ChildKind]) -> Self {
+        Self {
+            children: Children::of_kinds(kinds),
+            ..Self::default()
         }
     }
 
@@ -139,33 +135,13 @@ impl World {
     pub fn observe(&self, app: &Key) -> Observed {
         let mut pods: Vec<PodState> = self.pods.cache.members(app).iter().map(|pod| (**pod).clone()).collect();
         self.answers.add_to(crd::Kind::AppDeploy, app, pods.iter_mut());
-        Observed {
-            deployment: self.sight(ChildKind::Deployment, app),
-            service: self.sight(ChildKind::Service, app),
-            ingress: self.sight(ChildKind::Ingress, app),
+        let mut observed = Observed {
             pods,
             ingress_classes: self.classes(),
-        }
-    }
-
-    fn sight(&self, kind: ChildKind, app: &Key) -> Sight<Child> {
-        let Kind { cache, health, .. } = self.children(kind);
-        match (cache.get(app), health.unseen(&app.namespace)) {
-            (Some(child), _) if child.controller.is_none() && seeded::is(Bug::TakesForeign) => Sight::Absent,
-            (Some(child), _) => Sight::Seen((*child).clone()),
-            (None, None) => Sight::Absent,
-            (None, Some(why)) => Sight::Blind(why),
-        }
-    }
-
-    /// Returns what is to be told of children that were seen, and may be gone or others by now.
-    #[must_use]
-    pub fn outdated(&self, app: &Key, observed: &Observed) -> Vec<Failure> {
-        let seen = ChildKind::ALL
-            .into_iter()
-            .filter(|kind| observed.child(*kind).seen().is_some());
-        seen.filter_map(|kind| self.children(kind).outdated(kind.resource(), app))
-            .collect()
+            ..Observed::default()
+        };
+        self.children.observe(app, &mut observed);
+        observed
     }
 
     fn classes(&self) -> IngressClasses {
@@ -202,94 +178,22 @@ impl World {
 
     /// Returns all watches, in the order in which they matter.
     #[must_use]
-    pub fn watches(&self) -> [Watched<'_>; 8] {
+    pub fn watches(&self) -> Vec<Watched<'_>> {
         use crd::Kind::{AppDeploy, PodSet};
-        [
+        let mut all = vec![
             self.apps.watched("appdeploys", AppDeploy, Need::Always),
             self.podsets.watched("podsets", PodSet, Need::IfServed),
             self.set_pods.kind.watched("podset-pods", PodSet, Need::Always),
-            self.deployments.watched("deployments", AppDeploy, Need::Always),
-            self.services.watched("services", AppDeploy, Need::Always),
-            self.ingresses.watched("ingresses", AppDeploy, Need::Always),
-            self.pods.watched("pods", AppDeploy, Need::Helps),
-            self.ingress_classes.watched("ingressclasses", AppDeploy, Need::Helps),
-        ]
-    }
-}
-
-/// Reduces a child to what is kept of it. A child has its application's name: so the application is found
-/// whoever the child belongs to, and learns when a name becomes free.
-#[must_use]
-pub fn child(kind: ChildKind, object: &DynamicObject) -> Item<Arc<Child>> {
-    let key = Key::of(&object.metadata);
-    Item {
-        owners: [key.clone()].into(),
-        key,
-        version: object.metadata.resource_version.clone().unwrap_or_default(),
-        value: Arc::new(Child::read(kind, &object.metadata, &object.data)),
+        ];
+        all.extend(self.children.watched());
+        all.push(self.pods.watched("pods", AppDeploy, Need::Helps));
+        all.push(self.ingress_classes.watched("ingressclasses", AppDeploy, Need::Helps));
+        all
     }
 }
 
 /// The most bytes of a child or a pod, its metadata aside. What is larger was made so by others.
 const MAX_OBJECT: usize = 512 * 1024;
-
-/// The children of one kind, as a watch brings them.
-#[derive(Debug)]
-pub struct Deployments;
-
-/// The children of one kind, as a watch brings them.
-#[derive(Debug)]
-pub struct Services;
-
-/// The children of one kind, as a watch brings them.
-#[derive(Debug)]
-pub struct Ingresses;
-
-impl Reduce for Deployments {
-    type Value = Arc<Child>;
-    const RESOURCE: &'static str = ChildKind::Deployment.resource();
-
-    fn reduce(object: Parts<'_>) -> Option<Item<Arc<Child>>> {
-        Some(reduced_child(ChildKind::Deployment, object))
-    }
-}
-
-impl Reduce for Services {
-    type Value = Arc<Child>;
-    const RESOURCE: &'static str = ChildKind::Service.resource();
-
-    fn reduce(object: Parts<'_>) -> Option<Item<Arc<Child>>> {
-        Some(reduced_child(ChildKind::Service, object))
-    }
-}
-
-impl Reduce for Ingresses {
-    type Value = Arc<Child>;
-    const RESOURCE: &'static str = ChildKind::Ingress.resource();
-
-    fn reduce(object: Parts<'_>) -> Option<Item<Arc<Child>>> {
-        Some(reduced_child(ChildKind::Ingress, object))
-    }
-}
-
-/// Reduces a child. One that is too large counts as having none of the fields that are wanted.
-fn reduced_child(kind: ChildKind, object: Parts<'_>) -> Item<Arc<Child>> {
-    let fits = object.bytes() <= MAX_OBJECT;
-    let mut data = serde_json::Map::new();
-    for (name, part) in [("spec", object.spec), ("status", object.status)] {
-        if let Some(part) = part.filter(|_| fits)
-            && let Ok(value) = read(part)
-        {
-            data.insert(name.to_owned(), value);
-        }
-    }
-    let object = DynamicObject {
-        types: None,
-        metadata: object.meta,
-        data: data.into(),
-    };
-    child(kind, &object)
-}
 
 /// Reads a pod; `None` if it is too large or does not fit its schema.
 #[must_use]
@@ -310,7 +214,10 @@ pub struct AppPods;
 
 impl Reduce for AppPods {
     type Value = Arc<PodState>;
-    const RESOURCE: &'static str = "pods";
+
+    fn resource() -> &'static str {
+        "pods"
+    }
 
     /// Reduces a pod to what is kept of it. Its application is named by its label.
     fn reduce(object: Parts<'_>) -> Option<Item<Arc<PodState>>> {
@@ -333,7 +240,10 @@ pub struct PodSetPods;
 
 impl Reduce for PodSetPods {
     type Value = Arc<set_pods::Member>;
-    const RESOURCE: &'static str = "podset-pods";
+
+    fn resource() -> &'static str {
+        "podset-pods"
+    }
 
     fn reduce(object: Parts<'_>) -> Option<Item<Arc<set_pods::Member>>> {
         Some(set_pods::set_pod(&whole_pod(object)?))
@@ -346,7 +256,10 @@ pub struct Classes;
 
 impl Reduce for Classes {
     type Value = bool;
-    const RESOURCE: &'static str = "ingressclasses";
+
+    fn resource() -> &'static str {
+        "ingressclasses"
+    }
 
     fn reduce(object: Parts<'_>) -> Option<Item<bool>> {
         Some(ingress_class(&object.meta))

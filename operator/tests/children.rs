@@ -5,9 +5,11 @@
 mod chain;
 mod drift;
 mod fight;
+mod kinds;
 mod large;
 mod rollout;
 mod scale;
+mod table;
 
 use kube::api::{DeleteParams, Patch};
 use serde_json::{Value, json};

@@ -10,8 +10,9 @@ use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
 use model::admit::{questions, usual_form, warnings};
+use model::children::DEPLOYMENT;
 use model::podset::Wanted;
-use model::{ChildKind, Observed, desired, plan, validate};
+use model::{Observed, desired, plan, validate};
 use operator::call::Caller;
 use operator::lease::fence::Fence;
 use operator::metrics::Metrics;
@@ -130,10 +131,9 @@ fn app(object: Value) -> Vec<String> {
         Ok(valid) => {
             let children = desired(&valid);
             let actions = plan(&valid, &children, &Observed::default()).actions;
-            assert!(actions.iter().any(|action| action.kind() == ChildKind::Deployment));
-            for (kind, child) in children.objects() {
-                let name = child.map(|child| child["metadata"]["name"].clone());
-                assert!(name.is_none_or(|name| name == valid.name), "{kind}");
+            assert!(actions.iter().any(|action| *action.kind() == DEPLOYMENT));
+            for child in children.iter() {
+                assert_eq!(child.id.name, valid.name, "{}", child.id);
             }
             vec![format!("{} children", actions.len()), valid.pod.env.len().to_string()]
         }

@@ -2,7 +2,7 @@
 
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject};
-use model::ChildKind;
+use model::{CHILDREN, ChildKind};
 use serde_json::Value;
 
 use crate::cluster::connection::Cluster;
@@ -10,28 +10,23 @@ use crate::error::{Error, Result};
 
 /// What of each kind has the name of an app, whosever it is; `Err` says why it can't be seen.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Live(Vec<(ChildKind, Option<Value>)>);
+pub struct Live(Vec<(&'static ChildKind, Option<Value>)>);
 
 impl Live {
-    /// Reads the three objects at once.
+    /// Reads all objects concurrently.
     pub async fn fetch(cluster: &Cluster, namespace: &str, name: &str) -> Result<Self> {
-        let [deployment, service, ingress] = ChildKind::ALL.map(|kind| {
+        let objects = CHILDREN.iter().map(|kind| {
             let api = api(cluster, kind, namespace);
-            async move { Ok::<_, Error>((kind, cluster.call(api.get_opt(name)).await?)) }
+            async move { Ok::<_, Error>((*kind, cluster.call(api.get_opt(name)).await?)) }
         });
-        let (deployment, service, ingress) = futures::try_join!(deployment, service, ingress)?;
-        let value = |(kind, object): (ChildKind, Option<DynamicObject>)| {
-            // An object that was read serialises again.
-            (
-                kind,
-                object.map(|object| serde_json::to_value(object).unwrap_or_default()),
-            )
-        };
-        Ok(Self([deployment, service, ingress].map(value).into()))
+        let objects = futures::future::try_join_all(objects).await?.into_iter();
+        // An object that was read serialises again.
+        let value = |object: DynamicObject| serde_json::to_value(object).unwrap_or_default();
+        Ok(Self(objects.map(|(kind, object)| (kind, object.map(value))).collect()))
     }
 
     /// Returns the one of a kind.
-    pub fn of(&self, kind: ChildKind) -> Option<&Value> {
+    pub fn of(&self, kind: &ChildKind) -> Option<&Value> {
         let mut all = self.0.iter();
         all.find(|(of, _)| *of == kind).and_then(|(_, object)| object.as_ref())
     }
@@ -40,7 +35,7 @@ impl Live {
 #[cfg(test)]
 impl From<[Option<Value>; 3]> for Live {
     fn from(objects: [Option<Value>; 3]) -> Self {
-        Self(ChildKind::ALL.into_iter().zip(objects).collect())
+        Self(CHILDREN.iter().copied().zip(objects).collect())
     }
 }
 
@@ -53,26 +48,17 @@ pub fn is_of(object: &Value, uid: Option<&str>) -> bool {
 }
 
 /// Returns the objects of a kind of child.
-pub fn api(cluster: &Cluster, kind: ChildKind, namespace: &str) -> Api<DynamicObject> {
+pub fn api(cluster: &Cluster, kind: &ChildKind, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(cluster.client.clone(), namespace, &resource(kind))
 }
 
-/// Returns how the API calls a kind of child.
-pub fn resource(kind: ChildKind) -> ApiResource {
-    let (group, version) = match kind {
-        ChildKind::Deployment => ("apps", "v1"),
-        ChildKind::Service => ("", "v1"),
-        ChildKind::Ingress => ("networking.k8s.io", "v1"),
-    };
+/// Returns how the API names a kind of child.
+pub fn resource(kind: &ChildKind) -> ApiResource {
     ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: if group.is_empty() {
-            version.to_owned()
-        } else {
-            format!("{group}/{version}")
-        },
-        kind: kind.as_str().to_owned(),
-        plural: kind.resource().to_owned(),
+        group: kind.group.to_owned(),
+        version: kind.version.to_owned(),
+        api_version: kind.api_version(),
+        kind: kind.kind.to_owned(),
+        plural: kind.plural.to_owned(),
     }
 }

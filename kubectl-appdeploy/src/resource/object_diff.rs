@@ -28,7 +28,7 @@ pub struct Pair {
 
 impl Pair {
     /// Returns the two versions of a child, without what the API server and the operator note in them.
-    pub fn of(kind: ChildKind, namespace: &str, name: &str, live: Option<&Value>, merged: Option<&Value>) -> Self {
+    pub fn of(kind: &ChildKind, namespace: &str, name: &str, live: Option<&Value>, merged: Option<&Value>) -> Self {
         let resource = resource(kind);
         let group = if resource.group.is_empty() {
             resource.version
@@ -132,8 +132,10 @@ fn external(command: &str, pairs: &[Pair], ui: &mut Ui) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use model::children::DEPLOYMENT;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn a_pair_is_shown_as_kubectl_diff_does() {
@@ -143,7 +145,7 @@ mod tests {
                 "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "app", "image": image}]}}}})
         };
         let pair = |live: Option<Value>, merged: Option<Value>| {
-            Pair::of(ChildKind::Deployment, "a", "shop", live.as_ref(), merged.as_ref())
+            Pair::of(&DEPLOYMENT, "a", "shop", live.as_ref(), merged.as_ref())
         };
         let changed = pair(Some(object("nginx:1")), Some(object("nginx:2\u{1b}[2J")));
         insta::assert_snapshot!(unified(&changed, &Look::default()).unwrap());

@@ -1,6 +1,7 @@
 //! Objects in files, and what differs from them.
 
 use crd::AppDeploy;
+use model::children::{DEPLOYMENT, INGRESS, SERVICE};
 use model::inverse::{Live, of_app};
 use model::{ChildKind, defaults};
 use serde_json::{Value, json};
@@ -9,10 +10,10 @@ use testcluster::{ControlPlane, PooledControlPlane};
 
 use crate::plugin::Plugin;
 
-const KINDS: [(ChildKind, &str); 3] = [
-    (ChildKind::Deployment, "deployment"),
-    (ChildKind::Service, "service"),
-    (ChildKind::Ingress, "ingress"),
+const KINDS: [(&ChildKind, &str); 3] = [
+    (&DEPLOYMENT, "deployment"),
+    (&SERVICE, "service"),
+    (&INGRESS, "ingress"),
 ];
 
 /// An app with all that the operator would make of it, made by hand: no operator runs.
@@ -48,7 +49,7 @@ fn children_come_back_as_they_were_written_and_mean_the_app_that_they_were_made_
         for given in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             spec.as_object_mut().unwrap().remove(given);
         }
-        let mut filled = defaults::filled(*kind, wanted)["spec"].clone();
+        let mut filled = defaults::filled(kind, wanted)["spec"].clone();
         if let Some(container) = filled.pointer_mut("/template/spec/containers/0") {
             container["resources"]["limits"]["cpu"] = json!("500m");
         }
@@ -57,7 +58,7 @@ fn children_come_back_as_they_were_written_and_mean_the_app_that_they_were_made_
             model::digest::paths(&json!({"spec": filled})),
         );
         assert_eq!(spec, filled, "{kind}");
-        assert_eq!(defaults::filled(*kind, live), *live, "{kind}");
+        assert_eq!(defaults::filled(kind, live), *live, "{kind}");
     }
     let app: AppDeploy = serde_json::from_value(get(&cluster, "appdeploy/shop")).unwrap();
     let [deployment, service, ingress] = &live;

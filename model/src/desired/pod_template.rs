@@ -18,7 +18,7 @@ use crate::Valid;
 /// How often a start-up probe asks, in seconds. Short, so that an application that starts fast is ready fast.
 const STARTUP_PERIOD: i32 = 2;
 
-pub(super) fn render(app: &Valid<'_>) -> PodTemplateSpec {
+pub(crate) fn render(app: &Valid<'_>) -> PodTemplateSpec {
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(pod_labels(&app.name)),

@@ -2,7 +2,7 @@
 
 use super::{Diagnosis, Reason, Subject, said};
 use crate::valid::Valid;
-use crate::{ChildKind, Observed, Sight, command};
+use crate::{ChildId, Observed, command};
 
 /// The garbage collector's own finalizers: how a deletion works, not what holds it up.
 const OF_THE_COLLECTOR: [&str; 2] = ["foregroundDeletion", "orphan"];
@@ -10,20 +10,14 @@ const OF_THE_COLLECTOR: [&str; 2] = ["foregroundDeletion", "orphan"];
 /// Says that a wanted child, or a third-party object that has its name, is being deleted: nothing is written to it, and none
 /// of that name can be created until it is gone. `observed` has the third-party objects, too.
 pub(crate) fn of_deletion(subject: Subject<'_>, valid: &Valid<'_>, observed: &Observed) -> Option<Diagnosis> {
-    let route = valid.route.as_ref();
-    let has_ingress = route.is_some_and(|route| route.ingress.is_some());
-    let (kind, child) = ChildKind::ALL.into_iter().find_map(|kind| {
-        let is_wanted = match kind {
-            ChildKind::Deployment => true,
-            ChildKind::Service => route.is_some(),
-            ChildKind::Ingress => has_ingress,
-        };
-        match observed.child(kind) {
-            Sight::Seen(child) if is_wanted && child.deleting => Some((kind, child)),
-            _ => None,
-        }
-    })?;
-    let name = subject.name;
+    let is_wanted = |id: &ChildId| {
+        let rendered = (id.kind.render)(valid);
+        rendered.iter().any(|object| object["metadata"]["name"] == *id.name)
+    };
+    let deleting = observed.kinds.iter().flat_map(|kind| observed.of(kind));
+    let (ChildId { kind, name }, child) = deleting
+        .filter(|(_, child)| child.deleting)
+        .find(|(id, _)| is_wanted(id))?;
     let guards = child.finalizers.iter().map(String::as_str);
     let guards: Vec<&str> = guards.filter(|guard| !OF_THE_COLLECTOR.contains(guard)).collect();
     let then = "it is created again when it is gone";

@@ -16,7 +16,7 @@ pub(crate) fn detail(refusal: &str) -> &str {
 
 /// Says why pods are refused, from the API server's words to a ReplicaSet or to us, as
 /// `pods "web-5d8f-" is forbidden: exceeded quota: small, requested: pods=1, used: pods=4, limited: pods=4`.
-pub(super) fn diagnose(subject: Subject<'_>, refusal: &str) -> Diagnosis {
+pub(crate) fn diagnose(subject: Subject<'_>, refusal: &str) -> Diagnosis {
     let detail = detail(refusal);
     quota(subject, detail)
         .or_else(|| limit_range(subject, detail))

@@ -93,8 +93,11 @@ mod tests {
     fn deployment(spec: &Value) -> Value {
         let app = json!({"metadata": {"name": "shop", "namespace": "a", "uid": "u1"}, "spec": spec});
         let app: crd::AppDeploy = serde_json::from_value(app).unwrap();
-        let deployment = crate::desired(&crate::validate(&app).unwrap()).deployment;
-        defaults::filled(crate::ChildKind::Deployment, &deployment)
+        let deployment = crate::desired(&crate::validate(&app).unwrap())
+            .first(&crate::children::DEPLOYMENT)
+            .unwrap()
+            .clone();
+        defaults::filled(&crate::children::DEPLOYMENT, &deployment)
     }
 
     fn read(deployment: &Value) -> Additions {

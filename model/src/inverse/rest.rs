@@ -21,7 +21,7 @@ pub fn of_deployment(deployment: &Value, waits: i32) -> impl Iterator<Item = Lef
             fields.remove(own);
         }
     }
-    let mut ours = crate::defaults::filled(crate::ChildKind::Deployment, &Value::Null);
+    let mut ours = crate::defaults::filled(&crate::children::DEPLOYMENT, &Value::Null);
     if waits > 0 {
         ours["spec"]["minReadySeconds"] = waits.into();
     }

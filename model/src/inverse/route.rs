@@ -5,15 +5,16 @@ use serde_json::{Value, json};
 
 use super::pod::{container, items, listens, number, port_of};
 use super::{Left, rest};
+use crate::children::SERVICE;
+use crate::defaults;
 use crate::desired::PORT;
-use crate::{ChildKind, defaults};
 
 /// Returns the port of the pods that a Service leads to: where it has several, that of the one called as ours, or the
 /// first.
 #[must_use]
 pub fn target(service: &Value, template: &Value) -> Option<i32> {
     let container = container(template)?;
-    let service = defaults::filled(ChildKind::Service, service);
+    let service = defaults::filled(&SERVICE, service);
     let port = main(&service)?;
     port_of(&port["targetPort"], container).or_else(|| listens(container))
 }
@@ -31,7 +32,7 @@ fn main(service: &Value) -> Option<&Value> {
 pub fn beside(service: &Value, template: &Value, port: i32) -> Vec<Value> {
     let nothing = Value::Null;
     let container = container(template).unwrap_or(&nothing);
-    let service = defaults::filled(ChildKind::Service, service);
+    let service = defaults::filled(&SERVICE, service);
     let main = main(&service);
     let others = items(&service["spec"]["ports"]).filter(|other| !is_ours(other, port));
     let mut others: Vec<Value> = others.cloned().collect();
@@ -68,7 +69,7 @@ pub fn of_service(service: &Value, template: &Value, port: Option<i32>) -> Vec<L
         "ipFamilyPolicy",
         "healthCheckNodePort",
     ];
-    let mut live = defaults::filled(ChildKind::Service, service)["spec"].clone();
+    let mut live = defaults::filled(&SERVICE, service)["spec"].clone();
     let mut left = Vec::new();
     for offered in items(&live["ports"]) {
         // The same number, and another port behind it.
@@ -90,7 +91,7 @@ pub fn of_service(service: &Value, template: &Value, port: Option<i32>) -> Vec<L
         let is_headless = fields.get("clusterIP").is_some_and(|ip| ip == "None");
         fields.retain(|field, _| !OWN.contains(&field.as_str()) && (field != "clusterIP" || is_headless));
     }
-    let mut ours = defaults::filled(ChildKind::Service, &Value::Null);
+    let mut ours = defaults::filled(&SERVICE, &Value::Null);
     ours["spec"]["clusterIP"] = json!("");
     let mut rest = rest::of("spec", &live, &ours["spec"]);
     for rest in &mut rest {
@@ -185,7 +186,7 @@ fn way(ingress: &Value, leads: impl Fn(&Value) -> bool) -> Way {
 
 /// Returns the port of the pods to which a port of a Service leads that is named as an Ingress names it.
 fn reached(service: &Value, template: &Value, port: &Value) -> Option<i32> {
-    let service = defaults::filled(ChildKind::Service, service);
+    let service = defaults::filled(&SERVICE, service);
     let is_meant = |offered: &&Value| match port["name"].as_str() {
         Some(name) => offered["name"] == name,
         None => offered["port"] == port["number"],

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crd::AppDeploy;
+use model::desired::render;
 use model::digest::stable_hash;
 use model::plan::{after, may_follow};
 use model::status::{StatusOptions, asks, changes_in};
-use model::{Action, ChildKind, Failure, Invalid, Observed, Plan, Sight, Valid, desired, host, plan, status, validate};
+use model::{Action, ChildId, Failure, Invalid, Observed, Plan, Valid, host, plan, status, validate};
 use tracing::warn;
 
 use super::dependents::{Dependents, Doubts};
@@ -73,7 +74,7 @@ impl Reconcile for Reconciler {
         self.teller
             .conclude(&look, &failures, |now| {
                 let observed = self.world.observe(&look.key);
-                let failures = [failures.clone(), self.world.outdated(&look.key, &observed)].concat();
+                let failures = [failures.clone(), self.world.children.outdated(&look.key, &observed)].concat();
                 let status = status(app, valid.as_ref().ok(), &observed, &failures, self.options, now);
                 Word {
                     changes_in: changes_in(&observed, now),
@@ -129,7 +130,7 @@ impl Reconciler {
 
     /// Writes what is not as wanted, and returns what failed; a verdict if what was believed was wrong.
     async fn bring(&self, look: &Look<AppDeploy>, valid: &Valid<'_>) -> Result<Vec<Failure>, Verdict> {
-        let mut wanted = desired(valid);
+        let mut wanted = render(self.world.children.kinds(), valid);
         let conflict = match self.world.reserve_host(&look.key) {
             Ok(others) => {
                 self.wake(others);
@@ -137,7 +138,7 @@ impl Reconciler {
             }
             Err(lost) => {
                 let (claim, rival) = *lost;
-                wanted.ingress = None;
+                wanted.retain(|kind| !kind.serves_hosts);
                 Some(host::conflict(&claim, &rival))
             }
         };
@@ -150,7 +151,7 @@ impl Reconciler {
         } = plan(valid, &wanted, &observed);
         failures.extend(conflict);
         let mut actions = VecDeque::from(actions);
-        let is_undone = |action: &Action| self.teller.has_written(&look.key, action.kind(), content(action));
+        let is_undone = |action: &Action| self.teller.has_written(&look.key, action.id(), content(action));
         if actions.iter().any(is_undone) && !self.teller.may_repair(look).await {
             actions.retain(|action| !is_undone(action));
         }
@@ -173,21 +174,22 @@ impl Reconciler {
             uid: &valid.uid,
         };
         while let Some(action) = actions.pop_front() {
-            let service = self.world.children(ChildKind::Service).cache.get(&look.key);
-            if !may_follow(&action, &valid.uid, service.as_deref()) {
+            let target = action.kind().routes_to.map(|kind| ChildId::new(kind, &valid.name));
+            let target = target.and_then(|target| self.world.children.get(&valid.namespace, &target));
+            if !may_follow(&action, &valid.uid, target.as_deref()) {
                 continue;
             }
             if let Action::Delete { uid, .. } = &action {
                 self.dependents.give_up(&look.key, uid);
             }
-            let (kind, content) = (action.kind(), content(&action));
+            let (id, content) = (action.id().clone(), content(&action));
             match self.perform(&performer, action).await {
-                Ok(Outcome::Done) => self.teller.wrote(&look.key, kind, content),
+                Ok(Outcome::Done) => self.teller.wrote(&look.key, id, content),
                 Ok(Outcome::Again) => return Err(Verdict::Again),
                 Err(failure) => {
                     // Of a server that does not answer, the next request would be as late. A webhook may be asked of one kind alone.
                     let lost = matches!(failure, Failure::Unavailable { .. }) && !failure.is_of_a_webhook();
-                    actions.extend(after(&failure, valid, &observed.ingress));
+                    actions.extend(after(&failure, valid, &observed));
                     failures.push(failure);
                     if lost {
                         break;
@@ -204,7 +206,7 @@ impl Reconciler {
 
     /// Carries out one write. The host of an Ingress stays reserved until the result is known.
     async fn perform(&self, performer: &Performer<'_>, action: Action) -> Result<Outcome, Failure> {
-        let gives_host = action.kind() == ChildKind::Ingress && !matches!(action, Action::Delete { .. });
+        let gives_host = action.kind().serves_hosts && !matches!(action, Action::Delete { .. });
         if gives_host {
             self.world.begin_ingress_write(performer.app);
         }
@@ -217,12 +219,9 @@ impl Reconciler {
 
     /// Takes in which children are there, and returns why the application has to be read anew before it is acted upon.
     fn see(&self, look: &Look<AppDeploy>, valid: &Valid<'_>, observed: &Observed) -> Doubts {
-        let children = ChildKind::ALL
-            .into_iter()
-            .filter_map(|kind| match observed.child(kind) {
-                Sight::Seen(child) if child.is_controlled_by(&valid.uid) && !child.deleting => Some(&*child.uid),
-                _ => None,
-            });
+        let children = observed.children.iter().map(|(_, child)| child);
+        let children = children.filter(|child| child.is_controlled_by(&valid.uid) && !child.deleting);
+        let children = children.map(|child| &*child.uid);
         let told = look.object.status.is_some();
         self.dependents.see(&look.key, &valid.uid, told, children)
     }

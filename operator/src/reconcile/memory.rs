@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use model::{ChildKind, Failure};
+use model::{ChildId, Failure};
 use tokio::time::Instant;
 
 use crate::key::Key;
@@ -41,7 +41,7 @@ struct Trace<S> {
     unavailable: Option<Instant>,
     repairs: Repairs,
     /// What each child was last made, as a hash of what was written.
-    written: Vec<(ChildKind, u64)>,
+    written: Vec<(ChildId, u64)>,
 }
 
 /// The writes that were undone and repeated, for one spec.
@@ -144,18 +144,18 @@ impl<S: Clone> Memory<S> {
     }
 
     /// Remembers that a write of a child has succeeded. `content` is a hash of what was written.
-    pub fn wrote(&self, key: &Key, child: ChildKind, content: u64) {
+    pub fn wrote(&self, key: &Key, child: ChildId, content: u64) {
         if let Some(trace) = self.lock().get_mut(key) {
-            trace.written.retain(|(kind, _)| *kind != child);
+            trace.written.retain(|(known, _)| *known != child);
             trace.written.push((child, content));
         }
     }
 
     /// Whether the last write of a child made it the same, and has succeeded: if it is not so, another writer has undone it.
-    pub fn has_written(&self, key: &Key, child: ChildKind, content: u64) -> bool {
+    pub fn has_written(&self, key: &Key, child: &ChildId, content: u64) -> bool {
         let all = self.lock();
         let trace = all.get(key);
-        trace.is_some_and(|trace| trace.written.contains(&(child, content)))
+        trace.is_some_and(|trace| trace.written.iter().any(|(id, was)| id == child && *was == content))
     }
 
     /// Takes one of the reconciles in which a write is repeated that was undone.
@@ -197,6 +197,7 @@ impl<S: Clone> Memory<S> {
 
 #[cfg(test)]
 mod tests {
+    use model::children::{INGRESS, SERVICE};
     use tokio::time::advance;
 
     use super::*;
@@ -264,12 +265,13 @@ mod tests {
     async fn a_write_is_repeated_if_the_last_one_was_the_same() {
         let memory = Memory::<()>::default();
         memory.meet(&key(), "u1");
-        let is_repeated = |content| memory.has_written(&key(), ChildKind::Service, content);
+        let [service, ingress] = [&SERVICE, &INGRESS].map(|kind| ChildId::new(kind, "web"));
+        let is_repeated = |content| memory.has_written(&key(), &service, content);
         assert!(!is_repeated(1), "nothing was written");
-        memory.wrote(&key(), ChildKind::Service, 1);
-        memory.wrote(&key(), ChildKind::Ingress, 2);
+        memory.wrote(&key(), service.clone(), 1);
+        memory.wrote(&key(), ingress, 2);
         assert!(is_repeated(1) && !is_repeated(2));
-        memory.wrote(&key(), ChildKind::Service, 3);
+        memory.wrote(&key(), service.clone(), 3);
         assert!(!is_repeated(1) && is_repeated(3));
         memory.meet(&key(), "u2");
         assert!(!is_repeated(3), "it is another object");

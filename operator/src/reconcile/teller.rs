@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kube::api::{GetParams, Patch};
 use kube::core::{ObjectMeta, Request};
 use model::pod::Question;
-use model::{ChildKind, Failure};
+use model::{ChildId, Failure};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::{Span, debug, info, warn};
@@ -204,12 +204,12 @@ impl<K: Primary> Teller<K> {
     }
 
     /// Remembers that a write of a child has succeeded.
-    pub fn wrote(&self, key: &Key, child: ChildKind, content: u64) {
+    pub fn wrote(&self, key: &Key, child: ChildId, content: u64) {
         self.memory.wrote(key, child, content);
     }
 
     /// Whether a write repeats the last one of a child, which has succeeded: another writer has undone it.
-    pub fn has_written(&self, key: &Key, child: ChildKind, content: u64) -> bool {
+    pub fn has_written(&self, key: &Key, child: &ChildId, content: u64) -> bool {
         self.memory.has_written(key, child, content)
     }
 

@@ -31,7 +31,10 @@ struct Plain;
 
 impl Reduce for Plain {
     type Value = ();
-    const RESOURCE: &'static str = "configmaps";
+
+    fn resource() -> &'static str {
+        "configmaps"
+    }
 
     fn reduce(object: Parts<'_>) -> Option<Item<()>> {
         let version = object.meta.resource_version?.parse().ok()?;

@@ -153,7 +153,10 @@ impl Configuration {
 
 impl Reduce for Webhooks {
     type Value = Arc<Self>;
-    const RESOURCE: &'static str = "webhookconfigurations";
+
+    fn resource() -> &'static str {
+        "webhookconfigurations"
+    }
 
     fn reduce(object: Parts<'_>) -> Option<Item<Arc<Self>>> {
         Some(reduce(&read(object.whole).ok()?))

@@ -272,7 +272,10 @@ fn tell(told: &mut String, error: &str) {
 
 impl Reduce for Secret {
     type Value = Arc<Self>;
-    const RESOURCE: &'static str = "secrets";
+
+    fn resource() -> &'static str {
+        "secrets"
+    }
 
     fn reduce(object: Parts<'_>) -> Option<Item<Arc<Self>>> {
         Some(reduce(read(object.whole).ok()?))

@@ -1,8 +1,9 @@
 //! Fields of Deployments that other managers added.
 
+use model::children::DEPLOYMENT;
 use model::inverse::Additions;
 
-use super::World;
+use super::{Kind, World};
 use crate::key::Key;
 
 impl World {
@@ -13,7 +14,7 @@ impl World {
     /// never created.
     #[must_use]
     pub fn additions(&self, app: &Key, uid: Option<&str>) -> Additions {
-        let (cache, health) = (&self.deployments.cache, &self.deployments.health);
+        let Kind { cache, health, .. } = self.children.of(&DEPLOYMENT);
         let blind = health.unseen(&app.namespace);
         if let Some(why) = blind.or_else(|| health.outdated(Some(&app.namespace))) {
             return Additions::Unknown(why.into());
@@ -29,7 +30,7 @@ impl World {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-    use model::{Child, ChildKind};
+    use model::Child;
     use serde_json::json;
 
     use super::*;
@@ -37,7 +38,7 @@ mod tests {
 
     fn world() -> World {
         let world = World::default();
-        world.deployments.health.listed(None);
+        world.children.of(&DEPLOYMENT).health.listed(None);
         world
     }
 
@@ -49,11 +50,11 @@ mod tests {
         .unwrap();
         let data = json!({"spec": {"template": {"spec": {"volumes": [{"name": "keys"}]}}}});
         let key = Key::new("blue", "shop");
-        world.deployments.cache.upsert(Item {
+        world.children.of(&DEPLOYMENT).cache.upsert(Item {
             owners: [key.clone()].into(),
             key,
             version: "1".to_owned(),
-            value: Child::read(ChildKind::Deployment, &meta, &data).into(),
+            value: Child::read(&DEPLOYMENT, &meta, &data).into(),
         });
     }
 

@@ -2,8 +2,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use model::Valid;
+use model::children::INGRESS;
 use model::host::{Claim, Claims, Place};
-use model::{ChildKind, Valid};
 
 use super::World;
 use crate::key::Key;
@@ -97,7 +98,7 @@ impl World {
             Root::Readable(object) => Some(&**object),
             Root::Unreadable { .. } => None,
         });
-        let ingress = self.children(ChildKind::Ingress).cache.get(app);
+        let ingress = self.children.of(&INGRESS).cache.get(app);
         Claim::read(&app.namespace, &app.name, object, ingress.as_deref())
     }
 }

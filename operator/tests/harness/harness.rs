@@ -28,8 +28,8 @@ use serde_json::{Value, json};
 pub use base::Base;
 pub use cluster::{Cluster, OPERATOR, await_policy, config};
 pub use kind::{
-    APP, CLASS, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, LEASE, POD, PODSET, QUOTA, REPLICA_SET, SERVICE,
-    VALIDATING_WEBHOOK,
+    APP, CLASS, CONFIG_MAP, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, LEASE, POD, PODSET, QUOTA, REPLICA_SET, SERVICE,
+    SERVICE_ACCOUNT, VALIDATING_WEBHOOK,
 };
 pub use namespace::{Namespace, SENTINEL};
 pub use operator::Operator;

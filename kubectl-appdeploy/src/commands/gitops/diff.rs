@@ -4,7 +4,7 @@ use crd::{AppDeploy, Kind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{DynamicObject, PostParams};
 use model::merge::merged;
-use model::{Digest, defaults, desired, later, validate};
+use model::{CHILDREN, Digest, defaults, desired, later, validate};
 
 use crate::cluster::connection::{Cluster, KubeArgs, MANAGER};
 use crate::cluster::kind_info;
@@ -165,7 +165,8 @@ impl Wish {
         let before = before.map(|before| desired(&before));
         let uid = self.now.metadata.uid.as_deref();
         let mut pairs = Vec::new();
-        for (kind, wanted) in now.objects() {
+        for kind in CHILDREN {
+            let wanted = now.first(kind);
             let there = live.of(kind);
             if there.is_some_and(|there| !is_of(there, uid)) {
                 if wanted.is_none() {
@@ -178,8 +179,7 @@ impl Wish {
                 ));
             }
             let before = before.as_ref().and_then(|before| {
-                let of_kind = before.objects().into_iter().find(|(of, _)| *of == kind);
-                let (object, there) = (of_kind?.1?, there.map(Digest::of).unwrap_or_default());
+                let (object, there) = (before.first(kind)?, there.map(Digest::of).unwrap_or_default());
                 Some(later::previous(object, &there))
             });
             let becomes = match (there, wanted) {

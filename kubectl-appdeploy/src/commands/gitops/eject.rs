@@ -8,7 +8,7 @@ use crd::{Kind, annotation, label};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy};
-use model::ChildKind;
+use model::{CHILDREN, ChildKind};
 use model::{NextCommand, command};
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ struct Leaving {
     /// The app; nothing where only the rest of an interrupted command is to be done.
     app: Option<DynamicObject>,
     /// What stays: its kind, and its identity.
-    stays: Vec<(ChildKind, String)>,
+    stays: Vec<(&'static ChildKind, String)>,
     /// Who scales the app, and nothing when it is gone.
     scalers: Vec<String>,
 }
@@ -194,8 +194,8 @@ fn scales(scaler: &HorizontalPodAutoscaler, kind: Kind, name: &str) -> bool {
     })
 }
 
-fn of(live: &Live, is_meant: impl Fn(&Value) -> bool) -> Vec<(ChildKind, String)> {
-    let kinds = ChildKind::ALL.into_iter();
+fn of(live: &Live, is_meant: impl Fn(&Value) -> bool) -> Vec<(&'static ChildKind, String)> {
+    let kinds = CHILDREN.iter().copied();
     kinds
         .filter_map(|kind| {
             let object = live.of(kind).filter(|object| is_meant(object))?;
@@ -213,7 +213,7 @@ fn is_half_free(object: &Value) -> bool {
 
 impl Leaving {
     /// Returns what was shown of it.
-    fn shape(&self) -> (Option<Value>, &[(ChildKind, String)]) {
+    fn shape(&self) -> (Option<Value>, &[(&'static ChildKind, String)]) {
         let app = self.app.as_ref().map(|app| {
             let app = serde_json::to_value(app).unwrap_or_default();
             confirm::shape(&app)
@@ -280,7 +280,7 @@ async fn eject(args: &Args, cluster: &Cluster, one: &Leaving, deadline: Deadline
         }
     }
     for (kind, uid) in &one.stays {
-        free(cluster, *kind, &one.name, uid, one.app.as_ref(), dry_run).await?;
+        free(cluster, kind, &one.name, uid, one.app.as_ref(), dry_run).await?;
     }
     Ok(shown)
 }
@@ -288,7 +288,7 @@ async fn eject(args: &Args, cluster: &Cluster, one: &Leaving, deadline: Deadline
 /// Takes from an object what says that it is ours. A later app of the same name then finds the name taken, and says so.
 async fn free(
     cluster: &Cluster,
-    kind: ChildKind,
+    kind: &ChildKind,
     name: &str,
     uid: &str,
     app: Option<&DynamicObject>,
@@ -315,7 +315,7 @@ async fn free(
     match patched {
         // Somebody has deleted it: it is nobody's already.
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        Err(source) => Err(cluster.explain(source).about(&format!("{}/{name}", kind.resource()))),
+        Err(source) => Err(cluster.explain(source).about(&format!("{}/{name}", kind.plural))),
         Ok(_) => Ok(()),
     }
 }
@@ -346,8 +346,8 @@ mod tests {
     #[test]
     fn the_plan_says_what_goes_and_what_stays() {
         let app = serde_json::from_value(json!({"metadata": {"name": "shop"}})).ok();
-        let all = ChildKind::ALL.map(|kind| (kind, "u".to_owned()));
-        let plan = |app: Option<DynamicObject>, stays: &[(ChildKind, String)]| {
+        let all: Vec<_> = CHILDREN.iter().map(|kind| (*kind, "u".to_owned())).collect();
+        let plan = |app: Option<DynamicObject>, stays: &[(&'static ChildKind, String)]| {
             let stays = stays.to_vec();
             let name = "shop".to_owned();
             Leaving {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use model::children::{DEPLOYMENT, INGRESS, SERVICE};
 use model::merge::service_with;
-use model::{ChildKind, Desired};
+use model::{CHILDREN, ChildKind, Desired};
 
 use super::plan::{Plan, wanted};
 use super::pods::Pods;
@@ -77,7 +78,7 @@ fn rights(plan: &Plan, namespace: &str) -> BTreeSet<Right> {
 /// Lets the API server check each write that hands an object over, and forget it.
 pub async fn rehearse(cluster: &Cluster, found: &Found, plan: &Plan) -> Result<()> {
     let uid = found.uid().unwrap_or_default();
-    for kind in ChildKind::ALL {
+    for kind in CHILDREN {
         if let Some(over) = takeover(found, plan, &plan.wanted, uid, kind) {
             step::take_over(cluster, over, DryRun::Server).await?;
         }
@@ -91,16 +92,15 @@ fn takeover<'a>(
     plan: &'a Plan,
     wanted: &'a Desired,
     uid: &str,
-    kind: ChildKind,
+    kind: &'static ChildKind,
 ) -> Option<Takeover<'a>> {
-    if kind == ChildKind::Deployment && plan.pods != Pods::Kept {
+    if *kind == DEPLOYMENT && plan.pods != Pods::Kept {
         return None;
     }
-    let (_, wanted) = wanted.objects().into_iter().find(|(of, _)| *of == kind)?;
     Some(Takeover {
         kind,
         live: found.foreign(kind, uid)?,
-        wanted: wanted?,
+        wanted: wanted.first(kind)?,
         before: plan.before.as_ref(),
         beside: &plan.beside,
     })
@@ -120,7 +120,7 @@ pub async fn run(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Deadli
         retire::release(cluster, found, plan, deadline, ui).await?;
         step::until_available(cluster, plan, uid, deadline, ui).await?;
     } else {
-        if let Some(over) = takeover(found, plan, &wanted, uid, ChildKind::Deployment) {
+        if let Some(over) = takeover(found, plan, &wanted, uid, &DEPLOYMENT) {
             step::still_there(cluster, &plan.name, uid).await?;
             step::take_over(cluster, over, DryRun::None).await?;
         }
@@ -155,8 +155,8 @@ async fn lead(
     ui: &mut Ui,
 ) -> Result<()> {
     let (name, port) = (&plan.name, plan.port.unwrap_or_default());
-    let mut leads = found.live.of(ChildKind::Service).cloned();
-    if let Some(over) = takeover(found, plan, wanted, uid, ChildKind::Service) {
+    let mut leads = found.live.of(&SERVICE).cloned();
+    if let Some(over) = takeover(found, plan, wanted, uid, &SERVICE) {
         let becomes = service_with(over.live, over.wanted, &plan.beside);
         if plan.is_bridged {
             ui.progress(&format!(
@@ -168,12 +168,12 @@ async fn lead(
         step::take_over(cluster, over, DryRun::None).await?;
         leads = Some(becomes);
     }
-    if let Some(over) = takeover(found, plan, wanted, uid, ChildKind::Ingress) {
+    if let Some(over) = takeover(found, plan, wanted, uid, &INGRESS) {
         step::still_there(cluster, name, uid).await?;
         step::take_over(cluster, over, DryRun::None).await?;
     }
     let has_old_ways = plan.pods.are_replaced() || plan.is_bridged || found.is_bridged;
-    if let Some(service) = leads.filter(|_| has_old_ways && wanted.service.is_some()) {
+    if let Some(service) = leads.filter(|_| has_old_ways && wanted.first(&SERVICE).is_some()) {
         ui.progress(&format!(
             "{name}: waiting until requests go to the pods of the app alone"
         ));

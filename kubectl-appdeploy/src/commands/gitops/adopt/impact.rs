@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use crd::label;
+use model::children::{DEPLOYMENT, INGRESS, SERVICE};
 use model::desired::PORT;
 use model::inverse::{App, Left};
 use model::merge::service_with;
-use model::{ChildKind, Desired, command, inverse};
+use model::{CHILDREN, ChildKind, Desired, command, inverse};
 use serde_json::Value;
 
 use super::endpoints::renamed;
@@ -32,10 +33,10 @@ pub fn of(found: &Found, read: &App, wanted: &Desired, beside: &[Value], pods: P
     let mut costs = Costs::default();
     costs.of_fields(found, &read.left, pods);
     costs.lost.extend(owners(found, uid));
-    if let Some(service) = found.foreign(ChildKind::Service, uid) {
+    if let Some(service) = found.foreign(&SERVICE, uid) {
         costs.lost.extend(ways(found, service, template, wanted));
         costs.lost.extend(nowhere(found, beside));
-        costs.of_ingresses(found, wanted.ingress.is_some(), beside);
+        costs.of_ingresses(found, wanted.first(&INGRESS).is_some(), beside);
         costs.of_names(found, service, wanted, beside);
     }
     if pods.are_replaced() {
@@ -67,8 +68,8 @@ impl Costs {
         let Some(app) = &found.app else { return };
         let Found { name, namespace, .. } = found;
         let host = |ingress: &Value| ingress["spec"]["rules"][0]["host"].as_str().map(str::to_owned);
-        let live = found.foreign(ChildKind::Ingress, found.uid().unwrap_or_default());
-        let hosts = live.and_then(host).zip(wanted.ingress.as_ref().and_then(host));
+        let live = found.foreign(&INGRESS, found.uid().unwrap_or_default());
+        let hosts = live.and_then(host).zip(wanted.first(&INGRESS).and_then(host));
         if let Some((before, after)) = hosts.filter(|(before, after)| before != after) {
             let told = format!("ingress/{name} answers at {before}, and the app at {after}");
             if app.spec.host.is_none() {
@@ -93,14 +94,14 @@ impl Costs {
     }
 
     /// What no spec can say.
-    fn of_fields(&mut self, found: &Found, left: &[(ChildKind, Left)], pods: Pods) {
+    fn of_fields(&mut self, found: &Found, left: &[(&'static ChildKind, Left)], pods: Pods) {
         for (kind, rest) in left {
             // What the app's own Deployment says beside the app is of no concern here.
-            if *kind == ChildKind::Deployment && found.old().is_none() {
+            if **kind == DEPLOYMENT && found.old().is_none() {
                 continue;
             }
-            let stays = !rest.differs && (*kind != ChildKind::Deployment || pods == Pods::Kept);
-            let told = tell(found, *kind, rest);
+            let stays = !rest.differs && (**kind != DEPLOYMENT || pods == Pods::Kept);
+            let told = tell(found, kind, rest);
             match (rest.matters(), stays) {
                 (true, false) => self.lost.push(format!("{told} has no place in an app")),
                 (_, true) => self.notes.push(format!("{told} stays, and is no part of the app")),
@@ -113,7 +114,10 @@ impl Costs {
 
     /// What knows the pods by labels that they lose.
     fn of_labels(&mut self, found: &Found, template: &Value, wanted: &Desired) {
-        let (before, after) = (labels(template), labels(&wanted.deployment["spec"]["template"]));
+        let Some(deployment) = wanted.first(&DEPLOYMENT) else {
+            return;
+        };
+        let (before, after) = (labels(template), labels(&deployment["spec"]["template"]));
         self.lost.extend(found.neighbours.lose(&found.name, &before, &after));
         if found.other.is_none() && before.get(label::APP) == Some(&found.name) {
             self.lost.push(format!(
@@ -141,7 +145,7 @@ impl Costs {
             "meta.helm.sh/",
             "argocd.argoproj.io/",
         ];
-        if old["kind"] != ChildKind::Deployment.as_str() {
+        if old["kind"] != DEPLOYMENT.kind {
             return;
         }
         let name = old["metadata"]["name"].as_str().unwrap_or_default();
@@ -154,7 +158,10 @@ impl Costs {
     /// What the pods of an app have that those of before go without, and nobody has asked for.
     fn of_what_is_ours(&mut self, template: &Value, wanted: &Desired) {
         let is_true = |value: &Value| value.as_bool().unwrap_or(true);
-        let (before, after) = (&template["spec"], &wanted.deployment["spec"]["template"]["spec"]);
+        let Some(deployment) = wanted.first(&DEPLOYMENT) else {
+            return;
+        };
+        let (before, after) = (&template["spec"], &deployment["spec"]["template"]["spec"]);
         let own = inverse::container(template).unwrap_or(&Value::Null);
         let (app, context) = (&after["containers"][0], &own["securityContext"]);
         let mut confined = Vec::new();
@@ -197,7 +204,9 @@ impl Costs {
 
     /// Ports that get another name lead nowhere for a moment, unless there is a bridge.
     fn of_names(&mut self, found: &Found, service: &Value, wanted: &Desired, beside: &[Value]) {
-        let Some(wanted) = &wanted.service else { return };
+        let Some(wanted) = wanted.first(&SERVICE) else {
+            return;
+        };
         let renamed = renamed(service, &service_with(service, wanted, beside));
         for (before, after) in renamed.iter().filter(|(before, _)| !before.is_empty()) {
             self.notes.push(format!(
@@ -233,7 +242,7 @@ impl Costs {
     }
 }
 
-fn tell(found: &Found, kind: ChildKind, rest: &Left) -> String {
+fn tell(found: &Found, kind: &ChildKind, rest: &Left) -> String {
     const LONG: usize = 60;
     let value = rest.value.to_string();
     let value = if value.chars().count() > LONG {
@@ -242,20 +251,18 @@ fn tell(found: &Found, kind: ChildKind, rest: &Left) -> String {
     } else {
         value
     };
-    let name = match kind {
-        ChildKind::Deployment => found.old().and_then(|old| old["metadata"]["name"].as_str()),
-        ChildKind::Service | ChildKind::Ingress => None,
-    };
+    let old = found.old().filter(|_| *kind == DEPLOYMENT);
+    let name = old.and_then(|old| old["metadata"]["name"].as_str());
     let name = name.unwrap_or(&found.name);
     format!("{}/{name} {}: {value}", kind.as_str().to_lowercase(), rest.path)
 }
 
 /// Says which objects belong to somebody who would write them back or delete them.
 fn owners(found: &Found, uid: &str) -> Vec<String> {
-    let foreign = ChildKind::ALL.map(|kind| (kind, found.foreign(kind, uid)));
-    let other = (ChildKind::Deployment, found.other.as_ref());
+    let foreign = CHILDREN.iter().map(|kind| (*kind, found.foreign(kind, uid)));
+    let other = (&DEPLOYMENT, found.other.as_ref());
     let mut owners = Vec::new();
-    for (kind, object) in foreign.into_iter().chain([other]) {
+    for (kind, object) in foreign.chain([other]) {
         let Some(metadata) = object.map(|object| &object["metadata"]) else {
             continue;
         };
@@ -282,8 +289,10 @@ fn holders(found: &Found) -> Vec<String> {
         ("labels", "argocd.argoproj.io/instance", "Argo CD's"),
         ("labels", "kustomize.toolkit.fluxcd.io/name", "Flux's Kustomization"),
     ];
-    let objects = ChildKind::ALL.map(|kind| found.live.of(kind));
-    let objects = || objects.into_iter().flatten().chain(found.other.as_ref());
+    let objects = || {
+        let live = CHILDREN.iter().filter_map(|kind| found.live.of(kind));
+        live.chain(found.other.as_ref())
+    };
     let mut notes: Vec<String> = HOLDERS
         .iter()
         .filter_map(|(part, key, holder)| {
@@ -301,7 +310,7 @@ fn holders(found: &Found) -> Vec<String> {
 fn ways(found: &Found, service: &Value, template: &Value, wanted: &Desired) -> Vec<String> {
     let mut lost = Vec::new();
     let name = &found.name;
-    if wanted.service.is_none() {
+    if wanted.first(&SERVICE).is_none() {
         lost.push(format!("service/{name} leads nowhere, since the app has no port"));
     }
     if !leads(service, template) {

@@ -2,9 +2,11 @@
 
 use crd::{AppDeploy, AppDeploySpec, Kind, label};
 use kube::core::ObjectMeta;
+use model::children::{DEPLOYMENT, INGRESS, SERVICE};
+use model::desired::Wanted;
 use model::inverse;
 use model::merge::{deployment_with, merged, service_with};
-use model::{ChildKind, Desired, defaults, desired, validate};
+use model::{Desired, defaults, desired, validate};
 use model::{NextCommand, command};
 use serde_json::Value;
 
@@ -60,7 +62,7 @@ pub fn plan(found: &Found) -> Result<Plan> {
     let keeper = found.old().or_else(|| found.own());
     let template = &keeper.unwrap_or(&nothing)["spec"]["template"];
     let uid = found.uid().unwrap_or_default();
-    let [_, service, ingress] = ChildKind::ALL.map(|kind| found.foreign(kind, uid));
+    let [service, ingress] = [&SERVICE, &INGRESS].map(|kind| found.foreign(kind, uid));
     let live = inverse::Live {
         deployment: keeper,
         service,
@@ -83,24 +85,26 @@ pub fn plan(found: &Found) -> Result<Plan> {
         _ => Vec::new(),
     };
     let Costs { lost, notes } = impact::of(found, &read, &wanted, &beside, pods);
-    let becomes = service.zip(wanted.service.as_ref());
+    let becomes = service.zip(wanted.first(&SERVICE));
     let becomes = becomes.map(|(live, wanted)| service_with(live, wanted, &beside));
     let before = AppDeploy {
         spec: read.spec,
         ..named(found)
     };
-    let before = validate(&before).ok().map(|before| desired(&before).deployment);
+    let before = validate(&before).ok();
+    let before = before.and_then(|before| desired(&before).first(&DEPLOYMENT).cloned());
     let pairs = pairs(found, &wanted, becomes.as_ref(), before.as_ref(), pods);
-    let waits = match (pods, found.foreign(ChildKind::Deployment, uid)) {
+    let waits = match (pods, found.foreign(&DEPLOYMENT, uid)) {
         (Pods::Own, _) => becomes.is_some() && service.is_some_and(|service| !impact::leads(service, template)),
         (Pods::Kept, Some(live)) => {
-            let becomes = deployment_with(live, before.as_ref(), &wanted.deployment);
-            let [is, becomes] = [live, &becomes].map(|object| defaults::filled(ChildKind::Deployment, object));
+            let deployment = wanted.first(&DEPLOYMENT).unwrap_or(&nothing);
+            let becomes = deployment_with(live, before.as_ref(), deployment);
+            let [is, becomes] = [live, &becomes].map(|object| defaults::filled(&DEPLOYMENT, object));
             is["spec"]["template"] != becomes["spec"]["template"] && !app.spec.paused
         }
         (Pods::Kept | Pods::Replaced, _) => false,
     };
-    let ingress = ingress.zip(wanted.ingress.as_ref());
+    let ingress = ingress.zip(wanted.first(&INGRESS));
     let ingress = ingress.map(|(live, wanted)| merged(live, None, wanted));
     let is_own = pods == Pods::Own && becomes.is_none() && ingress.is_none();
     let is_done = found.app.is_some() && is_own && !found.is_bridged;
@@ -169,7 +173,7 @@ fn feasible(found: &Found, app: &AppDeploy, pods: Pods) -> Result<()> {
         .next(command!("kubectl appdeploy resume {} -n {}", name, namespace)));
     }
     let uid = found.uid().unwrap_or_default();
-    if found.other.is_some() && found.foreign(ChildKind::Deployment, uid).is_some() {
+    if found.other.is_some() && found.foreign(&DEPLOYMENT, uid).is_some() {
         return Err(Error::failed(format!(
             "there is a Deployment {name} too, whose name the app needs: nothing was changed"
         ))
@@ -197,7 +201,7 @@ fn pods(found: &Found) -> Pods {
     if found.other.is_some() {
         return Pods::Replaced;
     }
-    match found.foreign(ChildKind::Deployment, uid) {
+    match found.foreign(&DEPLOYMENT, uid) {
         Some(live) => {
             let ours = serde_json::json!({"matchLabels": {label::APP: found.name}});
             if live["spec"]["selector"] == ours {
@@ -215,23 +219,24 @@ fn pods(found: &Found) -> Pods {
 fn pairs(found: &Found, wanted: &Desired, service: Option<&Value>, before: Option<&Value>, pods: Pods) -> Vec<Pair> {
     let uid = found.uid();
     let mut pairs = Vec::new();
-    for (kind, object) in wanted.objects() {
-        let Some(object) = object else { continue };
-        let live = match kind {
-            // What a former Deployment has left is not what becomes of it.
-            ChildKind::Deployment => found.old().filter(|old| old["kind"] == kind.as_str()),
-            ChildKind::Service | ChildKind::Ingress => found.live.of(kind).filter(|live| !is_of(live, uid)),
+    for Wanted { id, object } in wanted.iter() {
+        let kind = id.kind;
+        let live = if *kind == DEPLOYMENT {
+            // A ReplicaSet that a former Deployment has left does not become the app's Deployment.
+            found.old().filter(|old| old["kind"] == kind.kind)
+        } else {
+            found.live.of(kind).filter(|live| !is_of(live, uid))
         };
         // Of what is the app's own already, `diff` tells.
         if found.app.is_some() && live.is_none() {
             continue;
         }
-        let becomes = match (kind, live) {
-            (ChildKind::Deployment, Some(_)) if pods.are_replaced() => defaults::filled(kind, object),
-            (ChildKind::Deployment, Some(live)) => deployment_with(live, before, object),
-            (ChildKind::Service, Some(_)) => service.unwrap_or(object).clone(),
-            (ChildKind::Ingress, Some(live)) => merged(live, None, object),
-            (_, None) => object.clone(),
+        let becomes = match live {
+            None => object.clone(),
+            Some(_) if *kind == DEPLOYMENT && pods.are_replaced() => defaults::filled(kind, object),
+            Some(live) if *kind == DEPLOYMENT => deployment_with(live, before, object),
+            Some(_) if *kind == SERVICE => service.unwrap_or(object).clone(),
+            Some(live) => merged(live, None, object),
         };
         pairs.push(Pair::of(kind, &found.namespace, &found.name, live, Some(&becomes)));
     }

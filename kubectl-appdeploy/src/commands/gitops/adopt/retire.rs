@@ -4,7 +4,7 @@ use crd::label;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy};
 use kube::{Api, ResourceExt};
-use model::ChildKind;
+use model::children::DEPLOYMENT;
 use serde_json::json;
 
 use super::plan::Plan;
@@ -20,7 +20,7 @@ use crate::terminal::ui::Ui;
 /// Takes the Deployment away whose name the app's needs, and leaves its pods with its ReplicaSets, which keep them. Those
 /// are marked before, so that they are found again.
 pub async fn release(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
-    let live = found.live.of(ChildKind::Deployment);
+    let live = found.live.of(&DEPLOYMENT);
     let Some(old) = live.filter(|live| found.other.is_none() && !live_children::is_of(live, found.uid())) else {
         // A command that was interrupted may not have come to say that the name is free.
         if found.other.is_none() && found.own().is_none() {
@@ -41,7 +41,7 @@ pub async fn release(cluster: &Cluster, found: &Found, plan: &Plan, deadline: De
             .call(sets.patch(&set.name_any(), &marks, &Patch::Merge(&patch)))
             .await?;
     }
-    let deployments = live_children::api(cluster, ChildKind::Deployment, &cluster.namespace);
+    let deployments = live_children::api(cluster, &DEPLOYMENT, &cluster.namespace);
     let params = delete(uid, PropagationPolicy::Orphan);
     cluster.call(deployments.delete(&plan.name, &params)).await?;
     ui.progress(&format!(
@@ -60,7 +60,7 @@ pub async fn remove(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Dea
     let late = || late(plan, deadline, "the old pods are not gone");
     if let Some(other) = &found.other {
         let word = |field: &str| other["metadata"][field].as_str().unwrap_or_default();
-        let deployments = live_children::api(cluster, ChildKind::Deployment, &cluster.namespace);
+        let deployments = live_children::api(cluster, &DEPLOYMENT, &cluster.namespace);
         let params = delete(word("uid"), PropagationPolicy::Foreground);
         cluster.call(deployments.delete(word("name"), &params)).await?;
         let left = wait::gone(cluster, deployments, word("name"), Some(word("uid")), deadline, ui).await?;

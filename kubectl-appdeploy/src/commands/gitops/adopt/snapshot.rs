@@ -5,8 +5,9 @@ use futures::{join, try_join};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::Api;
 use kube::api::ListParams;
-use model::ChildKind;
 use model::NextCommand;
+use model::children::DEPLOYMENT;
+use model::{CHILDREN, ChildKind};
 use serde_json::Value;
 
 use super::dependents::Neighbours;
@@ -45,7 +46,7 @@ impl Found {
         let namespace = &cluster.namespace;
         let other = deployment.filter(|other| *other != name);
         let apps = cluster.objects(Some(namespace));
-        let deployments = live_children::api(cluster, ChildKind::Deployment, namespace);
+        let deployments = live_children::api(cluster, &DEPLOYMENT, namespace);
         let sets: Api<ReplicaSet> = Api::namespaced(cluster.client.clone(), namespace);
         let left = ListParams::default().labels(&format!("{}={name}", label::REPLACED_BY));
         let objects = async {
@@ -70,7 +71,7 @@ impl Found {
         let (app, live, left, found) = objects?;
         // One that has done its part is gone.
         let has_taken_its_place = app.as_ref().is_some_and(|app| {
-            let deployment = live.of(ChildKind::Deployment);
+            let deployment = live.of(&DEPLOYMENT);
             deployment.is_some_and(|live| live_children::is_of(live, app.metadata.uid.as_deref()))
         });
         if let (Some(other), None, false) = (other, &found, has_taken_its_place) {
@@ -106,9 +107,7 @@ impl Found {
     /// Returns what the plan is made from.
     pub fn shapes(&self) -> Vec<Value> {
         let app = self.app.as_ref().map(value);
-        let live = ChildKind::ALL
-            .into_iter()
-            .filter_map(|kind| self.live.of(kind).cloned());
+        let live = CHILDREN.iter().filter_map(|kind| self.live.of(kind).cloned());
         let all = app.into_iter().chain(live).chain(self.other.clone());
         all.chain(self.orphans.iter().cloned())
             .map(|object| confirm::shape(&object))
@@ -122,13 +121,13 @@ impl Found {
 
     /// Returns the Deployment that is the app's.
     pub fn own(&self) -> Option<&Value> {
-        let live = self.live.of(ChildKind::Deployment);
+        let live = self.live.of(&DEPLOYMENT);
         live.filter(|live| self.app.is_some() && live_children::is_of(live, self.uid()))
     }
 
     /// Returns what keeps the pods of before: a Deployment, or what one has left.
     pub fn old(&self) -> Option<&Value> {
-        let same = self.live.of(ChildKind::Deployment);
+        let same = self.live.of(&DEPLOYMENT);
         self.other
             .as_ref()
             .or_else(|| same.filter(|live| self.uid().is_none_or(|uid| !live_children::is_of(live, Some(uid)))))
@@ -136,7 +135,7 @@ impl Found {
     }
 
     /// Returns the object of a kind that has the app's name and is not the app's.
-    pub fn foreign(&self, kind: ChildKind, uid: &str) -> Option<&Value> {
+    pub fn foreign(&self, kind: &ChildKind, uid: &str) -> Option<&Value> {
         self.live.of(kind).filter(|live| !live_children::is_of(live, Some(uid)))
     }
 }

@@ -3,6 +3,7 @@
 use crd::{AppDeploy, annotation, label};
 use jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use model::children::{DEPLOYMENT, SERVICE};
 use model::merge::{deployment_with, merged, service_with};
 use model::reason::Reason;
 use model::{Child, ChildKind};
@@ -117,14 +118,14 @@ pub async fn still_there(cluster: &Cluster, name: &str, uid: &str) -> Result<()>
 /// Waits until the app's own pods are all available.
 pub async fn until_available(cluster: &Cluster, plan: &Plan, uid: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let name = &plan.name;
-    let api = live_children::api(cluster, ChildKind::Deployment, &cluster.namespace);
+    let api = live_children::api(cluster, &DEPLOYMENT, &cluster.namespace);
     let mut changes = watch::follow_object(cluster, api, name);
     loop {
         let Some(next) = deadline.bound(changes.next(ui)).await else {
             return Err(late(cluster, plan, deadline).await?);
         };
         let live = next?.flatten();
-        let child = live.map(|live| Child::read(ChildKind::Deployment, &live.metadata, &live.data));
+        let child = live.map(|live| Child::read(&DEPLOYMENT, &live.metadata, &live.data));
         match child
             .as_ref()
             .filter(|child| child.is_controlled_by(uid))
@@ -171,7 +172,7 @@ async fn late(cluster: &Cluster, plan: &Plan, deadline: Deadline) -> Result<Erro
 /// An object of somebody else that becomes one of the app.
 #[derive(Clone, Copy, Debug)]
 pub struct Takeover<'a> {
-    pub kind: ChildKind,
+    pub kind: &'static ChildKind,
     /// The rule of the product.
     pub live: &'a Value,
     /// What the app wants of it.
@@ -192,7 +193,7 @@ pub async fn take_over(cluster: &Cluster, over: Takeover<'_>, dry_run: DryRun) -
     let dry_run = dry_run == DryRun::Server;
     let api = live_children::api(cluster, kind, &cluster.namespace);
     let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
-    let title = format!("{}/{name}", kind.resource());
+    let title = format!("{}/{name}", kind.plural);
     let broken = |source: serde_json::Error| Error::failed(format!("cannot write {kind} {name}: {source}"));
     let uid = &live["metadata"]["uid"];
     let named = json!({"metadata": {"uid": uid, "labels": {label::NAME: name}}});
@@ -258,10 +259,12 @@ impl Takeover<'_> {
         if let Some(annotations) = wanted["metadata"]["annotations"].as_object_mut() {
             annotations.remove(annotation::DESIRED_HASH);
         }
-        let mut object = match self.kind {
-            ChildKind::Deployment => deployment_with(live, self.before, &wanted),
-            ChildKind::Service => service_with(live, &wanted, self.beside),
-            ChildKind::Ingress => merged(live, None, &wanted),
+        let mut object = if *self.kind == DEPLOYMENT {
+            deployment_with(live, self.before, &wanted)
+        } else if *self.kind == SERVICE {
+            service_with(live, &wanted, self.beside)
+        } else {
+            merged(live, None, &wanted)
         };
         object["metadata"]["ownerReferences"] = wanted["metadata"]["ownerReferences"].clone();
         let mut managers = vec![json!({
@@ -317,7 +320,7 @@ mod tests {
         });
         let beside = [json!({"name": "port-8080", "port": 8080, "targetPort": "http", "protocol": "TCP"})];
         let over = Takeover {
-            kind: ChildKind::Service,
+            kind: &SERVICE,
             live: &live,
             wanted: &wanted,
             before: None,

@@ -324,7 +324,7 @@ fn who_keeps_the_deployment_and_what_takes_its_pods_early_is_told() {
 #[test]
 fn pods_that_are_kept_and_change_are_waited_for() {
     let waits = |image: &str, name: &str| {
-        let mut live = model::desired(&validate(&app("u0")).unwrap()).deployment;
+        let mut live = wanted(&app("u0")).unwrap().first(&DEPLOYMENT).unwrap().clone();
         live["metadata"]["ownerReferences"] = Value::Null;
         live["spec"]["template"]["spec"]["containers"][0]["name"] = json!(name);
         let mut app = app("u1");

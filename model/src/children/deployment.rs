@@ -1,0 +1,244 @@
+//! The Deployment of an app: runs its pods.
+
+use crd::{PodFields, annotation};
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::ObjectMeta;
+use serde_json::{Value, json};
+
+use super::{ChildKind, Health};
+use crate::defaults::{self, fill};
+use crate::desired::{finish, meta, pod_template, selector};
+use crate::diagnose::{
+    Diagnosis, Reason, Subject, current, describe_pods, diagnose_pod, refusal, said, spokesman, youngest,
+};
+use crate::inverse::Additions;
+use crate::observed::{ChildState, Rollout};
+use crate::plan::only;
+use crate::pod::PodState;
+use crate::{Child, Valid, command};
+
+/// How long a pod must have run to count as available if neither a port nor a health check tells, in seconds.
+const MIN_READY: i32 = 3;
+
+/// The annotation in which the Deployment controller numbers revisions.
+const REVISION: &str = "deployment.kubernetes.io/revision";
+
+/// The longest record of a spec, in bytes. All annotations together may have 256 KiB; without the record of it, a very long
+/// spec still runs.
+const MAX_RECORD: usize = 200 * 1024;
+
+/// The Deployment that each app has.
+pub static DEPLOYMENT: ChildKind = ChildKind {
+    read,
+    health,
+    defaults: fill_defaults,
+    only_ports,
+    rendered_before,
+    // Never deleted: an app that wants no pods has a Deployment without any.
+    verbs: &["create", "get", "list", "patch", "watch"],
+    ..ChildKind::new(["apps", "v1", "Deployment", "deployments"], |app| vec![render(app)])
+};
+
+fn render(app: &Valid<'_>) -> Value {
+    let mut meta = meta(app);
+    if let Some(spec) = serde_json::to_string(app.pod)
+        .ok()
+        .filter(|spec| spec.len() < MAX_RECORD)
+    {
+        meta.annotations
+            .get_or_insert_default()
+            .insert(annotation::REVISION_SPEC.to_owned(), spec);
+    }
+    let deployment = Deployment {
+        metadata: meta,
+        spec: Some(DeploymentSpec {
+            replicas: Some(app.replicas),
+            paused: app.paused.then_some(true),
+            selector: LabelSelector {
+                match_labels: Some(selector(&app.name)),
+                ..LabelSelector::default()
+            },
+            template: pod_template::render(app),
+            min_ready_seconds: min_ready(app.pod),
+            ..DeploymentSpec::default()
+        }),
+        status: None,
+    };
+    finish(&DEPLOYMENT, &deployment)
+}
+
+/// Returns how long a pod must have run to be available, in seconds. Without a port and a health check, running is all that
+/// can be observed.
+pub fn min_ready(pod: &PodFields) -> Option<i32> {
+    (pod.port.is_none() && pod.health_check.is_none()).then_some(MIN_READY)
+}
+
+/// Renders the Deployment from the spec that is recorded in the live one.
+fn rendered_before(app: &Valid<'_>, child: &Child) -> Option<Value> {
+    let rollout = child.rollout()?;
+    let pod: PodFields = serde_json::from_str(rollout.revision_spec.as_deref()?).ok()?;
+    Some(render(&Valid {
+        pod: &pod,
+        replicas: rollout.wanted,
+        ..app.clone()
+    }))
+}
+
+fn only_ports(object: &Value) -> Option<Value> {
+    let container = object.pointer("/spec/template/spec/containers/0")?;
+    let ours = json!({"name": container["name"], "ports": only(&container["ports"])?});
+    Some(json!({"template": {"spec": {"containers": [ours]}}}))
+}
+
+fn fill_defaults(object: &mut Value) {
+    let spec = &mut object["spec"];
+    fill(
+        spec,
+        &json!({"replicas": 1, "progressDeadlineSeconds": 600, "revisionHistoryLimit": 10,
+            "strategy": {"type": "RollingUpdate"}}),
+    );
+    if spec["strategy"]["type"] == "RollingUpdate" {
+        let most = json!({"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
+        fill(&mut spec["strategy"], &most);
+    }
+    defaults::pod_spec(&mut spec["template"]["spec"]);
+}
+
+fn read(meta: &ObjectMeta, data: &Value) -> ChildState {
+    let status: DeploymentStatus = data
+        .get("status")
+        .and_then(|status| serde_json::from_value(status.clone()).ok())
+        .unwrap_or_default();
+    let condition = |type_: &str| status.conditions.iter().flatten().find(|c| c.type_ == type_);
+    let annotation = |key: &str| meta.annotations.as_ref()?.get(key);
+    let revision_spec = annotation(annotation::REVISION_SPEC).cloned();
+    ChildState::Rollout(Box::new(Rollout {
+        observed: status.observed_generation >= meta.generation,
+        wanted: data
+            .pointer("/spec/replicas")
+            .and_then(Value::as_i64)
+            .and_then(|n| n.try_into().ok())
+            .unwrap_or(1),
+        replicas: status.replicas.unwrap_or(0),
+        updated: status.updated_replicas.unwrap_or(0),
+        ready: status.ready_replicas.unwrap_or(0),
+        available: status.available_replicas.unwrap_or(0),
+        refused: condition("ReplicaFailure")
+            .filter(|c| c.status == "True")
+            .and_then(|c| c.message.clone()),
+        revision: annotation(REVISION).and_then(|revision| revision.parse().ok()),
+        paused: data.pointer("/spec/paused").and_then(Value::as_bool).unwrap_or(false),
+        overdue: condition("Progressing").is_some_and(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded")),
+        additions: Additions::read(data, revision_spec.as_deref()),
+        revision_spec,
+    }))
+}
+
+fn health(of: Health<'_>) -> Option<Diagnosis> {
+    let Health {
+        subject,
+        valid,
+        observed,
+    } = of;
+    let Some(rollout) = observed.first(&DEPLOYMENT).and_then(Child::rollout) else {
+        return Some(said(Reason::Progressing, "the Deployment is being created", None));
+    };
+    if rollout.is_complete() {
+        // A container that crashes counts as ready for the moments that it runs.
+        let mut shaky = current(&observed.pods).filter(|pod| pod.shaky.is_some());
+        let trouble = shaky.find_map(|pod| pod.trouble_at(subject.now))?;
+        return Some(diagnose_pod(subject, &trouble));
+    }
+    let found = of_rollout(subject, valid, &observed.pods, rollout);
+    // New pods are about to replace the pods that serve, and a pause is intended.
+    if found.reason.is_progress() || found.reason == Reason::Paused {
+        return Some(found);
+    }
+    Some(with_earlier(subject, found, &observed.pods, rollout))
+}
+
+/// Returns how far an incomplete rollout is, or what prevents it from completing.
+fn of_rollout(subject: Subject<'_>, valid: &Valid<'_>, pods: &[PodState], rollout: &Rollout) -> Diagnosis {
+    let progress = progress(rollout);
+    if !rollout.observed {
+        // The status is about the previous spec, whose error may just have been fixed.
+        return said(Reason::Progressing, &progress, None);
+    }
+    if let Some(refusal) = &rollout.refused {
+        return refusal::diagnose(subject, refusal);
+    }
+    if rollout.paused {
+        // A Deployment that was paused directly must be resumed directly.
+        let next = if valid.paused {
+            subject.command("resume")
+        } else {
+            command!(
+                "kubectl rollout resume deployment {} -n {}",
+                subject.name,
+                subject.namespace
+            )
+        };
+        return said(
+            Reason::Paused,
+            &format!("the rollout is paused: {progress}"),
+            Some(next),
+        );
+    }
+    if let Some((_, trouble)) = spokesman(pods, subject.now) {
+        return diagnose_pod(subject, &trouble);
+    }
+    if rollout.overdue {
+        return said(
+            Reason::ProgressDeadlineExceeded,
+            &format!("{progress}, and there was no progress for ten minutes"),
+            Some(describe_pods(subject)),
+        );
+    }
+    said(Reason::Progressing, &progress, None)
+}
+
+/// Adds to the cause of a failed rollout how many pods of an earlier revision still serve, and how to go back to it.
+fn with_earlier(subject: Subject<'_>, found: Diagnosis, pods: &[PodState], rollout: &Rollout) -> Diagnosis {
+    let earlier = if rollout.updated == 0 {
+        rollout.ready
+    } else {
+        let youngest = youngest(pods);
+        let earlier = pods.iter().filter(|pod| pod.ready && !pod.deleting);
+        let count = earlier.filter(|pod| Some(&pod.template) != youngest).count();
+        i32::try_from(count).unwrap_or(i32::MAX)
+    };
+    let serve = match earlier {
+        ..=0 => return found,
+        1 => "1 pod of an earlier revision still serves".to_owned(),
+        many => format!("{many} pods of an earlier revision still serve"),
+    };
+    Diagnosis {
+        message: format!("{}; {serve}, undo with: {}", found.message, subject.command("undo")),
+        ..found
+    }
+}
+
+/// Describes the progress of a rollout with the counts that matter in its phase: old pods stay ready while new ones start.
+fn progress(rollout: &Rollout) -> String {
+    let Rollout {
+        updated,
+        ready,
+        wanted,
+        replicas,
+        available,
+        ..
+    } = *rollout;
+    let counts = format!("{} of {wanted} pods are ready", ready.min(wanted));
+    if !rollout.observed || ready < wanted || wanted == 0 {
+        return counts;
+    }
+    let new = format!("{updated} of {wanted} pods run the new spec");
+    match replicas - updated {
+        _ if updated < wanted => new,
+        1 => format!("{new}, and 1 old pod serves until they are ready"),
+        old @ 2.. => format!("{new}, and {old} old pods serve until they are ready"),
+        _ if available < wanted => format!("{counts}, {available} for long enough"),
+        _ => counts,
+    }
+}

@@ -1,0 +1,68 @@
+//! The Service of an app: reaches its pods from inside the cluster.
+
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::core::ObjectMeta;
+use serde_json::{Value, json};
+
+use super::{ChildKind, Health};
+use crate::defaults::{fill, list};
+use crate::desired::{PORT, finish, meta, selector};
+use crate::diagnose::{Diagnosis, Reason, said};
+use crate::observed::{ChildState, address};
+use crate::plan::only;
+use crate::{Child, Valid};
+
+/// The Service of an app with a port.
+pub static SERVICE: ChildKind = ChildKind {
+    read,
+    health,
+    defaults,
+    only_ports: |object| Some(json!({"ports": only(&object["spec"]["ports"])?})),
+    ..ChildKind::new(["", "v1", "Service", "services"], render)
+};
+
+fn render(app: &Valid<'_>) -> Vec<Value> {
+    let Some(route) = &app.route else { return Vec::new() };
+    let service = Service {
+        metadata: meta(app),
+        spec: Some(ServiceSpec {
+            type_: Some("ClusterIP".into()),
+            selector: Some(selector(&app.name)),
+            ports: Some(vec![ServicePort {
+                name: Some(PORT.into()),
+                port: route.port,
+                // By name, so that pods of the old and of the new port are both reached while a change of the port rolls
+                // out.
+                target_port: Some(IntOrString::String(PORT.into())),
+                protocol: Some("TCP".into()),
+                ..ServicePort::default()
+            }]),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    };
+    vec![finish(&SERVICE, &service)]
+}
+
+fn read(_: &ObjectMeta, data: &Value) -> ChildState {
+    ChildState::Address(address(data, "/spec/clusterIP"))
+}
+
+fn health(of: Health<'_>) -> Option<Diagnosis> {
+    let service = of.observed.first(&SERVICE)?;
+    let is_pending = of.valid.route.is_some() && Child::address(service).is_none();
+    is_pending.then(|| said(Reason::AddressPending, "the Service has no cluster IP yet", None))
+}
+
+fn defaults(object: &mut Value) {
+    let spec = &mut object["spec"];
+    fill(
+        spec,
+        &json!({"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"}),
+    );
+    for port in list(spec, "ports") {
+        let number = port["port"].clone();
+        fill(port, &json!({"protocol": "TCP", "targetPort": number}));
+    }
+}

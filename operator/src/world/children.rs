@@ -1,0 +1,177 @@
+//! What is known of the children of apps: one cache for each kind.
+
+use std::sync::Arc;
+
+use kube::core::DynamicObject;
+use kube::discovery::ApiResource;
+use model::children::Api;
+use model::{CHILDREN, Child, ChildId, ChildKind, Failure, Observed, observed};
+
+use super::{Kind, MAX_OBJECT, Need, Watched};
+use crate::cache::Item;
+use crate::key::Key;
+use crate::reduced::{Parts, Reduce, read};
+use crate::seeded::{self, Bug};
+
+/// The caches of all kinds of children.
+#[derive(Debug)]
+pub struct Children {
+    kinds: &'static [&'static ChildKind],
+    /// One for each kind, in the same order.
+    caches: Vec<Kind<Arc<Child>>>,
+    /// Stands for a kind that is not in the table. It is never listed, so nothing of it is written.
+    none: Kind<Arc<Child>>,
+}
+
+impl Default for Children {
+    fn default() -> Self {
+        Self::of_kinds(CHILDREN)
+    }
+}
+
+impl Children {
+    /// Returns empty caches for these kinds.
+    #[must_use]
+    pub fn of_kinds(kinds: &'static [&'static ChildKind]) -> Self {
+        Self {
+            kinds,
+            caches: kinds.iter().map(|_| Kind::default()).collect(),
+            none: Kind::default(),
+        }
+    }
+
+    /// Returns the kinds of children that apps have.
+    #[must_use]
+    pub const fn kinds(&self) -> &'static [&'static ChildKind] {
+        self.kinds
+    }
+
+    /// Returns the cache of a kind.
+    #[must_use]
+    pub fn of(&self, kind: &ChildKind) -> &Kind<Arc<Child>> {
+        let mut all = self.all();
+        all.find(|(known, _)| *known == kind)
+            .map_or(&self.none, |(_, cache)| cache)
+    }
+
+    /// Returns one child, as far as it is known.
+    #[must_use]
+    pub fn get(&self, namespace: &str, id: &ChildId) -> Option<Arc<Child>> {
+        self.of(id.kind).cache.get(&Key::new(namespace, &id.name))
+    }
+
+    /// Adds what is known of the children of an app.
+    pub(super) fn observe(&self, app: &Key, observed: &mut Observed) {
+        observed.kinds = self.kinds;
+        for (kind, Kind { cache, health, .. }) in self.all() {
+            let is_hidden = |child: &Child| child.controller.is_none() && seeded::is(Bug::TakesForeign);
+            let members = if kind.own_names {
+                cache.members_by_key(app)
+            } else {
+                cache.get(app).map(|child| (app.clone(), child)).into_iter().collect()
+            };
+            let members = members.into_iter().filter(|(_, child)| !is_hidden(child));
+            observed
+                .children
+                .extend(members.map(|(key, child)| (ChildId::new(kind, &key.name), (*child).clone())));
+            if let Some(why) = health.unseen(&app.namespace) {
+                observed.unknown.push((kind, why));
+            }
+        }
+    }
+
+    /// Returns the kinds whose children were observed, but may have changed or been deleted since.
+    #[must_use]
+    pub fn outdated(&self, app: &Key, observed: &Observed) -> Vec<Failure> {
+        let present = self.all().filter(|(kind, _)| observed.of(kind).next().is_some());
+        present
+            .filter_map(|(kind, cache)| cache.outdated(kind.plural, app))
+            .collect()
+    }
+
+    pub(super) fn watched(&self) -> impl Iterator<Item = Watched<'_>> {
+        self.all().map(|(kind, cache)| {
+            let need = match kind.api {
+                Api::Required => Need::Always,
+                Api::Optional => Need::IfServed,
+            };
+            cache.watched(kind.plural, crd::Kind::AppDeploy, need)
+        })
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&'static ChildKind, &Kind<Arc<Child>>)> {
+        self.kinds.iter().copied().zip(&self.caches)
+    }
+}
+
+/// Returns how the API names a kind of child.
+#[must_use]
+pub fn api_resource(kind: &ChildKind) -> ApiResource {
+    ApiResource {
+        group: kind.group.to_owned(),
+        version: kind.version.to_owned(),
+        api_version: kind.api_version(),
+        kind: kind.kind.to_owned(),
+        plural: kind.plural.to_owned(),
+    }
+}
+
+/// Reduces a child to what is kept of it. It concerns the app of its name, which may want that name, and for kinds with names
+/// of their own the app that controls it.
+#[must_use]
+pub fn child(kind: &ChildKind, object: &DynamicObject) -> Item<Arc<Child>> {
+    let key = Key::of(&object.metadata);
+    let controller = observed::controller(&object.metadata).filter(|_| kind.own_names);
+    let app = controller.and_then(|(owner, _)| Some(Key::new(&key.namespace, owner.strip_prefix("AppDeploy ")?)));
+    Item {
+        owners: app.into_iter().chain([key.clone()]).collect(),
+        key,
+        version: object.metadata.resource_version.clone().unwrap_or_default(),
+        value: Arc::new(Child::read(kind, &object.metadata, &object.data)),
+    }
+}
+
+tokio::task_local! {
+    /// The kind whose lists and watches the current task reads. The API server does not repeat the kind in the items of a
+    /// list, and an object is reduced while it is parsed.
+    static READING: &'static ChildKind;
+}
+
+/// Runs a watch that reads [`ChildObject`]s of a kind.
+pub async fn reading<T>(kind: &'static ChildKind, watch: impl Future<Output = T>) -> T {
+    READING.scope(kind, watch).await
+}
+
+/// A child as lists and watches show it. It can be parsed only within [`reading`].
+#[derive(Debug)]
+pub struct ChildObject;
+
+impl Reduce for ChildObject {
+    type Value = Arc<Child>;
+
+    fn resource() -> &'static str {
+        READING.try_with(|kind| kind.plural).unwrap_or("children")
+    }
+
+    /// A child that is too large counts as having none of the fields that are wanted.
+    fn reduce(object: Parts<'_>) -> Option<Item<Arc<Child>>> {
+        let kind = READING.try_with(|kind| *kind).ok()?;
+        let names = kind.digest.iter().copied().chain(["status"]);
+        let fields: Vec<_> = names.filter_map(|name| Some((name, object.field(name)?))).collect();
+        let bytes: usize = fields.iter().map(|(_, part)| part.get().len()).sum();
+        let mut data = serde_json::Map::new();
+        if bytes <= MAX_OBJECT {
+            for (name, part) in fields {
+                if let Ok(value) = read(part) {
+                    data.insert(name.to_owned(), value);
+                }
+            }
+        }
+        let object = DynamicObject {
+            types: None,
+            metadata: object.meta,
+            data: data.into(),
+        };
+        Some(child(kind, &object))
+    }
+}
