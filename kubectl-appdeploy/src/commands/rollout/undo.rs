@@ -15,10 +15,10 @@ use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # Back to what ran before the last change
+  # Roll back to the previous revision
   {command} undo {name}
 
-  # Back to a revision of choice; return when all pods run it
+  # Roll back to a specific revision; wait until all pods run it
   {command} history {name}
   {command} undo {name} --to-revision=3 --wait";
 
@@ -28,7 +28,7 @@ Examples:
 pub struct Args {
     /// Name of the {one}
     name: String,
-    /// Revision to go back to; default: the newest with another spec that serves, else the newest that became ready
+    /// Revision to roll back to; default: the newest one with another spec that was ready
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     to_revision: Option<u64>,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
             // The revision was chosen by the object that was read.
             if has_changed(kind, object, &app) {
                 return Err(Error::failed(format!(
-                    "the spec of {} has changed meanwhile: nothing was changed",
+                    "the spec of {} was changed by another client: nothing was changed",
                     app.title()
                 ))
                 .next(cluster.words().verb("history", app.name()).and(cluster.flag())));
@@ -102,26 +102,33 @@ fn target<'a>(
     number: Option<u64>,
     current: &PodFields,
 ) -> Result<&'a Revision> {
-    let mut others = revisions.iter().rev().filter(|one| one.pod != *current);
+    let others = revisions.iter().rev().filter(|one| one.pod != *current);
     let found = match number {
         Some(number) => revisions
             .iter()
             .find(|one| one.number == number)
-            .ok_or_else(|| format!("{title} has no revision {number}: nothing was changed")),
+            .ok_or_else(|| Error::failed(format!("{title} has no revision {number}: nothing was changed"))),
         // While a rollout fails the one before may never have been ready, either.
         None => others
             .clone()
             .find(|one| one.serves())
             .or_else(|| others.clone().find(|one| one.became_ready != Some(false)))
-            .or_else(|| others.next())
-            .ok_or_else(|| format!("{title} has no revision with another spec: nothing was changed")),
+            .ok_or_else(|| match others.clone().next() {
+                Some(_) => Error::failed(format!(
+                    "{title} has no other revision that was ready: nothing was changed"
+                ))
+                .why("undo skips revisions that were never ready, --to-revision does not"),
+                None => Error::failed(format!(
+                    "{title} has no revision with another spec: nothing was changed"
+                )),
+            }),
     };
-    let found = found.map_err(Error::failed)?;
+    let found = found?;
     if found.left.is_empty() {
         return Ok(found);
     }
     let error = Error::failed(format!(
-        "revision {} of {title} says what no app can say: nothing was changed",
+        "revision {} of {title} has fields that an app does not have: nothing was changed",
         found.number
     ));
     Err(found
@@ -182,7 +189,7 @@ mod tests {
         5
         7
         error: shop has no revision 3: nothing was changed
-        error: revision 2 of shop says what no app can say: nothing was changed
+        error: revision 2 of shop has fields that an app does not have: nothing was changed
           why:  spec.volumes[data]
         error: shop has no revision with another spec: nothing was changed
         ");
@@ -214,8 +221,22 @@ mod tests {
         let number = |revisions: &[Revision]| target("shop", revisions, None, &runs("shop:5")).unwrap().number;
         assert_eq!(number(&[recorded(3, true), recorded(4, false), recorded(5, false)]), 3);
         assert_eq!(number(&[revision(3, &[]), recorded(4, false), recorded(5, false)]), 3);
-        // Of two that never did, the newest.
-        assert_eq!(number(&[recorded(3, false), recorded(4, false), recorded(5, false)]), 4);
+    }
+
+    /// After an undo, the only other revision is the broken one.
+    #[test]
+    fn revision_that_never_became_ready_is_no_target_without_its_number() {
+        let recorded = |number, became_ready| Revision {
+            became_ready: Some(became_ready),
+            ..revision(number, &[])
+        };
+        let revisions = [recorded(4, false), recorded(5, true)];
+        let error = target("shop", &revisions, None, &runs("shop:5")).unwrap_err();
+        insta::assert_snapshot!(error.text(&Look::default()), @r"
+        error: shop has no other revision that was ready: nothing was changed
+          why:  undo skips revisions that were never ready, --to-revision does not
+        ");
+        assert_eq!(target("shop", &revisions, Some(4), &runs("shop:5")).unwrap().number, 4);
     }
 
     /// The operator may be down, or just not have seen the spec.
