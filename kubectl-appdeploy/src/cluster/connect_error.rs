@@ -84,6 +84,14 @@ pub fn unreachable(error: &(dyn StdError + 'static), url: &str, context: Option<
     cannot(said).next(which(context))
 }
 
+/// Returns the error for a server that is given as `foo` instead of `https://foo`.
+pub fn server_without_scheme(server: &str) -> Error {
+    Error::failed(format!(
+        "invalid server \"{server}\": the URL needs a scheme, as in https://{server}"
+    ))
+    .next("kubectl config view --minify")
+}
+
 /// Whether a request that got no answer may have reached the API server: there was a connection to it.
 pub fn may_have_arrived(error: &kube::Error) -> bool {
     if !matches!(error, kube::Error::Service(_) | kube::Error::HyperError(_)) {

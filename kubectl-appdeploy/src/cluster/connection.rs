@@ -90,6 +90,10 @@ impl KubeArgs {
             .clone()
             .unwrap_or_else(|| config.default_namespace.clone());
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        if config.cluster_url.scheme().is_none() {
+            // The client of kube panics without one.
+            return Err(connect_error::server_without_scheme(&url));
+        }
         let builder = ClientBuilder::try_from(config)
             .map_err(|source| connect_error::unreachable(&source, &url, context.as_deref()))?;
         let warnings = self.warnings.clone();
