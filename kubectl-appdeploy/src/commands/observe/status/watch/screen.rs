@@ -13,7 +13,7 @@ use super::ended;
 use crate::cluster::connection::Cluster;
 use crate::cluster::known::Known;
 use crate::cluster::watch::{Change, Changes, Connection, Said};
-use crate::commands::observe::status::{Args, Format, list, page};
+use crate::commands::observe::status::{Args, Format, list, page, page as one};
 use crate::diagnosis::probe::{self, Question};
 use crate::diagnosis::request_path::Asked;
 use crate::error::Result;
@@ -110,6 +110,13 @@ pub async fn run(
             drawn = Some(Instant::now());
         }
         if let Some(end) = ended(args, cluster, all) {
+            // A state that is reached before the children were read is shown once, too.
+            if let (None, Some(_), Some(object)) = (drawn, args.single(), known.all().next())
+                && end.is_ok()
+            {
+                let text = Box::pin(one(args, cluster, object, stage.ui())).await?;
+                stage.draw(&text)?;
+            }
             return end;
         }
         if !args.names.is_empty() && all.is_empty() {
