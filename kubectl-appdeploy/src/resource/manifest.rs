@@ -56,7 +56,7 @@ impl Manifest {
             let (Some(kind), Some(version)) = (value["kind"].as_str(), value["apiVersion"].as_str()) else {
                 return refuse("kind and apiVersion are missing")
                     .why(format!(
-                        "an app begins with apiVersion: {}/{} and kind: {}",
+                        "an app starts with apiVersion: {}/{} and kind: {}",
                         crd::GROUP,
                         crd::VERSION,
                         Kind::AppDeploy.as_str()
@@ -66,7 +66,7 @@ impl Manifest {
                     );
             };
             refuse(&format!("{kind} of {version} is neither an app nor a pod set"))
-                .why("kubectl itself takes objects of every kind, these too")
+                .why("kubectl applies objects of every kind")
                 .next(command.clone())
         })?;
         let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -193,7 +193,7 @@ mod tests {
         );
         let error = read(app(json!({"name": "shop"}), json!({"image": null})), None).unwrap_err();
         assert!(
-            error.reasons().contains("spec.image: it is missing"),
+            error.reasons().contains("spec.image: required field is missing"),
             "{}",
             error.reasons()
         );
@@ -233,29 +233,29 @@ mod tests {
         let said = said.map(|read| read.unwrap_err().text(&Look::default()));
         insta::assert_snapshot!(said.join("\n"), @r"
         error: shop.yaml: Service of v1 is neither an app nor a pod set: nothing was done
-          why:  kubectl itself takes objects of every kind, these too
+          why:  kubectl applies objects of every kind
           next: kubectl apply -f shop.yaml
         error: shop.yaml: AppDeploy of appdeploy.dev/v2 is neither an app nor a pod set: nothing was done
-          why:  kubectl itself takes objects of every kind, these too
+          why:  kubectl applies objects of every kind
           next: kubectl apply -f shop.yaml
         error: shop.yaml: kind and apiVersion are missing: nothing was done
-          why:  an app begins with apiVersion: appdeploy.dev/v1alpha1 and kind: AppDeploy
+          why:  an app starts with apiVersion: appdeploy.dev/v1alpha1 and kind: AppDeploy
           next: kubectl appdeploy create shop --image=nginx --port=80 --dry-run=client -o yaml
                 (shows one)
         error: shop.yaml: metadata.name is missing: nothing was done
         error: shop.yaml: appdeploy.appdeploy.dev/shop is of namespace a, and b was asked for: nothing was done
           next: leave out -n, or the namespace in the file
-        error: shop.yaml: appdeploy.appdeploy.dev/shop can't be read: nothing was done
-          why:  spec.prot: there is no such field; did you mean port?
-          why:  spec.volume: there is no such field
+        error: shop.yaml: appdeploy.appdeploy.dev/shop is invalid: nothing was changed
+          why:  spec.prot: unknown field; did you mean port?
+          why:  spec.volume: unknown field
           next: kubectl explain appdeploy.spec
         error: shop.yaml: appdeploy.appdeploy.dev/shop would not be valid: nothing was done
           why:  spec: host, path, ingressClassName and tls need a port to lead to: set spec.port, or remove them
-        error: shop.yaml: appdeploy.appdeploy.dev/shop can't be read: nothing was done
-          why:  spec.replicas: take a whole number
+        error: shop.yaml: appdeploy.appdeploy.dev/shop is invalid: nothing was changed
+          why:  spec.replicas: must be a whole number
           next: kubectl explain appdeploy.spec
-        error: shop.yaml: appdeploy.appdeploy.dev/shop can't be read: nothing was done
-          why:  spec.image: it is missing
+        error: shop.yaml: appdeploy.appdeploy.dev/shop is invalid: nothing was changed
+          why:  spec.image: required field is missing
           next: kubectl explain appdeploy.spec
         ");
     }

@@ -48,7 +48,12 @@ pub fn read(files: &[PathBuf], recursive: bool) -> Result<Vec<Document>> {
 }
 
 fn unreadable(place: &str, source: &io::Error) -> Error {
-    Error::usage(format!("{place} cannot be read: {source}: nothing was done"))
+    let why = match source.kind() {
+        io::ErrorKind::NotFound => "it does not exist".to_owned(),
+        io::ErrorKind::InvalidData => "it is not a text file".to_owned(),
+        _ => source.to_string(),
+    };
+    Error::usage(format!("cannot read {place}: {why}: nothing was changed"))
 }
 
 fn files_of(path: &Path, recursive: bool) -> Result<Vec<PathBuf>> {

@@ -54,7 +54,7 @@ pub fn pod_fields() -> impl Iterator<Item = &'static str> {
 pub fn problems(kind: Kind, object: &Value) -> Vec<String> {
     let mut found = Vec::new();
     if object.get("spec").is_none() {
-        found.push("spec: it is missing".to_owned());
+        found.push("spec: required field is missing".to_owned());
     }
     for (field, value) in object.as_object().into_iter().flatten() {
         match field.as_str() {
@@ -82,7 +82,7 @@ fn look(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
             let missing = required
                 .filter_map(Value::as_str)
                 .filter(|field| !fields.contains_key(*field));
-            found.extend(missing.map(|field| format!("{path}.{field}: it is missing")));
+            found.extend(missing.map(|field| format!("{path}.{field}: required field is missing")));
             let known = schema["properties"].as_object();
             let any = schema.get("additionalProperties").filter(|rest| rest.is_object());
             for (field, value) in fields {
@@ -108,11 +108,11 @@ fn look(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
 /// Returns what to write instead of a value of another type.
 fn mistaken(schema: &Value, value: &Value) -> Option<&'static str> {
     let (is_right, wanted) = match schema["type"].as_str()? {
-        "integer" => (value.is_i64() || value.is_u64(), "take a whole number"),
-        "string" => (value.is_string(), "take a text; a number needs quotes to be one"),
-        "boolean" => (value.is_boolean(), "take true or false"),
-        "array" => (value.is_array(), "take a list"),
-        "object" => (value.is_object(), "take fields, each with its value"),
+        "integer" => (value.is_i64() || value.is_u64(), "must be a whole number"),
+        "string" => (value.is_string(), "must be a string: put a number into quotes"),
+        "boolean" => (value.is_boolean(), "must be true or false"),
+        "array" => (value.is_array(), "must be a list"),
+        "object" => (value.is_object(), "must be an object with fields"),
         _ => return None,
     };
     // Nothing is as good as a field that is left out.
@@ -125,10 +125,29 @@ fn sentence<'a>(path: &str, field: &str, known: impl Iterator<Item = &'a str>) -
     } else {
         format!("{path}.{field}")
     };
-    match nearest(field, known) {
-        Some(meant) => format!("{at}: there is no such field; did you mean {meant}?"),
-        None => format!("{at}: there is no such field"),
+    if let Some(hint) = unsupported(field) {
+        return format!("{at}: not supported: {hint}");
     }
+    match nearest(field, known) {
+        Some(meant) => format!("{at}: unknown field; did you mean {meant}?"),
+        None => format!("{at}: unknown field"),
+    }
+}
+
+/// Returns what to do instead of using a field of pods or Deployments that apps and pod sets do not have.
+fn unsupported(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "volumes" | "volumeMounts" | "volumeClaimTemplates" => {
+            "apps have no volumes; store data in a database or object storage, or use a Deployment or StatefulSet"
+        }
+        "envFrom" => "run kubectl appdeploy set env NAME --from=secret/SECRET, which sets a variable for each key",
+        "containers" | "sidecars" => "an app runs one container, described by image, command, args and env",
+        "initContainers" => "an app runs one container; run migrations in a Job before the rollout",
+        "serviceAccountName" | "serviceAccount" => "pods of apps have no ServiceAccount token; use a Deployment",
+        "livenessProbe" | "readinessProbe" | "startupProbe" => "use healthCheck, from which the probes are derived",
+        "nodeSelector" | "affinity" | "tolerations" => "apps do not choose nodes; use a Deployment",
+        _ => return None,
+    })
 }
 
 /// Returns the word that was probably meant.
@@ -155,24 +174,24 @@ mod tests {
             "spec": {"imgae": "nginx", "Port": 80, "volumes": [], "env": [{"nam": "A"}], "resources": {"limits": {"any": 1}, "limit": {}},
                 "healthCheck": {"startupseconds": 3}, "tls": {"secret": "x"}, "replicas": "two", "host": 1, "args": "a", "paused": null}, "status": {"any": 1}});
         insta::assert_snapshot!(problems(Kind::AppDeploy, &app).join("\n"), @r"
-        metadata.label: there is no such field; did you mean labels?
-        spec.image: it is missing
-        spec.Port: there is no such field; did you mean port?
-        spec.args: take a list
-        spec.env[0].name: it is missing
-        spec.env[0].nam: there is no such field; did you mean name?
-        spec.healthCheck.startupseconds: there is no such field; did you mean startupSeconds?
-        spec.host: take a text; a number needs quotes to be one
-        spec.imgae: there is no such field; did you mean image?
-        spec.replicas: take a whole number
-        spec.resources.limit: there is no such field; did you mean limits?
-        spec.tls.secret: there is no such field; did you mean secretName?
-        spec.volumes: there is no such field
-        specs: there is no such field; did you mean spec?
+        metadata.label: unknown field; did you mean labels?
+        spec.image: required field is missing
+        spec.Port: unknown field; did you mean port?
+        spec.args: must be a list
+        spec.env[0].name: required field is missing
+        spec.env[0].nam: unknown field; did you mean name?
+        spec.healthCheck.startupseconds: unknown field; did you mean startupSeconds?
+        spec.host: must be a string: put a number into quotes
+        spec.imgae: unknown field; did you mean image?
+        spec.replicas: must be a whole number
+        spec.resources.limit: unknown field; did you mean limits?
+        spec.tls.secret: unknown field; did you mean secretName?
+        spec.volumes: not supported: apps have no volumes; store data in a database or object storage, or use a Deployment or StatefulSet
+        specs: unknown field; did you mean spec?
         ");
         let set = json!({"spec": {"replicas": 1, "maxUnavailable": "25%", "template": {"image": "a"}, "image": "b"}});
-        assert_eq!(problems(Kind::PodSet, &set), ["spec.image: there is no such field"]);
-        assert_eq!(problems(Kind::PodSet, &json!({})), ["spec: it is missing"]);
+        assert_eq!(problems(Kind::PodSet, &set), ["spec.image: unknown field"]);
+        assert_eq!(problems(Kind::PodSet, &json!({})), ["spec: required field is missing"]);
     }
 
     #[test]

@@ -4,11 +4,13 @@ use crd::{AppDeploy, Kind, PodSet};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::cel::{ErrorKind, ValidationErrors};
 use model::resources;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::cluster::kind_info;
 use crate::error::{Error, Result};
+use crate::output::quantity;
 
 /// Checks an app or a pod set as it stands in a file or is about to be written.
 pub fn object(kind: Kind, object: &Value) -> Result<()> {
@@ -59,13 +61,15 @@ fn refuse(kind: Kind, name: Option<&str>, problems: Vec<String>) -> Result<()> {
         return Ok(());
     }
     let title = kind_info::title(kind, name.unwrap_or_default());
-    let error = Error::usage(format!("{title} would not be valid; nothing was sent"));
+    let error = Error::usage(format!("{title} is invalid: nothing was changed"));
     Err(problems.into_iter().fold(error, Error::why))
 }
 
 fn problems_of_app(app: &AppDeploy) -> Vec<String> {
     let ranges = [port("spec", app.spec.pod.port), replicas(app.spec.replicas)];
-    broken(ranges, resources::problems(&app.spec.pod, "spec"), app.validate_cel())
+    let patterns = patterns("spec", &app.spec.pod);
+    let resources = resources::problems(&app.spec.pod, "spec").into_iter().chain(patterns);
+    broken(ranges, resources, app.validate_cel())
 }
 
 fn problems_of_pod_set(set: &PodSet) -> Vec<String> {
@@ -75,7 +79,10 @@ fn problems_of_pod_set(set: &PodSet) -> Vec<String> {
         range("minReadySeconds", set.spec.min_ready_seconds, 3600),
         unavailable(set.spec.max_unavailable.as_ref()),
     ];
-    let resources = resources::problems(&set.spec.template, "spec.template");
+    let patterns = patterns("spec.template", &set.spec.template);
+    let resources = resources::problems(&set.spec.template, "spec.template")
+        .into_iter()
+        .chain(patterns);
     broken(ranges, resources, set.validate_cel())
 }
 
@@ -83,7 +90,7 @@ fn problems_of_pod_set(set: &PodSet) -> Vec<String> {
 /// `resources` are the problems of the field `resources`, in more detail than its rules give.
 fn broken(
     ranges: impl IntoIterator<Item = Option<String>>,
-    resources: Vec<String>,
+    resources: impl IntoIterator<Item = String>,
     rules: std::result::Result<(), ValidationErrors>,
 ) -> Vec<String> {
     let mut problems: Vec<String> = ranges.into_iter().flatten().chain(resources).collect();
@@ -98,6 +105,30 @@ fn broken(
             "" => error.message.clone(),
             path => format!("{path}: {}", error.message),
         }));
+    }
+    problems
+}
+
+/// Checks the fields of pods that have a pattern in the schema: the API server would print the pattern.
+fn patterns(at: &str, pod: &impl Serialize) -> Vec<String> {
+    let pod = serde_json::to_value(pod).unwrap_or_default();
+    let mut problems = Vec::new();
+    for list in ["requests", "limits"] {
+        for (name, amount) in pod["resources"][list].as_object().into_iter().flatten() {
+            let amount = amount.as_str().unwrap_or_default();
+            if quantity::milli(amount).is_none() {
+                problems.push(format!(
+                    "{at}.resources.{list}.{name}: {amount:?} is not a quantity like 100m or 64Mi"
+                ));
+            }
+        }
+    }
+    if let Some(path) = pod["healthCheck"]["path"].as_str()
+        && !(path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic()))
+    {
+        problems.push(format!(
+            "{at}.healthCheck.path: must start with / and have no spaces, like /healthz"
+        ));
     }
     problems
 }
@@ -122,11 +153,36 @@ fn unavailable(most: Option<&IntOrString>) -> Option<String> {
             .is_some_and(|share| !share.starts_with(['0', '+']) && share.parse().is_ok_and(|n: u8| n <= 100)),
     };
     (!is_valid).then(|| {
-        "spec.maxUnavailable: take a number from 1, or a percentage from 1% to 100%; write it like 2 or 25%".to_owned()
+        "spec.maxUnavailable: must be a number from 1, or a percentage from 1% to 100%, like 2 or 25%".to_owned()
     })
 }
 
 /// Checks a number that may be 0.
 fn range(field: &str, number: i32, most: i32) -> Option<String> {
-    (!(0..=most).contains(&number)).then(|| format!("spec.{field}: take a number from 0 to {most}"))
+    (!(0..=most).contains(&number)).then(|| format!("spec.{field}: must be a number from 0 to {most}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_that_do_not_match_a_pattern_are_explained() {
+        let pod = json!({"image": "nginx", "port": 80, "healthCheck": {"path": "healthz"},
+            "resources": {"requests": {"cpu": "100 m", "memory": "64Mi"}}});
+        let app = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "metadata": {"name": "shop"},
+            "spec": pod});
+        let set = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "PodSet", "metadata": {"name": "shop"},
+            "spec": {"template": pod}});
+        let wanted = |at: &str| {
+            [
+                format!("{at}.resources.requests.cpu: \"100 m\" is not a quantity like 100m or 64Mi"),
+                format!("{at}.healthCheck.path: must start with / and have no spaces, like /healthz"),
+            ]
+        };
+        assert_eq!(problems(Kind::AppDeploy, &app), wanted("spec"));
+        assert_eq!(problems(Kind::PodSet, &set), wanted("spec.template"));
+    }
 }
