@@ -26,8 +26,8 @@ use crate::error::{Error, Result};
 use crate::terminal::ui::{Color, Flags, Ui};
 use crate::terminal::warnings::Warnings;
 
-/// An application on Kubernetes as one object: the operator keeps its Deployment, Service and Ingress, and says
-/// why it does not work when it does not.
+/// Run applications on Kubernetes from one object each. The operator manages the Deployment, Service and Ingress of an
+/// app, and its status reports why the app is not ready.
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl-appdeploy",
@@ -50,8 +50,8 @@ First steps:
   kubectl appdeploy create hello --image=nginx --port=80
   kubectl appdeploy status
 
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 will not become ready by itself,
-4 timed out.";
+Exit codes: 0 success, 1 error, 2 invalid usage, 3 will not become ready without
+a change, 4 timeout.";
 
 /// What each help is made of.
 const HELP: &str = "\
@@ -64,25 +64,25 @@ Use \"kubectl appdeploy options\" for the options of all commands, such as -n.";
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Install AppDeploy into the cluster, or bring it up to date
+    /// Install or upgrade AppDeploy in the cluster
     Install(install::Args),
-    /// Check whether AppDeploy can be installed, or works as it is installed
+    /// Check the installation, or whether AppDeploy can be installed
     Check(check::Args),
-    /// Remove AppDeploy from the cluster; apps and pod sets stay unless told otherwise
+    /// Remove AppDeploy from the cluster; by default, apps and pod sets stay
     Uninstall(uninstall::Args),
-    /// Make apps and pod sets as files say
+    /// Create or update apps and pod sets from files
     Apply(apply::Args),
     #[command(flatten)]
     App(Common<AppArgs>),
-    /// Open the page of an app in a browser, or say where it is
+    /// Open the URL of an app in a browser
     Open(open::Args),
-    /// Show what the operator would change in what belongs to apps, or what a file would
+    /// Compare the Deployment, Service and Ingress of apps with their spec or a file
     Diff(diff::Args),
-    /// Make an app of a Deployment, a Service and an Ingress that are there
+    /// Turn an existing Deployment, Service and Ingress into an app
     Adopt(adopt::Args),
-    /// Take apps out of AppDeploy: what belongs to them stays and serves on
+    /// Delete apps, but keep their Deployments, Services and Ingresses
     Eject(eject::Args),
-    /// Work on pod sets: equal pods that the operator keeps itself, as a ReplicaSet would
+    /// Manage pod sets: equal pods without a Service and an Ingress
     #[command(
         visible_aliases = ["podsets", "pset"],
         subcommand_required = true,
@@ -90,56 +90,56 @@ enum Verb {
         subcommand
     )]
     Podset(PodSetVerb),
-    /// Complete what is typed in bash, zsh, fish and PowerShell, and behind kubectl
+    /// Print a shell completion script, or install completion for kubectl
     Completion(completion::Args),
-    /// Collect what somebody who helps wants to see in one file, without secrets
+    /// Collect diagnostic data in an archive, without secrets
     Report(report::Args),
-    /// Show the versions of the plugin and of the operator
+    /// Print the versions of the plugin and the operator
     Version(version::Args),
-    /// List the options that every command has
+    /// Print the options of all commands
     Options(options::Args),
 }
 
 /// What can be done with every kind.
 #[derive(Debug, Subcommand)]
 enum Common<S: Spec> {
-    /// Create {an} from flags, or by answering questions
+    /// Create {an} from flags or interactively
     Create(create::Args<S>),
-    /// Change the number of pods of {many}
+    /// Set the number of pods of {many}
     Scale(scale::Args),
-    /// Show {many} and why they are not ready; with a name, also what belongs to it
+    /// List {many}, or show one with its children and why it is not ready
     #[command(aliases = ["ls", "list", "get"])]
     Status(status::Args),
-    /// Show all there is to know about {many}, with events
+    /// Show details of {many}, with conditions and events
     Describe(describe::Args),
-    /// Show what the pods of {an} write
+    /// Print the logs of the pods of {many}
     Logs(logs::Args),
-    /// Show what happened to {an} and to all that belongs to it
+    /// List the events of {an} and its children
     Events(events::Args),
-    /// Show what the pods of {many} use
+    /// Show the CPU and memory usage of {many}
     Top(top::Args),
     /// Run a command in a pod of {an}
     Exec(exec::Args),
-    /// Make a port of this machine lead to the pods of {an}
+    /// Forward a local port to {an}
     PortForward(port_forward::Args),
     /// Change the {fields} of {many}
     Set(set::Args),
-    /// Change {an} in an editor
+    /// Edit {an} in an editor
     Edit(edit::Args),
-    /// Show the revisions of {an}, and what each changed
+    /// List the revisions of {an}
     History(history::Args),
-    /// Go back to what an earlier revision of {an} ran
+    /// Roll {an} back to an earlier revision
     #[command(alias = "rollback")]
     Undo(undo::Args),
-    /// Give {many} new pods of the same spec
+    /// Restart {many}: replace their pods
     Restart(restart::Args),
-    /// Keep changes of {many} from being rolled out
+    /// Pause the rollout of {many}
     Pause(pause::PauseArgs),
-    /// Roll out what was changed while {many} were paused
+    /// Resume the rollout of paused {many}
     Resume(pause::ResumeArgs),
-    /// Print what belongs to {many} as the operator writes it, for review or for a life without it
+    /// Print the Kubernetes objects or the manifests of {many}
     Export(export::Args),
-    /// Delete {many} and what belongs to them
+    /// Delete {many} and their children
     Delete(delete::Args),
 }
 
@@ -152,7 +152,7 @@ enum Common<S: Spec> {
 enum PodSetVerb {
     #[command(flatten)]
     Common(Common<PodSetArgs>),
-    /// Replace pods of {an}: a new one is started first, then the named one is deleted
+    /// Replace pods of {an}: each is deleted after a new pod is ready
     Replace(replace::Args),
 }
 
@@ -204,6 +204,12 @@ fn run(cli: Cli, ui: &mut Ui) -> Result<()> {
 /// Shows a help, or says what is wrong with the command line.
 fn refused(told: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let Some(error) = usage::error(told, &completion::verbs(command(), arguments), command()) else {
+        if told.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            // As kubectl: a command without a verb prints its help to stdout and succeeds.
+            let help = told.render().to_string();
+            let _ = Ui::new(Color::Never, &Flags::default(), Warnings::default()).print(help.trim_end());
+            return ExitCode::SUCCESS;
+        }
         let _ = told.print();
         return if told.use_stderr() {
             ExitCode::from(2)

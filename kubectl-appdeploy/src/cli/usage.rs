@@ -34,6 +34,11 @@ pub fn error(told: &clap::Error, command: &str, verbs: Command) -> Option<Error>
     if !told.use_stderr() || told.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return None;
     }
+    // `help VERB` is about VERB.
+    let command = command.trim_end_matches(" help");
+    if let Some(error) = of_a_verb(told, command) {
+        return Some(error);
+    }
     let suggested = |kind| match told.get(kind) {
         Some(ContextValue::String(word)) => Some(word.as_str()),
         // The nearest is the last.
@@ -54,14 +59,38 @@ pub fn error(told: &clap::Error, command: &str, verbs: Command) -> Option<Error>
         return Some(error.next(line(command).and(command!("{}", verb))));
     }
     let error = match suggested(ContextKind::SuggestedArg) {
-        Some(flag) => error.why(format!("there is {flag}")),
+        Some(flag) => error.why(format!("did you mean {flag}?")),
         None => error,
     };
     let error = match suggested(ContextKind::SuggestedValue) {
-        Some(value) => error.why(format!("there is {value}")),
+        Some(value) => error.why(format!("did you mean {value}?")),
         None => error,
     };
     Some(error.next(line(command).and("--help")))
+}
+
+/// Returns the error where it is known what the verb needs.
+fn of_a_verb(told: &clap::Error, command: &str) -> Option<Error> {
+    let word = match told.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) => Some(word.as_str()),
+        _ => None,
+    };
+    let error = || Error::usage(sentence(told));
+    match (command.rsplit(' ').next()?, told.kind(), word) {
+        ("exec", ErrorKind::UnknownArgument, Some(word)) if !word.starts_with('-') => Some(
+            error()
+                .why("the command follows after --")
+                .next(line(command).and(command!("NAME -- {}", word))),
+        ),
+        ("exec", ErrorKind::MissingRequiredArgument, _) => Some(error().next(line(command).and("NAME -- COMMAND"))),
+        ("apply", ErrorKind::UnknownArgument, Some("-k" | "--kustomize")) => {
+            Some(error().next("kubectl kustomize FOLDER | kubectl appdeploy apply -f -"))
+        }
+        ("apply", ErrorKind::UnknownArgument, Some(word)) if !word.starts_with('-') => {
+            Some(error().next(line(command).and(command!("-f {}", word))))
+        }
+        _ => None,
+    }
 }
 
 /// Returns the words of a command line.
@@ -92,15 +121,30 @@ fn of_another_kind(word: &str, command: &str, mut verbs: Command, error: Error) 
 
 /// Returns the first paragraph of what clap says, as one sentence.
 fn sentence(told: &clap::Error) -> String {
+    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) =
+        (told.kind(), told.get(ContextKind::InvalidArg))
+    {
+        return if word.starts_with('-') {
+            format!("unknown flag {word}")
+        } else {
+            format!("unexpected argument '{word}'")
+        };
+    }
     let text = told.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
     let words = first.trim_start_matches("error: ").split_whitespace();
     let sentence = words.collect::<Vec<_>>().join(" ");
+    let sentence = sentence.replace("the following required arguments were not provided:", "missing");
     // Rust's own words for a number that is none.
-    let sentence = sentence.replace("invalid digit found in string", "take a whole number");
+    let sentence = sentence.replace("invalid digit found in string", "must be a whole number");
     match sentence.rsplit_once(" is not in ") {
         Some((_, range)) => match (sentence.rsplit_once(": "), range.split_once("..=")) {
-            (Some((head, _)), Some((low, high))) => format!("{head}: take {low} to {high}"),
+            (Some((head, _)), Some((low, high))) => format!("{head}: must be from {low} to {high}"),
+            // Without an upper bound, clap prints the largest number.
+            (Some((head, _)), None) => match range.split_once("..") {
+                Some((low, high)) if high.len() > 18 => format!("{head}: must be {low} or more"),
+                _ => sentence,
+            },
             _ => sentence,
         },
         None => sentence,
@@ -143,13 +187,13 @@ mod tests {
           next: kubectl appdeploy --help
         "#);
         insta::assert_snapshot!(told("status --namspace=a"), @r"
-        error: unexpected argument '--namspace' found
-          why:  there is --namespace
+        error: unknown flag --namspace
+          why:  did you mean --namespace?
           next: kubectl appdeploy status --help
         ");
         insta::assert_snapshot!(told("status -o jsn"), @r"
         error: invalid value 'jsn' for '--output <FORMAT>' [possible values: wide, json, yaml, name]
-          why:  there is json
+          why:  did you mean json?
           next: kubectl appdeploy status --help
         ");
     }
@@ -172,7 +216,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         insta::assert_snapshot!(told("scale shop"), @r"
-        error: the following required arguments were not provided: --replicas <N>
+        error: missing --replicas <N>
           next: kubectl appdeploy scale --help
         ");
         insta::assert_snapshot!(told("delete shop --dry-run"), @r"
@@ -184,7 +228,7 @@ mod tests {
           next: kubectl appdeploy status --help
         ");
         insta::assert_snapshot!(told("create shop --port=x"), @r"
-        error: invalid value 'x' for '--port <PORT>': take a whole number
+        error: invalid value 'x' for '--port <PORT>': must be a whole number
           next: kubectl appdeploy create --help
         ");
     }
@@ -206,8 +250,41 @@ mod tests {
     #[test]
     fn a_number_that_is_none_is_told_what_it_may_be() {
         insta::assert_snapshot!(told("scale shop --replicas=1001"), @r"
-        error: invalid value '1001' for '--replicas <N>': take 0 to 1000
+        error: invalid value '1001' for '--replicas <N>': must be from 0 to 1000
           next: kubectl appdeploy scale --help
+        ");
+    }
+
+    #[test]
+    fn what_the_verb_needs_is_suggested() {
+        insta::assert_snapshot!(told("exec shop nginx -v"), @r"
+        error: unexpected argument 'nginx'
+          why:  the command follows after --
+          next: kubectl appdeploy exec NAME -- nginx
+        ");
+        insta::assert_snapshot!(told("exec shop"), @r"
+        error: missing <COMMAND>...
+          next: kubectl appdeploy exec NAME -- COMMAND
+        ");
+        insta::assert_snapshot!(told("apply shop.yaml"), @r"
+        error: unexpected argument 'shop.yaml'
+          next: kubectl appdeploy apply -f shop.yaml
+        ");
+        insta::assert_snapshot!(told("apply -k overlay"), @r"
+        error: unknown flag -k
+          next: kubectl kustomize FOLDER | kubectl appdeploy apply -f -
+        ");
+        insta::assert_snapshot!(told("help frobnicate"), @r#"
+        error: unknown command "frobnicate" for "kubectl appdeploy"
+          next: kubectl appdeploy --help
+        "#);
+        insta::assert_snapshot!(told("install --image=a%b"), @r"
+        error: invalid value 'a%b' for '--image <IMAGE>': must be like registry.example.com/appdeploy-operator:v1
+          next: kubectl appdeploy install --help
+        ");
+        insta::assert_snapshot!(told("logs shop --tail=-5"), @r"
+        error: invalid value '-5' for '--tail <LINES>': must be -1 or more
+          next: kubectl appdeploy logs --help
         ");
     }
 

@@ -28,13 +28,13 @@ use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # Install, or bring an installation up to date; returns when it works
+  # Install or upgrade, and wait until the operator runs
   kubectl appdeploy install
 
-  # See what would be applied, or keep it in git
+  # Write the manifests to a file, for review or git
   kubectl appdeploy install --dry-run=client -o yaml > appdeploy.yaml
 
-  # Take care of two namespaces only, with an image of your own
+  # Manage only two namespaces, with your own image
   kubectl appdeploy install --watch-namespace=shop,blog \\
     --image=registry.example.com/appdeploy-operator:v1";
 
@@ -42,10 +42,10 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Image of the operator; default: that of this plugin's version
-    #[arg(long, value_name = "IMAGE")]
+    /// Image of the operator; default: the release with the version of the plugin
+    #[arg(long, value_name = "IMAGE", value_parser = image)]
     image: Option<String>,
-    /// Return when the operator runs
+    /// Wait until the operator runs
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value = "true", action = clap::ArgAction::Set, hide_possible_values = true
@@ -54,10 +54,10 @@ pub struct Args {
     /// How long to wait, like 30s or 5m
     #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = duration::parse)]
     timeout: Duration,
-    /// Take over fields that somebody else has changed
+    /// Overwrite fields that other field managers have set
     #[arg(long)]
     force_conflicts: bool,
-    /// none changes the cluster, client only shows the change, server lets the API server check it too
+    /// none, client (print the change and send nothing), or server (the API server validates the change without storing it)
     #[arg(
         long,
         value_name = "MODE",
@@ -66,11 +66,19 @@ pub struct Args {
         hide_possible_values = true
     )]
     dry_run: DryRun,
-    /// Print what was applied as json, yaml or name
+    /// Print the applied objects as json, yaml or name
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
     #[command(flatten)]
     settings: settings::Settings,
+}
+
+/// Reads the name of an image. An invalid one would replace an operator that works.
+fn image(text: &str) -> std::result::Result<String, String> {
+    let is_valid = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-/:@".contains(c));
+    is_valid
+        .then(|| text.to_owned())
+        .ok_or_else(|| "must be like registry.example.com/appdeploy-operator:v1".to_owned())
 }
 
 /// Runs the verb.

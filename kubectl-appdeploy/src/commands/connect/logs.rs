@@ -55,28 +55,28 @@ const EXAMPLE: &str = "logs {name}";
 
 const EXAMPLES: &str = "\
 Examples:
-  # Print the logs of all pods; of several pods the last 10 lines each
+  # Print the logs of all pods; for several pods, the last 10 lines each
   {command} logs {name}
 
-  # Follow them, and those of pods that are started later
+  # Follow the logs, including those of pods that start later
   {command} logs {name} -f
 
-  # Several {many}, those with a label, or all
+  # Print logs of several {many}, those with a label, or all
   {command} logs {name} {other} -f
   {command} logs -l team=shop -f
   {command} logs -A --since=5m
 
-  # Only lines that match, and not those of health checks
+  # Print only matching lines, without health checks
   {command} logs {name} -f \\
     --include='(?i)error|warn' --exclude=/healthz
 
-  # What all containers of its pods write, also those beside the application
+  # Print the logs of all containers, including injected ones
   {command} logs {name} --all-containers
 
-  # What a container wrote before it crashed
+  # Print the log of a container before it crashed
   {command} logs {name} --previous
 
-  # All of the last ten minutes, with the time
+  # Print everything of the last ten minutes, with the time
   {command} logs {name} --since=10m --tail=-1 --timestamps";
 
 /// The flags of `logs`.
@@ -87,46 +87,51 @@ pub struct Args {
     /// Names of {many}
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// The {many} with these labels, like team=shop,tier!=test
+    /// Select {many} by labels, like team=shop,tier!=test
     #[arg(short = 'l', long, value_name = "LABELS", conflicts_with_all = ["names", "all"])]
     selector: Option<String>,
-    /// All {many} of the namespace
+    /// Select all {many} of the namespace
     #[arg(long, conflicts_with_all = ["names", "all_namespaces"])]
     all: bool,
-    /// The {many} of all namespaces
+    /// Select all {many} of all namespaces
     #[arg(short = 'A', long, conflicts_with = "names")]
     all_namespaces: bool,
-    /// Print only lines that match this regular expression; may be given more than once
+    /// Print only lines that match this regular expression; can be repeated
     #[arg(long, value_name = "REGEX", value_parser = filter::parse)]
     include: Vec<Regex>,
-    /// Leave out lines that match this regular expression; may be given more than once
+    /// Omit lines that match this regular expression; can be repeated
     #[arg(long, value_name = "REGEX", value_parser = filter::parse)]
     exclude: Vec<Regex>,
-    /// Follow at most so many logs at a time
+    /// Maximum number of logs to follow at a time
     #[arg(long, value_name = "N", default_value_t = MAX_REQUESTS, value_parser = max_requests, requires = "follow")]
     max_log_requests: usize,
-    /// Go on with what is written from now on, also by pods that come later
+    /// Follow the logs, including those of pods that start later
     #[arg(short, long)]
     follow: bool,
-    /// Container whose log is shown; default: that of the application
+    /// Container to print the log of; default: the application container
     #[arg(short, long, value_name = "CONTAINER", conflicts_with = "all_containers")]
     container: Option<String>,
-    /// The logs of all containers, each line with its container
+    /// Print the logs of all containers, each line with the container
     #[arg(long)]
     all_containers: bool,
-    /// What was written before the last restart
+    /// Print the log of the container before its last restart
     #[arg(short, long, conflicts_with = "follow")]
     previous: bool,
-    /// Lines of each pod, from the end; -1 is all; default: all of one pod, 10 of each of several
-    #[arg(long, value_name = "LINES", allow_negative_numbers = true)]
+    /// Number of lines to print, from the end of each log; -1 prints all; default: all of one log, 10 of each of several
+    #[arg(
+        long,
+        value_name = "LINES",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(i64).range(-1..)
+    )]
     tail: Option<i64>,
-    /// Nothing older than this, like 10m
+    /// Print only lines newer than this, like 10m
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     since: Option<Duration>,
-    /// Put the time before each line
+    /// Print the time before each line
     #[arg(long)]
     timestamps: bool,
-    /// Put the name of its pod before each line; default: where there are several logs
+    /// Print the pod before each line; default: if there are several logs
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         hide_possible_values = true
