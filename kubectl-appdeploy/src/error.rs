@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use model::NextCommand;
 
-/// How a command ended when it did not end well. The exit code follows from it.
+/// How a command ended when it failed. The exit code follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The reader of stdout is gone; there is nobody left to tell.

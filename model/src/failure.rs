@@ -32,7 +32,7 @@ pub enum Failure {
         owner: String,
     },
     /// The host is another application's. No Ingress is made.
-    #[error("{what} is answered for by {owner}, which came first")]
+    #[error("{what} is used by {owner}, which came first")]
     HostConflict {
         /// The host, with the path where that is what is taken.
         what: String,

@@ -52,13 +52,13 @@ fn the_second_namespace_waits_for_the_host_of_the_first() {
     assert!(has_lost(&loser), "{loser:#}");
     assert_eq!(
         text(&loser, "/status/cause/message"),
-        "shop.example.com is answered for by an AppDeploy of another namespace, which came first"
+        "shop.example.com is used by an AppDeploy of another namespace, which came first"
     );
     assert_eq!(
         text(&loser, "/status/cause/next"),
         "kubectl appdeploy set host pirate=HOST -n second"
     );
-    assert_eq!(loser.pointer("/status/url"), None, "it answers nowhere");
+    assert_eq!(loser.pointer("/status/url"), None, "it has no URL");
     assert_eq!(condition(&loser, "Exposed").unwrap()["status"], "False");
     assert_eq!(condition(&loser, "Stalled").unwrap()["status"], "True");
     assert!(second.get(INGRESS, "pirate").is_null());
@@ -254,7 +254,7 @@ fn within_a_namespace_a_host_is_shared_by_path() {
     assert!(has_lost(&twin));
     assert_eq!(
         text(&twin, "/status/cause/message"),
-        "family.example.com/api is answered for by AppDeploy sister, which came first"
+        "family.example.com/api is used by AppDeploy sister, which came first"
     );
 }
 

@@ -40,7 +40,7 @@ pub fn pods_are_reached(_: &World, space: &Space) -> Result<()> {
     let nobody = shell.run("kubectl appdeploy exec reach --pod nope -- true 2>&1 || echo code $?")?;
     has(
         &nobody,
-        &["error: nope is no pod of reach", "why:  it has reach-", "code 1"],
+        &["error: nope is not a pod of reach", "why:  it has reach-", "code 1"],
     )?;
 
     has(&shell.run(ROLLOUT)?, &["Welcome to nginx"])?;

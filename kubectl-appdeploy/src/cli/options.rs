@@ -8,7 +8,7 @@ use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # Show the flags that stand before or after any command
+  # Print the flags that can be given with any command
   kubectl appdeploy options";
 
 /// What is above the flags.

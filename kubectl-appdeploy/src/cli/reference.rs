@@ -15,20 +15,19 @@ fn pages() -> BTreeMap<String, String> {
     command.build();
     let mut pages = BTreeMap::new();
     let mut index = String::from(
-        "# Reference\n\nWhat can be typed behind `kubectl appdeploy`, verb by verb. The pages are made from the plugin itself, by \
-         `make reference`.\n\n| Verb | |\n|---|---|\n",
+        "# Reference\n\nAll commands and flags of `kubectl appdeploy`. `make reference` generates these pages from the plugin.\n\n| Verb | |\n|---|---|\n",
     );
     walk(&command, &mut Vec::new(), &mut pages, &mut index);
     let _ = write!(
         index,
-        "\n[These flags](cluster-options.md) choose the cluster and stand before or after every verb.\n\n\
-         Exit codes: 0 done, 1 error, 2 wrong usage, 3 will not become ready by itself, 4 timed out, 130 Ctrl-C.\n"
+        "\n[Cluster options](cluster-options.md) can be given before or after every verb.\n\n\
+         Exit codes: 0 success, 1 error, 2 invalid usage, 3 will not become ready without a change, 4 timeout, 130 Ctrl-C.\n"
     );
     pages.insert("README.md".to_owned(), index);
     let shared = options(command.get_arguments().filter(|arg| arg.is_global_set()));
     let text = format!(
-        "# Cluster options\n\nFlags that say where and as whom, with kubectl's names and meaning. They stand before or after every \
-         verb; kubectl itself refuses them before `appdeploy`.\n\n{shared}"
+        "# Cluster options\n\nFlags that select the cluster and the user, named as in kubectl. They can be given before or after \
+         every verb, but not before `appdeploy`: kubectl rejects them there.\n\n{shared}"
     );
     pages.insert("cluster-options.md".to_owned(), text);
     pages

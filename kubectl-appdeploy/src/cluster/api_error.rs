@@ -351,11 +351,11 @@ mod tests {
     #[test]
     fn what_the_operator_refuses_is_its_own_sentence() {
         insta::assert_snapshot!(text(json!({
-            "message": "admission webhook \"validate.appdeploy.dev\" denied the request: spec.host: a.b is answered for by AppDeploy shop, which came first",
+            "message": "admission webhook \"validate.appdeploy.dev\" denied the request: spec.host: a.b is used by AppDeploy shop, which came first",
             "reason": "Invalid", "code": 422,
         })), @r"
         error: the operator refuses it: nothing was changed
-          why:  spec.host: a.b is answered for by AppDeploy shop, which came first
+          why:  spec.host: a.b is used by AppDeploy shop, which came first
         ");
     }
 

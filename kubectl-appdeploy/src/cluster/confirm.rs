@@ -33,7 +33,7 @@ pub fn ask(cluster: &Cluster, namespace: Option<&str>, question: &str, unasked: 
 
 /// Returns the error for a plan that was made from what has changed since.
 pub fn outdated(next: NextCommand) -> Error {
-    Error::failed("what was shown has changed meanwhile: nothing was changed")
+    Error::failed("what was shown was changed by another client: nothing was changed")
         .next(next.remark("shows the current state"))
 }
 

@@ -30,7 +30,7 @@ pub const TRIES: usize = 4;
 /// The flags that every change has.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Flags {
-    /// Return when the {many} are ready; exit code 3 when one can't become so, 4 when it takes too long
+    /// Wait until the {many} are ready; exit code 3 if one will not become ready without a change, 4 on timeout
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value = "false", hide_default_value = true, action = clap::ArgAction::Set, hide_possible_values = true
@@ -348,7 +348,7 @@ mod tests {
             Ok(())
         });
         insta::assert_snapshot!(error.unwrap_err().text(&Look::default()), @r"
-        error: appdeploy.appdeploy.dev/shop would not be valid; nothing was sent
+        error: appdeploy.appdeploy.dev/shop is invalid: nothing was changed
           why:  spec.image: an image is [REGISTRY/]NAME[:TAG], its name in lower case and without spaces; write it like nginx or ghcr.io/acme/shop:1.4
         ");
     }

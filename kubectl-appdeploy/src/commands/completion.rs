@@ -30,7 +30,7 @@ const ASKED_BARELY: &str = "__completeNoDesc";
 
 const EXAMPLES: &str = "\
 Examples:
-  # Complete `kubectl appdeploy` wherever `kubectl` itself is completed
+  # Complete `kubectl appdeploy` in shells that complete `kubectl`
   kubectl appdeploy completion --install-kubectl
 
   # Complete `kubectl-appdeploy` in bash
@@ -69,14 +69,14 @@ impl Shell {
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Shell to print a script for
+    /// Shell to print the script for
     #[arg(
         value_name = "SHELL",
         hide_possible_values = true,
-        help = "Shell to print a script for: bash, zsh, fish or powershell"
+        help = "Shell to print the script for: bash, zsh, fish or powershell"
     )]
     shell: Option<Shell>,
-    /// Write the program that kubectl asks, kubectl_complete-appdeploy, beside the plugin or into this folder
+    /// Write kubectl_complete-appdeploy, which kubectl calls for completions, next to the plugin or into this folder
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, conflicts_with = "shell")]
     #[expect(clippy::option_option, reason = "the flag may be there without a folder")]
     install_kubectl: Option<Option<PathBuf>>,
@@ -211,11 +211,11 @@ mod tests {
     #[test]
     fn verbs_are_offered_with_what_they_do() {
         insta::assert_snapshot!(answer("st"), @r"
-        status	Show apps and why they are not ready; with a name, also what belongs to it
+        status	List apps, or show one with its children and why it is not ready
         :4
         ");
         insta::assert_snapshot!(answer("podset repl"), @r"
-        replace	Replace pods of a pod set: a new one is started first, then the named one is deleted
+        replace	Replace pods of a pod set: each is deleted after a new pod is ready
         :4
         ");
         assert!(words("").contains(" status "), "{}", words(""));
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn flags_are_offered_once() {
         insta::assert_snapshot!(answer("status --sel"), @r"
-        --selector	The apps with these labels, like team=shop,tier!=test
+        --selector	Select apps by labels, like team=shop,tier!=test
         :4
         ");
         assert_eq!(words("status -l a=b --sel"), ":4");

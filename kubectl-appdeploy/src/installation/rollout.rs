@@ -178,7 +178,7 @@ impl Seen {
                 .why(format!("pod {} is {}", pod.name_any(), pod::word(pod)))
                 .next(command!("kubectl -n {} describe pod {}", namespace, pod.name_any())),
             None => error
-                .why("there is no pod of it: is the kube-controller-manager running?")
+                .why("there is not a pod of it: is the kube-controller-manager running?")
                 .next(command!(
                     "kubectl -n {} describe deployment {}",
                     namespace,

@@ -10,10 +10,10 @@ use crate::output::duration;
 /// Where the operator works, and whether it is asked beforehand: this decides which rights an installation takes.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Scope {
-    /// Namespaces whose apps and pod sets it takes care of, and has rights in; default: all
+    /// Namespaces that the operator manages and has rights in; default: all
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     watch_namespace: Vec<String>,
-    /// Whether API servers ask it before they store an app or a pod set; default: true, with --watch-namespace false
+    /// Install admission webhooks for apps and pod sets; default: true, with --watch-namespace false
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         hide_possible_values = true
@@ -57,25 +57,25 @@ impl Scope {
 pub struct Settings {
     #[command(flatten)]
     pub scope: Scope,
-    /// Suffixes of which a host in a spec has to have one; default: any host
+    /// Allowed suffixes of hosts in a spec; default: any host
     #[arg(long, value_name = "SUFFIXES", value_delimiter = ',')]
     allowed_host_suffix: Vec<String>,
-    /// How many apps it works on at once, and how many pod sets beside them
+    /// How many apps, and how many pod sets, are reconciled at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     concurrency: Option<u16>,
-    /// How often it looks at everything again, like 1h
+    /// How often everything is listed again, like 1h
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     resync_period: Option<Duration>,
-    /// require: an app is ready when its Ingress has an address; ignore: for controllers that publish none
+    /// require (an app is ready when its Ingress has an address) or ignore (for ingress controllers that publish none)
     #[arg(long, value_name = "WHEN", hide_possible_values = true)]
     ingress_address: Option<IngressAddress>,
-    /// How it logs: text or json
+    /// Log format: text or json
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     log_format: Option<LogFormat>,
-    /// How much it logs: error, warn, info, debug, trace, or a filter like info,kube=debug
+    /// Log level: error, warn, info, debug, trace, or a filter like info,kube=debug
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
-    /// Address of an OpenTelemetry collector that it sends traces to, by OTLP over HTTP; default: none
+    /// URL of an OpenTelemetry collector for traces, OTLP over HTTP; default: none
     #[arg(long, value_name = "URL")]
     otlp_endpoint: Option<String>,
 }

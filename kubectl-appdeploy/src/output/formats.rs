@@ -49,7 +49,7 @@ impl DryRun {
 /// The flags of every verb that changes something.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct ChangeArgs {
-    /// none changes the cluster, client only shows the change, server lets the API server check it too
+    /// none, client (print the change and send nothing), or server (the API server validates the change without storing it)
     #[arg(
         long,
         value_name = "MODE",
@@ -58,7 +58,7 @@ pub struct ChangeArgs {
         hide_possible_values = true
     )]
     pub dry_run: DryRun,
-    /// Print what was changed as json, yaml or name
+    /// Print the changed objects as json, yaml or name
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     pub output: Option<Format>,
 }

@@ -15,7 +15,7 @@ use crate::resource::manifest_file;
 /// `-f`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Files {
-    /// File with {many}, a folder of such files, or - for the standard input; may be given more than once
+    /// File or folder with {many}, or - for stdin; can be repeated
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -45,7 +45,7 @@ impl Files {
             objects.push(object.map_err(|source| Error::usage(format!("{place}: {source}")))?);
         }
         if objects.is_empty() {
-            return Err(Error::usage(format!("there are no {} in what was given", words.many)));
+            return Err(Error::usage(format!("no {} found in the input", words.many)));
         }
         Ok(objects)
     }

@@ -75,7 +75,7 @@ impl Manifest {
         }
         let problems = schema::problems(kind, &value);
         if !problems.is_empty() {
-            let error = refuse(&format!("{} can't be read", kind_info::title(kind, &name)));
+            let error = refuse(&format!("{} is invalid", kind_info::title(kind, &name)));
             return Err(problems
                 .into_iter()
                 .fold(error, Error::why)
@@ -95,7 +95,7 @@ impl Manifest {
         let mut object = value;
         let problems = validation::problems(kind, &object);
         if !problems.is_empty() {
-            let error = refuse(&format!("{} would not be valid", kind_info::title(kind, &name)));
+            let error = refuse(&format!("{} is invalid", kind_info::title(kind, &name)));
             return Err(problems.into_iter().fold(error, Error::why));
         }
         object["metadata"]["namespace"] = namespace.clone().into();
@@ -245,16 +245,16 @@ mod tests {
         error: shop.yaml: metadata.name is missing: nothing was done
         error: shop.yaml: appdeploy.appdeploy.dev/shop is of namespace a, and b was asked for: nothing was done
           next: leave out -n, or the namespace in the file
-        error: shop.yaml: appdeploy.appdeploy.dev/shop is invalid: nothing was changed
+        error: shop.yaml: appdeploy.appdeploy.dev/shop is invalid: nothing was done
           why:  spec.prot: unknown field; did you mean port?
           why:  spec.volume: unknown field
           next: kubectl explain appdeploy.spec
-        error: shop.yaml: appdeploy.appdeploy.dev/shop would not be valid: nothing was done
+        error: shop.yaml: appdeploy.appdeploy.dev/shop is invalid: nothing was done
           why:  spec: host, path, ingressClassName and tls need a port to lead to: set spec.port, or remove them
-        error: shop.yaml: appdeploy.appdeploy.dev/shop is invalid: nothing was changed
+        error: shop.yaml: appdeploy.appdeploy.dev/shop is invalid: nothing was done
           why:  spec.replicas: must be a whole number
           next: kubectl explain appdeploy.spec
-        error: shop.yaml: appdeploy.appdeploy.dev/shop is invalid: nothing was changed
+        error: shop.yaml: appdeploy.appdeploy.dev/shop is invalid: nothing was done
           why:  spec.image: required field is missing
           next: kubectl explain appdeploy.spec
         ");

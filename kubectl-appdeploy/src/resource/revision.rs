@@ -129,10 +129,10 @@ pub async fn find(cluster: &Cluster, name: &str) -> Result<Workload> {
     let name = selection::name(cluster.kind, name)?;
     if cluster.kind == Kind::PodSet {
         let words = kind_info::of(Kind::PodSet);
-        return Err(Error::usage(
-            "a pod set keeps no history: its pods are changed in place or replaced, and nobody keeps what was before",
-        )
-        .next(words.verb("status", name).and(cluster.flag())));
+        return Err(
+            Error::usage("a pod set has no history: old revisions of its pods are not kept")
+                .next(words.verb("status", name).and(cluster.flag())),
+        );
     }
     let api = cluster.objects(Some(&cluster.namespace));
     let object = kind_info::complete(cluster.kind, cluster.call(api.get(name)).await?);

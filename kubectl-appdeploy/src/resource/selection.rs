@@ -20,10 +20,10 @@ pub struct Selection {
     /// Names of {many}
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// The {many} with these labels, like team=shop,tier!=test
+    /// Select {many} by labels, like team=shop,tier!=test
     #[arg(short = 'l', long, value_name = "LABELS", conflicts_with_all = ["names", "all"])]
     pub selector: Option<String>,
-    /// All {many} of the namespace
+    /// Select all {many} of the namespace
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
 }
@@ -51,8 +51,8 @@ impl Selection {
             return Ok(());
         }
         let words = kind_info::of(kind);
-        Err(Error::usage(format!("no {} is named", words.one))
-            .why(words.fill("name one or more {many}, select them with -l, or take --all"))
+        Err(Error::usage(format!("no {} selected", words.one))
+            .why(words.fill("give one or more names, -l or --all"))
             .next(words.example(example)))
     }
 
@@ -113,7 +113,7 @@ pub fn name(kind: Kind, text: &str) -> Result<&str> {
                 .next(NextCommand::from(other.command).and("--help"))
         }
         None => error.why(format!(
-            "a name stands alone or behind its kind, like {}/{}",
+            "give a name, or a name after its kind, like {}/{}",
             kind.singular(),
             words.name
         )),
@@ -190,7 +190,7 @@ mod tests {
         let said = name(Kind::AppDeploy, "deployment/shop").unwrap_err();
         insta::assert_snapshot!(said.text(&Look::default()), @r"
         error: deployment/shop is not an app: nothing was done
-          why:  a name stands alone or behind its kind, like appdeploy/shop
+          why:  give a name, or a name after its kind, like appdeploy/shop
         ");
     }
 }

@@ -514,9 +514,9 @@ mod tests {
             flags: flags(),
             ..Look::default()
         };
-        insta::assert_snapshot!(look.next("  ", &"kubectl appdeploy eject shop --yes  (if that is wanted)".into()), @r"
+        insta::assert_snapshot!(look.next("  ", &"kubectl appdeploy eject shop --yes  (to confirm)".into()), @r"
         next: kubectl appdeploy eject shop --yes --context=dev
-              (if that is wanted)
+              (to confirm)
         ");
     }
 

@@ -323,7 +323,7 @@ fn what_an_app_cannot_say_or_is_not_free_is_refused_and_nothing_is_written() {
           why:  ingress/shop belongs to Deployment ship, which may change or delete it
           why:  horizontalpodautoscaler/shop scales the Deployment, which the operator would undo: let its scaleTargetRef be the AppDeploy
           next: kubectl appdeploy adopt shop --force -n rich
-                (if that is wanted)
+                (to confirm)
         "#);
     });
     // One of each kind by name, and one list of each kind that may count on them, however many there are.
@@ -374,7 +374,7 @@ fn what_is_missing_or_forbidden_or_paused_is_told_before_anything_is_changed() {
       why:  the operator is not running: its Deployment has no ready pod
       next: kubectl -n appdeploy-system describe pods
       next: kubectl appdeploy adopt shop -n parts
-            (goes on)
+            (continues)
     ");
     assert_eq!(shop.names("deployments"), ["deployment.apps/shop"]);
     shop.kubectl("delete appdeploy shop");
@@ -437,7 +437,7 @@ fn a_service_is_not_led_to_pods_of_the_app_that_are_not_there_yet() {
     let late = shop.adopt("--yes --force --timeout=3s").fails(4);
     assert!(
         late.contains("the new pods of appdeploy.appdeploy.dev/shop are not available")
-            && late.ends_with("next: kubectl appdeploy adopt shop --force -n early\n        (goes on)\n"),
+            && late.ends_with("next: kubectl appdeploy adopt shop --force -n early\n        (continues)\n"),
         "{late}"
     );
     let service = shop.get("service/shop");

@@ -184,13 +184,13 @@ fn apps_are_scaled_and_deleted_by_name_and_by_label() {
     assert_eq!((run.code, run.out.as_str()), (1, "appdeploy.appdeploy.dev/c deleted\n"));
     assert!(run.err.contains("\"nope\" not found"), "{}", run.err);
     plugin.run("delete nope --ignore-not-found").ok();
-    assert!(plugin.run("delete").fails(2).contains("no app is named"));
+    assert!(plugin.run("delete").fails(2).contains("no app selected"));
     // What no name was given for is asked about.
     let said = plugin.run("delete --all").fails(2);
     assert_eq!(
         said,
         "error: this deletes 2 apps (a, b): nothing was deleted\n  next: kubectl appdeploy delete --all --yes\n        \
-         (if that is wanted)\n"
+         (to confirm)\n"
     );
     let said = plugin.run("delete -l team=x").fails(2);
     assert!(
@@ -309,7 +309,7 @@ fn without_a_log_it_is_said_why() {
         all.contains("why:  default/shop-1: ") && all.ends_with("next: kubectl appdeploy status -A\n"),
         "{all}"
     );
-    assert!(plugin.run("logs").fails(2).starts_with("error: no app is named\n"));
+    assert!(plugin.run("logs").fails(2).starts_with("error: no app selected\n"));
     let wrong = plugin.run("logs shop --include=a(").fails(2);
     assert!(wrong.contains("unclosed group"), "{wrong}");
     plugin.run("logs shop --previous --follow").fails(2);

@@ -130,7 +130,7 @@ fn what_is_typed_wrong_ends_in_two_and_a_suggestion() {
         ),
         (
             "delete",
-            "error: no app is named\n",
+            "error: no app selected\n",
             "  next: kubectl appdeploy delete shop\n",
         ),
     ] {

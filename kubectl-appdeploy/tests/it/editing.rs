@@ -89,7 +89,7 @@ fn what_is_saved_is_written_and_what_is_not_valid_is_opened_again() {
         .find(|path| path.to_string_lossy().ends_with(".seen"));
     let seen = std::fs::read_to_string(seen.unwrap()).unwrap();
     assert!(
-        seen.contains("#   why:  spec.prot: there is no such field; did you mean port?\n"),
+        seen.contains("#   why:  spec.prot: unknown field; did you mean port?\n"),
         "{seen}"
     );
     assert_eq!(desk.kept(), Vec::<PathBuf>::new());
@@ -120,12 +120,12 @@ fn an_edit_can_be_cancelled_and_nothing_of_a_failed_one_is_lost() {
     // Where nobody has written anything there is nothing to keep.
     let refused = desk.edit("exit 3", "").fails(1);
     assert!(
-        refused.contains("did not end well") && !refused.contains("is kept in"),
+        refused.contains("failed") && !refused.contains("is kept in"),
         "{refused}"
     );
     assert_eq!(desk.kept(), Vec::<PathBuf>::new());
     let broken = desk.edit("sed -i s/nginx:1/nginx:2/ $1; exit 3", "").fails(1);
-    assert!(broken.contains("did not end well"), "{broken}");
+    assert!(broken.contains("failed"), "{broken}");
     assert!(std::fs::read_to_string(kept(&broken)).unwrap().contains("nginx:2"));
     assert_eq!(desk.spec(".image"), "nginx:1");
 }
@@ -216,6 +216,6 @@ fn ctrl_c_in_the_editor_is_left_to_the_editor() {
 }
 
 fn kept(said: &str) -> PathBuf {
-    let (_, rest) = said.split_once("what was written is kept in ").unwrap();
+    let (_, rest) = said.split_once("your changes are kept in ").unwrap();
     Path::new(rest.lines().next().unwrap()).to_owned()
 }

@@ -255,7 +255,7 @@ fn an_app_that_is_ejected_leaves_everything_behind_as_it_was() {
     let before = KINDS.map(|(_, kind)| get(&cluster, &format!("{kind}/shop")));
     assert_eq!(
         plugin.run("eject shop").fails(2),
-        "goes:  AppDeploy shop; nobody repairs then what others change\nstays: deployment/shop, service/shop, ingress/shop and the pods, which serve on\nerror: shop would belong to nobody: nothing was changed\n  next: kubectl appdeploy eject shop --yes\n        (if that is wanted)\n"
+        "goes:  AppDeploy shop; drift of its children is no longer repaired\nstays: deployment/shop, service/shop, ingress/shop and the pods, which keep serving\nerror: shop is ejected only after confirmation: nothing was changed\n  next: kubectl appdeploy eject shop --yes\n        (to confirm)\n"
     );
     let scaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "busy"},
         "spec": {"maxReplicas": 5, "scaleTargetRef": {"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": "shop"}}});

@@ -99,6 +99,6 @@ fn an_app_goes_back_to_what_it_ran_before() {
         plugin
             .run("podset history workers")
             .fails(2)
-            .contains("a pod set keeps no history")
+            .contains("a pod set has no history")
     );
 }

@@ -132,7 +132,7 @@ fn several_names_are_shown_together() {
         "{some:?}"
     );
     let said = plugin.run("top shop blog").fails(1);
-    assert!(said.contains("does not measure"), "{said}");
+    assert!(said.contains("usage of pods is not available"), "{said}");
 }
 
 /// A list has its limit, and the name of a pod as well.
@@ -178,7 +178,7 @@ fn usage_is_told_where_it_is_measured() {
     family(&cluster, 2);
     let said = plugin.run("top").fails(1);
     assert!(
-        said.starts_with("error: this cluster does not measure what its pods use\n  why:  metrics-server is not installed: nobody serves metrics.k8s.io\n  next: kubectl apply -f https://"),
+        said.starts_with("error: usage of pods is not available\n  why:  metrics-server is not installed: the API metrics.k8s.io is missing\n  next: kubectl apply -f https://"),
         "{said}"
     );
     // What metrics-server would serve, as plain objects.
@@ -235,16 +235,16 @@ fn a_way_in_that_is_none_says_why() {
         plugin
             .run("port-forward shop x")
             .fails(2)
-            .contains("is no port: write it like 8080, 8080:80 or :80")
+            .contains("is not a port like 8080, 8080:80 or :80")
     );
     assert_eq!(
         plugin.run("open shop").fails(1),
-        "error: shop answers nowhere\n  why:  no operator has seen it yet\n  next: kubectl appdeploy status shop\n"
+        "error: shop has no URL\n  why:  no operator has seen it yet\n  next: kubectl appdeploy status shop\n"
     );
     plugin.run("create worker --image=busybox").ok();
     assert_eq!(
         plugin.run("port-forward worker").fails(2),
-        "error: worker has no port of its own\n  why:  name the port of its pods that is meant\n  next: kubectl appdeploy port-forward worker 8080\n"
+        "error: worker has no port\n  why:  give the port of its pods\n  next: kubectl appdeploy port-forward worker 8080\n"
     );
     let mut works = conditions("True", "Available", "", None);
     works["address"] = "10.0.0.7".into();

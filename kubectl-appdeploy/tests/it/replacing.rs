@@ -64,14 +64,14 @@ fn only_pods_of_the_set_are_replaced() {
     assert_eq!(
         (told.out.as_str(), told.err.as_str()),
         (
-            "podset.appdeploy.dev/workers told to replace workers-1\n",
+            "podset.appdeploy.dev/workers marked workers-1 for replacement\n",
             "next: kubectl appdeploy podset status workers -w\n"
         )
     );
     assert_eq!(wanted(&cluster), "workers-1");
     assert_eq!(
         plugin.run("podset replace workers --pod=workers-1").ok(),
-        "podset.appdeploy.dev/workers unchanged: it is already told to replace workers-1\n"
+        "podset.appdeploy.dev/workers unchanged: already marked for replacement: workers-1\n"
     );
     let page = plugin.run("podset status workers").ok();
     assert!(

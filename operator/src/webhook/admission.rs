@@ -225,7 +225,7 @@ impl Reviewed for AppDeploy {
         // Among those who share a namespace nobody takes anything: an app that is renamed by GitOps is there under both
         // names until the old one is pruned.
         if rival.namespace == claim.namespace {
-            return Ok(vec![format!("{conflict}; this one gets it when that one goes")]);
+            return Ok(vec![format!("{conflict}; this app gets it when that app is deleted")]);
         }
         Err(Refusal::Invalid(conflict))
     }

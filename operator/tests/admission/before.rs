@@ -48,7 +48,7 @@ fn what_was_stored_before_is_told_by_its_status_and_can_still_be_changed() {
     assert!(
         refused
             .to_string()
-            .contains("blog.example.com is answered for by an AppDeploy of another namespace"),
+            .contains("blog.example.com is used by an AppDeploy of another namespace"),
         "{refused}"
     );
     new.set("shop", json!({"host": "new.example.com"}));

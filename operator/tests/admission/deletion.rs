@@ -34,7 +34,7 @@ fn spec_of_an_app_in_deletion_is_checked() {
     let merge = |host: &str| Patch::Merge(json!({"spec": {"host": host}}));
     let taken = refusal(&here, "shop", &PatchParams::default(), &merge("theirs.example.com"));
     assert!(
-        taken.contains("theirs.example.com is answered for by an AppDeploy of another namespace"),
+        taken.contains("theirs.example.com is used by an AppDeploy of another namespace"),
         "{taken}"
     );
     let outside = refusal(&here, "shop", &PatchParams::default(), &merge("mine.example.org"));

@@ -29,7 +29,7 @@ fn a_host_that_is_taken_or_not_allowed_is_refused_with_the_reason() {
     assert_eq!((refused.0, refused.1.as_str()), (422, "Invalid"));
     assert_eq!(
         refused.2,
-        format!("{before}taken.example.com is answered for by an AppDeploy of another namespace, which came first")
+        format!("{before}taken.example.com is used by an AppDeploy of another namespace, which came first")
     );
     assert!(there.get(APP, "shop").is_null());
     let refused = refusal(there.try_create(APP, on("shop.example.org")));

@@ -16,13 +16,13 @@ use crate::terminal::warnings::Warnings;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Cluster options, as in kubectl")]
 pub struct KubeArgs {
-    /// Namespace; default: that of the context, else "default"
+    /// Namespace; default: the namespace of the context, or "default"
     #[arg(short, long, global = true, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
     /// Context of the kubeconfig to use
     #[arg(long, global = true, value_name = "CONTEXT")]
     pub context: Option<String>,
-    /// Path of the kubeconfig; default: $KUBECONFIG, else ~/.kube/config
+    /// Path of the kubeconfig; default: $KUBECONFIG, or ~/.kube/config
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub kubeconfig: Option<PathBuf>,
     /// Cluster of the kubeconfig to use
@@ -34,32 +34,32 @@ pub struct KubeArgs {
     /// Address of the API server
     #[arg(short, long, global = true, value_name = "URL", hide_short_help = true)]
     pub server: Option<String>,
-    /// Bearer token to log in with
+    /// Bearer token for authentication
     #[arg(long, global = true, hide_short_help = true, hide_env_values = true)]
     pub token: Option<String>,
-    /// User to act as
+    /// User to impersonate
     #[arg(long = "as", global = true, value_name = "USER", hide_short_help = true)]
     pub act_as: Option<String>,
-    /// Group to act as; may be given more than once
+    /// Group to impersonate; can be repeated
     #[arg(long = "as-group", global = true, value_name = "GROUP", hide_short_help = true)]
     pub as_group: Vec<String>,
-    /// UID to act as
+    /// UID to impersonate
     #[arg(long = "as-uid", global = true, value_name = "UID", hide_short_help = true)]
     pub as_uid: Option<String>,
-    /// How long one request may take, like 5s or 1m; 0 sets no limit. Default: 10s to read, 65s to change something
+    /// Timeout of one request, like 5s or 1m; 0 means no timeout. Default: 10s for reads, 65s for writes
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse, hide_short_help = true)]
     pub request_timeout: Option<Duration>,
-    /// Do not check the API server's certificate
+    /// Do not verify the API server's certificate
     #[arg(
         long, global = true, value_name = "BOOL", hide_short_help = true, num_args = 0..=1, require_equals = true,
         default_missing_value = "true", default_value = "false", hide_default_value = true, hide_possible_values = true,
         action = clap::ArgAction::Set
     )]
     pub insecure_skip_tls_verify: bool,
-    /// File with the certificate authority of the API server
+    /// File with the CA certificate of the API server
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub certificate_authority: Option<PathBuf>,
-    /// Name that the API server's certificate is checked against
+    /// Server name for the verification of the API server's certificate
     #[arg(long, global = true, value_name = "HOST", hide_short_help = true)]
     pub tls_server_name: Option<String>,
     /// When to use colour: auto, always or never

@@ -22,11 +22,11 @@ use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # All apps and pod sets of a file, or of a folder with what is below it
+  # Apply a file, or a folder with its subfolders
   kubectl appdeploy apply -f shop.yaml
   kubectl appdeploy apply -f deploy -R
 
-  # What another command writes; return when all of it is ready
+  # Apply the output of another command; wait until it is ready
   kubectl appdeploy create shop --image=nginx --dry-run=client -o yaml |
     kubectl appdeploy apply -f - --wait";
 
@@ -34,13 +34,13 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// File or folder to apply, - for the standard input; may be given more than once
+    /// File or folder to apply, or - for stdin; can be repeated
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Also what is in folders below a folder
+    /// Include subfolders
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// Take over fields that others have set to something else
+    /// Overwrite fields that other field managers have set
     #[arg(long)]
     force_conflicts: bool,
     #[command(flatten)]
@@ -63,9 +63,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         return selection::conclude(failures, ui);
     }
     if manifests.is_empty() {
-        return Err(Error::usage(
-            "there is no app and no pod set in what was given: nothing was done",
-        ));
+        return Err(Error::usage("no app or pod set found in the input: nothing was done"));
     }
     let mut done = Vec::new();
     for manifest in manifests {

@@ -56,7 +56,7 @@ pub struct Args<S: Spec> {
     /// Labels of the {one}, like team=shop,tier=web
     #[arg(short, long, value_name = "LABELS", value_delimiter = ',', value_parser = pod::pair)]
     labels: Vec<(String, String)>,
-    /// Return when the {one} is ready; exit code 3 when it can't become so, 4 when it takes too long
+    /// Wait until the {one} is ready; exit code 3 if it will not become ready without a change, 4 on timeout
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value = "false", hide_default_value = true, action = clap::ArgAction::Set, hide_possible_values = true

@@ -23,13 +23,13 @@ Examples:
   # Delete {an} with {family}
   {command} delete {name}
 
-  # Delete two, and do not mind if one is already gone
+  # Delete two, and ignore those that do not exist
   {command} delete {name} {other} --ignore-not-found
 
-  # Delete the {kind} alone, and leave running what belongs to it
+  # Delete only the {kind}, and keep its children
   {command} delete {name} --cascade=orphan
 
-  # Delete all {many} of a team, without a question
+  # Delete all {many} of a team without confirmation
   {command} delete -l team=shop --yes";
 
 /// What happens to what belongs to one that is deleted.
@@ -50,16 +50,16 @@ enum Cascade {
 pub struct Args {
     #[command(flatten)]
     which: Selection,
-    /// Do not ask before deleting what -l or --all selects
+    /// Do not ask for confirmation with -l or --all
     #[arg(short, long)]
     yes: bool,
-    /// Do not mind {many} that do not exist
+    /// Ignore {many} that do not exist
     #[arg(long)]
     ignore_not_found: bool,
-    /// What happens to what belongs to the {one}: foreground deletes it first, background later, orphan keeps it
+    /// How to delete the children: foreground (before the {one}), background (after it) or orphan (keep them)
     #[arg(long, value_name = "HOW", default_value = "foreground", hide_possible_values = true)]
     cascade: Cascade,
-    /// Return when the {many} are gone
+    /// Wait until the {many} are deleted
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value = "true", action = clap::ArgAction::Set, hide_possible_values = true
@@ -151,8 +151,7 @@ fn consent(args: &Args, cluster: &Cluster, found: &[Result<DynamicObject>]) -> R
         .and(selected)
         .and("--yes")
         .and(cluster.flag());
-    let unasked =
-        Error::usage(format!("this deletes {what}: nothing was deleted")).next(again.remark("if that is wanted"));
+    let unasked = Error::usage(format!("this deletes {what}: nothing was deleted")).next(again.remark("to confirm"));
     confirm::ask(
         cluster,
         Some(&cluster.namespace),

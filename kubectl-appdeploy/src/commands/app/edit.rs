@@ -20,10 +20,10 @@ use file::File;
 
 const EXAMPLES: &str = "\
 Examples:
-  # In $KUBE_EDITOR, $EDITOR or vi; what is not valid is opened again
+  # Edit in $KUBE_EDITOR, $EDITOR or vi; an invalid spec is opened again
   {command} edit {name}
 
-  # Return when it is ready as it is now
+  # Wait until the change is rolled out
   {command} edit {name} --wait";
 
 /// The flags of `edit`.
@@ -59,7 +59,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
             Err(error)
         }
         // Nobody should have to type it twice.
-        Err(error) => Err(error.why(format!("what was written is kept in {}", file.path().display()))),
+        Err(error) => Err(error.why(format!("your changes are kept in {}", file.path().display()))),
     }
 }
 
@@ -188,7 +188,7 @@ fn editable(object: &DynamicObject) -> Value {
 
 /// Reads what was written, if it is a valid object of the same name.
 fn read(kind: Kind, before: &Value, text: &str) -> Result<Value> {
-    let wrong = |why: String| Error::usage("this can't be saved").why(why);
+    let wrong = |why: String| Error::usage("the object is invalid: nothing was changed").why(why);
     let documents = yaml::read(text).map_err(|error| wrong(error.sentence().to_owned()))?;
     let [after] = documents.as_slice() else {
         return Err(wrong("there has to be one document, the one that was there".to_owned()));
@@ -204,7 +204,7 @@ fn read(kind: Kind, before: &Value, text: &str) -> Result<Value> {
     }
     let problems = schema::problems(kind, after);
     if !problems.is_empty() {
-        let error = Error::usage("this can't be saved");
+        let error = Error::usage("the object is invalid: nothing was changed");
         return Err(problems.into_iter().fold(error, Error::why));
     }
     validation::object(kind, after)?;
@@ -257,16 +257,16 @@ mod tests {
         });
         insta::assert_snapshot!(said.join("\n"), @r#"
         {"image":"nginx:2","replicas":1}
-        error: this can't be saved
+        error: the object is invalid: nothing was changed
           why:  metadata.name can't be changed: it says which object this is
-        error: this can't be saved
-          why:  spec.image: it is missing
-          why:  spec.imgae: there is no such field; did you mean image?
-        error: appdeploy.appdeploy.dev/shop would not be valid; nothing was sent
+        error: the object is invalid: nothing was changed
+          why:  spec.image: required field is missing
+          why:  spec.imgae: unknown field; did you mean image?
+        error: appdeploy.appdeploy.dev/shop is invalid: nothing was changed
           why:  spec.image: an image is [REGISTRY/]NAME[:TAG], its name in lower case and without spaces; write it like nginx or ghcr.io/acme/shop:1.4
-        error: this can't be saved
+        error: the object is invalid: nothing was changed
           why:  cannot read YAML: line 8 column 1: simple key expected ':'
-        error: this can't be saved
+        error: the object is invalid: nothing was changed
           why:  there has to be one document, the one that was there
         "#);
     }

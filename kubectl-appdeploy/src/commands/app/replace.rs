@@ -26,11 +26,11 @@ Examples:
   # Start a new pod, and delete this one when the new one is available
   {command} replace {name} --pod={name}-0
 
-  # Two, one after the other; return when both are gone and the {one} is ready
+  # Replace two, one after the other; wait until the {one} is ready again
   {command} replace {name} --wait \\
     --pod={name}-0 --pod={name}-2
 
-  # See what would be written
+  # Show the change without making it
   {command} replace {name} --pod={name}-0 \\
     --dry-run=client -o yaml";
 
@@ -40,11 +40,11 @@ Examples:
 pub struct Args {
     /// Name of the {one}
     name: String,
-    /// Pod to replace; may be given more than once
+    /// Pod to replace; can be repeated
     #[arg(long = "pod", value_name = "POD", required = true, value_delimiter = ',')]
     pods: Vec<String>,
-    /// Return when these pods are gone and the {one} is ready; exit code 3 when it can't become so, 4 when it
-    /// takes too long
+    /// Wait until these pods are deleted and the {one} is ready; exit code 3 if it will not become ready without a
+    /// change, 4 on timeout
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value = "false", hide_default_value = true, action = clap::ArgAction::Set, hide_possible_values = true
@@ -84,9 +84,9 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     };
     let told = told.map_err(|source| cluster.explain(source))?;
     let done = if told.again {
-        format!("unchanged: it is already told to replace {}", named.join(", "))
+        format!("unchanged: already marked for replacement: {}", named.join(", "))
     } else {
-        format!("told to replace {}", named.join(", "))
+        format!("marked {} for replacement", named.join(", "))
     };
     args.change
         .tell(ui, &cluster.title(name), &done, &formats::presentable(&told.object))?;

@@ -17,10 +17,10 @@ use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # Three pods
+  # Scale to three pods
   {command} scale {name} --replicas=3
 
-  # Stop it and keep everything else
+  # Stop all pods and keep everything else
   {command} scale {name} --replicas=0
 
   # Scale all {many} of a team and wait until they are ready
@@ -32,10 +32,10 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     which: Selection,
-    /// How many pods each {one} gets
+    /// New number of pods
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..=1000))]
     replicas: i32,
-    /// Scale only {an} that has this many now
+    /// Scale only if this is the current number of pods
     #[arg(long, value_name = "N")]
     current_replicas: Option<i32>,
     #[command(flatten)]

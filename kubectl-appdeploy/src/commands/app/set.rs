@@ -14,15 +14,15 @@ use crate::terminal::ui::Ui;
 /// What can be set.
 #[derive(Debug, Subcommand)]
 pub enum Field {
-    /// Run another image
+    /// Set the image
     Image(value::ImageArgs),
     /// Set, remove or list environment variables
     Env(env::Args),
-    /// Set what each pod reserves and what it may use at most
+    /// Set the resource requests and limits of pods
     Resources(resources::Args),
-    /// Change the host name at which an app answers
+    /// Set the host of the URL
     Host(value::HostArgs),
-    /// Change the port that the container listens on
+    /// Set the port that the container listens on
     Port(value::PortArgs),
 }
 

@@ -21,35 +21,35 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 const EXAMPLES: &str = "\
 Examples:
-  # Can AppDeploy be installed here, by you?
+  # Check whether you can install AppDeploy here
   kubectl appdeploy check --pre
 
-  # May you install it for two namespaces?
+  # Check whether you can install it for two namespaces
   kubectl appdeploy check --pre --watch-namespace=shop,blog
 
-  # Does it work?
+  # Check the installation
   kubectl appdeploy check
 
-  # What is not well, one line each, for a pipeline that waits for it
+  # In a pipeline: wait until it works, print one line for each problem
   kubectl appdeploy check --wait -o short
 
-  # All but the check for a default IngressClass
+  # Skip the check for a default IngressClass
   kubectl appdeploy check --suppress=AD0104
 
-Each check has a code that stays the same; docs/checks.md explains them.
+Each check has a stable code; docs/checks.md explains them.
 Exit codes: 0 without errors, also with warnings; 1 with an error.";
 
 /// The flags of `check`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Check whether AppDeploy can be installed, instead of how it is
+    /// Check whether AppDeploy can be installed
     #[arg(long)]
     pre: bool,
-    /// Leave these checks out, by their codes
+    /// Codes of checks to skip
     #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = Code::parse)]
     suppress: Vec<Code>,
-    /// Check again until there is no error
+    /// Repeat the checks until there is no error
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value = "false", hide_default_value = true, action = clap::ArgAction::Set, hide_possible_values = true
@@ -58,7 +58,7 @@ pub struct Args {
     /// How long to wait, like 30s or 5m
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration::parse)]
     timeout: Duration,
-    /// short: only what is not well, one line each; or json
+    /// short (one line for each problem) or json
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
     #[command(flatten, next_help_heading = "With --pre, as for install")]

@@ -16,24 +16,24 @@ use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # The installation and all apps, in ./appdeploy-report-TIME.tar.gz
+  # Collect the installation and all apps in ./appdeploy-report-TIME.tar.gz
   kubectl appdeploy report
 
-  # Of the apps those of one namespace alone, for who may not see the others
+  # Collect only the apps of one namespace
   kubectl appdeploy report -n shop
 
-  # Look at it before you send it
+  # List the content of the archive before you send it
   kubectl appdeploy report --stdout | tar --list --gzip
 
-It holds no Secrets and no ConfigMaps. Values of environment variables and
-arguments, annotations of others, and what looks like a password or a token are
-replaced by <redacted>.";
+The archive contains no Secrets and no ConfigMaps. Values of environment
+variables and arguments, annotations of other tools, and everything that looks
+like a password or a token are replaced by <redacted>.";
 
 /// The flags of `report`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// File to write; default: appdeploy-report-TIME.tar.gz in this folder
+    /// File to write; default: appdeploy-report-TIME.tar.gz in the current folder
     #[arg(short = 'f', long = "filename", value_name = "FILE", conflicts_with = "stdout")]
     file: Option<PathBuf>,
     /// Write the archive to stdout

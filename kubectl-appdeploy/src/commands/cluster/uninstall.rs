@@ -30,16 +30,16 @@ const AGAIN: &str = "run the same command again when that is solved: it goes on 
 
 const EXAMPLES: &str = "\
 Examples:
-  # Remove the operator; apps, pod sets and their definitions stay, and run on
+  # Remove the operator; apps, pod sets and the CRDs stay, pods keep running
   kubectl appdeploy uninstall
 
-  # See all that would be removed, and every app
+  # Show everything that would be removed, and every app
   kubectl appdeploy uninstall --dry-run=client --delete-apps --delete-crds
 
-  # Leave AppDeploy, and keep what runs: it stays, without an owner
+  # Remove AppDeploy, and keep what runs, without an owner
   kubectl appdeploy uninstall --delete-apps --orphan-children --delete-crds
 
-  # Remove everything, without a question
+  # Remove everything without confirmation
   kubectl appdeploy uninstall --delete-apps --delete-crds --yes";
 
 /// The flags of `uninstall`.
@@ -47,19 +47,19 @@ Examples:
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Also delete all apps and pod sets, in all namespaces, with what belongs to them
+    /// Also delete all apps and pod sets, in all namespaces, with their children
     #[arg(long)]
     delete_apps: bool,
-    /// Also delete the definitions of the API, and with them every app and pod set
+    /// Also delete the CRDs, and with them all apps and pod sets
     #[arg(long)]
     delete_crds: bool,
-    /// Keep what belongs to the apps and pod sets that are deleted: it runs on, and nobody looks after it
+    /// Keep the children of deleted apps and pod sets: they keep running without an owner
     #[arg(long)]
     orphan_children: bool,
-    /// Do not ask before deleting apps and pod sets
+    /// Do not ask for confirmation before apps and pod sets are deleted
     #[arg(short, long)]
     yes: bool,
-    /// Return when everything is gone
+    /// Wait until everything is deleted
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value = "true", action = clap::ArgAction::Set, hide_possible_values = true
@@ -68,7 +68,7 @@ pub struct Args {
     /// How long to wait, like 30s or 5m
     #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = duration::parse)]
     timeout: Duration,
-    /// none changes the cluster, client only shows the plan, server lets the API server check it too
+    /// none, client (print the plan and send nothing), or server (the API server validates each deletion)
     #[arg(
         long,
         value_name = "MODE",
@@ -125,7 +125,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
 fn consent(args: &Args, cluster: &Cluster, plan: &Plan) -> Result<()> {
     let lost = format!("{} {}", plan::count(&plan.workloads), plan.fate());
     let unasked = Error::usage(format!("this deletes {lost}: nothing was removed"))
-        .next(args.again().and("--yes").remark("if that is wanted"));
+        .next(args.again().and("--yes").remark("to confirm"));
     confirm::ask(
         cluster,
         None,

@@ -16,20 +16,20 @@ use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # What runs here and in the cluster
+  # Print the versions of the plugin and the operator
   kubectl appdeploy version
 
-  # The plugin alone; asks no cluster
+  # Print only the version of the plugin; needs no cluster
   kubectl appdeploy version --client";
 
 /// The flags of `version`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The version of the plugin alone, without asking a cluster
+    /// Print only the version of the plugin; needs no cluster
     #[arg(long)]
     client: bool,
-    /// Print it as json or yaml
+    /// Print as json or yaml
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Document>,
 }
@@ -72,7 +72,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
                 ui.warn(&warning);
                 let tag = operator::image(deployment).map_or("", operator::tag);
                 if is_newer(tag) {
-                    ui.next(command!("take a plugin of {}", tag));
+                    ui.next(command!("use the plugin of {}", tag));
                 } else {
                     ui.next("kubectl appdeploy install");
                 }

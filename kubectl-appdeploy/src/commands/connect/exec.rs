@@ -21,13 +21,13 @@ use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # What is in the folder of the application
+  # List the files in the working directory
   {command} exec {name} -- ls
 
-  # A shell in a pod that is ready
+  # Open a shell in a ready pod
   {command} exec {name} -it -- sh
 
-  # In a certain pod and container
+  # Run a command in a specific pod and container
   {command} exec {name} -c app \\
     --pod={name}-5d4f8c7b6d-x2x9k -- env
 
@@ -40,19 +40,19 @@ pub struct Args {
     /// Name of {an}
     #[arg(value_name = "NAME")]
     name: String,
-    /// Pass stdin to the command
+    /// Pass stdin to the container
     #[arg(short = 'i', long)]
     stdin: bool,
-    /// Give the command a terminal
+    /// Allocate a terminal
     #[arg(short, long)]
     tty: bool,
-    /// Container to run it in; default: that of the application
+    /// Container to run the command in; default: the application container
     #[arg(short, long, value_name = "CONTAINER")]
     container: Option<String>,
-    /// Pod to run it in; default: the youngest that is ready
+    /// Pod to run the command in; default: the newest ready pod
     #[arg(long, value_name = "POD")]
     pod: Option<String>,
-    /// The command, behind --
+    /// Command to run, after --
     #[arg(last = true, required = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<String>,
 }

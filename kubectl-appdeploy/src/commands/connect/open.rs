@@ -15,10 +15,10 @@ use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # Open the page of an app, and print its address
+  # Print the URL of an app and open it
   kubectl appdeploy open shop
 
-  # Only print it, for a script
+  # Only print the URL, for a script
   curl $(kubectl appdeploy open shop --browser=false)";
 
 /// The flags of `open`.
@@ -28,7 +28,7 @@ pub struct Args {
     /// Name of an app
     #[arg(value_name = "NAME")]
     name: String,
-    /// Open a browser; default: on a terminal, where there is a desktop
+    /// Open a browser; default: only on a terminal with a desktop
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         hide_possible_values = true
@@ -121,7 +121,7 @@ fn detour(
         is_inside,
     } = route?;
     if *is_inside {
-        let why = "it is reached from inside the cluster only".to_owned();
+        let why = "it can be reached only from inside the cluster".to_owned();
         return Some((
             why,
             command!("kubectl appdeploy port-forward {}", workload.name()).and(flag),
@@ -150,10 +150,10 @@ fn detour(
 
 fn nowhere(cluster: &Cluster, workload: &Workload) -> Error {
     let (name, flag) = (workload.name(), cluster.flag());
-    let error = Error::failed(format!("{name} answers nowhere"));
+    let error = Error::failed(format!("{name} has no URL"));
     if workload.pod().port.is_none() {
         return error
-            .why("it has no port: nobody sends it requests")
+            .why("it has no port, so it has no Service and no Ingress")
             .next(command!("kubectl appdeploy set port {}=PORT", name).and(flag));
     }
     let why = workload.explanation().map(|(text, _)| text);

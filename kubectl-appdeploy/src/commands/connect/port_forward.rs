@@ -28,18 +28,18 @@ use ports::Ports;
 
 const EXAMPLES: &str = "\
 Examples:
-  # The port of {an}, on this machine 8080 if it is 80
+  # Forward to the port of {an}; if it is 80, listen on 8080
   {command} port-forward {name}
 
-  # The same port on this machine, or another one
+  # Listen on the same port, or on another one
   {command} port-forward {name} 9090
   {command} port-forward {name} 9000:9090
 
-  # A free port, also for other machines
+  # Listen on a free port, on all addresses
   {command} port-forward {name} :80 --address=0.0.0.0
 
-Each new connection leads to a pod that is ready then: it goes on through a
-rollout. Ctrl-C ends it.";
+A ready pod is chosen for each new connection, so forwarding continues through
+a rollout. Ctrl-C ends it.";
 
 /// The flags of `port-forward`.
 #[derive(Debug, clap::Args)]
@@ -48,13 +48,13 @@ pub struct Args {
     /// Name of {an}
     #[arg(value_name = "NAME")]
     name: String,
-    /// PORT, LOCAL:REMOTE, or :REMOTE for a free local port; default: the port of {an}
+    /// PORT, LOCAL:REMOTE, or :REMOTE for a free local port; default: the port of the {one}
     #[arg(value_name = "PORTS", value_parser = ports::parse)]
     ports: Option<Ports>,
-    /// Address of this machine to listen on
+    /// Local address to listen on
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     address: IpAddr,
-    /// Pod to lead to; default: one that is ready, for each connection anew
+    /// Pod to forward to; default: a ready pod, chosen for each connection
     #[arg(long, value_name = "POD")]
     pod: Option<String>,
 }
@@ -71,8 +71,8 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
         (None, Some(port)) => Ports::unnamed(u16::try_from(port).unwrap_or_default()),
         (None, None) => {
             let words = cluster.words();
-            return Err(Error::usage(format!("{name} has no port of its own"))
-                .why("name the port of its pods that is meant")
+            return Err(Error::usage(format!("{name} has no port"))
+                .why("give the port of its pods")
                 .next(words.verb("port-forward", name).and("8080").and(cluster.flag())));
         }
     };

@@ -40,7 +40,7 @@ pub fn nobody(cluster: &Cluster, workload: &Workload, pods: &[Pod], named: Optio
     let (name, flag) = (workload.name(), cluster.flag());
     let status = words.verb("status", name).and(flag.clone());
     if let Some(pod) = named {
-        let error = Error::failed(format!("{pod} is no pod of {name}"));
+        let error = Error::failed(format!("{pod} is not a pod of {name}"));
         let all: Vec<String> = pods.iter().map(kube::ResourceExt::name_any).collect();
         return if all.is_empty() {
             error.why("it has no pods").next(status)

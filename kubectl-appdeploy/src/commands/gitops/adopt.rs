@@ -33,37 +33,37 @@ use snapshot::Found;
 
 const EXAMPLES: &str = "\
 Examples:
-  # See what would become of them, and change nothing
+  # Show what would change
   {command} adopt {name} --dry-run=client
 
-  # Make an app of Deployment, Service and Ingress {name}
+  # Turn the Deployment, Service and Ingress {name} into an app
   {command} adopt {name}
 
-  # The Deployment has another name than the Service
+  # Adopt a Deployment with another name than the Service
   {command} adopt {name} --deployment={name}-v1
 
-  # Write the app down instead
+  # Write the app to a file instead
   {command} adopt {name} --dry-run=client -o yaml > {name}.yaml
 
-An AppDeploy {name} that is there already, and finds its names taken, is what
-they become; otherwise one is made from them. New pods are started beside the
-old ones where the Deployment's selector is another, which can't be changed;
-requests go to the new ones when they are available, and only then the old ones
-go. If it is interrupted, the same command goes on.";
+If an AppDeploy {name} exists and reports NameConflict, it adopts the objects;
+otherwise a new one is created from them. The selector of a Deployment is
+immutable: if it differs, new pods are started, the Service and the Ingress are
+switched when they are available, and then the old pods are deleted. If the
+command is interrupted, run it again to continue.";
 
 /// The flags of `adopt`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Name of the app, and of the Service and the Ingress that it takes over
+    /// Name of the app, and of the Service and the Ingress to adopt
     name: String,
-    /// Deployment to take over; default: the one of the same name
+    /// Deployment to adopt; default: the one with the same name
     #[arg(long, value_name = "DEPLOYMENT")]
     deployment: Option<String>,
-    /// Go on although something is lost
+    /// Continue even if something is lost
     #[arg(long)]
     force: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
     /// How long to wait, like 30s or 5m
@@ -105,7 +105,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         show(&args, &plan, ui)?;
     }
     if let Some(refusal) = plan.refusal(&title, args.force) {
-        return Err(refusal.next(args.again(&cluster, "--force").remark("if that is wanted")));
+        return Err(refusal.next(args.again(&cluster, "--force").remark("to confirm")));
     }
     if args.change.dry_run != DryRun::Client {
         // What the server would refuse shall be known before anything is changed.
@@ -158,7 +158,7 @@ fn ask(args: &Args, cluster: &Cluster, plan: &Plan) -> Result<()> {
         "{} would take these objects over: nothing was changed",
         cluster.title(name)
     ))
-    .next(args.again(cluster, "--yes").remark("if that is wanted"));
+    .next(args.again(cluster, "--yes").remark("to confirm"));
     let question = format!("Adopt {name}?");
     confirm::ask(
         cluster,

@@ -19,20 +19,20 @@ use crate::terminal::ui::{Ui, tolerate_closed};
 
 const EXAMPLES: &str = "\
 Examples:
-  # What is not as the app wants it; usually nothing
+  # Show drift: children that differ from the spec of the app
   {command} diff {name}
 
-  # What a changed file would change, before it is applied
+  # Show what applying a file would change
   {command} diff -f {name}.yaml
 
-  # All apps of the namespace
+  # Show the drift of all apps of the namespace
   {command} diff --all
 
-What is compared are the app's Deployment, Service and Ingress; for the
-AppDeploy itself there is kubectl diff -f {name}.yaml. KUBECTL_EXTERNAL_DIFF
-names another program to compare with.
+Compares the Deployment, Service and Ingress of the app. To compare the
+AppDeploy itself, use kubectl diff -f {name}.yaml. KUBECTL_EXTERNAL_DIFF sets
+another diff program.
 
-Exit codes: 0 no difference, 1 a difference, more than 1 it is not known.";
+Exit codes: 0 no difference, 1 a difference, more than 1 an error.";
 
 /// The flags of `diff`.
 #[derive(Debug, clap::Args)]

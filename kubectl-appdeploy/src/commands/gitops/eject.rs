@@ -26,14 +26,14 @@ use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # See what would go and what would stay
+  # Show what would be deleted and what would stay
   {command} eject {name} --dry-run=client
 
-  # Take the app out of AppDeploy; its Deployment, Service and Ingress serve on
+  # Delete the AppDeploy; its Deployment, Service and Ingress keep serving
   {command} eject {name}
 
-It works with the operator running and without one. If it is interrupted, the
-same command goes on.";
+No operator needs to run. If the command is interrupted, run it again to
+continue.";
 
 /// The flags of `eject`.
 #[derive(Debug, clap::Args)]
@@ -41,7 +41,7 @@ same command goes on.";
 pub struct Args {
     #[command(flatten)]
     which: Selection,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
     /// How long to wait, like 30s or 5m
@@ -80,13 +80,10 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
             NextCommand::from(cluster.words().command).and("eject"),
             |command, one| command.and(command!("{}", one.name)),
         );
-        let unasked = Error::usage(format!("{names} would belong to nobody: nothing was changed")).next(
-            again
-                .clone()
-                .and("--yes")
-                .and(cluster.flag())
-                .remark("if that is wanted"),
-        );
+        let unasked = Error::usage(format!(
+            "{names} is ejected only after confirmation: nothing was changed"
+        ))
+        .next(again.clone().and("--yes").and(cluster.flag()).remark("to confirm"));
         let question = format!("Eject {names}?");
         confirm::ask(
             &cluster,
@@ -229,12 +226,12 @@ impl Leaving {
             .map(|(kind, _)| format!("{}/{}", kind.as_str().to_lowercase(), self.name))
             .collect();
         let stays = if stays.is_empty() {
-            "nothing, for nothing belongs to it".to_owned()
+            "nothing: it has no children".to_owned()
         } else {
-            format!("{} and the pods, which serve on", stays.join(", "))
+            format!("{} and the pods, which keep serving", stays.join(", "))
         };
         let goes = match self.app {
-            Some(_) => format!("AppDeploy {}; nobody repairs then what others change", self.name),
+            Some(_) => format!("AppDeploy {}; drift of its children is no longer repaired", self.name),
             None => "the labels that an interrupted eject has left".to_owned(),
         };
         let mut plan = format!("goes:  {goes}\nstays: {stays}");
@@ -335,7 +332,7 @@ fn held(cluster: &Cluster, one: &Leaving, deadline: Deadline) -> Error {
             .words()
             .verb("eject", &one.name)
             .and(cluster.flag())
-            .remark("goes on"),
+            .remark("continues"),
     )
 }
 

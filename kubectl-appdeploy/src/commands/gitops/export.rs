@@ -19,22 +19,21 @@ use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # What belongs to {an}, as files that kubectl apply takes
+  # Print the children of {an}, for kubectl apply
   {command} export {name} > {name}-objects.yaml
 
-  # What a file would make, without a cluster; for review
+  # Print the children of {an} in a file; needs no cluster
   {command} export -f {name}.yaml
 
-  # The {kind} itself, as one would write it; for a repository
+  # Print the {kind} itself, for a repository
   {command} export {name} --manifest > {name}.yaml
 
-  # Exactly what the operator sends
+  # Print exactly what the operator applies
   {command} export {name} --with-owner -o json
 
-Without --with-owner, the objects are what is left of {an} when its
-owner goes: no owner reference, no label that says who manages them, none of
-the operator's notes. Applied where no such {one} is, they work without
-AppDeploy.";
+Without --with-owner, the objects have no owner reference and none of the
+operator's labels and annotations. Applied to a cluster without the {one},
+they work without AppDeploy.";
 
 /// How the objects are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -54,13 +53,13 @@ pub struct Args {
     which: Selection,
     #[command(flatten)]
     files: Files,
-    /// Print the {kind} itself instead of what belongs to it
+    /// Print the {kind} itself instead of its children
     #[arg(long, conflicts_with = "with_owner")]
     manifest: bool,
-    /// Print also the owner reference and the notes that the operator puts into each object
+    /// Also print the owner reference, labels and annotations that the operator adds
     #[arg(long)]
     with_owner: bool,
-    /// Print as yaml, one document for each object, or json, one list
+    /// Print as yaml (one document for each object) or json (one list)
     #[arg(
         short,
         long,

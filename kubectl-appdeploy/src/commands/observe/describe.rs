@@ -19,10 +19,10 @@ use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # Everything about one {one}
+  # Show the details of one {one}
   {command} describe {name}
 
-  # Everything about the {many} of a team
+  # Show the details of the {many} of a team
   {command} describe -l team=shop";
 
 /// The flags of `describe`.

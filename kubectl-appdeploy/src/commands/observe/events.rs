@@ -22,13 +22,13 @@ const EXAMPLE: &str = "events {name}";
 
 const EXAMPLES: &str = "\
 Examples:
-  # What happened to {an} and to all that belongs to it
+  # List the events of {an} and its children
   {command} events {name}
 
-  # What happened to all {many} of a team
+  # List the events of all {many} of a team
   {command} events -l team=shop
 
-  # What went wrong, also from now on
+  # Watch for warnings
   {command} events {name} --types=Warning -w";
 
 /// How events are printed.
@@ -44,13 +44,13 @@ enum Format {
 pub struct Args {
     #[command(flatten)]
     which: Selection,
-    /// Go on with what happens from now on
+    /// Keep watching for new events
     #[arg(short, long)]
     watch: bool,
-    /// Only events of these types: Normal, Warning
+    /// Types of events to print: Normal, Warning
     #[arg(long, value_name = "TYPES", value_delimiter = ',', hide_possible_values = true)]
     types: Vec<Type>,
-    /// Print json or yaml
+    /// Print as json or yaml
     #[arg(
         short,
         long,
@@ -59,7 +59,7 @@ pub struct Args {
         conflicts_with = "watch"
     )]
     output: Option<Format>,
-    /// Print the table without header
+    /// Omit the header
     #[arg(long)]
     no_headers: bool,
 }

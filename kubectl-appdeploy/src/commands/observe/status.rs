@@ -26,22 +26,22 @@ use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # The {many} of the namespace, and why one is not ready
+  # List the {many} of the namespace, and why they are not ready
   {command} status
 
-  # One {one} with {family}
+  # Show one {one} with {family}
   {command} status {name}
 
-  # Follow the {many} of a team in all namespaces
+  # Watch the {many} of a team in all namespaces
   {command} status -A -l team=shop -w
 
-  # Two {many} in one table
+  # List two {many}
   {command} status {name} {other}
 
-  # Watch {an} until it is ready, for five minutes at most
+  # Wait until {an} is ready, for at most five minutes
   {command} status {name} --until=ready --timeout=5m
 
-  # The names of all {many}, for a script
+  # Print the names of all {many}, for a script
   {command} status -o name";
 
 /// How `status` prints.
@@ -60,25 +60,25 @@ pub struct Args {
     /// Names of {many}; without one, all {many} of the namespace
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// The {many} of all namespaces
+    /// Show {many} of all namespaces
     #[arg(short = 'A', long, conflicts_with = "names")]
     all_namespaces: bool,
-    /// The {many} with these labels, like team=shop,tier!=test
+    /// Select {many} by labels, like team=shop,tier!=test
     #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "names")]
     selector: Option<String>,
-    /// Keep watching, and show every change
+    /// Watch for changes
     #[arg(short, long)]
     watch: bool,
-    /// Watch until all are ready, or deleted; exit code 3 says that one will not become ready by itself
+    /// Watch until all are ready or deleted; exit code 3 if one will not become ready without a change
     #[arg(long, value_name = "STATE", hide_possible_values = true)]
     until: Option<watch::Until>,
-    /// How long to watch for that, like 5m; exit code 4 says that it was not long enough
+    /// How long to watch, like 5m; exit code 4 on timeout
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, requires = "until")]
     timeout: Option<Duration>,
-    /// Print wide, json, yaml or name
+    /// Print as wide, json, yaml or name
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
-    /// Print the table without header and explanations
+    /// Omit the header and explanations
     #[arg(long)]
     no_headers: bool,
 }

@@ -21,20 +21,19 @@ use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # What each of the {many} of the namespace uses
+  # Show the usage of all {many} of the namespace
   {command} top
 
-  # The same of all namespaces
+  # Show the usage of all {many} of all namespaces
   {command} top -A
 
-  # What each of two {many} uses
+  # Show the usage of two {many}
   {command} top {name} {other}
 
-  # What each pod of {an} uses
+  # Show the usage of each pod of {an}
   {command} top {name}
 
-Usage is measured by metrics-server. REQ is what is kept for the pods, LIM what
-they may use at most.";
+Needs metrics-server. REQ is the request of the pods, LIM their limit.";
 
 /// The flags of `top`.
 #[derive(Debug, clap::Args)]
@@ -43,13 +42,13 @@ pub struct Args {
     /// Names of {many}; without one, all {many} of the namespace
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// The {many} of all namespaces
+    /// Show {many} of all namespaces
     #[arg(short = 'A', long, conflicts_with = "names")]
     all_namespaces: bool,
-    /// The {many} with these labels, like team=shop,tier!=test
+    /// Select {many} by labels, like team=shop,tier!=test
     #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "names")]
     selector: Option<String>,
-    /// Print the table without header
+    /// Omit the header
     #[arg(long)]
     no_headers: bool,
 }
@@ -135,10 +134,10 @@ async fn measured(cluster: &Cluster, namespace: Option<&str>, params: &ListParam
 
 /// Says that nobody measures.
 fn unmeasured(is_absent: bool) -> Error {
-    let error = Error::failed("this cluster does not measure what its pods use");
+    let error = Error::failed("usage of pods is not available");
     if is_absent {
         error
-            .why("metrics-server is not installed: nobody serves metrics.k8s.io")
+            .why("metrics-server is not installed: the API metrics.k8s.io is missing")
             .next("kubectl apply -f https://github.com/kubernetes-sigs/metrics-server/releases/latest/download/components.yaml")
     } else {
         error
@@ -356,12 +355,12 @@ mod tests {
     #[test]
     fn a_cluster_that_does_not_measure_says_what_is_missing() {
         insta::assert_snapshot!(unmeasured(true).text(&Look::default()), @r"
-        error: this cluster does not measure what its pods use
-          why:  metrics-server is not installed: nobody serves metrics.k8s.io
+        error: usage of pods is not available
+          why:  metrics-server is not installed: the API metrics.k8s.io is missing
           next: kubectl apply -f https://github.com/kubernetes-sigs/metrics-server/releases/latest/download/components.yaml
         ");
         insta::assert_snapshot!(unmeasured(false).text(&Look::default()), @r"
-        error: this cluster does not measure what its pods use
+        error: usage of pods is not available
           why:  metrics-server is installed, but does not answer
           next: kubectl describe apiservice v1beta1.metrics.k8s.io
         ");

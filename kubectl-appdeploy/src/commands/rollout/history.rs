@@ -16,10 +16,10 @@ use crate::terminal::ui::{Style, Ui};
 
 const EXAMPLES: &str = "\
 Examples:
-  # What changed when
+  # List the revisions and what changed
   {command} history {name}
 
-  # The fields of each revision
+  # Print all fields of each revision
   {command} history {name} -o yaml";
 
 /// The flags of `history`.
@@ -28,7 +28,7 @@ Examples:
 pub struct Args {
     /// Name of the {one}
     name: String,
-    /// Print the revisions with all their fields as json or yaml, or their numbers alone as name
+    /// Print the revisions with all fields as json or yaml, or their numbers as name
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
 }

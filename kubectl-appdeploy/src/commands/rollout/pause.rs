@@ -13,7 +13,7 @@ use crate::terminal::ui::Ui;
 
 const PAUSE_EXAMPLES: &str = "\
 Examples:
-  # Collect changes, and roll them out at once
+  # Collect changes, and roll them out together
   {command} pause {name}
   {command} set image {name}=ghcr.io/acme/shop:1.5
   {command} set env {name} MODE=live
@@ -21,7 +21,7 @@ Examples:
 
 const RESUME_EXAMPLES: &str = "\
 Examples:
-  # Roll out what was changed meanwhile, and return when it is done
+  # Roll out the changes, and wait until all pods are ready
   {command} resume {name} --wait";
 
 /// The flags of `pause`.

@@ -13,10 +13,10 @@ use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # New pods, of the same spec; {restart}
+  # Replace all pods; {restart}
   {command} restart {name}
 
-  # Return when all new pods are ready
+  # Wait until all new pods are ready
   {command} restart {name} {other} --wait";
 
 /// The flags of `restart`.

@@ -96,7 +96,7 @@ fn stored(there: &[Pair<'_>]) -> Finding {
                     unknown.join(", ")
                 ),
             )
-            .next("kubectl appdeploy version  (take a plugin of the version that is installed)");
+            .next("kubectl appdeploy version  (use the plugin of the version that is installed)");
         }
     }
     Finding::ok(Code::Stored, "all objects are stored in a version that is known")
@@ -161,8 +161,8 @@ mod tests {
             found(part)["status"]["storedVersions"] = json!(["v1alpha1", "v2"]);
         }), @r"
         ok AD0301: the kinds are defined and served
-        warning AD0302: appdeploys.appdeploy.dev is newer than this plugin, which does not know all its fields (spec.fancy); next: take a plugin of the version that is installed
-        error AD0303: objects of appdeploys.appdeploy.dev may be stored as v2, which this plugin does not know; next: kubectl appdeploy version  (take a plugin of the version that is installed)
+        warning AD0302: appdeploys.appdeploy.dev is newer than this plugin, which does not know all its fields (spec.fancy); next: use the plugin of the version that is installed
+        error AD0303: objects of appdeploys.appdeploy.dev may be stored as v2, which this plugin does not know; next: kubectl appdeploy version  (use the plugin of the version that is installed)
         ");
         insta::assert_snapshot!(changed(|part| {
             found(part).pointer_mut(spec).unwrap()["properties"].as_object_mut().unwrap().remove("replicas");

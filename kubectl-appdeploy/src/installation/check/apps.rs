@@ -38,7 +38,7 @@ fn watched(facts: &Facts, all: &[Workload]) -> Finding {
         let absence = facts.operator.absence(Some(first.namespace()), facts.now);
         let why = absence.map_or_else(|| "the operator can't be seen".to_owned(), |(why, _)| why);
         let names: Vec<String> = overlooked.iter().map(|one| title(one)).collect();
-        return Finding::error(Code::Watched, format!("nobody looks after {}", some(&names)))
+        return Finding::error(Code::Watched, format!("no operator manages {}", some(&names)))
             .why(why)
             .next(command!(
                 "kubectl -n {} logs deployment/{}",
@@ -52,7 +52,7 @@ fn watched(facts: &Facts, all: &[Workload]) -> Finding {
         return Finding::warning(
             Code::Watched,
             format!(
-                "nobody looks after {} in {}",
+                "no operator manages {} in {}",
                 count(outside.iter().copied()),
                 some(&namespaces)
             ),
@@ -64,7 +64,7 @@ fn watched(facts: &Facts, all: &[Workload]) -> Finding {
             namespaces.join(",")
         ));
     }
-    Finding::ok(Code::Watched, format!("the operator looks after {}", count(all)))
+    Finding::ok(Code::Watched, format!("the operator manages {}", count(all)))
 }
 
 fn stalled(all: &[Workload]) -> Finding {
@@ -73,7 +73,7 @@ fn stalled(all: &[Workload]) -> Finding {
         .filter(|one| one.is_observed() && one.is_true(condition::STALLED))
         .collect();
     if stalled.is_empty() {
-        return Finding::ok(Code::Stalled, "none of them waits for somebody to change it");
+        return Finding::ok(Code::Stalled, "none of them is stalled");
     }
     let names: Vec<String> = stalled
         .iter()
@@ -151,20 +151,20 @@ mod tests {
         let (app, set) = (crd::Kind::AppDeploy, crd::Kind::PodSet);
         insta::assert_snapshot!(judged(vec![], ""), @"ok AD0601: there is no app or pod set yet");
         insta::assert_snapshot!(judged(vec![one(app, "a", &well), one(set, "a", &well)], ""), @r"
-        ok AD0601: the operator looks after 1 app and 1 pod set
-        ok AD0602: none of them waits for somebody to change it
+        ok AD0601: the operator manages 1 app and 1 pod set
+        ok AD0602: none of them is stalled
         ");
         insta::assert_snapshot!(judged(vec![one(app, "a", &well), one(app, "b", &stalled), one(set, "b", &stalled)], ""), @r"
-        ok AD0601: the operator looks after 2 apps and 1 pod set
+        ok AD0601: the operator manages 2 apps and 1 pod set
         warning AD0602: 1 app and 1 pod set will not become ready unless somebody changes it (b/shop (ImageNotFound), b/shop (ImageNotFound)); next: kubectl appdeploy status -A
         ");
         insta::assert_snapshot!(judged(vec![one(app, "a", &json!(null))], ""), @r"
-        error AD0601: nobody looks after a/shop (the operator runs, but has not seen it); next: kubectl -n appdeploy-system logs deployment/appdeploy-operator
-        ok AD0602: none of them waits for somebody to change it
+        error AD0601: no operator manages a/shop (the operator runs, but has not seen it); next: kubectl -n appdeploy-system logs deployment/appdeploy-operator
+        ok AD0602: none of them is stalled
         ");
         insta::assert_snapshot!(judged(vec![one(app, "a", &well), one(app, "b", &json!(null))], "a,c"), @r"
-        warning AD0601: nobody looks after 1 app in b (the operator watches only a, c); next: kubectl appdeploy install --watch-namespace=a,c,b
-        ok AD0602: none of them waits for somebody to change it
+        warning AD0601: no operator manages 1 app in b (the operator watches only a, c); next: kubectl appdeploy install --watch-namespace=a,c,b
+        ok AD0602: none of them is stalled
         ");
     }
 }

@@ -150,7 +150,7 @@ fn release(deployment: &Deployment) -> Finding {
     let tag = operator::tag(image);
     match version::skew(tag) {
         Some(warning) if version::is_newer(tag) => {
-            Finding::warning(Code::Release, warning).next(command!("take a plugin of {}", tag))
+            Finding::warning(Code::Release, warning).next(command!("use the plugin of {}", tag))
         }
         Some(warning) => Finding::warning(Code::Release, warning).next("kubectl appdeploy install"),
         None if tag == version::PLUGIN => {
@@ -355,7 +355,7 @@ mod tests {
             })
         };
         insta::assert_snapshot!([image("op:v9.9.9"), image("op:v0.0.1"), image("op:dev")].join("\n"), @r"
-        warning AD0403: the operator is v9.9.9, this plugin is v0.1.0: they are made to be of one version; next: take a plugin of v9.9.9
+        warning AD0403: the operator is v9.9.9, this plugin is v0.1.0: they are made to be of one version; next: use the plugin of v9.9.9
         warning AD0403: the operator is v0.0.1, this plugin is v0.1.0: they are made to be of one version; next: kubectl appdeploy install
         info AD0403: the operator's image op:dev names no release to compare with
         ");

@@ -47,7 +47,7 @@ impl Skew {
             Self::Newer(fields) => Some((
                 format!("{name} is newer than this plugin, which does not know all its fields"),
                 fields,
-                "take a plugin of the version that is installed",
+                "use the plugin of the version that is installed",
             )),
             Self::Older(fields) => Some((
                 format!("{name} is older than this plugin: what it does not know can't be stored"),

@@ -19,19 +19,19 @@ pub struct AppArgs {
     /// Number of pods; default: 1
     #[arg(long, value_name = "N")]
     pub replicas: Option<i32>,
-    /// Host name at which it answers; default: <name>.<namespace>
+    /// Host of the URL; default: <name>.<namespace>
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
-    /// Path below which it answers; default: /
+    /// Path prefix of the URL; default: /
     #[arg(long, value_name = "PATH")]
     pub path: Option<String>,
-    /// IngressClass to use; default: that of the cluster
+    /// IngressClass to use; default: the default class of the cluster
     #[arg(long, value_name = "CLASS")]
     pub ingress_class: Option<String>,
     /// Secret with the certificate for HTTPS
     #[arg(long, value_name = "SECRET")]
     pub tls_secret: Option<String>,
-    /// How it is reached: ingress, or service for inside the cluster only
+    /// ingress, or service to expose it only inside the cluster; default: ingress
     #[arg(long, value_name = "HOW", value_parser = expose)]
     pub expose: Option<Expose>,
 }
@@ -40,7 +40,7 @@ fn expose(text: &str) -> std::result::Result<Expose, String> {
     match text.to_lowercase().as_str() {
         "ingress" => Ok(Expose::Ingress),
         "service" => Ok(Expose::Service),
-        _ => Err("take ingress or service".to_owned()),
+        _ => Err("must be ingress or service".to_owned()),
     }
 }
 
@@ -49,25 +49,25 @@ impl Spec for AppArgs {
     const NEEDS_IMAGE: bool = true;
     const EXAMPLES: &'static str = "\
 Examples:
-  # Answer questions
+  # Create an app interactively
   kubectl appdeploy create
 
-  # A web application, reachable at http://shop.<namespace>
+  # Create a web application with the URL http://shop.<namespace>/
   kubectl appdeploy create shop --image=ghcr.io/acme/shop:1.4 --port=8080
 
-  # With a host of your own, three pods and a health check; return when ready
+  # Use your own host, three pods and a health check; wait until it is ready
   kubectl appdeploy create shop --image=ghcr.io/acme/shop:1.4 --port=8080 \\
     --host=shop.example.com --replicas=3 --health-path=/healthz --wait
 
-  # A worker: no port, no Service, no Ingress; what follows -- are its arguments
+  # Create a worker: no port, no Service, no Ingress; arguments follow after --
   kubectl appdeploy create mailer --image=ghcr.io/acme/mailer \\
     --env=QUEUE=mail -- --verbose
 
-  # Variables from a file of lines like MODE=live; # begins a comment
+  # Set variables from a file with lines like MODE=live
   kubectl appdeploy create shop --image=ghcr.io/acme/shop:1.4 \\
     --env-file=shop.env --env=MODE=test
 
-  # Write it down instead of creating it
+  # Write the manifest to a file instead of creating the app
   kubectl appdeploy create shop --image=nginx --port=80 \\
     --dry-run=client -o yaml > shop.yaml";
 
@@ -145,11 +145,11 @@ mod tests {
             ..args("nginx", Some(80))
         };
         insta::assert_snapshot!(check("shop", &hosted), @r"
-        error: appdeploy.appdeploy.dev/shop would not be valid; nothing was sent
+        error: appdeploy.appdeploy.dev/shop is invalid: nothing was changed
           why:  spec.host: a host is lower-case letters, digits, '-' and '.', without scheme, port or path; write it like shop.example.com
         ");
         insta::assert_snapshot!(check("My_Shop", &args("nginx", None)), @r"
-        error: appdeploy.appdeploy.dev/My_Shop would not be valid; nothing was sent
+        error: appdeploy.appdeploy.dev/My_Shop is invalid: nothing was changed
           why:  metadata.name: the name becomes a host and a Service: use lower-case letters, digits and '-', start with a letter and end with a letter or digit, like my-shop
         ");
         let worker = AppArgs {
@@ -157,11 +157,11 @@ mod tests {
             ..args("nginx", None)
         };
         insta::assert_snapshot!(check("shop", &worker), @r"
-        error: appdeploy.appdeploy.dev/shop would not be valid; nothing was sent
+        error: appdeploy.appdeploy.dev/shop is invalid: nothing was changed
           why:  spec: host, path, ingressClassName and tls need a port to lead to: set spec.port, or remove them
         ");
         insta::assert_snapshot!(check("shop", &args("Nginx latest", Some(0))), @r"
-        error: appdeploy.appdeploy.dev/shop would not be valid; nothing was sent
+        error: appdeploy.appdeploy.dev/shop is invalid: nothing was changed
           why:  spec.port: a port is a number from 1 to 65535
           why:  spec.image: an image is [REGISTRY/]NAME[:TAG], its name in lower case and without spaces; write it like nginx or ghcr.io/acme/shop:1.4
         ");
@@ -179,7 +179,7 @@ mod tests {
         wrong.pod.requests = amounts(&[("cpu", "2")]);
         wrong.pod.limits = amounts(&[("mem", "64Mi"), ("cpu", "1500m")]);
         insta::assert_snapshot!(check("shop", &wrong), @r#"
-        error: appdeploy.appdeploy.dev/shop would not be valid; nothing was sent
+        error: appdeploy.appdeploy.dev/shop is invalid: nothing was changed
           why:  spec.resources.limits: unknown resource "mem": use memory
           why:  spec.resources: the request of cpu (2) is above its limit (1500m); raise the limit or lower the request
         "#);

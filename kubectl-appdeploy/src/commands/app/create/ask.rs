@@ -89,7 +89,7 @@ pub fn replicas() -> Result<i32> {
                 if (0..=1000).contains(n) {
                     Ok(())
                 } else {
-                    Err("take a number from 0 to 1000")
+                    Err("must be a number from 0 to 1000")
                 }
             })
             .interact_text_on(&Term::stderr())

@@ -20,33 +20,33 @@ pub struct PodArgs {
     /// Port that the container listens on
     #[arg(long, value_name = "PORT")]
     pub port: Option<i32>,
-    /// Environment variable; may be given more than once
+    /// Environment variable; can be repeated
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = pair)]
     pub env: Vec<(String, String)>,
-    /// File with lines NAME=VALUE, or NAME to take the value from here; --env wins. May be given more than once
+    /// File with lines NAME=VALUE, or NAME to copy the value from your shell; --env wins. Can be repeated
     #[arg(long, value_name = "FILE")]
     pub env_file: Vec<PathBuf>,
-    /// What each pod reserves, like cpu=100m,memory=64Mi
+    /// Resource requests of each pod, like cpu=100m,memory=64Mi
     #[arg(long, value_name = "AMOUNTS", value_delimiter = ',', value_parser = amount)]
     pub requests: Vec<(String, String)>,
-    /// What each pod may use at most, like memory=128Mi
+    /// Resource limits of each pod, like memory=128Mi
     #[arg(long, value_name = "AMOUNTS", value_delimiter = ',', value_parser = amount)]
     pub limits: Vec<(String, String)>,
-    /// HTTP path that answers with 200 when a pod works
+    /// HTTP path of the health check
     #[arg(long, value_name = "PATH")]
     pub health_path: Option<String>,
     #[arg(long, value_name = "WHEN", value_parser = pull_policy, help = "When to pull the image: Always, IfNotPresent or Never")]
     pub image_pull_policy: Option<ImagePullPolicy>,
-    /// Secret with the password of the image's registry; may be given more than once
+    /// Secret with the credentials of the registry; can be repeated
     #[arg(long, value_name = "SECRET")]
     pub pull_secret: Vec<String>,
-    /// How much the pods are confined: baseline or restricted
+    /// Pod Security profile: baseline or restricted
     #[arg(long, value_name = "PROFILE", value_parser = profile)]
     pub security_profile: Option<SecurityProfile>,
-    /// What follows -- replaces the image's entrypoint instead of its arguments
+    /// Arguments after -- replace the entrypoint of the image instead of its arguments
     #[arg(long, requires = "args")]
     pub command: bool,
-    /// Arguments of the container, or with --command what it runs
+    /// Arguments of the container; with --command, the command and its arguments
     #[arg(last = true, value_name = "ARG", help_heading = None::<&str>)]
     pub args: Vec<String>,
 }
@@ -62,7 +62,7 @@ pub fn pair(text: &str) -> std::result::Result<(String, String), String> {
 fn amount(text: &str) -> std::result::Result<(String, String), String> {
     let (name, amount) = pair(text)?;
     if quantity::milli(&amount).is_none() {
-        return Err(format!("{amount:?} is no amount: write it like 100m or 64Mi"));
+        return Err(format!("{amount:?} is not a quantity like 100m or 64Mi"));
     }
     Ok((name, amount))
 }
@@ -75,14 +75,14 @@ fn pull_policy(text: &str) -> std::result::Result<ImagePullPolicy, String> {
     ]
     .into_iter()
     .find(|policy| policy.as_str().eq_ignore_ascii_case(text))
-    .ok_or_else(|| "take Always, IfNotPresent or Never".to_owned())
+    .ok_or_else(|| "must be Always, IfNotPresent or Never".to_owned())
 }
 
 fn profile(text: &str) -> std::result::Result<SecurityProfile, String> {
     match text {
         "baseline" => Ok(SecurityProfile::Baseline),
         "restricted" => Ok(SecurityProfile::Restricted),
-        _ => Err("take baseline or restricted".to_owned()),
+        _ => Err("must be baseline or restricted".to_owned()),
     }
 }
 

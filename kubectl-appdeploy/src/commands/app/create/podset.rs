@@ -20,10 +20,10 @@ pub struct PodSetArgs {
     /// Number of pods; default: 1
     #[arg(long, value_name = "N")]
     replicas: Option<i32>,
-    /// How long a new pod must have been ready to count as available, in seconds; default: 0
+    /// Seconds that a new pod must be ready before it counts as available; default: 0
     #[arg(long, value_name = "N")]
     min_ready_seconds: Option<i32>,
-    /// How many pods may be unavailable during an update, like 2 or 25%; default: 1
+    /// Maximum number of unavailable pods during an update, like 2 or 25%; default: 1
     #[arg(long, value_name = "N|P%", value_parser = share)]
     max_unavailable: Option<IntOrString>,
 }
@@ -55,21 +55,21 @@ impl Spec for PodSetArgs {
     const NEEDS_IMAGE: bool = false;
     const EXAMPLES: &'static str = "\
 Examples:
-  # Three pods that sleep, to try things out
+  # Create three pods that sleep, to try things out
   kubectl appdeploy podset create workers --replicas=3
 
-  # An image of your own; return when all pods are ready
+  # Run your own image, and wait until all pods are ready
   kubectl appdeploy podset create workers --image=ghcr.io/acme/worker:1.4 \\
     --replicas=3 --wait
 
-  # A change takes down two pods at a time, a new one counts after 10 seconds
+  # Update two pods at a time; a pod counts as available after 10 seconds
   kubectl appdeploy podset create workers --image=ghcr.io/acme/worker:1.4 \\
     --replicas=10 --max-unavailable=2 --min-ready-seconds=10
 
-  # What follows -- are the container's arguments, with --command what it runs
+  # Arguments follow after --; with --command, the command and its arguments
   kubectl appdeploy podset create workers --image=busybox --command -- sleep 1h
 
-  # Write it down instead of creating it
+  # Write the manifest to a file instead of creating the pod set
   kubectl appdeploy podset create workers --image=nginx --port=80 \\
     --dry-run=client -o yaml > set.yaml";
 
@@ -182,16 +182,16 @@ mod tests {
         error: an image is needed with arguments after --: --image=NAME
           why:  without an image the pods run a busybox that sleeps, of which nothing else can be chosen
           next: kubectl appdeploy podset create --help
-        error: podset.appdeploy.dev/workers would not be valid; nothing was sent
-          why:  spec.maxUnavailable: take a number from 1, or a percentage from 1% to 100%; write it like 2 or 25%
-        error: podset.appdeploy.dev/workers would not be valid; nothing was sent
-          why:  spec.replicas: take a number from 0 to 1000
-          why:  spec.maxUnavailable: take a number from 1, or a percentage from 1% to 100%; write it like 2 or 25%
-        error: podset.appdeploy.dev/workers would not be valid; nothing was sent
-          why:  spec.minReadySeconds: take a number from 0 to 3600
-        error: podset.appdeploy.dev/workers would not be valid; nothing was sent
+        error: podset.appdeploy.dev/workers is invalid: nothing was changed
+          why:  spec.maxUnavailable: must be a number from 1, or a percentage from 1% to 100%, like 2 or 25%
+        error: podset.appdeploy.dev/workers is invalid: nothing was changed
+          why:  spec.replicas: must be a number from 0 to 1000
+          why:  spec.maxUnavailable: must be a number from 1, or a percentage from 1% to 100%, like 2 or 25%
+        error: podset.appdeploy.dev/workers is invalid: nothing was changed
+          why:  spec.minReadySeconds: must be a number from 0 to 3600
+        error: podset.appdeploy.dev/workers is invalid: nothing was changed
           why:  spec.template: a health check needs a port to ask: set spec.template.port or spec.template.healthCheck.port
-        error: podset.appdeploy.dev/workers would not be valid; nothing was sent
+        error: podset.appdeploy.dev/workers is invalid: nothing was changed
           why:  spec.template.image: an image is [REGISTRY/]NAME[:TAG], its name in lower case and without spaces; write it like nginx or ghcr.io/acme/shop:1.4
         ");
     }

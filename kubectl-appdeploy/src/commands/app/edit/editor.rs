@@ -17,13 +17,11 @@ pub fn open(path: &Path, again: &NextCommand) -> Result<()> {
         .find(|editor| !editor.trim().is_empty());
     let editor = chosen.unwrap_or_else(|| USUAL.to_owned());
     let failed = |why: String| {
-        Error::failed(format!("the editor {editor} did not end well"))
-            .why(why)
-            .next(
-                NextCommand::from("KUBE_EDITOR=nano")
-                    .and(again.clone())
-                    .remark("or another one"),
-            )
+        Error::failed(format!("the editor {editor} failed")).why(why).next(
+            NextCommand::from("KUBE_EDITOR=nano")
+                .and(again.clone())
+                .remark("or another one"),
+        )
     };
     let status = command(&editor, path)
         .status()

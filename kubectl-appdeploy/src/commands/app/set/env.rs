@@ -26,13 +26,13 @@ Examples:
   # Set one variable and remove another
   {command} set env {name} MODE=live DEBUG-
 
-  # Variables from a Secret or ConfigMap: one, one for each key, or some
+  # Set variables from a Secret or ConfigMap: one, one for each key, or some
   {command} set env {name} PASSWORD --from=secret/db
   {command} set env {name} --from=secret/db
   {command} set env {name} --from=secret/db \\
     --keys=user,password --prefix=DB_
 
-  # Show them
+  # List the variables
   {command} set env {name} --list";
 
 const EXAMPLE: &str = "set env {name} MODE=live";
@@ -41,18 +41,18 @@ const EXAMPLE: &str = "set env {name} MODE=live";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Names of {many}, then variables: NAME=VALUE sets one, NAME- removes it, NAME alone takes it --from
+    /// Names of {many}, then variables: NAME=VALUE sets one, NAME- removes it, NAME reads it from --from
     #[arg(value_names = ["NAME", "VARIABLE"], num_args = 1..)]
     words: Vec<String>,
     #[command(flatten)]
     others: Others,
-    /// Secret or ConfigMap to take variables from, like secret/db or configmap/settings
+    /// Secret or ConfigMap with the values, like secret/db or configmap/settings
     #[arg(long, value_name = "KIND/NAME", value_parser = source, conflicts_with = "list")]
     from: Option<Source>,
-    /// Keys to take; default: all
+    /// Keys to use; default: all
     #[arg(long, value_name = "KEYS", value_delimiter = ',', requires = "from")]
     keys: Vec<String>,
-    /// What the names of variables begin with that are made from keys
+    /// Prefix of the variables that are named after keys
     #[arg(
         long,
         value_name = "TEXT",
@@ -61,7 +61,7 @@ pub struct Args {
         hide_default_value = true
     )]
     prefix: String,
-    /// Show the variables instead of changing them
+    /// List the variables
     #[arg(long, conflicts_with_all = ["output", "wait", "timeout", "dry_run"])]
     list: bool,
     #[command(flatten)]
@@ -120,7 +120,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
             [_, .., last] => Error::usage(format!(
                 "{last} is no variable: write {last}=VALUE, or {last}- to remove it"
             )),
-            _ => Error::usage("no variable is named: write NAME=VALUE, or NAME- to remove one"),
+            _ => Error::usage("no variable given: use NAME=VALUE, or NAME- to remove one"),
         };
         return Err(error.next(example()));
     }

@@ -15,11 +15,11 @@ use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  # What each pod reserves, and what it may use at most
+  # Set requests and limits
   {command} set resources {name} \\
     --requests=cpu=100m,memory=64Mi --limits=memory=128Mi
 
-  # Take the limit of the CPU away, and keep the rest
+  # Remove the CPU limit and keep the rest
   {command} set resources {name} --limits=cpu-";
 
 /// The flags of `set resources`.
@@ -31,25 +31,25 @@ pub struct Args {
     names: Vec<String>,
     #[command(flatten)]
     others: Others,
-    /// What each pod reserves, like cpu=100m,memory=64Mi; cpu- takes it away
+    /// Resource requests of each pod, like cpu=100m,memory=64Mi; cpu- removes one
     #[arg(long, value_name = "AMOUNTS", value_delimiter = ',', value_parser = amount)]
     requests: Vec<Amount>,
-    /// What each pod may use at most, like memory=128Mi; memory- takes it away
+    /// Resource limits of each pod, like memory=128Mi; memory- removes one
     #[arg(long, value_name = "AMOUNTS", value_delimiter = ',', value_parser = amount)]
     limits: Vec<Amount>,
     #[command(flatten)]
     flags: Flags,
 }
 
-/// A resource, and how much of it; nothing to take it away.
+/// A resource, and how much of it; nothing to remove it.
 type Amount = (String, Option<String>);
 
 fn amount(text: &str) -> std::result::Result<Amount, String> {
-    let wrong = || "write it like cpu=100m, or cpu- to take it away".to_owned();
+    let wrong = || "write it like cpu=100m, or cpu- to remove it".to_owned();
     let amount = match text.split_once('=') {
         Some((_, "")) => return Err(wrong()),
         Some((_, amount)) if quantity::milli(amount).is_none() => {
-            return Err(format!("{amount:?} is no amount: write it like 100m or 64Mi"));
+            return Err(format!("{amount:?} is not a quantity like 100m or 64Mi"));
         }
         Some((name, amount)) => (name, Some(amount.to_owned())),
         None => (text.strip_suffix('-').ok_or_else(wrong)?, None),
@@ -64,8 +64,9 @@ fn amount(text: &str) -> std::result::Result<Amount, String> {
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     const EXAMPLE: &str = "set resources {name} --limits=memory=128Mi";
     if args.requests.is_empty() && args.limits.is_empty() {
-        return Err(Error::usage("no resource is named: give --requests or --limits")
-            .next(kind_info::of(kind).example(EXAMPLE)));
+        return Err(
+            Error::usage("no resource given: use --requests or --limits").next(kind_info::of(kind).example(EXAMPLE))
+        );
     }
     let which = args.others.select(args.names.clone())?;
     let cluster = kube.connect().await?.about(kind);

@@ -17,37 +17,37 @@ use crate::terminal::ui::Ui;
 
 const IMAGE_EXAMPLES: &str = "\
 Examples:
-  # The next version; return when all pods run it
+  # Set a new version, and wait until all pods run it
   {command} set image {name}=ghcr.io/acme/shop:1.5 --wait
 
-  # Two together
+  # Set the images of two {many}
   {command} set image {name}=nginx:1.27 {other}=nginx:1.28
 
-  # All {many} of a team, which take the image without a name; a dry run
+  # Set the image of all {many} of a team; dry run
   {command} set image -l team=shop nginx:1.27 \\
     --dry-run=client -o yaml";
 
 const HOST_EXAMPLES: &str = "\
 Examples:
-  # Answer at a host of your own
+  # Use your own host
   {command} set host {name}=shop.example.com
 
-  # Answer at <name>.<namespace> again
+  # Use the default host again: <name>.<namespace>
   {command} set host {name}-";
 
 const PORT_EXAMPLES: &str = "\
 Examples:
-  # The container listens on another port
+  # Set the port that the container listens on
   {command} set port {name}=8080
 
-  # Make a worker of it, without a port: a dash removes it
+  # Remove the port: a worker has no Service and no Ingress
   {command} set port {name}-";
 
 /// The flags of `set image`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = IMAGE_EXAMPLES)]
 pub struct ImageArgs {
-    /// Names of {many}, each with its image; with -l or --all the image only
+    /// NAME=IMAGE for each of the {many}; only IMAGE with -l or --all
     #[arg(value_name = "NAME=IMAGE", required = true)]
     words: Vec<String>,
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub struct ImageArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = HOST_EXAMPLES)]
 pub struct HostArgs {
-    /// Names of {many}, each with its host; NAME- removes it; with -l or --all the host only
+    /// NAME=HOST for each of the {many}, NAME- to remove the host; only HOST with -l or --all
     #[arg(value_name = "NAME=HOST", required = true)]
     words: Vec<String>,
     #[command(flatten)]
@@ -69,7 +69,7 @@ pub struct HostArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = PORT_EXAMPLES)]
 pub struct PortArgs {
-    /// Names of {many}, each with its port; NAME- removes it; with -l or --all the port only
+    /// NAME=PORT for each of the {many}, NAME- to remove the port; only PORT with -l or --all
     #[arg(value_name = "NAME=PORT", required = true)]
     words: Vec<String>,
     #[command(flatten)]
@@ -88,10 +88,10 @@ struct Rest {
 /// The ways to mean more than those that are named.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Others {
-    /// The {many} with these labels, like team=shop,tier!=test
+    /// Select {many} by labels, like team=shop,tier!=test
     #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "all")]
     selector: Option<String>,
-    /// All {many} of the namespace
+    /// Select all {many} of the namespace
     #[arg(long)]
     all: bool,
 }

@@ -49,7 +49,7 @@ fn lossy(why: String) -> Error {
         "{PLUGIN} would lose what a newer version has stored: nothing was changed"
     ))
     .why(why)
-    .next("kubectl appdeploy version  (take a plugin of the version that is installed)")
+    .next("kubectl appdeploy version  (use the plugin of the version that is installed)")
 }
 
 /// Returns the fields of the version that is stored which the wanted definition does not have.

@@ -38,7 +38,7 @@ pub struct Plan {
     pub workloads: Vec<(crd::Kind, DynamicObject)>,
     /// Whether what belongs to them stays.
     pub keeps_children: bool,
-    /// Those that stay, and nobody looks after any more.
+    /// Those that stay, and no operator manages any more.
     pub kept: Vec<(crd::Kind, DynamicObject)>,
     /// The rest, in order.
     pub steps: Vec<(Kind, DynamicObject)>,

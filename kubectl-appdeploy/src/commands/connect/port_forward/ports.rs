@@ -22,7 +22,7 @@ impl Ports {
 pub fn parse(text: &str) -> Result<Ports, String> {
     let port = |text: &str| match text.parse::<u16>() {
         Ok(port @ 1..) => Ok(port),
-        _ => Err(format!("{text:?} is no port: write it like 8080, 8080:80 or :80")),
+        _ => Err(format!("{text:?} is not a port like 8080, 8080:80 or :80")),
     };
     match text.split_once(':') {
         None => port(text).map(|port| Ports {

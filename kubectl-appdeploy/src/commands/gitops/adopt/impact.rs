@@ -166,10 +166,10 @@ impl Costs {
         let (app, context) = (&after["containers"][0], &own["securityContext"]);
         let mut confined = Vec::new();
         if is_true(&before["automountServiceAccountToken"]) {
-            confined.push("no key to the API server");
+            confined.push("no ServiceAccount token");
         }
         if is_true(&context["allowPrivilegeEscalation"]) {
-            confined.push("no way to more privileges");
+            confined.push("no privilege escalation");
         }
         if context["seccompProfile"].is_null() && before["securityContext"]["seccompProfile"].is_null() {
             confined.push("the runtime's seccomp profile");

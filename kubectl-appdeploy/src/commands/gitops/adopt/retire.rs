@@ -108,5 +108,5 @@ fn delete(uid: &str, policy: PropagationPolicy) -> DeleteParams {
 /// Returns what to say when the time is over: the same command goes on.
 pub fn late(plan: &Plan, deadline: Deadline, what: &str) -> Error {
     Error::new(ErrorKind::TimedOut, format!("{what} after {}", deadline.text()))
-        .next(plan.again.clone().remark("goes on"))
+        .next(plan.again.clone().remark("continues"))
 }

@@ -58,7 +58,7 @@ pub async fn until_seen(cluster: &Cluster, plan: &Plan, deadline: Deadline, ui: 
         Some((why, next)) => error.why(why).next(next),
         None => error,
     };
-    Err(error.next(plan.again.clone().remark("goes on")))
+    Err(error.next(plan.again.clone().remark("continues")))
 }
 
 /// Waits until the operator finds no name taken any more. What it said last may be older than that they are the app's.
@@ -166,7 +166,7 @@ async fn late(cluster: &Cluster, plan: &Plan, deadline: Deadline) -> Result<Erro
     };
     Ok(error
         .next(cluster.words().verb("status", name).and(cluster.flag()))
-        .next(plan.again.clone().remark("goes on")))
+        .next(plan.again.clone().remark("continues")))
 }
 
 /// An object of somebody else that becomes one of the app.

@@ -199,7 +199,7 @@ fn a_pause_is_no_part_of_an_app_that_needs_new_pods() {
     pods:  are replaced, since a Deployment's selector can't be changed: new ones are started beside them, and they go when the new ones serve
     note:  deployment/shop is paused; the app is not, for it needs new pods
     note:  the pods lose the labels app=shop
-    note:  the new pods have no key to the API server, no way to more privileges, the runtime's seccomp profile
+    note:  the new pods have no ServiceAccount token, no privilege escalation, the runtime's seccomp profile
     note:  Helm's release shop may write these objects back: take them out of it
     ");
     let refusal = plan_of(1, theirs).refusal("shop", false).unwrap();
@@ -315,7 +315,7 @@ fn who_keeps_the_deployment_and_what_takes_its_pods_early_is_told() {
     note:  port http of service/shop is called port-80 then, for whoever knows it by its name
     note:  the pods lose the labels app=shop
     note:  deployment/shop metadata.annotations.reloader.example.com/auto: "true" goes
-    note:  the new pods have no key to the API server, no way to more privileges, the runtime's seccomp profile
+    note:  the new pods have no ServiceAccount token, no privilege escalation, the runtime's seccomp profile
     note:  the new pods are started again when their health check fails for long, which those of before are not
     note:  Helm's release shop may write these objects back: take them out of it
     "#);
