@@ -93,7 +93,7 @@ impl Stream {
         // Subscribed before the rules are read, so that no change is missed in between.
         let mut rules = self.script.rules();
         let verdict = loop {
-            match self.script.judge(&self.request, &read) {
+            match self.script.decide_event(&self.request, &read) {
                 Verdict::Hide => return None,
                 Verdict::Freeze => rules.changed().await.ok()?,
                 verdict @ (Verdict::Pass | Verdict::Replay) => break verdict,

@@ -29,7 +29,7 @@ pub(crate) async fn forward(
     let (place, decided) = script.decide(&read);
     // Content that is edited must not be compressed.
     parts.headers.remove(ACCEPT_ENCODING);
-    let errand = Errand {
+    let errand = Exchange {
         request: http::Request::from_parts(parts, Full::new(body)),
         read,
         place,
@@ -49,7 +49,7 @@ pub(crate) async fn forward(
 }
 
 /// A request, and the connection to the API server.
-struct Errand {
+struct Exchange {
     request: http::Request<Full<Bytes>>,
     read: Request,
     place: usize,
@@ -57,7 +57,7 @@ struct Errand {
     script: Arc<Script>,
 }
 
-impl Errand {
+impl Exchange {
     async fn act(self, id: RuleId, action: Action) -> Result<Response<Body>, BoxError> {
         let script = Arc::clone(&self.script);
         match action {

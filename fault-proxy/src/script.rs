@@ -213,7 +213,7 @@ impl Script {
     }
 
     /// Decides about an event of a watch. Called again for the same event only after `Freeze`.
-    pub(crate) fn judge(&self, request: &Request, event: &serde_json::Value) -> Verdict {
+    pub(crate) fn decide_event(&self, request: &Request, event: &serde_json::Value) -> Verdict {
         let mut state = self.state();
         self.written.notify_all();
         let mut rules = state.standing(request);

@@ -7,41 +7,41 @@
 
 pub mod call;
 pub mod catalog;
-mod crew;
-mod disturbance;
+pub mod cluster;
 mod execution;
 pub mod fault;
 pub mod history;
+mod injection;
 pub mod installation;
 pub mod invariant;
 pub mod journal;
 pub mod kind;
+pub mod leadership;
 mod manifest;
 mod observer;
 mod operator;
 pub mod oracle;
 pub mod page;
 pub mod plan;
-mod post;
-pub mod reign;
+mod replica;
 pub mod run;
 pub mod scenario;
-pub mod stage;
 pub mod tenant;
 mod webhooks;
+mod workers;
 
 use std::time::Duration;
 
 use anyhow::Result;
 
+use cluster::Cluster;
 use oracle::Expected;
 use plan::Plan;
 use run::Verdict;
 use scenario::Scenario;
-use stage::Stage;
 
 /// Number of fault-free runs of a scenario, to find the fields that differ between runs.
-const UNDISTURBED: usize = 3;
+const FAULT_FREE_RUNS: usize = 3;
 
 /// A scenario with the results of its fault-free runs.
 #[derive(Debug, Clone)]
@@ -57,11 +57,13 @@ impl Campaign {
     ///
     /// # Errors
     /// When it does not settle, or not always in the same way.
-    pub fn of(stage: &Stage, scenario: Scenario) -> Result<Self> {
+    pub fn of(cluster: &Cluster, scenario: Scenario) -> Result<Self> {
         // Sequentially: concurrent runs would have similar times, which must be found to differ.
-        let runs: Result<Vec<_>> = (0..UNDISTURBED).map(|_| run::undisturbed(stage, &scenario)).collect();
+        let runs: Result<Vec<_>> = (0..FAULT_FREE_RUNS)
+            .map(|_| run::fault_free(cluster, &scenario))
+            .collect();
         let (outcomes, calls): (Vec<_>, Vec<_>) = runs?.into_iter().map(|run| (run.outcome, run.calls)).unzip();
-        let expected = crew::agree(scenario.name, &outcomes)?;
+        let expected = workers::common_outcome(scenario.name, &outcomes)?;
         let calls = call::common(&calls);
         Ok(Self {
             plans: plan::derive(scenario.name, &calls),
@@ -97,14 +99,14 @@ impl Campaign {
     ///
     /// # Errors
     /// When `each` fails; the other plans are not run.
-    pub fn carry_out(
+    pub fn run_plans(
         &self,
-        stage: &Stage,
+        cluster: &Cluster,
         plans: &[Plan],
         workers: usize,
         each: impl FnMut(&Plan, &Verdict, Duration) -> Result<()> + Send,
     ) -> Result<()> {
-        let run = |plan: &Plan| run::disturbed(stage, &self.scenario, plan, &self.expected, self.bug.as_deref());
-        crew::carry_out(plans, workers, run, each)
+        let run = |plan: &Plan| run::with_fault(cluster, &self.scenario, plan, &self.expected, self.bug.as_deref());
+        workers::run_plans(plans, workers, run, each)
     }
 }

@@ -24,7 +24,7 @@ const SECONDS: &str = "APPDEPLOY_FUZZ_SECONDS";
 /// The variable with the seed of the random numbers.
 const SEED: &str = "APPDEPLOY_FUZZ_SEED";
 /// The time without [`SECONDS`]: enough to see that it works.
-const GLANCE: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The maximum number of inputs that are mutated further.
 const MOST: usize = 5_000;
 /// The prefix of files whose content once made a target panic.
@@ -50,7 +50,7 @@ pub fn run<W: Hash>(corpus: &Path, target: impl Fn(&[u8]) -> W) -> Result<Tried>
     let seed = env::var(SEED).ok().and_then(|seed| seed.parse().ok());
     // Without a time it is a test, which does the same each time.
     let seed = seed.unwrap_or_else(|| if seconds.is_some() { now() } else { 1 });
-    let time = seconds.map_or(GLANCE, Duration::from_secs);
+    let time = seconds.map_or(POLL_INTERVAL, Duration::from_secs);
     Fuzz::new(corpus, seed)?.run(time, target)
 }
 

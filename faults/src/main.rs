@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use faults::campaign::installation::{self, Grounds};
+use faults::campaign::cluster::Cluster;
+use faults::campaign::installation::{self, Clusters};
 use faults::campaign::journal::{self, Journal};
-use faults::campaign::page::{self, BEGIN, Circumstances, END};
+use faults::campaign::page::{self, BEGIN, END, Environment};
 use faults::campaign::plan::{Plan, choose};
 use faults::campaign::run::Verdict;
-use faults::campaign::stage::Stage;
 use faults::campaign::{Campaign, catalog};
 use testcluster::binaries::Program;
 
@@ -98,17 +98,17 @@ fn run(cli: &Cli) -> Result<bool> {
     if !scenarios.is_empty() {
         let operator = beside(&cli.operator, "appdeploy-operator")?;
         let mut journal = Journal::open(&cli.results, &operator)?;
-        let stage = Stage::start(&operator).context("failed to start a cluster")?;
+        let cluster = Cluster::start(&operator).context("failed to start a cluster")?;
         for scenario in scenarios {
             let name = scenario.name;
-            let tally = match Campaign::of(&stage, scenario) {
+            let tally = match Campaign::of(&cluster, scenario) {
                 Ok(campaign) => pursue(
                     cli,
                     &mut journal,
                     name,
                     campaign.plans(),
                     campaign.compared(),
-                    |plans, each| campaign.carry_out(&stage, plans, cli.workers, each),
+                    |plans, each| campaign.run_plans(&cluster, plans, cli.workers, each),
                 )?,
                 Err(error) => give_up(name, &error)?,
             };
@@ -123,17 +123,17 @@ fn run(cli: &Cli) -> Result<bool> {
     if !scenarios.is_empty() {
         let plugin = beside(&cli.plugin, "kubectl-appdeploy")?;
         let mut journal = Journal::open(&cli.results, &plugin)?;
-        let grounds = Grounds::of(&plugin);
+        let clusters = Clusters::of(&plugin);
         for scenario in scenarios {
             let name = scenario.name;
-            let tally = match installation::Campaign::of(&grounds, scenario) {
+            let tally = match installation::Campaign::of(&clusters, scenario) {
                 Ok(campaign) => pursue(
                     cli,
                     &mut journal,
                     name,
                     campaign.plans(),
                     campaign.compared(),
-                    |plans, each| campaign.carry_out(&grounds, plans, cli.workers, each),
+                    |plans, each| campaign.run_plans(&clusters, plans, cli.workers, each),
                 )?,
                 Err(error) => give_up(name, &error)?,
             };
@@ -172,7 +172,7 @@ fn pursue(
     name: &str,
     plans: &[Plan],
     (compared, varying): (usize, usize),
-    carry_out: impl FnOnce(&[Plan], Each<'_>) -> Result<()>,
+    run_plans: impl FnOnce(&[Plan], Each<'_>) -> Result<()>,
 ) -> Result<Tally> {
     let all = plans.len();
     let plans = selected(plans, cli);
@@ -193,7 +193,7 @@ fn pursue(
     ))?;
     let started = Instant::now();
     let mut done = 0_u32;
-    carry_out(&left, &mut |plan, verdict, took| {
+    run_plans(&left, &mut |plan, verdict, took| {
         done += 1;
         journal.write(&plan.to_string(), verdict, took)?;
         let left = left.len().saturating_sub(done as usize);
@@ -215,12 +215,12 @@ fn pursue(
 
 fn write_page(results: &Path, page: &Path) -> Result<()> {
     let read = |path: &Path| fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()));
-    let circumstances = Circumstances {
+    let environment = Environment {
         appdeploy: env!("CARGO_PKG_VERSION").to_owned(),
         kubernetes: Program::KubeApiserver.version().to_owned(),
         cores: thread::available_parallelism()?.get(),
     };
-    let shown = page::results(&journal::found(&read(results)?), &circumstances);
+    let shown = page::results(&journal::found(&read(results)?), &environment);
     let text = page::insert(&read(page)?, &shown).with_context(|| {
         format!(
             "{} does not have the lines {} and {}",

@@ -3,29 +3,29 @@
 use std::path::Path;
 use std::sync::Mutex;
 
+use faults::campaign::cluster::Cluster;
 use faults::campaign::fault::Fault;
 use faults::campaign::plan::{Plan, choose};
 use faults::campaign::run::Verdict;
-use faults::campaign::stage::Stage;
 use faults::campaign::{Campaign, catalog};
 
 /// How many are drawn beside the crashes.
 const DRAWN: usize = 12;
 const WORKERS: usize = 4;
 
-fn stage() -> Stage {
-    Stage::start(Path::new(env!("CARGO_BIN_EXE_appdeploy-operator"))).unwrap()
+fn cluster() -> Cluster {
+    Cluster::start(Path::new(env!("CARGO_BIN_EXE_appdeploy-operator"))).unwrap()
 }
 
-fn campaign(stage: &Stage, name: &str) -> Campaign {
+fn campaign(cluster: &Cluster, name: &str) -> Campaign {
     let mut scenarios = catalog::all().into_iter();
     let scenario = scenarios.find(|scenario| scenario.name == name);
-    Campaign::of(stage, scenario.unwrap()).unwrap()
+    Campaign::of(cluster, scenario.unwrap()).unwrap()
 }
 
-fn survives(stage: &Stage, campaign: &Campaign, plans: &[Plan]) {
+fn survives(cluster: &Cluster, campaign: &Campaign, plans: &[Plan]) {
     let failed = Mutex::new(Vec::new());
-    let carried_out = campaign.carry_out(stage, plans, WORKERS, |plan, verdict, _| {
+    let carried_out = campaign.run_plans(cluster, plans, WORKERS, |plan, verdict, _| {
         // What a fault was not met by has shown nothing. Where a call comes up in every run, it is met.
         if *verdict != Verdict::Survived {
             failed.lock().unwrap().push(format!("{plan}: {verdict:#?}"));
@@ -39,8 +39,8 @@ fn survives(stage: &Stage, campaign: &Campaign, plans: &[Plan]) {
 
 #[test]
 fn an_app_ends_the_same_whatever_goes_wrong_on_the_way() {
-    let stage = stage();
-    let campaign = campaign(&stage, "app-image");
+    let cluster = cluster();
+    let campaign = campaign(&cluster, "app-image");
     let is_of_children = |plan: &&Plan| !plan.call.resource.contains('/');
     let crashes = campaign.plans().iter().filter(is_of_children);
     let mut plans: Vec<Plan> = crashes
@@ -55,23 +55,23 @@ fn an_app_ends_the_same_whatever_goes_wrong_on_the_way() {
         .iter()
         .filter(|plan| !plans.contains(plan) && !plan.fault.is_slow() && plan.call.nth == 1);
     plans.extend(choose(&others.cloned().collect::<Vec<_>>(), DRAWN, 1));
-    survives(&stage, &campaign, &plans);
+    survives(&cluster, &campaign, &plans);
 }
 
 /// Remedy: what has lost something is read anew before that is made again. Without it, each was made and collected many
 /// times a second for as long as the watch told nothing.
 #[test]
 fn nothing_is_made_for_who_is_gone_while_the_watch_does_not_say_so() {
-    let stage = stage();
+    let cluster = cluster();
     for (scenario, plan) in [
         ("app-delete", "app-delete: watch appdeploys: frozen"),
         ("set-delete", "set-delete: watch podsets: frozen"),
     ] {
-        let campaign = campaign(&stage, scenario);
+        let campaign = campaign(&cluster, scenario);
         let named = campaign.plans().iter().filter(|one| one.to_string() == plan);
         let named: Vec<Plan> = named.cloned().collect();
         assert_eq!(named.len(), 1, "{plan}");
-        survives(&stage, &campaign, &named);
+        survives(&cluster, &campaign, &named);
     }
 }
 
@@ -79,12 +79,12 @@ fn nothing_is_made_for_who_is_gone_while_the_watch_does_not_say_so() {
 /// it.
 #[test]
 fn a_hostile_tenant_gains_nothing_whatever_goes_wrong() {
-    let stage = stage();
+    let cluster = cluster();
     for name in ["tenant-born", "guarded-host"] {
-        let campaign = campaign(&stage, name);
+        let campaign = campaign(&cluster, name);
         let quick = |plan: &&Plan| !plan.fault.is_slow() && plan.call.nth == 1 && plan.call.is_write();
         let quick: Vec<Plan> = campaign.plans().iter().filter(quick).cloned().collect();
-        survives(&stage, &campaign, &choose(&quick, 3, 1));
+        survives(&cluster, &campaign, &choose(&quick, 3, 1));
     }
 }
 
@@ -92,7 +92,7 @@ fn a_hostile_tenant_gains_nothing_whatever_goes_wrong() {
 /// does not lead.
 #[test]
 fn who_stands_by_takes_over_with_what_is_so() {
-    let stage = stage();
+    let cluster = cluster();
     for (scenario, plans) in [
         (
             "led-app",
@@ -109,13 +109,13 @@ fn who_stands_by_takes_over_with_what_is_so() {
             ],
         ),
     ] {
-        let campaign = campaign(&stage, scenario);
+        let campaign = campaign(&cluster, scenario);
         let named = campaign
             .plans()
             .iter()
             .filter(|one| plans.contains(&one.to_string().as_str()));
         let named: Vec<Plan> = named.cloned().collect();
         assert_eq!(named.len(), plans.len(), "{:#?}", campaign.plans());
-        survives(&stage, &campaign, &named);
+        survives(&cluster, &campaign, &named);
     }
 }

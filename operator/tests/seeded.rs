@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::thread;
 
+use faults::campaign::cluster::Cluster;
 use faults::campaign::plan::Plan;
 use faults::campaign::run::Verdict;
-use faults::campaign::stage::Stage;
 use faults::campaign::{Campaign, catalog, scenario};
 use operator::seeded::Bug;
 
@@ -99,9 +99,9 @@ const SEEDS: [(Bug, &str, &str); Bug::ALL.len()] = [
 const WORKERS: usize = 3;
 
 /// Carries out plans, and returns what was wrong with each.
-fn problems(stage: &Stage, campaign: &Campaign, plans: &[Plan]) -> Vec<(String, Verdict)> {
+fn problems(cluster: &Cluster, campaign: &Campaign, plans: &[Plan]) -> Vec<(String, Verdict)> {
     let found = Mutex::new(Vec::new());
-    let carried_out = campaign.carry_out(stage, plans, WORKERS, |plan, verdict, _| {
+    let carried_out = campaign.run_plans(cluster, plans, WORKERS, |plan, verdict, _| {
         found.lock().unwrap().push((plan.to_string(), verdict.clone()));
         Ok(())
     });
@@ -110,14 +110,14 @@ fn problems(stage: &Stage, campaign: &Campaign, plans: &[Plan]) -> Vec<(String, 
 }
 
 /// Returns what is to be said of a scenario's bugs that were not found, and of plans that are not survived without them.
-fn missed(stage: &Stage, scenario: scenario::Scenario) -> Vec<String> {
+fn missed(cluster: &Cluster, scenario: scenario::Scenario) -> Vec<String> {
     let name = scenario.name;
     let of_scenario = |seed: &&(Bug, &str, &str)| seed.1.split(": ").next() == Some(name);
     let seeds: Vec<_> = SEEDS.iter().filter(of_scenario).collect();
     if seeds.is_empty() {
         return Vec::new();
     }
-    let campaign = Campaign::of(stage, scenario).unwrap();
+    let campaign = Campaign::of(cluster, scenario).unwrap();
     let named = |name: &str| -> Plan {
         let plan = campaign.plans().iter().find(|plan| plan.to_string() == name);
         assert!(plan.is_some(), "{name} is none of {:#?}", campaign.plans());
@@ -125,14 +125,14 @@ fn missed(stage: &Stage, scenario: scenario::Scenario) -> Vec<String> {
     };
     let plans: BTreeSet<Plan> = seeds.iter().map(|(_, plan, _)| named(plan)).collect();
     let plans: Vec<Plan> = plans.into_iter().collect();
-    let without = problems(stage, &campaign, &plans).into_iter();
+    let without = problems(cluster, &campaign, &plans).into_iter();
     let without = without.filter(|(_, verdict)| *verdict != Verdict::Survived);
     let mut missed: Vec<String> = without
         .map(|(plan, verdict)| format!("{plan} without a bug: {verdict:#?}"))
         .collect();
     for (bug, plan, said) in seeds {
         let seeded = campaign.seeded(&format!("{bug:?}"));
-        for (plan, verdict) in problems(stage, &seeded, &[named(plan)]) {
+        for (plan, verdict) in problems(cluster, &seeded, &[named(plan)]) {
             let is_found =
                 matches!(&verdict, Verdict::Failed(problems) if problems.iter().any(|problem| problem.contains(said)));
             if !is_found {
@@ -147,12 +147,12 @@ fn missed(stage: &Stage, scenario: scenario::Scenario) -> Vec<String> {
 fn every_bug_is_found_by_a_plan_that_is_survived_without_it() {
     let seeded: Vec<Bug> = SEEDS.iter().map(|(bug, ..)| *bug).collect();
     assert_eq!(seeded, Bug::ALL);
-    let stage = Stage::unconfined(Path::new(env!("CARGO_BIN_EXE_appdeploy-operator"))).unwrap();
+    let cluster = Cluster::unconfined(Path::new(env!("CARGO_BIN_EXE_appdeploy-operator"))).unwrap();
     let missed: Vec<String> = thread::scope(|scope| {
         let scenarios = catalog::all().into_iter();
-        let stage = &stage;
+        let cluster = &cluster;
         let each: Vec<_> = scenarios
-            .map(|scenario| scope.spawn(|| missed(stage, scenario)))
+            .map(|scenario| scope.spawn(|| missed(cluster, scenario)))
             .collect();
         each.into_iter().flat_map(|one| one.join().unwrap()).collect()
     });

@@ -17,7 +17,7 @@ use fault_proxy::{Requests, Verb};
 use serde_json::{Value, json};
 use testcluster::{ControlPlane, Kubectl};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long there must be no event until a test assumes that there will be none.
 const QUIET: Duration = Duration::from_millis(500);
 
@@ -95,7 +95,7 @@ impl Stage {
         let mut child = command.spawn().unwrap();
         let lines = lines(child.stdout.take().unwrap());
         self.proxy
-            .wait_for(PATIENCE, |records| {
+            .wait_for(TIMEOUT, |records| {
                 let mut watches = records
                     .iter()
                     .filter(|record| record.request.verb == Verb::Watch)
@@ -115,7 +115,7 @@ struct Watch {
 impl Watch {
     /// Returns the type and the name of the next event.
     fn next(&mut self) -> [String; 2] {
-        let line = self.lines.recv_timeout(PATIENCE).unwrap();
+        let line = self.lines.recv_timeout(TIMEOUT).unwrap();
         let event: Value = serde_json::from_str(&line).unwrap();
         [&event["type"], &event["object"]["metadata"]["name"]].map(|text| text.as_str().unwrap().to_owned())
     }
@@ -127,7 +127,7 @@ impl Watch {
 
     /// Waits until the watch ends without another event, and returns the client's message.
     fn end(mut self) -> String {
-        assert_eq!(self.lines.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected));
+        assert_eq!(self.lines.recv_timeout(TIMEOUT), Err(RecvTimeoutError::Disconnected));
         let mut said = String::new();
         BufReader::new(self.child.stderr.take().unwrap())
             .read_line(&mut said)
@@ -156,7 +156,7 @@ fn lines(stdout: ChildStdout) -> Receiver<String> {
 fn eventually(condition: impl Fn() -> bool) {
     let started = Instant::now();
     while !condition() {
-        assert!(started.elapsed() < PATIENCE, "it did not happen within {PATIENCE:?}");
+        assert!(started.elapsed() < TIMEOUT, "it did not happen within {TIMEOUT:?}");
         thread::sleep(Duration::from_millis(20));
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 use testcluster::kubeconfig::{Credential, Kubeconfig};
 
-use crate::{PATIENCE, Stage, count, creates, eventually};
+use crate::{Stage, TIMEOUT, count, creates, eventually};
 
 #[test]
 fn proxy_without_rules_forwards_everything() {
@@ -141,7 +141,7 @@ fn request_hangs_until_the_rule_is_removed() {
         let patient = scope.spawn(|| stage.create("one"));
         stage
             .proxy
-            .wait_for(PATIENCE, |records| count(records, Verb::Create) == 2)
+            .wait_for(TIMEOUT, |records| count(records, Verb::Create) == 2)
             .unwrap();
         assert!(!patient.is_finished());
         stage.proxy.remove(rule);
@@ -274,7 +274,7 @@ fn held_request_is_answered_to_a_waiting_client() {
     let rule = stage.proxy.add(Rule::new(creates(), Action::Hold));
     thread::scope(|scope| {
         let patient = scope.spawn(|| stage.create("one"));
-        stage.proxy.wait_for_hits(PATIENCE, rule, 1).unwrap();
+        stage.proxy.wait_for_hits(TIMEOUT, rule, 1).unwrap();
         stage.proxy.remove(rule);
         patient.join().unwrap().unwrap();
     });
@@ -293,11 +293,11 @@ fn client_stops_at_a_point_of_a_request() {
         assert_eq!(stage.proxy.hits(rule), 0);
         thread::scope(|scope| {
             let stopped = scope.spawn(|| stage.create("two"));
-            stage.proxy.wait_for_hits(PATIENCE, rule, 1).unwrap();
+            stage.proxy.wait_for_hits(TIMEOUT, rule, 1).unwrap();
             assert_eq!(stage.exists("two"), done, "{point:?}");
             let three = scope.spawn(|| stage.create("three"));
             let came = |records: &[_]| count(records, Verb::Create) == 3;
-            stage.proxy.wait_for(PATIENCE, came).unwrap();
+            stage.proxy.wait_for(TIMEOUT, came).unwrap();
             stage.proxy.remove(rule);
             assert_eq!(stopped.join().unwrap().is_ok(), told, "{point:?}");
             three.join().unwrap().unwrap_err();

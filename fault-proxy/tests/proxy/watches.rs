@@ -2,7 +2,7 @@
 
 use fault_proxy::{Action, Events, Requests, Rule};
 
-use crate::{PATIENCE, Stage, eventually, watches};
+use crate::{Stage, TIMEOUT, eventually, watches};
 
 #[test]
 fn watch_is_closed_after_a_number_of_events() {
@@ -40,7 +40,7 @@ fn frozen_watch_stays_open_and_receives_all_events_later() {
     let freeze = stage.proxy.add(Rule::new(watches(), Action::FreezeWatches));
     stage.create("two").unwrap();
     stage.create("three").unwrap();
-    stage.proxy.wait_for_hits(PATIENCE, freeze, 1).unwrap();
+    stage.proxy.wait_for_hits(TIMEOUT, freeze, 1).unwrap();
     watch.hears_nothing();
     // A watch that opens while the rule exists is frozen from the start.
     let mut late = stage.watch();
@@ -62,7 +62,7 @@ fn events_are_hidden_from_open_watches() {
         .proxy
         .add(Rule::new(watches(), Action::HideEvents(deleted)).first(1));
     stage.delete("one");
-    stage.proxy.wait_for_hits(PATIENCE, hide, 1).unwrap();
+    stage.proxy.wait_for_hits(TIMEOUT, hide, 1).unwrap();
     stage.create("two").unwrap();
     assert_eq!(watch.next(), ["ADDED", "two"]);
     stage.create("one").unwrap();

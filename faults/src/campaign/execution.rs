@@ -8,19 +8,19 @@ use anyhow::Result;
 use fault_proxy::Proxy;
 use serde_json::Value;
 
+use super::cluster::Cluster;
 use super::history::Seen;
 use super::invariant::{outside, violations};
+use super::leadership::{Leadership, is_of};
 use super::operator::Place;
 use super::oracle::Outcome;
-use super::post::Post;
-use super::reign::{Reign, is_of};
+use super::replica::Replica;
 use super::scenario::Scenario;
-use super::stage::Stage;
 
 /// How long a step may take. Longer than the operator's longest deadline, which is that of a watch.
-pub(super) const PATIENCE: Duration = Duration::from_secs(180);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(180);
 /// How long a step may take with a seeded bug: none of these plans waits for the deadline of a watch.
-const IMPATIENCE: Duration = Duration::from_secs(30);
+const SEEDED_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the run may take after that to reach the state of the fault-free runs.
 pub(super) const CONVERGENCE: Duration = Duration::from_secs(30);
 /// How long there must be no event until a run counts as settled: longer than the second for which a status write may be
@@ -34,36 +34,36 @@ const ONE_SECOND: Duration = Duration::from_secs(1);
 
 /// A run that is in progress.
 pub(super) struct Execution<'a> {
-    stage: &'a Stage,
+    cluster: &'a Cluster,
     bug: Option<&'a str>,
     pub(super) namespace: String,
     /// The operator into whose calls the fault is injected.
-    pub(super) post: Post<'a>,
+    pub(super) replica: Replica<'a>,
     /// The standby operator, after the first one has become the leader.
-    reserve: OnceLock<Post<'a>>,
+    standby: OnceLock<Replica<'a>>,
     is_led: bool,
     place: Place,
 }
 
 impl<'a> Execution<'a> {
     pub(super) fn start(
-        stage: &'a Stage,
+        cluster: &'a Cluster,
         scenario: &Scenario,
         bug: Option<&'a str>,
         script: impl FnOnce(&Proxy),
     ) -> Result<Self> {
-        let namespace = stage.namespace()?;
+        let namespace = cluster.namespace()?;
         if scenario.is_led {
-            stage.hold_elections(&namespace)?;
+            cluster.hold_elections(&namespace)?;
         }
         let candidate = scenario.is_led.then_some(FIRST);
-        let place = stage.place(&namespace, scenario)?;
+        let place = cluster.place(&namespace, scenario)?;
         Ok(Self {
-            stage,
+            cluster,
             bug,
-            post: Post::take_up(stage, &place, bug, candidate, script)?,
+            replica: Replica::start(cluster, &place, bug, candidate, script)?,
             place,
-            reserve: OnceLock::new(),
+            standby: OnceLock::new(),
             is_led: scenario.is_led,
             namespace,
         })
@@ -82,18 +82,18 @@ impl<'a> Execution<'a> {
         }
         let mut created: Option<Instant> = None;
         for (place, step) in scenario.steps.iter().enumerate() {
-            let is_creation = step.deed.is_creation();
+            let is_creation = step.user_action.is_creation();
             let is_last = place + 1 == scenario.steps.len();
             let mut left = Value::Null;
-            let mut deed = || {
+            let mut user_action = || {
                 if let Some(created) = created.filter(|_| is_creation) {
                     thread::sleep(ONE_SECOND.saturating_sub(created.elapsed()));
                 }
-                left = self.stage.perform(&self.namespace, &step.deed)?;
+                left = self.cluster.perform(&self.namespace, &step.user_action)?;
                 created = Some(Instant::now()).filter(|_| is_creation).or(created);
                 Ok(())
             };
-            around(self, is_last, &mut deed)?;
+            around(self, is_last, &mut user_action)?;
             let settled = |history: &[Seen]| (step.settled)(history, &left);
             if !self.wait_for(settled)? {
                 return Ok(false);
@@ -103,8 +103,8 @@ impl<'a> Execution<'a> {
     }
 
     fn wait_for(&self, wanted: impl Fn(&[Seen]) -> bool) -> Result<bool> {
-        let patience = if self.bug.is_some() { IMPATIENCE } else { PATIENCE };
-        let observer = &self.stage.observer;
+        let patience = if self.bug.is_some() { SEEDED_TIMEOUT } else { TIMEOUT };
+        let observer = &self.cluster.observer;
         if !self.is_led {
             return Ok(observer.wait_for(&self.namespace, patience, wanted));
         }
@@ -113,7 +113,7 @@ impl<'a> Execution<'a> {
             if started.elapsed() > patience {
                 return Ok(false);
             }
-            self.posts().try_for_each(Post::keep_up)?;
+            self.posts().try_for_each(Replica::restart_if_deposed)?;
         }
         Ok(true)
     }
@@ -122,26 +122,28 @@ impl<'a> Execution<'a> {
     fn call_up(&self) -> Result<bool> {
         let started = Instant::now();
         while !self.leads_within(FIRST, ONE_SECOND) {
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > TIMEOUT {
                 return Ok(false);
             }
-            self.post.keep_up()?;
+            self.replica.restart_if_deposed()?;
         }
-        let post = Post::take_up(self.stage, &self.place, self.bug, Some(SECOND), |_| {})?;
-        let is_ready = post.until_ready(PATIENCE)?;
+        let replica = Replica::start(self.cluster, &self.place, self.bug, Some(SECOND), |_| {})?;
+        let is_ready = replica.until_ready(TIMEOUT)?;
         // Only this call sets it.
-        let _ = self.reserve.set(post);
+        let _ = self.standby.set(replica);
         Ok(is_ready)
     }
 
     fn leads_within(&self, name: &str, patience: Duration) -> bool {
-        let leads = |reigns: &[Reign]| reigns.last().is_some_and(|last| is_of(last, name));
-        self.stage.observer.wait_for_reigns(&self.namespace, patience, leads)
+        let leads = |leaderships: &[Leadership]| leaderships.last().is_some_and(|last| is_of(last, name));
+        self.cluster
+            .observer
+            .wait_for_leaderships(&self.namespace, patience, leads)
     }
 
     /// Returns the standby operator, if there is one.
-    pub(super) fn reserve(&self) -> Option<&Post<'a>> {
-        self.reserve.get()
+    pub(super) fn standby(&self) -> Option<&Replica<'a>> {
+        self.standby.get()
     }
 
     /// Waits until the standby is the leader; returns whether it is.
@@ -149,42 +151,42 @@ impl<'a> Execution<'a> {
         self.leads_within(SECOND, CONVERGENCE)
     }
 
-    fn posts(&self) -> impl Iterator<Item = &Post<'a>> {
-        [&self.post].into_iter().chain(self.reserve())
+    fn posts(&self) -> impl Iterator<Item = &Replica<'a>> {
+        [&self.replica].into_iter().chain(self.standby())
     }
 
     /// Waits until the caches of the operator are synced, of the current process or of its restart.
     pub(super) fn until_ready(&self) -> Result<bool> {
-        self.post.until_ready(PATIENCE)
+        self.replica.until_ready(TIMEOUT)
     }
 
     /// Waits until nothing changes any more.
     pub(super) fn until_quiet(&self) {
-        self.stage.observer.until_quiet(&self.namespace, QUIET, CONVERGENCE);
+        self.cluster.observer.until_quiet(&self.namespace, QUIET, CONVERGENCE);
     }
 
     pub(super) fn outcome(&self) -> Outcome {
-        Outcome::of(&self.stage.observer.history(&self.namespace), &self.namespace)
+        Outcome::of(&self.cluster.observer.history(&self.namespace), &self.namespace)
     }
 
     /// Returns the problems of the run that do not depend on the expected outcome.
     pub(super) fn problems(&self) -> Vec<String> {
-        let observer = &self.stage.observer;
+        let observer = &self.cluster.observer;
         let history = observer.history(&self.namespace);
         let mut problems = violations(&history);
         problems.extend(outside(&history, &observer.elsewhere(&self.namespace)));
-        let reigns = observer.reigns(&self.namespace);
-        problems.extend(self.posts().flat_map(|post| post.problems(&reigns)));
+        let leaderships = observer.leaderships(&self.namespace);
+        problems.extend(self.posts().flat_map(|replica| replica.problems(&leaderships)));
         problems
     }
 
     pub(super) fn log_tail(&self) -> String {
-        let logs: Vec<String> = self.posts().map(Post::log_tail).collect();
+        let logs: Vec<String> = self.posts().map(Replica::log_tail).collect();
         logs.join("\nand the other one:\n")
     }
 
     pub(super) fn end(self) -> Result<()> {
-        self.posts().try_for_each(Post::kill)?;
-        self.stage.leave(&self.place)
+        self.posts().try_for_each(Replica::kill)?;
+        self.cluster.leave(&self.place)
     }
 }

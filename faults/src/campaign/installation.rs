@@ -3,9 +3,9 @@
 //! A command runs with a fault at one of its calls, and then runs again. An installation affects the whole cluster, so
 //! each run has a cluster to itself and restores it.
 
+mod cleanup;
+mod cluster;
 mod command;
-mod ground;
-mod janitor;
 mod run;
 mod snapshot;
 
@@ -16,15 +16,15 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::UNDISTURBED;
+use super::FAULT_FREE_RUNS;
 use super::call;
-use super::crew;
 use super::fault::Fault;
 use super::oracle::Expected;
 use super::plan::{self, Plan};
 use super::run::Verdict;
-use ground::Ground;
-use run::Undisturbed;
+use super::workers;
+use cluster::Cluster;
+use run::FaultFree;
 
 const INSTALL: &str = "install --wait=false";
 /// Removes the installation with all apps.
@@ -99,12 +99,12 @@ fn app() -> Value {
 
 /// Clusters for the runs of one plugin: as many as there are concurrent runs.
 #[derive(Debug)]
-pub struct Grounds {
+pub struct Clusters {
     plugin: PathBuf,
-    free: Mutex<Vec<Ground>>,
+    free: Mutex<Vec<Cluster>>,
 }
 
-impl Grounds {
+impl Clusters {
     /// Returns an empty pool: each cluster is started when it is needed.
     #[must_use]
     pub fn of(plugin: &Path) -> Self {
@@ -115,16 +115,16 @@ impl Grounds {
     }
 
     /// Runs `work` with a cluster of its own. A cluster that was not restored is not used again.
-    fn on<T>(&self, work: impl FnOnce(&Ground) -> Result<(T, bool)>) -> Result<T> {
+    fn on<T>(&self, work: impl FnOnce(&Cluster) -> Result<(T, bool)>) -> Result<T> {
         let free = || self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let known = free().pop();
-        let ground = match known {
-            Some(ground) => ground,
-            None => Ground::start(&self.plugin)?,
+        let cluster = match known {
+            Some(cluster) => cluster,
+            None => Cluster::start(&self.plugin)?,
         };
-        let (done, is_clean) = work(&ground)?;
+        let (done, is_clean) = work(&cluster)?;
         if is_clean {
-            free().push(ground);
+            free().push(cluster);
         }
         Ok(done)
     }
@@ -134,13 +134,13 @@ impl Grounds {
 #[derive(Debug, Clone)]
 pub struct Campaign {
     scenario: Scenario,
-    measure: Measure,
+    baseline: Baseline,
     plans: Vec<Plan>,
 }
 
 /// The expected result of a run.
 #[derive(Debug, Clone)]
-struct Measure {
+struct Baseline {
     expected: Expected,
     /// How many objects the command has created, according to the API server's answers.
     created: usize,
@@ -151,21 +151,21 @@ impl Campaign {
     ///
     /// # Errors
     /// When that fails, or does not always end in the same way.
-    pub fn of(grounds: &Grounds, scenario: Scenario) -> Result<Self> {
+    pub fn of(clusters: &Clusters, scenario: Scenario) -> Result<Self> {
         let mut outcomes = Vec::new();
         let mut calls = Vec::new();
         let mut created = 0;
-        for _ in 0..UNDISTURBED {
-            let run: Undisturbed = grounds.on(|ground| Ok((run::undisturbed(ground, &scenario)?, true)))?;
+        for _ in 0..FAULT_FREE_RUNS {
+            let run: FaultFree = clusters.on(|cluster| Ok((run::fault_free(cluster, &scenario)?, true)))?;
             outcomes.push(run.outcome);
             calls.push(run.calls);
             created = run.created;
         }
-        let expected = crew::agree(scenario.name, &outcomes)?;
+        let expected = workers::common_outcome(scenario.name, &outcomes)?;
         Ok(Self {
             plans: plans(scenario.name, &call::common(&calls)),
             scenario,
-            measure: Measure { expected, created },
+            baseline: Baseline { expected, created },
         })
     }
 
@@ -178,22 +178,22 @@ impl Campaign {
     /// Returns how many fields are compared, and how many are ignored because they differ between runs.
     #[must_use]
     pub fn compared(&self) -> (usize, usize) {
-        self.measure.expected.size()
+        self.baseline.expected.size()
     }
 
     /// Runs plans, `workers` at a time, and calls `each` with the result of each plan.
     ///
     /// # Errors
     /// When `each` fails; the other plans are not run.
-    pub fn carry_out(
+    pub fn run_plans(
         &self,
-        grounds: &Grounds,
+        clusters: &Clusters,
         plans: &[Plan],
         workers: usize,
         each: impl FnMut(&Plan, &Verdict, Duration) -> Result<()> + Send,
     ) -> Result<()> {
-        let run = |plan: &Plan| grounds.on(|ground| run::disturbed(ground, &self.scenario, plan, &self.measure));
-        crew::carry_out(plans, workers, run, each)
+        let run = |plan: &Plan| clusters.on(|cluster| run::with_fault(cluster, &self.scenario, plan, &self.baseline));
+        workers::run_plans(plans, workers, run, each)
     }
 }
 

@@ -8,7 +8,7 @@ use super::history::{Seen, living, text};
 use super::tenant;
 
 /// The name of third-party objects next to those of a scenario, with the operator's labels and without an owner.
-pub const BYSTANDER: &str = "bystander";
+pub const THIRD_PARTY: &str = "bystander";
 
 /// Returns the violated invariants in the namespace of a run.
 #[must_use]
@@ -26,7 +26,7 @@ fn touched(history: &[Seen]) -> Vec<String> {
     let mut first: BTreeMap<&str, &Value> = BTreeMap::new();
     let mut found = Vec::new();
     // An app that needs its names has the same name.
-    let is_bystander = |seen: &&Seen| seen.name() == BYSTANDER && matches!(seen.resource, "services" | "ingresses");
+    let is_bystander = |seen: &&Seen| seen.name() == THIRD_PARTY && matches!(seen.resource, "services" | "ingresses");
     for seen in history.iter().filter(is_bystander) {
         let known = *first.entry(seen.uid()).or_insert(&seen.object);
         if seen.gone || *known != seen.object {
@@ -162,7 +162,7 @@ mod tests {
     fn run_without_changes_violates_nothing() {
         let history = [
             seen("appdeploys", "web", 1, None),
-            seen("services", BYSTANDER, 2, None),
+            seen("services", THIRD_PARTY, 2, None),
             seen("services", "web", 3, Some("uid-web")),
         ];
         assert_eq!(violations(&history), [""; 0]);
@@ -170,8 +170,8 @@ mod tests {
 
     #[test]
     fn change_of_a_third_party_object_is_reported() {
-        let before = seen("services", BYSTANDER, 1, None);
-        let changed = seen("services", BYSTANDER, 2, None);
+        let before = seen("services", THIRD_PARTY, 1, None);
+        let changed = seen("services", THIRD_PARTY, 2, None);
         assert_eq!(
             violations(&[before.clone(), changed]),
             ["services/bystander was changed, and is not ours"]

@@ -12,27 +12,27 @@ use tokio::runtime::Handle;
 
 use super::history::{Seen, text};
 use super::kind::{Kind, LEASE, OBSERVED};
-use super::reign::{self, Reign};
+use super::leadership::{self, Leadership};
 use super::tenant;
 
 /// The history of a namespace.
 #[derive(Debug, Default)]
-struct Page {
+struct NamespaceHistory {
     seen: Vec<Seen>,
-    reigns: Vec<Reign>,
+    leaderships: Vec<Leadership>,
 }
 
 /// The histories of all namespaces.
 #[derive(Debug, Default)]
-struct Book {
-    pages: Mutex<BTreeMap<String, Page>>,
+struct Histories {
+    pages: Mutex<BTreeMap<String, NamespaceHistory>>,
     written: Condvar,
 }
 
 /// An observer of a whole cluster, which stops when this is dropped.
 #[derive(Debug)]
 pub struct Observer {
-    book: Arc<Book>,
+    book: Arc<Histories>,
     watches: Vec<tokio::task::JoinHandle<()>>,
 }
 
@@ -40,7 +40,7 @@ impl Observer {
     /// Starts to watch.
     #[must_use]
     pub fn start(runtime: &Handle, client: &Client) -> Self {
-        let book = Arc::new(Book::default());
+        let book = Arc::new(Histories::default());
         let watches = OBSERVED.iter().chain([&LEASE]).map(|kind| {
             let api = Api::all_with(client.clone(), &kind.resource());
             runtime.spawn(watch(api, *kind, Arc::clone(&book)))
@@ -60,9 +60,11 @@ impl Observer {
 
     /// Returns the leaders in a namespace, in their order.
     #[must_use]
-    pub fn reigns(&self, namespace: &str) -> Vec<Reign> {
+    pub fn leaderships(&self, namespace: &str) -> Vec<Leadership> {
         let book = self.book.lock();
-        book.get(namespace).map(|page| page.reigns.clone()).unwrap_or_default()
+        book.get(namespace)
+            .map(|page| page.leaderships.clone())
+            .unwrap_or_default()
     }
 
     /// Returns the history of the children in all other namespaces.
@@ -87,13 +89,18 @@ impl Observer {
     }
 
     /// Waits until the leaders in a namespace satisfy a condition; returns whether they did.
-    pub fn wait_for_reigns(&self, namespace: &str, patience: Duration, wanted: impl Fn(&[Reign]) -> bool) -> bool {
-        self.wait(namespace, patience, |page| wanted(&page.reigns))
+    pub fn wait_for_leaderships(
+        &self,
+        namespace: &str,
+        patience: Duration,
+        wanted: impl Fn(&[Leadership]) -> bool,
+    ) -> bool {
+        self.wait(namespace, patience, |page| wanted(&page.leaderships))
     }
 
-    fn wait(&self, namespace: &str, patience: Duration, wanted: impl Fn(&Page) -> bool) -> bool {
-        let blank = Page::default();
-        let unwanted = |pages: &mut BTreeMap<String, Page>| !wanted(pages.get(namespace).unwrap_or(&blank));
+    fn wait(&self, namespace: &str, patience: Duration, wanted: impl Fn(&NamespaceHistory) -> bool) -> bool {
+        let blank = NamespaceHistory::default();
+        let unwanted = |pages: &mut BTreeMap<String, NamespaceHistory>| !wanted(pages.get(namespace).unwrap_or(&blank));
         let outcome = self
             .book
             .written
@@ -119,8 +126,8 @@ impl Drop for Observer {
     }
 }
 
-impl Book {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Page>> {
+impl Histories {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, NamespaceHistory>> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -134,7 +141,7 @@ impl Book {
         let mut pages = self.lock();
         let page = pages.entry(namespace).or_default();
         if kind == LEASE {
-            reign::take_in(&mut page.reigns, &object);
+            leadership::record_holder(&mut page.leaderships, &object);
         } else {
             page.seen.push(Seen {
                 resource: kind.plural,
@@ -147,7 +154,7 @@ impl Book {
     }
 }
 
-async fn watch(api: Api<DynamicObject>, kind: Kind, book: Arc<Book>) {
+async fn watch(api: Api<DynamicObject>, kind: Kind, book: Arc<Histories>) {
     let mut events = std::pin::pin!(watcher(api, watcher::Config::default()));
     let mut known: BTreeMap<String, DynamicObject> = BTreeMap::new();
     let mut listed: BTreeSet<String> = BTreeSet::new();

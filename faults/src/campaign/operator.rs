@@ -16,7 +16,7 @@ use testcluster::process::Process;
 use super::webhooks::Webhooks;
 use fault_proxy::Proxy;
 
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The lease duration of operators with leader election: the shortest that is allowed.
 const LEASE: &str = "3s";
 
@@ -87,7 +87,7 @@ impl Operator {
             if status_of(self.probes).is_ok_and(|status| status == 200) {
                 return true;
             }
-            thread::sleep(GLANCE);
+            thread::sleep(POLL_INTERVAL);
         }
         false
     }

@@ -37,7 +37,7 @@ impl Outcome {
                     format!("{title} {number}")
                 };
                 phrases.insert(seen.uid(), format!("the uid of {title}"));
-                // The address that a node assigns to a pod depends on other pods. Fault-free runs may agree by chance.
+                // The address that a node assigns to a pod depends on other pods. Fault-free runs may common_outcome by chance.
                 let address = text(&seen.object, "/status/podIP");
                 if !address.is_empty() {
                     phrases.insert(address, format!("the address of {title}"));

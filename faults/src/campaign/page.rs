@@ -12,7 +12,7 @@ pub const END: &str = "<!-- campaign: end -->\n";
 
 /// The environment of a campaign.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Circumstances {
+pub struct Environment {
     /// The version of AppDeploy.
     pub appdeploy: String,
     /// The version of Kubernetes.
@@ -31,9 +31,9 @@ pub fn insert(page: &str, results: &str) -> Option<String> {
 
 /// Renders results as Markdown, the scenarios in the order in which they were run.
 #[must_use]
-pub fn results(found: &[Found], circumstances: &Circumstances) -> String {
+pub fn results(found: &[Found], environment: &Environment) -> String {
     let entries = || found.iter().flat_map(|found| found.entries.iter());
-    let mut page = summary(found, circumstances);
+    let mut page = summary(found, environment);
     page.push_str("\n| Scenario | Plans | Run | Passed | Failed | Call did not occur |\n|---|---|---|---|---|---|\n");
     let mut all = Row::default();
     for found in found {
@@ -50,7 +50,7 @@ pub fn results(found: &[Found], circumstances: &Circumstances) -> String {
     page
 }
 
-fn summary(found: &[Found], circumstances: &Circumstances) -> String {
+fn summary(found: &[Found], environment: &Environment) -> String {
     let mut dates = BTreeSet::new();
     let mut commits: BTreeMap<&str, usize> = BTreeMap::new();
     for entry in found.iter().flat_map(|found| &found.entries) {
@@ -68,11 +68,11 @@ fn summary(found: &[Found], circumstances: &Circumstances) -> String {
         0 => String::new(),
         _ => format!(" of {}", commits.into_keys().collect::<Vec<_>>().join(", ")),
     };
-    let Circumstances {
+    let Environment {
         appdeploy,
         kubernetes,
         cores,
-    } = circumstances;
+    } = environment;
     format!("Run{when}, on a machine with {cores} cores, with AppDeploy {appdeploy}{of} and Kubernetes {kubernetes}.\n")
 }
 
@@ -147,12 +147,12 @@ mod tests {
 
     #[test]
     fn page_has_the_results_of_the_last_program() {
-        let circumstances = Circumstances {
+        let environment = Environment {
             appdeploy: "0.1.0".to_owned(),
             kubernetes: "1.36.3".to_owned(),
             cores: 2,
         };
-        insta::assert_snapshot!(results(&found(JOURNAL), &circumstances), @r"
+        insta::assert_snapshot!(results(&found(JOURNAL), &environment), @r"
         Run from 2026-01-02 to 2026-01-03, on a machine with 2 cores, with AppDeploy 0.1.0 of 0000002 and Kubernetes 1.36.3.
 
         | Scenario | Plans | Run | Passed | Failed | Call did not occur |

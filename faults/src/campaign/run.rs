@@ -6,13 +6,13 @@ use std::thread;
 use anyhow::{Result, anyhow, bail};
 
 use super::call::{Call, calls};
-use super::disturbance::Disturbance;
-use super::execution::{CONVERGENCE, Execution, PATIENCE};
+use super::cluster::Cluster;
+use super::execution::{CONVERGENCE, Execution, TIMEOUT};
 use super::history::Seen;
+use super::injection::Injection;
 use super::oracle::{Expected, Outcome};
 use super::plan::Plan;
 use super::scenario::Scenario;
-use super::stage::Stage;
 
 /// The result of a run with a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Verdict {
 
 /// The result of a fault-free run.
 #[derive(Debug, Clone)]
-pub struct Undisturbed {
+pub struct FaultFree {
     /// How a command ended.
     pub outcome: Outcome,
     /// The operator's calls, each with the number of events that it received.
@@ -38,9 +38,9 @@ pub struct Undisturbed {
 ///
 /// # Errors
 /// When it does not settle, or violates an invariant.
-pub fn undisturbed(stage: &Stage, scenario: &Scenario) -> Result<Undisturbed> {
-    let run = Execution::start(stage, scenario, None, |_| {})?;
-    let settled = run.play(scenario, |_, _, deed| deed())?;
+pub fn fault_free(cluster: &Cluster, scenario: &Scenario) -> Result<FaultFree> {
+    let run = Execution::start(cluster, scenario, None, |_| {})?;
+    let settled = run.play(scenario, |_, _, user_action| user_action())?;
     run.until_quiet();
     let mut problems = run.problems();
     problems.extend((!settled).then(|| UNSETTLED.to_owned()));
@@ -52,9 +52,9 @@ pub fn undisturbed(stage: &Stage, scenario: &Scenario) -> Result<Undisturbed> {
             run.log_tail()
         );
     }
-    let found = Undisturbed {
+    let found = FaultFree {
         outcome: run.outcome(),
-        calls: calls(&run.post.proxy.records()),
+        calls: calls(&run.replica.proxy.records()),
     };
     run.end()?;
     Ok(found)
@@ -64,35 +64,37 @@ pub fn undisturbed(stage: &Stage, scenario: &Scenario) -> Result<Undisturbed> {
 ///
 /// # Errors
 /// When the run can't be set up, independently of the operator.
-pub fn disturbed(
-    stage: &Stage,
+pub fn with_fault(
+    cluster: &Cluster,
     scenario: &Scenario,
     plan: &Plan,
     expected: &Expected,
     bug: Option<&str>,
 ) -> Result<Verdict> {
-    let mut disturbance = Disturbance::of(plan);
-    let run = Execution::start(stage, scenario, bug, |proxy| disturbance.begin(proxy))?;
+    let mut injection = Injection::of(plan);
+    let run = Execution::start(cluster, scenario, bug, |proxy| injection.begin(proxy))?;
     let over = AtomicBool::new(false);
     let as_expected = |history: &[Seen]| {
         let outcome = Outcome::of(history, &run.namespace);
         expected.differences(&outcome).is_empty()
     };
     // A step may be settled while a request is still waiting for its deadline.
-    let patience = if plan.fault.is_slow() { PATIENCE } else { CONVERGENCE };
+    let patience = if plan.fault.is_slow() { TIMEOUT } else { CONVERGENCE };
     let converge = |settled: bool| {
         if settled {
-            stage.observer.wait_for(&run.namespace, patience, as_expected);
+            cluster.observer.wait_for(&run.namespace, patience, as_expected);
         }
         run.until_quiet();
     };
     let (settled, killed) = thread::scope(|scope| {
-        let keeper = scope.spawn(|| disturbance.keep(&run, &over));
+        let keeper = scope.spawn(|| injection.keep(&run, &over));
         let played = run
-            .play(scenario, |run, is_last, deed| disturbance.veil(run, is_last, deed))
+            .play(scenario, |run, is_last, user_action| {
+                injection.without_events(run, is_last, user_action)
+            })
             .and_then(|settled| {
                 if settled {
-                    disturbance.end(&run)?;
+                    injection.end(&run)?;
                 }
                 // The call may occur after the last step.
                 converge(settled);
@@ -111,7 +113,7 @@ pub fn disturbed(
     let mut problems = run.problems();
     problems.extend((!settled).then(|| UNSETTLED.to_owned()));
     problems.extend(expected.differences(&run.outcome()).iter().map(ToString::to_string));
-    let reached = disturbance.was_met(&run.post.proxy);
+    let reached = injection.was_met(&run.replica.proxy);
     if !problems.is_empty() {
         problems.push(format!("the end of the operator's log:\n{}", run.log_tail()));
     }

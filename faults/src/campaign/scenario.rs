@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::history::{Seen, living, text, version};
-use super::invariant::BYSTANDER;
+use super::invariant::THIRD_PARTY;
 use super::kind::{APP, INGRESS, Kind, POD, PODSET, SERVICE};
 
 /// A scenario.
@@ -56,14 +56,14 @@ impl Scenario {
 #[derive(Debug, Clone)]
 pub struct Step {
     /// The action.
-    pub deed: Deed,
+    pub user_action: UserAction,
     /// Returns, from the history and the object after the action, whether the operator is done with the step.
     pub settled: fn(&[Seen], &Value) -> bool,
 }
 
 /// The action.
 #[derive(Debug, Clone)]
-pub enum Deed {
+pub enum UserAction {
     /// An object is created.
     Create(Kind, Value),
     /// An object is changed by a merge patch.
@@ -77,19 +77,19 @@ pub enum Deed {
     /// An object is created with an owner reference to the app `web` of the run as its controller.
     CreateOwned(Kind, Value),
     /// An action in the tenant's namespace.
-    ByTenant(Box<Deed>),
+    ByTenant(Box<UserAction>),
     /// An action that the API server may reject.
-    Attempt(Box<Deed>),
+    Attempt(Box<UserAction>),
 }
 
-impl Deed {
+impl UserAction {
     /// Returns whether the action may create an object.
     #[must_use]
     pub fn is_creation(&self) -> bool {
         match self {
             Self::Create(..) | Self::Apply(..) | Self::CreateOwned(..) => true,
             Self::Patch(..) | Self::Delete(..) | Self::ApplyStatus(..) => false,
-            Self::ByTenant(deed) | Self::Attempt(deed) => deed.is_creation(),
+            Self::ByTenant(user_action) | Self::Attempt(user_action) => user_action.is_creation(),
         }
     }
 }
@@ -123,7 +123,7 @@ pub(super) fn of_apps_and_sets() -> Vec<Scenario> {
                 delete(SERVICE, "web", is_back),
                 delete(INGRESS, "web", is_back),
                 Step {
-                    deed: Deed::Patch(
+                    user_action: UserAction::Patch(
                         SERVICE,
                         "web",
                         json!({"spec": {"selector": {crd::label::APP: "other"}}}),
@@ -148,7 +148,7 @@ pub(super) fn of_apps_and_sets() -> Vec<Scenario> {
             "app-taken",
             vec![Step {
                 settled: is_refused_the_names,
-                ..app(BYSTANDER, json!({}))
+                ..app(THIRD_PARTY, json!({}))
             }],
         ),
         Scenario::new(
@@ -176,7 +176,7 @@ pub(super) fn of_apps_and_sets() -> Vec<Scenario> {
             vec![
                 set(2),
                 Step {
-                    deed: Deed::Patch(
+                    user_action: UserAction::Patch(
                         POD,
                         "set-0",
                         json!({"metadata": {"labels": {crd::label::PODSET: null}}}),
@@ -198,7 +198,7 @@ pub(super) fn app(name: &'static str, more: Value) -> Step {
         spec[field] = value.clone();
     }
     Step {
-        deed: Deed::Create(APP, json!({"metadata": {"name": name}, "spec": spec})),
+        user_action: UserAction::Create(APP, json!({"metadata": {"name": name}, "spec": spec})),
         settled: is_ready,
     }
 }
@@ -207,7 +207,7 @@ pub(super) fn app(name: &'static str, more: Value) -> Step {
 fn set(replicas: u32) -> Step {
     let spec = json!({"replicas": replicas, "template": {"image": "nginx:1.27"}});
     Step {
-        deed: Deed::Create(PODSET, json!({"metadata": {"name": "set"}, "spec": spec})),
+        user_action: UserAction::Create(PODSET, json!({"metadata": {"name": "set"}, "spec": spec})),
         settled: is_ready,
     }
 }
@@ -215,14 +215,14 @@ fn set(replicas: u32) -> Step {
 /// Changes fields of a spec.
 pub(super) fn change(kind: Kind, name: &'static str, spec: Value) -> Step {
     Step {
-        deed: Deed::Patch(kind, name, json!({"spec": spec})),
+        user_action: UserAction::Patch(kind, name, json!({"spec": spec})),
         settled: is_ready,
     }
 }
 
 pub(super) fn delete(kind: Kind, name: &'static str, settled: fn(&[Seen], &Value) -> bool) -> Step {
     Step {
-        deed: Deed::Delete(kind, name),
+        user_action: UserAction::Delete(kind, name),
         settled,
     }
 }
@@ -251,7 +251,7 @@ pub(super) fn ready(object: &Value) -> Option<(&str, &str)> {
 
 /// Returns whether only third-party objects are left.
 fn only_bystanders(history: &[Seen], _: &Value) -> bool {
-    living(history).values().all(|seen| seen.name() == BYSTANDER)
+    living(history).values().all(|seen| seen.name() == THIRD_PARTY)
 }
 
 /// Returns whether another object has the name of a deleted one.
@@ -322,7 +322,10 @@ mod tests {
         let left = seen(2, 1, "True").object;
         assert!(is_ready(&[seen(2, 2, "True")], &left));
         assert!(is_ready(&[seen(3, 3, "True")], &left));
-        assert!(!is_ready(&[seen(1, 1, "True")], &left), "the deed was not seen yet");
+        assert!(
+            !is_ready(&[seen(1, 1, "True")], &left),
+            "the user_action was not seen yet"
+        );
         assert!(!is_ready(&[seen(2, 1, "True")], &left));
         assert!(!is_ready(&[seen(2, 2, "False")], &left));
         assert!(!is_ready(&[], &left));

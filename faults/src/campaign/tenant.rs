@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::history::{Seen, living, text};
 use super::kind::{APP, DEPLOYMENT, INGRESS, SERVICE};
-use super::scenario::{self, Deed, Scenario, Step};
+use super::scenario::{self, Scenario, Step, UserAction};
 
 /// The suffix of the tenant's namespace.
 const SUFFIX: &str = "-tenant";
@@ -63,18 +63,18 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 fn takes_a_host_while_being_deleted() -> Vec<Step> {
     let claim = json!({"host": HOST});
     let mut evil = scenario::app("evil", json!({"host": "evil.example.com"}));
-    if let Deed::Create(_, object) = &mut evil.deed {
+    if let UserAction::Create(_, object) = &mut evil.user_action {
         object["metadata"]["finalizers"] = json!([FINALIZER]);
     }
     vec![
         by_tenant(evil),
         scenario::app("web", claim.clone()),
         by_tenant(scenario::delete(APP, "evil", is_in_deletion)),
-        attempt(Deed::Patch(APP, "evil", json!({"spec": {"host": HOST}}))),
-        attempt(scenario::app("evil-too", claim).deed),
+        attempt(UserAction::Patch(APP, "evil", json!({"spec": {"host": HOST}}))),
+        attempt(scenario::app("evil-too", claim).user_action),
         scenario::change(APP, "web", json!({"replicas": 3})),
         by_tenant(Step {
-            deed: Deed::Patch(APP, "evil", json!({"metadata": {"finalizers": null}})),
+            user_action: UserAction::Patch(APP, "evil", json!({"metadata": {"finalizers": null}})),
             settled: is_deleted_with_children,
         }),
         scenario::change(APP, "web", json!({"image": "nginx:1.28"})),
@@ -89,11 +89,15 @@ fn is_born_in_deletion() -> Vec<Step> {
         "deletionGracePeriodSeconds": 0});
     vec![
         scenario::app("web", claim.clone()),
-        attempt(Deed::Apply(APP, json!({"metadata": metadata, "spec": spec}))),
-        attempt(Deed::Delete(APP, "born")),
+        attempt(UserAction::Apply(APP, json!({"metadata": metadata, "spec": spec}))),
+        attempt(UserAction::Delete(APP, "born")),
         scenario::delete(APP, "web", only_the_tenant_is_left),
         scenario::app("web", claim),
-        attempt(Deed::Patch(APP, "born", json!({"metadata": {"finalizers": null}}))),
+        attempt(UserAction::Patch(
+            APP,
+            "born",
+            json!({"metadata": {"finalizers": null}}),
+        )),
         scenario::change(APP, "web", json!({"replicas": 1})),
     ]
 }
@@ -114,7 +118,7 @@ fn forges() -> Vec<Step> {
     vec![
         // A Service with all of the operator's fields except the owner.
         by_tenant(Step {
-            deed: Deed::Create(
+            user_action: UserAction::Create(
                 SERVICE,
                 json!({"metadata": forged, "spec": {"ports": [{"port": 80}], "selector": selector}}),
             ),
@@ -122,7 +126,7 @@ fn forges() -> Vec<Step> {
         }),
         scenario::app("web", json!({"host": HOST})),
         Step {
-            deed: Deed::ApplyStatus(
+            user_action: UserAction::ApplyStatus(
                 APP,
                 json!({"metadata": {"name": "web"}, "status": {"conditions": [condition]}}),
             ),
@@ -131,7 +135,7 @@ fn forges() -> Vec<Step> {
         // Not the annotations of the Deployment: Kubernetes copies them to a ReplicaSet only if it is faster than their
         // repair.
         Step {
-            deed: Deed::Patch(
+            user_action: UserAction::Patch(
                 DEPLOYMENT,
                 "web",
                 json!({"metadata": {"labels": {crd::label::MANAGED_BY: "evil"}}}),
@@ -139,7 +143,7 @@ fn forges() -> Vec<Step> {
             settled: scenario::is_rewritten,
         },
         Step {
-            deed: Deed::Patch(
+            user_action: UserAction::Patch(
                 SERVICE,
                 "web",
                 json!({"metadata": {"annotations": {crd::annotation::DESIRED_HASH: "0"}, "labels": {crd::label::APP: "evil"}},
@@ -164,7 +168,7 @@ fn forges_owner_references() -> Vec<Step> {
     let ingress = json!({"metadata": {"name": FORGED, "labels": labels},
         "spec": {"rules": [{"host": HOST, "http": {"paths": [path]}}]}});
     let owned = |kind, object, settled| Step {
-        deed: Deed::CreateOwned(kind, object),
+        user_action: UserAction::CreateOwned(kind, object),
         settled,
     };
     vec![
@@ -180,15 +184,15 @@ fn forges_owner_references() -> Vec<Step> {
 
 fn by_tenant(step: Step) -> Step {
     Step {
-        deed: Deed::ByTenant(Box::new(step.deed)),
+        user_action: UserAction::ByTenant(Box::new(step.user_action)),
         ..step
     }
 }
 
 /// The tenant tries an action that may be rejected.
-fn attempt(deed: Deed) -> Step {
+fn attempt(user_action: UserAction) -> Step {
     Step {
-        deed: Deed::Attempt(Box::new(Deed::ByTenant(Box::new(deed)))),
+        user_action: UserAction::Attempt(Box::new(UserAction::ByTenant(Box::new(user_action)))),
         settled: immediately,
     }
 }
@@ -219,7 +223,7 @@ fn only_the_tenant_is_left(history: &[Seen], _: &Value) -> bool {
     let living = living(history);
     living
         .values()
-        .all(|seen| is_tenants(seen) || seen.name() == super::invariant::BYSTANDER)
+        .all(|seen| is_tenants(seen) || seen.name() == super::invariant::THIRD_PARTY)
 }
 
 /// Returns what the tenant has gained, and what others have lost.

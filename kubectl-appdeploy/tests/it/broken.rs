@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::sync::Mutex;
 
-use faults::campaign::installation::{self, Campaign, Grounds};
+use faults::campaign::installation::{self, Campaign, Clusters};
 use faults::campaign::plan::Plan;
 use faults::campaign::run::Verdict;
 
 #[test]
 fn an_installation_ends_the_same_whatever_goes_wrong_on_the_way() {
-    let grounds = Grounds::of(Path::new(env!("CARGO_BIN_EXE_kubectl-appdeploy")));
+    let clusters = Clusters::of(Path::new(env!("CARGO_BIN_EXE_kubectl-appdeploy")));
     let scenario = installation::all().swap_remove(0);
-    let campaign = Campaign::of(&grounds, scenario).unwrap();
+    let campaign = Campaign::of(&clusters, scenario).unwrap();
     let wanted = [
         "install: patch customresourcedefinitions appdeploys.appdeploy.dev: crash unanswered",
         "install: patch clusterroles appdeploy-operator: crash before",
@@ -29,7 +29,7 @@ fn an_installation_ends_the_same_whatever_goes_wrong_on_the_way() {
         .collect();
     assert_eq!(plans.len(), wanted.len(), "{plans:?}");
     let failed = Mutex::new(Vec::new());
-    let carried_out = campaign.carry_out(&grounds, &plans, 2, |plan, verdict, _| {
+    let carried_out = campaign.run_plans(&clusters, &plans, 2, |plan, verdict, _| {
         if *verdict != Verdict::Survived {
             failed.lock().unwrap().push(format!("{plan}: {verdict:#?}"));
         }

@@ -11,8 +11,8 @@ use testcluster::ControlPlane;
 use testcluster::process::Process;
 
 /// How long a command may take, with any fault.
-const PATIENCE: Duration = Duration::from_secs(120);
-const GLANCE: Duration = Duration::from_millis(10);
+const TIMEOUT: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// The plugin's exit codes for failures that a fault can cause: failed, failed for good, timed out.
 const CODES: [i32; 3] = [1, 3, 4];
 
@@ -58,16 +58,16 @@ pub(super) fn run(
         }
         let end = if is_far_enough() {
             End::Killed
-        } else if started.elapsed() > PATIENCE {
+        } else if started.elapsed() > TIMEOUT {
             End::Stuck
         } else {
-            thread::sleep(GLANCE);
+            thread::sleep(POLL_INTERVAL);
             continue;
         };
         // It may have exited in the meantime.
         let _ = process.signal(Signal::SIGKILL);
         while process.exited()?.is_none() {
-            thread::sleep(GLANCE);
+            thread::sleep(POLL_INTERVAL);
         }
         break end;
     };
@@ -86,7 +86,7 @@ impl Done {
         }
         match self.end {
             End::Exited(0) | End::Killed => {}
-            End::Stuck => problems.push(format!("the plugin did not exit within {PATIENCE:?}")),
+            End::Stuck => problems.push(format!("the plugin did not exit within {TIMEOUT:?}")),
             End::Exited(code) => {
                 if !CODES.contains(&code) {
                     problems.push(format!("the plugin exited with {code}"));

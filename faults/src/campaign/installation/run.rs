@@ -2,10 +2,10 @@
 
 use anyhow::{Result, bail};
 
+use super::cluster::Cluster;
 use super::command::{self, Done, End};
-use super::ground::Ground;
 use super::snapshot::{Snapshot, history};
-use super::{Measure, Scenario, UNINSTALL};
+use super::{Baseline, Scenario, UNINSTALL};
 use crate::campaign::call::{Call, calls};
 use crate::campaign::fault::Fault;
 use crate::campaign::oracle::Outcome;
@@ -21,27 +21,27 @@ const CREATED: u16 = 201;
 
 /// The result of a fault-free run.
 #[derive(Debug)]
-pub(super) struct Undisturbed {
+pub(super) struct FaultFree {
     pub(super) outcome: Outcome,
     pub(super) calls: Vec<(Call, usize)>,
     pub(super) created: usize,
 }
 
 /// Runs a command without a fault.
-pub(super) fn undisturbed(ground: &Ground, scenario: &Scenario) -> Result<Undisturbed> {
-    let run = Run::start(ground, scenario)?;
+pub(super) fn fault_free(cluster: &Cluster, scenario: &Scenario) -> Result<FaultFree> {
+    let run = Run::start(cluster, scenario)?;
     let done = run.command(scenario.command, || false)?;
     if done.end != End::Exited(0) {
         bail!("{} fails without any fault: {}", scenario.name, done.said);
     }
-    let moment = ground.snapshot()?;
+    let moment = cluster.snapshot()?;
     let records = run.proxy.records();
-    let found = Undisturbed {
+    let found = FaultFree {
         outcome: run.outcome(&[&moment]),
         calls: calls(&records),
         created: created(&records),
     };
-    let problems = leave(ground)?;
+    let problems = leave(cluster)?;
     if !problems.is_empty() {
         bail!(
             "{} leaves objects without any fault: {}",
@@ -54,13 +54,13 @@ pub(super) fn undisturbed(ground: &Ground, scenario: &Scenario) -> Result<Undist
 
 /// Runs a command with the fault of a plan, and then once more without it. Returns the verdict, and whether the cluster
 /// was restored.
-pub(super) fn disturbed(
-    ground: &Ground,
+pub(super) fn with_fault(
+    cluster: &Cluster,
     scenario: &Scenario,
     plan: &Plan,
-    measure: &Measure,
+    baseline: &Baseline,
 ) -> Result<(Verdict, bool)> {
-    let run = Run::start(ground, scenario)?;
+    let run = Run::start(cluster, scenario)?;
     let Plan { call, fault, .. } = plan;
     let Some(action) = fault.action() else {
         bail!("{plan} has no call");
@@ -72,10 +72,10 @@ pub(super) fn disturbed(
     })?;
     let reached = run.proxy.hits(rule) > 0;
     run.proxy.clear();
-    let between = ground.snapshot()?;
+    let between = cluster.snapshot()?;
     let mut problems = first.problems();
     if first.end == End::Exited(0) {
-        let differences = measure.expected.differences(&run.outcome(&[&between]));
+        let differences = baseline.expected.differences(&run.outcome(&[&between]));
         problems.extend(
             differences
                 .iter()
@@ -86,18 +86,18 @@ pub(super) fn disturbed(
     if again.end != End::Exited(0) {
         problems.push("the same command did not finish it in the second run".to_owned());
     }
-    let last = ground.snapshot()?;
-    let differences = measure.expected.differences(&run.outcome(&[&between, &last]));
+    let last = cluster.snapshot()?;
+    let differences = baseline.expected.differences(&run.outcome(&[&between, &last]));
     problems.extend(differences.iter().map(ToString::to_string));
-    problems.extend(ground.base.touched(&last));
+    problems.extend(cluster.base.touched(&last));
     let created = created(&run.proxy.records());
-    if created != measure.created {
+    if created != baseline.created {
         problems.push(format!(
             "{created} objects were created, and {} without faults",
-            measure.created
+            baseline.created
         ));
     }
-    let left = leave(ground)?;
+    let left = leave(cluster)?;
     let is_clean = left.is_empty();
     problems.extend(left);
     let verdict = match (problems.is_empty(), reached) {
@@ -113,22 +113,22 @@ pub(super) fn disturbed(
 }
 
 /// Uninstalls, and returns the remaining objects and those that were not restored.
-fn leave(ground: &Ground) -> Result<Vec<String>> {
-    let Ground {
+fn leave(cluster: &Cluster) -> Result<Vec<String>> {
+    let Cluster {
         plugin, control_plane, ..
-    } = ground;
+    } = cluster;
     let done = command::run(plugin, control_plane, &control_plane.kubeconfig(), UNINSTALL, || false)?;
     let mut problems = Vec::new();
     if done.end != End::Exited(0) {
         problems.push(format!("the uninstallation fails: {}", done.said));
     }
-    let now = ground.snapshot()?;
-    let left = now.without(&ground.base).titles();
+    let now = cluster.snapshot()?;
+    let left = now.without(&cluster.base).titles();
     problems.extend(
         left.iter()
             .map(|title| format!("{title} is left after the uninstallation")),
     );
-    problems.extend(ground.base.touched(&now));
+    problems.extend(cluster.base.touched(&now));
     Ok(problems)
 }
 
@@ -144,17 +144,17 @@ fn created(records: &[Record]) -> usize {
 
 /// A run in progress.
 struct Run<'a> {
-    ground: &'a Ground,
+    cluster: &'a Cluster,
     proxy: Proxy,
     before: Snapshot,
 }
 
 impl<'a> Run<'a> {
     /// Creates the objects that exist before the command.
-    fn start(ground: &'a Ground, scenario: &Scenario) -> Result<Self> {
-        let Ground {
+    fn start(cluster: &'a Cluster, scenario: &Scenario) -> Result<Self> {
+        let Cluster {
             plugin, control_plane, ..
-        } = ground;
+        } = cluster;
         if let Some(before) = scenario.before {
             let done = command::run(plugin, control_plane, &control_plane.kubeconfig(), before, || false)?;
             if done.end != End::Exited(0) {
@@ -166,21 +166,21 @@ impl<'a> Run<'a> {
         }
         Ok(Self {
             proxy: Proxy::before(control_plane, "person", &["system:masters"])?,
-            before: ground.snapshot()?,
-            ground,
+            before: cluster.snapshot()?,
+            cluster,
         })
     }
 
     fn command(&self, line: &str, is_far_enough: impl Fn() -> bool) -> Result<Done> {
-        let Ground {
+        let Cluster {
             plugin, control_plane, ..
-        } = self.ground;
+        } = self.cluster;
         command::run(plugin, control_plane, self.proxy.kubeconfig(), line, is_far_enough)
     }
 
     /// Returns the outcome from these snapshots and a new one.
     fn outcome(&self, moments: &[&Snapshot]) -> Outcome {
-        let base = &self.ground.base;
+        let base = &self.cluster.base;
         let moments: Vec<Snapshot> = [&self.before]
             .into_iter()
             .chain(moments.iter().copied())

@@ -11,33 +11,33 @@ use super::call::Call;
 use super::execution::Execution;
 use super::fault::Fault;
 use super::plan::Plan;
-use super::post::Post;
+use super::replica::Replica;
 use fault_proxy::Proxy;
 use fault_proxy::{Action, Answer, Rule, RuleId, Verb};
 
 /// How long the operator may take to restart a watch that was interrupted. Its backoff grows up to half a minute.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// How often to check whether the run is over.
-const GLANCE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The fault of a plan, and the state of its injection.
-pub(super) struct Disturbance<'a> {
+pub(super) struct Injection<'a> {
     plan: &'a Plan,
     /// The rule about the call, if the fault is about one call.
     rule: Option<RuleId>,
     /// How often a watch was kept from sending events.
-    veiled: AtomicUsize,
+    hidden: AtomicUsize,
     /// The rule that hides the last step from the standby operator.
-    blindfold: OnceLock<RuleId>,
+    standby_rule: OnceLock<RuleId>,
 }
 
-impl<'a> Disturbance<'a> {
+impl<'a> Injection<'a> {
     pub(super) fn of(plan: &'a Plan) -> Self {
         Self {
             plan,
             rule: None,
-            veiled: AtomicUsize::new(0),
-            blindfold: OnceLock::new(),
+            hidden: AtomicUsize::new(0),
+            standby_rule: OnceLock::new(),
         }
     }
 
@@ -55,60 +55,65 @@ impl<'a> Disturbance<'a> {
         };
         loop {
             let last = over.load(Ordering::Relaxed);
-            if run.post.proxy.wait_for_hits(GLANCE, rule, 1).is_ok() {
+            if run.replica.proxy.wait_for_hits(POLL_INTERVAL, rule, 1).is_ok() {
                 break;
             }
             if last {
                 return Ok(false);
             }
         }
-        run.post.kill()?;
+        run.replica.kill()?;
         if self.plan.fault == Fault::Late {
-            run.post.start_again()?;
+            run.replica.restart()?;
             run.until_ready()?;
-            run.post.proxy.remove(rule);
+            run.replica.proxy.remove(rule);
         } else {
             // Requests of the killed operator are lost, those of the new one are not.
-            run.post.proxy.remove(rule);
-            run.post.start_again()?;
+            run.replica.proxy.remove(rule);
+            run.replica.restart()?;
         }
         Ok(true)
     }
 
     /// Runs an action while the watch sends no events, if the fault is about a watch.
-    pub(super) fn veil(&self, run: &Execution<'_>, is_last: bool, deed: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    pub(super) fn without_events(
+        &self,
+        run: &Execution<'_>,
+        is_last: bool,
+        user_action: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
         let watch = self.plan.call.requests();
         match self.plan.fault {
             Fault::Frozen => {
-                let frozen = run.post.proxy.add(Rule::new(watch, Action::FreezeWatches));
-                deed()?;
+                let frozen = run.replica.proxy.add(Rule::new(watch, Action::FreezeWatches));
+                user_action()?;
                 run.until_quiet();
-                self.veiled.fetch_add(run.post.proxy.hits(frozen), Ordering::Relaxed);
-                run.post.proxy.remove(frozen);
+                self.hidden.fetch_add(run.replica.proxy.hits(frozen), Ordering::Relaxed);
+                run.replica.proxy.remove(frozen);
             }
             Fault::Gap => {
-                let deaf = run.post.proxy.add(Rule::new(watch.clone(), Action::Disconnect));
+                let deaf = run.replica.proxy.add(Rule::new(watch.clone(), Action::Disconnect));
                 // A watch that is just being opened can't be closed yet.
                 let started = Instant::now();
-                while run.post.proxy.hits(deaf) == 0 && started.elapsed() < PATIENCE {
-                    let cut = run.post.proxy.cut_watches(&watch);
-                    self.veiled.fetch_add(cut, Ordering::Relaxed);
-                    let _ = run.post.proxy.wait_for_hits(GLANCE, deaf, 1);
+                while run.replica.proxy.hits(deaf) == 0 && started.elapsed() < TIMEOUT {
+                    let cut = run.replica.proxy.cut_watches(&watch);
+                    self.hidden.fetch_add(cut, Ordering::Relaxed);
+                    let _ = run.replica.proxy.wait_for_hits(POLL_INTERVAL, deaf, 1);
                 }
-                deed()?;
+                user_action()?;
                 run.until_quiet();
                 // Every one: the first may still match the other rule.
-                let lost = run.post.proxy.add(Rule::new(watch, Action::Answer(forgotten())));
-                run.post.proxy.remove(deaf);
-                run.post.proxy.wait_for_hits(PATIENCE, lost, 1)?;
-                run.post.proxy.remove(lost);
+                let lost = run.replica.proxy.add(Rule::new(watch, Action::Answer(forgotten())));
+                run.replica.proxy.remove(deaf);
+                run.replica.proxy.wait_for_hits(TIMEOUT, lost, 1)?;
+                run.replica.proxy.remove(lost);
             }
-            Fault::Stale if is_last && let Some(reserve) = run.reserve() => {
-                let frozen = reserve.proxy.add(Rule::new(watch, Action::FreezeWatches));
-                self.blindfold.get_or_init(|| frozen);
-                deed()?;
+            Fault::Stale if is_last && let Some(standby) = run.standby() => {
+                let frozen = standby.proxy.add(Rule::new(watch, Action::FreezeWatches));
+                self.standby_rule.get_or_init(|| frozen);
+                user_action()?;
             }
-            _ => deed()?,
+            _ => user_action()?,
         }
         Ok(())
     }
@@ -118,45 +123,45 @@ impl<'a> Disturbance<'a> {
         if self.plan.fault != Fault::Stale {
             return Ok(());
         }
-        if let Some(reserve) = run.reserve() {
-            return self.succeed(run, reserve);
+        if let Some(standby) = run.standby() {
+            return self.succeed(run, standby);
         }
-        run.post.kill()?;
+        run.replica.kill()?;
         let lists = Call {
             verb: Verb::List,
             ..self.plan.call.clone()
         };
         let old = Rule::new(lists.requests(), Action::ServeList(1));
-        let old = run.post.proxy.add(old);
+        let old = run.replica.proxy.add(old);
         let frozen = Rule::new(self.plan.call.requests(), Action::FreezeWatches);
-        let frozen = run.post.proxy.add(frozen);
-        run.post.start_again()?;
+        let frozen = run.replica.proxy.add(frozen);
+        run.replica.restart()?;
         run.until_ready()?;
         run.until_quiet();
-        self.veiled.fetch_add(run.post.proxy.hits(old), Ordering::Relaxed);
-        run.post.proxy.remove(old);
-        run.post.proxy.remove(frozen);
+        self.hidden.fetch_add(run.replica.proxy.hits(old), Ordering::Relaxed);
+        run.replica.proxy.remove(old);
+        run.replica.proxy.remove(frozen);
         Ok(())
     }
 
     /// Kills the leader, so that the standby becomes the leader with its state from before the last step.
-    fn succeed(&self, run: &Execution<'_>, reserve: &Post<'_>) -> Result<()> {
+    fn succeed(&self, run: &Execution<'_>, standby: &Replica<'_>) -> Result<()> {
         run.until_quiet();
-        run.post.kill()?;
+        run.replica.kill()?;
         if run.until_succeeded() {
             run.until_quiet();
-            let hits = self.blindfold.get().map(|frozen| reserve.proxy.hits(*frozen));
-            self.veiled.fetch_add(hits.unwrap_or_default(), Ordering::Relaxed);
+            let hits = self.standby_rule.get().map(|frozen| standby.proxy.hits(*frozen));
+            self.hidden.fetch_add(hits.unwrap_or_default(), Ordering::Relaxed);
         }
-        reserve.proxy.clear();
-        run.post.start_again()?;
+        standby.proxy.clear();
+        run.replica.restart()?;
         run.until_ready()?;
         Ok(())
     }
 
     /// Returns whether the fault was injected.
     pub(super) fn was_met(&self, proxy: &Proxy) -> bool {
-        self.veiled.load(Ordering::Relaxed) > 0 || self.rule.is_some_and(|rule| proxy.hits(rule) > 0)
+        self.hidden.load(Ordering::Relaxed) > 0 || self.rule.is_some_and(|rule| proxy.hits(rule) > 0)
     }
 }
 

@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 use tokio::runtime::Runtime;
 
-use super::janitor;
+use super::cleanup;
 use super::snapshot::Snapshot;
-use crate::campaign::stage::connect;
+use crate::campaign::cluster::connect;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A control plane without controllers.
-pub(super) struct Ground {
+pub(super) struct Cluster {
     // Fields are dropped in this order: clients before the API server.
     runtime: Runtime,
     client: Client,
@@ -28,15 +28,15 @@ pub(super) struct Ground {
     pub(super) base: Snapshot,
 }
 
-impl fmt::Debug for Ground {
+impl fmt::Debug for Cluster {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Ground")
+        out.debug_struct("Cluster")
             .field("control_plane", &self.control_plane.folder())
             .finish_non_exhaustive()
     }
 }
 
-impl Ground {
+impl Cluster {
     pub(super) fn start(plugin: &Path) -> Result<Self> {
         ensure!(plugin.is_file(), "no plugin at {}", plugin.display());
         let control_plane = ControlPlane::start()?;
@@ -48,13 +48,13 @@ impl Ground {
         let client = runtime.block_on(connect(&control_plane.kubeconfig()))?;
         let started = Instant::now();
         while let Err(error) = control_plane.kubectl(&["-n", "default", "get", "service", "kubernetes"]) {
-            ensure!(started.elapsed() < PATIENCE, error);
+            ensure!(started.elapsed() < TIMEOUT, error);
             thread::sleep(Duration::from_millis(50));
         }
         let foreign = json!({"apiVersion": "v1", "kind": "List", "items": foreign()});
         control_plane.apply(&foreign.to_string())?;
         let base = runtime.block_on(Snapshot::take(&client))?;
-        janitor::start(runtime.handle(), &client);
+        cleanup::start(runtime.handle(), &client);
         Ok(Self {
             runtime,
             client,

@@ -14,7 +14,7 @@ use super::run::Verdict;
 ///
 /// # Errors
 /// When `each` fails; the other plans are not run.
-pub(super) fn carry_out(
+pub(super) fn run_plans(
     plans: &[Plan],
     workers: usize,
     run: impl Fn(&Plan) -> Result<Verdict> + Sync,
@@ -45,7 +45,7 @@ pub(super) fn carry_out(
 ///
 /// # Errors
 /// When they create or delete different objects, with a sentence on the difference.
-pub(super) fn agree(scenario: &str, outcomes: &[Outcome]) -> Result<Expected> {
+pub(super) fn common_outcome(scenario: &str, outcomes: &[Outcome]) -> Result<Expected> {
     Expected::of(outcomes).map_err(|differences| {
         let differences: Vec<String> = differences.iter().map(ToString::to_string).collect();
         anyhow!("fault-free runs of {scenario} differ: {}", differences.join("; "))

@@ -14,12 +14,12 @@ use testcluster::ControlPlane;
 use tokio::runtime::Runtime;
 
 use super::history::text;
-use super::invariant::BYSTANDER;
+use super::invariant::THIRD_PARTY;
 use super::kind::{APP, INGRESS, Kind, PODSET, SERVICE};
 use super::manifest::manifest;
 use super::observer::Observer;
 use super::operator::Place;
-use super::scenario::{Deed, Scenario};
+use super::scenario::{Scenario, UserAction};
 use super::tenant;
 use super::webhooks::Webhooks;
 
@@ -31,12 +31,12 @@ pub const OPERATOR: &str = "system:serviceaccount:appdeploy-system:appdeploy-ope
 const CONTROLLERS: [&str; 4] = ["deployment", "replicaset", "garbagecollector", "namespace"];
 /// The suffix of the namespaces of runs.
 const RUN: &str = "-of-faults";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The field manager of another program.
 const OTHER: &str = "other";
 
 /// A control plane with fake nodes, the CRDs, the operator's rights, and an observer.
-pub struct Stage {
+pub struct Cluster {
     // Fields are dropped in this order: clients before the API server.
     pub(super) observer: Observer,
     client: Client,
@@ -46,15 +46,15 @@ pub struct Stage {
     runs: AtomicU32,
 }
 
-impl Stage {
+impl Cluster {
     /// Starts a cluster for an operator.
     ///
     /// # Errors
     /// When a part of it does not start.
     pub fn start(program: &Path) -> Result<Self> {
-        let stage = Self::unconfined(program)?;
-        confine(&stage.control_plane)?;
-        Ok(stage)
+        let cluster = Self::unconfined(program)?;
+        confine(&cluster.control_plane)?;
+        Ok(cluster)
     }
 
     /// Starts a cluster without the admission policy that confines the operator, for bugs that the policy would prevent.
@@ -115,13 +115,13 @@ impl Stage {
             crd::label::APP: "web", crd::label::PODSET: "set",
             crd::label::MANAGED_BY: crd::label::MANAGED_BY_VALUE,
         });
-        let metadata = json!({"name": BYSTANDER, "labels": labels});
+        let metadata = json!({"name": THIRD_PARTY, "labels": labels});
         let port = json!({"port": 80});
         let service = json!({"metadata": metadata, "spec": {"ports": [port]}});
-        let backend = json!({"service": {"name": BYSTANDER, "port": {"number": 80}}});
+        let backend = json!({"service": {"name": THIRD_PARTY, "port": {"number": 80}}});
         let ingress = json!({"metadata": metadata, "spec": {"defaultBackend": backend}});
         for (kind, object) in [(SERVICE, service), (INGRESS, ingress)] {
-            self.perform(name, &Deed::Create(kind, object))?;
+            self.perform(name, &UserAction::Create(kind, object))?;
         }
         Ok(())
     }
@@ -154,50 +154,50 @@ impl Stage {
 
     /// Performs an action, and returns the object after it; `None` if an attempt was rejected. While an operator
     /// restarts, its webhook does not answer, and the action is retried.
-    pub(super) fn perform(&self, namespace: &str, deed: &Deed) -> Result<Value> {
+    pub(super) fn perform(&self, namespace: &str, user_action: &UserAction) -> Result<Value> {
         let started = Instant::now();
         loop {
-            let error = match (self.try_once(namespace, deed), deed) {
+            let error = match (self.try_once(namespace, user_action), user_action) {
                 (Ok(left), _) => return Ok(left),
-                (Err(error), _) if started.elapsed() < PATIENCE && is_unanswered(&error) => error,
-                (Err(error), Deed::Attempt(_)) if error.downcast_ref::<kube::Error>().is_some() => {
+                (Err(error), _) if started.elapsed() < TIMEOUT && is_unanswered(&error) => error,
+                (Err(error), UserAction::Attempt(_)) if error.downcast_ref::<kube::Error>().is_some() => {
                     return Ok(Value::Null);
                 }
-                (Err(error), _) => return Err(error.context(format!("failed to run {deed:?} in {namespace}"))),
+                (Err(error), _) => return Err(error.context(format!("failed to run {user_action:?} in {namespace}"))),
             };
             drop(error);
             thread::sleep(Duration::from_millis(50));
         }
     }
 
-    fn try_once(&self, namespace: &str, deed: &Deed) -> Result<Value> {
-        match deed {
-            Deed::Attempt(deed) => return self.try_once(namespace, deed),
-            Deed::ByTenant(deed) => return self.try_once(&tenant::namespace(namespace), deed),
+    fn try_once(&self, namespace: &str, user_action: &UserAction) -> Result<Value> {
+        match user_action {
+            UserAction::Attempt(user_action) => return self.try_once(namespace, user_action),
+            UserAction::ByTenant(user_action) => return self.try_once(&tenant::namespace(namespace), user_action),
             _ => {}
         }
         self.runtime.block_on(async {
-            match deed {
-                Deed::Create(kind, object) => self.create(*kind, namespace, object).await,
-                Deed::CreateOwned(kind, object) => {
+            match user_action {
+                UserAction::Create(kind, object) => self.create(*kind, namespace, object).await,
+                UserAction::CreateOwned(kind, object) => {
                     let app = self.api(APP, tenant::run_of(namespace)).get(tenant::OWNER).await?;
                     let mut object = object.clone();
                     object["metadata"]["ownerReferences"] = json!([{"apiVersion": APP.api_version(), "kind": APP.name,
                         "name": tenant::OWNER, "uid": app.metadata.uid, "controller": true}]);
                     self.create(*kind, namespace, &object).await
                 }
-                Deed::Patch(kind, name, patch) => {
+                UserAction::Patch(kind, name, patch) => {
                     let api = self.api(*kind, namespace);
                     let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
                     Ok(serde_json::to_value(patched)?)
                 }
-                Deed::Delete(kind, name) => {
+                UserAction::Delete(kind, name) => {
                     let api = self.api(*kind, namespace);
                     let object = api.get(name).await?;
                     api.delete(name, &DeleteParams::default()).await?;
                     Ok(serde_json::to_value(object)?)
                 }
-                Deed::Apply(kind, object) => {
+                UserAction::Apply(kind, object) => {
                     let object = typed(*kind, object);
                     let name = text(&object, "/metadata/name");
                     let api = self.api(*kind, namespace);
@@ -206,7 +206,7 @@ impl Stage {
                         .await?;
                     Ok(serde_json::to_value(applied)?)
                 }
-                Deed::ApplyStatus(kind, object) => {
+                UserAction::ApplyStatus(kind, object) => {
                     let object = typed(*kind, object);
                     let name = text(&object, "/metadata/name");
                     let params = PatchParams::apply(OTHER);
@@ -214,7 +214,7 @@ impl Stage {
                     let applied = api.patch_status(name, &params, &Patch::Apply(&object)).await?;
                     Ok(serde_json::to_value(applied)?)
                 }
-                Deed::Attempt(_) | Deed::ByTenant(_) => Ok(Value::Null),
+                UserAction::Attempt(_) | UserAction::ByTenant(_) => Ok(Value::Null),
             }
         })
     }
@@ -302,7 +302,7 @@ fn confine(control_plane: &ControlPlane) -> Result<()> {
     loop {
         match admin.run_with_input(&create, &pod.to_string()) {
             Err(error) if error.to_string().contains("ValidatingAdmissionPolicy") => return Ok(()),
-            _ => ensure!(started.elapsed() < PATIENCE, "the policy is not enforced"),
+            _ => ensure!(started.elapsed() < TIMEOUT, "the policy is not enforced"),
         }
         thread::sleep(Duration::from_millis(50));
     }
@@ -311,7 +311,7 @@ fn confine(control_plane: &ControlPlane) -> Result<()> {
 fn eventually(control_plane: &ControlPlane, asked: &[&str]) -> Result<()> {
     let started = Instant::now();
     while let Err(error) = control_plane.kubectl(asked) {
-        if started.elapsed() > PATIENCE {
+        if started.elapsed() > TIMEOUT {
             return Err(error.into());
         }
         thread::sleep(Duration::from_millis(50));

@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use super::cluster::{Cluster, OPERATOR};
+use super::leadership::{Leadership, writes_without_lease};
 use super::operator::{Operator, Place};
-use super::reign::{Reign, usurpations};
-use super::stage::{OPERATOR, Stage};
 use fault_proxy::Proxy;
 
 /// How long the lock of the operator is held at a time, so that another thread can kill it.
-const GLANCE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// An operator behind a proxy, and its restarts.
-pub(super) struct Post<'a> {
-    stage: &'a Stage,
+pub(super) struct Replica<'a> {
+    cluster: &'a Cluster,
     place: Place,
     bug: Option<&'a str>,
     /// Its name in the leader election, if it takes part in one.
@@ -26,24 +26,24 @@ pub(super) struct Post<'a> {
     panics: Mutex<Vec<String>>,
 }
 
-impl<'a> Post<'a> {
+impl<'a> Replica<'a> {
     /// Starts an operator behind a proxy, after `script` has added the rules.
-    pub(super) fn take_up(
-        stage: &'a Stage,
+    pub(super) fn start(
+        cluster: &'a Cluster,
         place: &Place,
         bug: Option<&'a str>,
         candidate: Option<&'static str>,
         script: impl FnOnce(&Proxy),
     ) -> Result<Self> {
-        let proxy = Proxy::before(&stage.control_plane, OPERATOR, &[])?;
+        let proxy = Proxy::before(&cluster.control_plane, OPERATOR, &[])?;
         script(&proxy);
         let starts = vec![Instant::now()];
-        let Stage {
+        let Cluster {
             program, control_plane, ..
-        } = stage;
+        } = cluster;
         let operator = Operator::start(program, control_plane, &proxy, place, bug, candidate)?;
         Ok(Self {
-            stage,
+            cluster,
             place: place.clone(),
             bug,
             candidate,
@@ -58,9 +58,9 @@ impl<'a> Post<'a> {
     pub(super) fn until_ready(&self, patience: Duration) -> Result<bool> {
         let started = Instant::now();
         while started.elapsed() < patience {
-            self.keep_up()?;
+            self.restart_if_deposed()?;
             // Unlocked in between, so that another thread can kill it.
-            if self.operator().until_ready(GLANCE) {
+            if self.operator().until_ready(POLL_INTERVAL) {
                 return Ok(true);
             }
         }
@@ -75,12 +75,12 @@ impl<'a> Post<'a> {
     }
 
     /// Restarts the operator after it was killed.
-    pub(super) fn start_again(&self) -> Result<()> {
+    pub(super) fn restart(&self) -> Result<()> {
         self.put_in_place(&mut self.operator())
     }
 
     /// Restarts the operator if it has exited because it lost the Lease.
-    pub(super) fn keep_up(&self) -> Result<()> {
+    pub(super) fn restart_if_deposed(&self) -> Result<()> {
         let mut operator = self.operator();
         if self.candidate.is_some() && operator.is_deposed() {
             lock(&self.panics).extend(operator.panics());
@@ -90,9 +90,9 @@ impl<'a> Post<'a> {
     }
 
     fn put_in_place(&self, operator: &mut Operator) -> Result<()> {
-        let Stage {
+        let Cluster {
             program, control_plane, ..
-        } = self.stage;
+        } = self.cluster;
         lock(&self.starts).push(Instant::now());
         *operator = Operator::start(
             program,
@@ -106,14 +106,19 @@ impl<'a> Post<'a> {
     }
 
     /// Returns the problems of the operators at this place, given the leaders.
-    pub(super) fn problems(&self, reigns: &[Reign]) -> Vec<String> {
+    pub(super) fn problems(&self, leaderships: &[Leadership]) -> Vec<String> {
         let mut problems = std::mem::take(&mut *lock(&self.panics));
         let mut operator = self.operator();
         problems.extend(operator.panics());
         let stays = operator.is_running() || self.candidate.is_some() && operator.is_deposed();
         problems.extend((!stays).then(|| "the operator ended by itself".to_owned()));
         if let Some(name) = self.candidate {
-            problems.extend(usurpations(name, &self.proxy.records(), &lock(&self.starts), reigns));
+            problems.extend(writes_without_lease(
+                name,
+                &self.proxy.records(),
+                &lock(&self.starts),
+                leaderships,
+            ));
         }
         problems
     }

@@ -10,7 +10,7 @@ use fault_proxy::Record;
 
 /// The time in which one operator was observed to hold the Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reign {
+pub struct Leadership {
     /// The operator's identity in the leader election.
     pub holder: String,
     /// When it was observed, which is after it began.
@@ -18,13 +18,13 @@ pub struct Reign {
 }
 
 /// Adds the holder of a version of the Lease, if it is a new one.
-pub(super) fn take_in(reigns: &mut Vec<Reign>, lease: &Value) {
+pub(super) fn record_holder(leaderships: &mut Vec<Leadership>, lease: &Value) {
     let holder = text(lease, "/spec/holderIdentity");
     // The Leases of Kubernetes' own programs are in other namespaces and are ignored.
     let is_ours = text(lease, "/metadata/labels/app.kubernetes.io~1part-of") == crd::label::PART_OF_VALUE;
-    let is_new = reigns.last().is_none_or(|last| last.holder != holder);
+    let is_new = leaderships.last().is_none_or(|last| last.holder != holder);
     if is_ours && is_new {
-        reigns.push(Reign {
+        leaderships.push(Leadership {
             holder: holder.to_owned(),
             seen: Instant::now(),
         });
@@ -33,8 +33,8 @@ pub(super) fn take_in(reigns: &mut Vec<Reign>, lease: &Value) {
 
 /// Returns whether the holder is the operator of this name: an identity is the name with a suffix for each start.
 #[must_use]
-pub fn is_of(reign: &Reign, name: &str) -> bool {
-    reign.holder.rsplit_once('_').is_some_and(|(host, _)| host == name)
+pub fn is_of(leadership: &Leadership, name: &str) -> bool {
+    leadership.holder.rsplit_once('_').is_some_and(|(host, _)| host == name)
 }
 
 /// Returns the writes of an operator that was not, or no longer, the leader.
@@ -43,7 +43,12 @@ pub fn is_of(reign: &Reign, name: &str) -> bool {
 /// since its last start; and between that and the write, no other holder may have been observed. The time of a write is
 /// when it was sent: the operator is not responsible for delays in the network.
 #[must_use]
-pub fn usurpations(name: &str, records: &[Record], starts: &[Instant], reigns: &[Reign]) -> BTreeSet<String> {
+pub fn writes_without_lease(
+    name: &str,
+    records: &[Record],
+    starts: &[Instant],
+    leaderships: &[Leadership],
+) -> BTreeSet<String> {
     let is_kept = |record: &&Record| record.request.verb.is_write() && !record.request.resource.ends_with("reviews");
     let (leases, writes): (Vec<&Record>, Vec<&Record>) = records
         .iter()
@@ -70,9 +75,9 @@ pub fn usurpations(name: &str, records: &[Record], starts: &[Instant], reigns: &
         let Some(renewed) = renewed else {
             return Some(says(record, "did not hold the Lease"));
         };
-        let other = reigns
+        let other = leaderships
             .iter()
-            .find(|reign| !is_of(reign, name) && *renewed < reign.seen && reign.seen <= record.at);
+            .find(|leadership| !is_of(leadership, name) && *renewed < leadership.seen && leadership.seen <= record.at);
         other.map(|other| says(record, &format!("{} led", other.holder)))
     });
     found.collect()
@@ -111,37 +116,41 @@ mod tests {
         let zero = Instant::now();
         let renewal = |at, status| record(&Method::PUT, "leases", status, zero + seconds(at));
         let write = |at| record(&Method::PATCH, "deployments", 200, zero + seconds(at));
-        let reign = |holder: &str, at| Reign {
+        let leadership = |holder: &str, at| Leadership {
             holder: holder.to_owned(),
             seen: zero + seconds(at),
         };
-        let found = |records: &[Record], starts: &[u64], reigns: &[Reign]| {
+        let found = |records: &[Record], starts: &[u64], leaderships: &[Leadership]| {
             let starts: Vec<Instant> = starts.iter().map(|at| zero + seconds(*at)).collect();
-            let found = usurpations("first", records, &starts, reigns);
+            let found = writes_without_lease("first", records, &starts, leaderships);
             found.into_iter().collect::<Vec<_>>().join("; ")
         };
-        let reigns = [reign("first_1", 2), reign("second_2", 10)];
+        let leaderships = [leadership("first_1", 2), leadership("second_2", 10)];
         let not_held = "first sent patch deployments web, and did not hold the Lease";
-        assert_eq!(found(&[renewal(1, 200), write(3)], &[0], &reigns), "");
-        assert_eq!(found(&[write(3)], &[0], &reigns), not_held);
+        assert_eq!(found(&[renewal(1, 200), write(3)], &[0], &leaderships), "");
+        assert_eq!(found(&[write(3)], &[0], &leaderships), not_held);
         assert_eq!(
-            found(&[renewal(1, 409), write(3)], &[0], &reigns),
+            found(&[renewal(1, 409), write(3)], &[0], &leaderships),
             not_held,
             "it was refused"
         );
         assert_eq!(
-            found(&[renewal(1, 200), write(5)], &[0, 4], &reigns),
+            found(&[renewal(1, 200), write(5)], &[0, 4], &leaderships),
             not_held,
             "that was another one of its name"
         );
         assert_eq!(
-            found(&[renewal(1, 200), write(11)], &[0], &reigns),
+            found(&[renewal(1, 200), write(11)], &[0], &leaderships),
             "first sent patch deployments web, and second_2 led"
         );
-        let back = [reigns[0].clone(), reigns[1].clone(), reign("first_1", 15)];
+        let back = [
+            leaderships[0].clone(),
+            leaderships[1].clone(),
+            leadership("first_1", 15),
+        ];
         assert_eq!(found(&[renewal(1, 200), renewal(14, 200), write(16)], &[0], &back), "");
         let read = record(&Method::GET, "deployments", 200, zero + seconds(3));
-        assert_eq!(found(&[read], &[0], &reigns), "");
+        assert_eq!(found(&[read], &[0], &leaderships), "");
     }
 
     #[test]
@@ -152,13 +161,16 @@ mod tests {
                 "spec": {"holderIdentity": holder},
             })
         };
-        let mut reigns = Vec::new();
+        let mut leaderships = Vec::new();
         for holder in ["first_1", "first_1", "second_1", "second_1", "first_2"] {
-            take_in(&mut reigns, &lease(holder));
+            record_holder(&mut leaderships, &lease(holder));
         }
-        take_in(&mut reigns, &json!({"spec": {"holderIdentity": "a-node"}}));
-        let holders: Vec<&str> = reigns.iter().map(|reign| reign.holder.as_str()).collect();
+        record_holder(&mut leaderships, &json!({"spec": {"holderIdentity": "a-node"}}));
+        let holders: Vec<&str> = leaderships
+            .iter()
+            .map(|leadership| leadership.holder.as_str())
+            .collect();
         assert_eq!(holders, ["first_1", "second_1", "first_2"]);
-        assert!(is_of(&reigns[0], "first") && !is_of(&reigns[0], "fir"));
+        assert!(is_of(&leaderships[0], "first") && !is_of(&leaderships[0], "fir"));
     }
 }
