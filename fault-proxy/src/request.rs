@@ -75,7 +75,8 @@ pub struct Request {
 
 impl Request {
     /// Parses a request. The name of a created object is in the body, if that is JSON.
-    pub(crate) fn read(method: &Method, uri: &http::Uri, body: &[u8]) -> Self {
+    #[must_use]
+    pub fn read(method: &Method, uri: &http::Uri, body: &[u8]) -> Self {
         let (path, query) = (uri.path(), uri.query().unwrap_or_default());
         let Object {
             resource,

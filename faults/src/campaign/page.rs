@@ -132,8 +132,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::campaign::catalog;
     use crate::campaign::journal::found;
-    use crate::campaign::scenario;
 
     const JOURNAL: &str = r#"
 {"scenario": "app-create", "plans": 400, "program": "b"}
