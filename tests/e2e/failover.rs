@@ -11,7 +11,6 @@ use serde_json::Value;
 use testcluster::process::Process;
 use tests::Shell;
 
-use crate::say;
 use crate::world::{Space, World};
 
 /// More apps than are made while one operator takes over from another, here.
@@ -75,7 +74,7 @@ fn each_child_is_made_once(world: &World, space: &Space, kill: &str) -> Result<(
         made_once(kind, &seen, apps)?;
     }
     world.shell.run(settled)?;
-    say(&format!(
+    space.note(&format!(
         "another leads after {:.1} s and has made a Deployment after {:.1} s; of {} requests for {apps} apps {} were \
          refused meanwhile; ",
         took.to_lead.as_secs_f64(),

@@ -76,19 +76,19 @@ pub fn image_is_pinned_by_digest_under_load(world: &World, space: &Space) -> Res
         .run("kubectl get pod web-0 --output jsonpath='{.status.containerStatuses[0].imageID}'")?;
     let (_, digest) = id.split_once('@').with_context(|| format!("{id} has no digest"))?;
     let outcome = change(world, space, &[&format!("nginx@{digest}")])?;
-    report("digest pin", outcome)
+    report(space, "digest pin", outcome)
 }
 
 pub fn image_is_respelled_under_load(world: &World, space: &Space) -> Result<()> {
     serve(space)?;
     let outcome = change(world, space, &["docker.io/library/nginx:1.28"])?;
-    report("respelled image", outcome)
+    report(space, "respelled image", outcome)
 }
 
 pub fn image_is_changed_and_changed_back_under_load(world: &World, space: &Space) -> Result<()> {
     serve(space)?;
     let outcome = change(world, space, &["nginx:1.29", "nginx:1.28"])?;
-    report("v1, v2, v1", outcome)
+    report(space, "v1, v2, v1", outcome)
 }
 
 /// Without a readiness probe each of these containers is ready for two seconds.
@@ -105,7 +105,7 @@ pub fn image_that_exits_stays_in_one_pod_under_load(world: &World, space: &Space
     ensure!(tried == 1, "it has spread: {images}");
     set_image(space, "nginx:1.28")?;
     settle(space, "nginx:1.28")?;
-    report("image that exits", load.stop()?)
+    report(space, "image that exits", load.stop()?)
 }
 
 const PODS: &str = "kubectl get pods --selector appdeploy.dev/podset=web --sort-by .metadata.name --output jsonpath=";
@@ -186,14 +186,14 @@ fn settle(space: &Space, image: &str) -> Result<()> {
     Ok(())
 }
 
-/// Prints what came of the requests, and fails if more pods were down at a time than may be.
-fn report(what: &str, outcome: Outcome) -> Result<()> {
+/// Notes what came of the requests, and fails if more pods were down at a time than may be.
+fn report(space: &Space, what: &str, outcome: Outcome) -> Result<()> {
     let Outcome {
         requests,
         dropped,
         most_down,
     } = outcome;
-    crate::say(&format!(
+    space.note(&format!(
         "{what}: {dropped} of {requests} requests dropped, {most_down} pods down at a time; "
     ));
     ensure!(requests > 100, "there were only {requests} requests");

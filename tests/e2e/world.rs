@@ -1,6 +1,7 @@
 //! The cluster of the tests, a namespace for each, and the way back to how everything was.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use anyhow::{Context as _, Result, ensure};
 use testcluster::node::Node;
@@ -117,12 +118,20 @@ impl World {
             .map(drop)
     }
 
+    /// Waits until the namespaces of all tests are deleted.
+    pub fn until_clean(&self) -> Result<()> {
+        let deleted = "kubectl get namespace --selector e2e=test --output name | \
+                       xargs --no-run-if-empty kubectl wait --for=delete --timeout=3m";
+        self.shell.run(deleted).map(drop).context("a namespace of a test stays")
+    }
+
     /// Returns a new namespace and a shell that works in it.
     pub fn space(&self, test: &str) -> Result<Space> {
         let namespace = format!("e2e-{test}");
         // One of an earlier run that was killed goes first.
         self.shell.run(&format!(
-            "kubectl delete namespace {namespace} --ignore-not-found --timeout=2m && kubectl create namespace {namespace}"
+            "kubectl delete namespace {namespace} --ignore-not-found --timeout=2m && kubectl create namespace {namespace} && \
+             kubectl label namespace {namespace} e2e=test"
         ))?;
         let folder = tempfile::tempdir().context("failed to create a folder")?;
         let kubeconfig = folder.path().join("kubeconfig");
@@ -134,6 +143,7 @@ impl World {
             shell,
             kubeconfig,
             outside: self.shell.clone(),
+            notes: Mutex::default(),
             _folder: folder,
         })
     }
@@ -148,10 +158,21 @@ pub struct Space {
     /// That kubeconfig.
     pub kubeconfig: PathBuf,
     outside: Shell,
+    notes: Mutex<String>,
     _folder: tempfile::TempDir,
 }
 
 impl Space {
+    /// Adds text to the line that tells how the test ended.
+    pub fn note(&self, text: &str) {
+        crate::lock(&self.notes).push_str(text);
+    }
+
+    /// Returns what was noted.
+    pub fn notes(&self) -> String {
+        crate::lock(&self.notes).clone()
+    }
+
     /// Returns what somebody wants to see after a failure.
     pub fn scene(&self) -> String {
         let look = "kubectl get appdeploy,podset,deploy,rs,pod,svc,ing --output wide 2>&1; \
@@ -164,9 +185,9 @@ impl Space {
 
 impl Drop for Space {
     fn drop(&mut self) {
-        // A namespace that stays is deleted by the next run.
+        // A namespace that stays is deleted by the next run. It takes as long as its pods take to end, while other tests run.
         let _ = self.outside.run(&format!(
-            "kubectl delete namespace {} --ignore-not-found --timeout=2m",
+            "kubectl delete namespace {} --ignore-not-found --wait=false",
             self.namespace
         ));
     }
