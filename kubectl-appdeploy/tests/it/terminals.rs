@@ -224,7 +224,7 @@ fn uninstallation_is_refused_if_what_it_would_delete_has_changed() {
     plugin.run("delete shop --cascade=background").ok();
     plugin.run("create shop --image=nginx:2").ok();
     terminal.send("y").unwrap();
-    terminal.shows("what was shown has changed meanwhile").unwrap();
+    terminal.shows("what was shown was changed by another client").unwrap();
     let (code, screen) = terminal.end().unwrap();
     assert_eq!(code, 1, "{}", screen.text());
     assert_eq!(plugin.run("status -o name").ok(), "appdeploy.appdeploy.dev/shop\n");
