@@ -29,6 +29,6 @@ pub use image::{ImageChange, Reported};
 pub use object::{pod, released, updated};
 pub use pod::{Controller, Phase, SetPod};
 pub use slot::Taken;
-pub use status::{Hindrance, Knowledge, Marks, Verb, asks, changes_in, conflicts, marks, obituary, status};
+pub use status::{Knowledge, Marks, PodError, Verb, asks, changes_in, conflicts, marks, obituary, status};
 pub use step::{Creation, PodRef, Removal, Seen, Step, Update, Why, looks_again_at, next_step, next_step_despite};
 pub use wanted::Wanted;

@@ -16,7 +16,7 @@ use tracing::{Instrument as _, Span, debug_span, field};
 
 use crate::attempt;
 use crate::client::DEADLINE;
-use crate::lease::Fence;
+use crate::lease::{Fence, Fenced};
 use crate::metrics::Metrics;
 use crate::seeded::{self, Bug};
 use crate::watch::chain;
@@ -53,17 +53,17 @@ impl Caller {
             attempt::unanswered(None);
             return Err(CallError::Lost("no time was left in this reconcile".into()));
         }
-        let deadline = if matches!(verb, "get" | "list") {
-            left
-        } else {
-            let allowed = self.fence.allows(left);
-            allowed.ok_or_else(|| CallError::Lost("another operator may lead by now".into()))?
-        };
         let span = span(verb, resource);
         let start = Instant::now();
-        let sent = timeout(deadline, self.exchange(request));
-        let answer = sent.instrument(span.clone()).await;
-        self.metrics.request(verb, resource, start.elapsed());
+        let exchange = self.exchange(request).instrument(span.clone());
+        let answer = if matches!(verb, "get" | "list") {
+            timeout(left, exchange).await.map_err(|_| Fenced::TimedOut(left))
+        } else {
+            self.fence.guard(left, exchange).await
+        };
+        if !matches!(answer, Err(Fenced::Closed)) {
+            self.metrics.request(verb, resource, start.elapsed());
+        }
         let answer = match answer {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(CallError::Refused(status))) => {
@@ -72,7 +72,8 @@ impl Caller {
                 CallError::Refused(status)
             }
             Ok(Err(lost)) => lost,
-            Err(_) => CallError::Lost(format!("no answer within {deadline:.0?}")),
+            Err(Fenced::Closed) => return Err(CallError::Lost("another operator may lead by now".into())),
+            Err(Fenced::TimedOut(limit)) => CallError::Lost(format!("no answer within {limit:.0?}")),
         };
         if matches!(answer, CallError::Lost(_)) {
             attempt::unanswered(Some(start));

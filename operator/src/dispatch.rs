@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,51 +15,32 @@ use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, Span, error, error_span, field, warn};
 
 use crate::attempt::{Attempt, DEADLINE};
+use crate::controller::{Controller, Error, Requeue};
 use crate::key::Key;
-use crate::metrics::{Metrics, Outcome};
-use crate::queue::Queue;
+use crate::metrics::{Counted, Outcome};
+use crate::open_namespaces::OpenNamespaces;
 use crate::seeded::{self, Bug};
 
 /// How long the report about a reconcile that panicked or timed out may take.
 const REPORT_DEADLINE: Duration = Duration::from_secs(4);
 
-/// What came of the work on a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Nothing is left to do until something changes.
-    Settled,
-    /// It was done, and there is more to do: at once again.
-    Onward,
-    /// What was believed was wrong and has been set right: at once again, but not for ever at once.
-    Again,
-    /// It failed, and trying again can help.
-    Failed,
-    /// It failed, and only a change can help.
-    GaveUp,
-}
-
-/// Reconciles the objects of one kind.
-pub trait Reconcile: Send + Sync + 'static {
-    /// Reconciles one object.
-    fn reconcile(&self, key: Key) -> impl Future<Output = Verdict> + Send;
-
-    /// Writes the status of an object whose reconcile panicked or timed out.
-    fn report(&self, key: &Key, failure: Failure) -> impl Future<Output = ()> + Send;
-}
+/// What came of a reconcile.
+pub type Reconciled = Result<Requeue, Error>;
 
 /// Held by work that goes on. Its receiver ends when all of it has ended or was dropped.
 pub type Running = mpsc::Sender<Infallible>;
 
-/// Reconciles the objects of a kind that are in a queue until it is closed, then waits for the reconciles that have begun.
+/// Reconciles the objects in the queue of a controller until it is closed, then waits for the reconciles that have begun.
 /// When it is dropped, they are aborted.
-pub async fn dispatch<R: Reconcile>(
-    kind: crd::Kind,
-    queue: Arc<Queue<Key>>,
+pub async fn dispatch(
+    controller: Arc<dyn Controller>,
+    open: Arc<OpenNamespaces>,
     concurrency: u16,
-    metrics: Arc<Metrics>,
+    metrics: Counted,
     running: Running,
-    reconciler: Arc<R>,
 ) {
+    let (kind, queue) = (controller.kind(), controller.queue().clone());
+    let metrics = Arc::new(metrics);
     let slots = Arc::new(Semaphore::new(usize::from(concurrency)));
     let failures = Arc::new(Failures::default());
     let pulse = queue.liveness().join(format!("the dispatcher of {kind}s"));
@@ -76,24 +56,29 @@ pub async fn dispatch<R: Reconcile>(
             break;
         };
         while tasks.try_join_next().is_some() {}
+        if !open.holds(&key) {
+            // It is reconciled when its namespace is opened.
+            queue.done(&key);
+            continue;
+        }
         if let Some(wait) = failures.held(&key) {
             queue.add_after(key.clone(), wait);
             queue.done(&key);
             continue;
         }
         let reconcile = queue.liveness().join(format!("a reconcile of {kind}s"));
-        let (queue, reconciler, failures) = (queue.clone(), reconciler.clone(), failures.clone());
+        let (queue, controller, failures) = (queue.clone(), controller.clone(), failures.clone());
         let (metrics, running) = (metrics.clone(), running.clone());
         let span = span(kind, &key);
         let work = async move {
             let start = Instant::now();
             let attempt = Attempt::begin();
-            let (verdict, outcome) = attempt_one(&*reconciler, &attempt, &key).await;
-            metrics.reconciled(kind, outcome, start.elapsed());
+            let (result, outcome) = attempt_one(&*controller, &attempt, &key).await;
+            metrics.reconciled(outcome, start.elapsed());
             say(&Span::current(), outcome);
-            if let Some(wait) = failures.wait(&key, verdict, attempt.retry_after()) {
-                if verdict != Verdict::Onward {
-                    metrics.retried(kind);
+            if let Some(wait) = failures.wait(&key, result, attempt.retry_after()) {
+                if result.is_err() {
+                    metrics.retried();
                 }
                 queue.add_after(key.clone(), wait);
             }
@@ -107,10 +92,10 @@ pub async fn dispatch<R: Reconcile>(
 }
 
 /// Reconciles an object once, whatever happens. Where the reconcile can't, its status is written from here.
-async fn attempt_one<R: Reconcile>(reconciler: &R, attempt: &Attempt, key: &Key) -> (Verdict, Outcome) {
-    let guarded = AssertUnwindSafe(attempt.run(async { reconciler.reconcile(key.clone()).await })).catch_unwind();
+async fn attempt_one(controller: &dyn Controller, attempt: &Attempt, key: &Key) -> (Reconciled, Outcome) {
+    let guarded = AssertUnwindSafe(attempt.run(async { controller.reconcile(key.clone()).await })).catch_unwind();
     let (failure, outcome) = match timeout(DEADLINE, guarded).await {
-        Ok(Ok(verdict)) => return (verdict, Outcome::of(verdict)),
+        Ok(Ok(result)) => return (result, Outcome::of(result)),
         Ok(Err(_)) => {
             error!("the reconcile panicked; this is a bug, please report it");
             (Failure::Panicked, Outcome::Panic)
@@ -121,19 +106,19 @@ async fn attempt_one<R: Reconcile>(reconciler: &R, attempt: &Attempt, key: &Key)
             (Failure::TimedOut { seconds }, Outcome::Timeout)
         }
     };
-    let report = AssertUnwindSafe(async { reconciler.report(key, failure).await }).catch_unwind();
+    let report = AssertUnwindSafe(async { controller.report(key, failure).await }).catch_unwind();
     if !matches!(timeout(REPORT_DEADLINE, report).await, Ok(Ok(()))) {
         warn!("the status could not be written");
     }
-    (Verdict::Failed, outcome)
+    (Err(Error::Failed), outcome)
 }
 
 /// Makes what surrounds the work on a key: it tells in each log line what the line is about, and is a span where traces are
 /// made. Its level is that of errors, so that no log is so quiet that its lines lack this.
-fn span(kind: crd::Kind, key: &Key) -> Span {
+fn span(kind: &'static str, key: &Key) -> Span {
     error_span!(
         "reconcile",
-        %kind,
+        kind,
         namespace = %key.namespace,
         name = %key.name,
         generation = field::Empty,
@@ -174,15 +159,20 @@ impl Failures {
 
     /// Returns how long to wait before the next try, if there is to be one. `retry_after` is how long the API server asked
     /// to wait.
-    fn wait(&self, key: &Key, verdict: Verdict, retry_after: Option<Duration>) -> Option<Duration> {
+    fn wait(&self, key: &Key, result: Reconciled, retry_after: Option<Duration>) -> Option<Duration> {
         let mut failures = self.lock();
-        if verdict == Verdict::Failed && seeded::is(Bug::GivesUp) {
-            return None;
-        }
-        if matches!(verdict, Verdict::Settled | Verdict::Onward | Verdict::GaveUp) {
-            failures.remove(key);
-            return (verdict == Verdict::Onward).then_some(Duration::ZERO);
-        }
+        let error = match result {
+            Err(Error::Failed) if seeded::is(Bug::GivesUp) => return None,
+            Err(error @ (Error::Failed | Error::Stale)) => error,
+            Ok(_) | Err(Error::Terminal) => {
+                failures.remove(key);
+                return match result {
+                    Ok(Requeue::Now) => Some(Duration::ZERO),
+                    Ok(Requeue::After(wait)) => Some(wait),
+                    Ok(Requeue::Done) | Err(_) => None,
+                };
+            }
+        };
         let now = Instant::now();
         let backoff = failures.entry(key.clone()).or_insert(Backoff {
             count: 0,
@@ -192,8 +182,8 @@ impl Failures {
         if now >= backoff.due {
             backoff.count = backoff.count.saturating_add(1);
         }
-        let wait = match (verdict, backoff.count) {
-            (Verdict::Again, 1) => Duration::ZERO,
+        let wait = match (error, backoff.count) {
+            (Error::Stale, 1) => Duration::ZERO,
             (_, count) => backoff::delay(count, fastrand::f64()),
         };
         backoff.held_until = retry_after.map(|retry_after| now + retry_after);
@@ -212,8 +202,12 @@ impl Failures {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use async_trait::async_trait;
+
     use super::*;
-    use crate::queue::Urgency;
+    use crate::informer::Informer;
+    use crate::metrics::{Metrics, State};
+    use crate::queue::{Priority, Queue};
 
     fn key(name: &str) -> Key {
         Key::new("default", name)
@@ -227,17 +221,43 @@ mod tests {
     }
 
     struct Work<W> {
-        work: W,
+        reconcile: W,
+        queue: Arc<Queue<Key>>,
         reports: Arc<Mutex<Vec<(String, Failure)>>>,
     }
 
-    impl<W, F> Reconcile for Work<W>
+    #[async_trait]
+    impl<W, F> Controller for Work<W>
     where
         W: Fn(Key) -> F + Send + Sync + 'static,
-        F: Future<Output = Verdict> + Send + 'static,
+        F: Future<Output = Reconciled> + Send + 'static,
     {
-        async fn reconcile(&self, key: Key) -> Verdict {
-            (self.work)(key).await
+        fn kind(&self) -> &'static str {
+            "Work"
+        }
+
+        fn name(&self) -> &'static str {
+            "work"
+        }
+
+        fn queue(&self) -> &Arc<Queue<Key>> {
+            &self.queue
+        }
+
+        fn informers(&self) -> Vec<Informer> {
+            Vec::new()
+        }
+
+        fn keys(&self) -> Vec<Key> {
+            Vec::new()
+        }
+
+        fn states(&self) -> Vec<State> {
+            Vec::new()
+        }
+
+        async fn reconcile(&self, key: Key) -> Reconciled {
+            (self.reconcile)(key).await
         }
 
         async fn report(&self, key: &Key, failure: Failure) {
@@ -248,27 +268,23 @@ mod tests {
     fn start<W, F>(concurrency: u16, keys: &[String], work: W) -> Started
     where
         W: Fn(Key) -> F + Send + Sync + 'static,
-        F: Future<Output = Verdict> + Send + 'static,
+        F: Future<Output = Reconciled> + Send + 'static,
     {
         let queue = Arc::new(Queue::default());
         for name in keys {
-            queue.add(key(name), Urgency::Change);
+            queue.add(key(name), Priority::Change);
         }
-        let metrics = Arc::new(Metrics::default());
-        let reports = Arc::default();
         let (running, ended) = mpsc::channel(1);
-        let reconciler = Arc::new(Work {
-            work,
+        let reports = Arc::default();
+        let controller = Arc::new(Work {
+            reconcile: work,
+            queue: queue.clone(),
             reports: Arc::clone(&reports),
         });
-        let task = tokio::spawn(dispatch(
-            crd::Kind::AppDeploy,
-            queue.clone(),
-            concurrency,
-            metrics,
-            running,
-            reconciler,
-        ));
+        let open = Arc::new(OpenNamespaces::default());
+        open.add(None);
+        let metrics = Metrics::default().controller("work");
+        let task = tokio::spawn(dispatch(controller, open, concurrency, metrics, running));
         Started {
             queue,
             task,
@@ -288,13 +304,13 @@ mod tests {
             async move {
                 assert!(&*key.name != "poison", "poison");
                 log.lock().unwrap().push(key.name.to_string());
-                Verdict::Settled
+                Ok(Requeue::Done)
             }
         });
         while done.lock().unwrap().len() < 2 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        running.queue.add(key("later"), Urgency::Change);
+        running.queue.add(key("later"), Priority::Change);
         while done.lock().unwrap().len() < 3 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -321,7 +337,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(10)).await;
             NOW.fetch_sub(1, Ordering::SeqCst);
             DONE.fetch_add(1, Ordering::SeqCst);
-            Verdict::Settled
+            Ok(Requeue::Done)
         });
         while DONE.load(Ordering::SeqCst) < 2000 {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -341,14 +357,14 @@ mod tests {
             async move {
                 log.lock().unwrap().push((key.name.to_string(), begin.elapsed()));
                 if &*key.name == "bad" {
-                    Verdict::Failed
+                    Err(Error::Failed)
                 } else {
-                    Verdict::Settled
+                    Ok(Requeue::Done)
                 }
             }
         });
         tokio::time::sleep(Duration::from_secs(100)).await;
-        running.queue.add(key("good"), Urgency::Change);
+        running.queue.add(key("good"), Priority::Change);
         tokio::time::sleep(Duration::from_millis(1)).await;
         let tries = tries.lock().unwrap().clone();
         let bad: Vec<_> = tries
@@ -372,13 +388,13 @@ mod tests {
     async fn again_is_at_once_only_the_first_time() {
         let failures = Failures::default();
         let longest = (0..50)
-            .filter_map(|_| failures.wait(&key("busy"), Verdict::Failed, None))
+            .filter_map(|_| failures.wait(&key("busy"), Err(Error::Failed), None))
             .max();
         assert!(longest <= Some(backoff::delay(1, 0.0)), "events alone: {longest:?}");
-        assert_eq!(failures.wait(&key("a"), Verdict::Again, None), Some(Duration::ZERO));
-        assert!(failures.wait(&key("a"), Verdict::Again, None) > Some(Duration::from_millis(300)));
-        assert_eq!(failures.wait(&key("a"), Verdict::Settled, None), None);
-        assert_eq!(failures.wait(&key("a"), Verdict::Again, None), Some(Duration::ZERO));
+        assert_eq!(failures.wait(&key("a"), Err(Error::Stale), None), Some(Duration::ZERO));
+        assert!(failures.wait(&key("a"), Err(Error::Stale), None) > Some(Duration::from_millis(300)));
+        assert_eq!(failures.wait(&key("a"), Ok(Requeue::Done), None), None);
+        assert_eq!(failures.wait(&key("a"), Err(Error::Stale), None), Some(Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]
@@ -390,7 +406,7 @@ mod tests {
             async move {
                 tokio::time::sleep(Duration::from_secs(5)).await;
                 log.store(1, Ordering::SeqCst);
-                Verdict::Settled
+                Ok(Requeue::Done)
             }
         });
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -401,13 +417,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_dispatcher_that_waits_for_work_or_for_a_slot_is_not_stuck() {
-        let idle = start(1, &[], |_| async { Verdict::Settled });
+        let idle = start(1, &[], |_| async { Ok(Requeue::Done) });
         tokio::time::sleep(Duration::from_secs(1000)).await;
         assert_eq!(idle.queue.liveness().stuck(), []);
         let names = ["a", "b"].map(String::from);
         let blocked = start(1, &names, |_| async {
             tokio::time::sleep(Duration::from_secs(20)).await;
-            Verdict::Settled
+            Ok(Requeue::Done)
         });
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert_eq!(blocked.queue.liveness().stuck(), []);
@@ -423,7 +439,7 @@ mod tests {
             let log = log.clone();
             async move {
                 log.fetch_add(1, Ordering::SeqCst);
-                std::future::pending::<Verdict>().await
+                std::future::pending::<Reconciled>().await
             }
         });
         tokio::time::sleep(DEADLINE * 3).await;
@@ -450,7 +466,7 @@ mod tests {
             let dropped = Dropped(end.clone());
             async move {
                 let _dropped = dropped;
-                std::future::pending::<Verdict>().await
+                std::future::pending::<Reconciled>().await
             }
         });
         while begun.load(Ordering::SeqCst) < 2 {
@@ -476,14 +492,14 @@ mod tests {
                     .push((key.name.to_string(), begin.elapsed().as_secs()));
                 if &*key.name == "busy" && begin.elapsed() < Duration::from_secs(5) {
                     crate::attempt::throttled(Duration::from_secs(7));
-                    return Verdict::Failed;
+                    return Err(Error::Failed);
                 }
-                Verdict::Settled
+                Ok(Requeue::Done)
             }
         });
         tokio::time::sleep(Duration::from_secs(3)).await;
-        running.queue.add(key("busy"), Urgency::Change);
-        running.queue.add(key("other"), Urgency::Change);
+        running.queue.add(key("busy"), Priority::Change);
+        running.queue.add(key("other"), Priority::Change);
         tokio::time::sleep(Duration::from_secs(20)).await;
         let expected = [("busy", 0), ("other", 3), ("busy", 7)].map(|(name, at)| (name.to_owned(), at));
         assert_eq!(*tries.lock().unwrap(), expected);

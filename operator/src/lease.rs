@@ -22,7 +22,7 @@ use tracing::{info, warn};
 
 use crate::call::{CallError, Caller};
 use election::{Candidate, Move, Record, Terms};
-pub use fence::Fence;
+pub use fence::{Fence, Fenced};
 
 /// The name of the Lease.
 pub const NAME: &str = "appdeploy-operator";

@@ -128,9 +128,9 @@ mod tests {
 
     use super::*;
     use crate::key::Key;
-    use crate::queue::Urgency;
+    use crate::queue::Priority;
+    use crate::stores::{Classes, Store};
     use crate::watch::Watch;
-    use crate::world::{Classes, Kind};
 
     #[tokio::test(start_paused = true)]
     async fn a_loop_is_stuck_when_it_does_not_go_round() {
@@ -161,13 +161,13 @@ mod tests {
         tokio::join!(waiting, looking);
     }
 
-    type Wake = Box<dyn Fn(Vec<Key>, Urgency) + Send + Sync>;
+    type Wake = Box<dyn Fn(Vec<Key>, Priority) + Send + Sync>;
 
     /// Starts a watch of IngressClasses. The caches of tests are never dropped.
-    fn watch(client: Client, limit: Duration, wake: Wake) -> &'static Kind<bool> {
-        let kind: &'static Kind<bool> = Box::leak(Box::new(Kind {
+    fn watch(client: Client, limit: Duration, wake: Wake) -> &'static Store<bool> {
+        let kind: &'static Store<bool> = Box::leak(Box::new(Store {
             liveness: Liveness::within(limit),
-            ..Kind::default()
+            ..Store::default()
         }));
         let wake: &'static Wake = Box::leak(Box::new(wake));
         tokio::spawn(async move {
@@ -195,7 +195,7 @@ mod tests {
         });
         let (release, blocked) = mpsc::channel::<()>();
         let blocked = Mutex::new(blocked);
-        let wake = move |_: Vec<Key>, _: Urgency| {
+        let wake = move |_: Vec<Key>, _: Priority| {
             let _ = blocked.lock().unwrap().recv();
         };
         let kind = watch(

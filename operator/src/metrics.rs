@@ -7,6 +7,7 @@ mod process;
 mod register;
 mod state;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -17,12 +18,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::controller::Queues;
+use crate::controller::{Controller, Registered};
+use crate::informer::Informer;
+use crate::key::Key;
 use crate::lease;
-use crate::primary::Primary;
-use crate::queue::{Meter, Work};
-use crate::world::{Watched, World};
+use crate::queue::{Meter, Queue, Work};
 pub use outcome::Outcome;
+use register::Controllers;
 pub use state::State;
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
@@ -32,8 +34,7 @@ type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    apps: Counted,
-    podsets: Counted,
+    controllers: Controllers,
     requests: Family<labels::Request, Counter>,
     latencies: Histograms<labels::Verb>,
     failures: Family<labels::Failure, Counter>,
@@ -47,9 +48,9 @@ pub struct Metrics {
     certificate: Family<labels::Sole, Gauge>,
 }
 
-/// What is counted of one kind.
+/// What is counted of one controller.
 #[derive(Debug)]
-struct Counted {
+pub struct Counted {
     results: [Counter; Outcome::ALL.len()],
     errors: Counter,
     terminal: Counter,
@@ -65,37 +66,44 @@ struct Counted {
     meter: Meter,
 }
 
-impl Metrics {
-    /// Counts a reconcile of an object of a kind.
-    pub fn reconciled(&self, kind: crd::Kind, outcome: Outcome, took: Duration) {
-        let counted = self.of(kind);
-        counted.results[outcome as usize].inc();
-        counted.time.observe(took.as_secs_f64());
+impl Counted {
+    /// Counts a reconcile.
+    pub fn reconciled(&self, outcome: Outcome, took: Duration) {
+        self.results[outcome as usize].inc();
+        self.time.observe(took.as_secs_f64());
         if outcome != Outcome::Success {
-            counted.errors.inc();
+            self.errors.inc();
         }
         match outcome {
             Outcome::Success | Outcome::Error => {}
-            Outcome::Terminal => drop(counted.terminal.inc()),
-            Outcome::Timeout => drop(counted.timeouts.inc()),
-            Outcome::Panic => drop(counted.panics.inc()),
+            Outcome::Terminal => drop(self.terminal.inc()),
+            Outcome::Timeout => drop(self.timeouts.inc()),
+            Outcome::Panic => drop(self.panics.inc()),
         }
     }
 
-    /// Counts that an object of a kind will be tried again, because something failed.
-    pub fn retried(&self, kind: crd::Kind) {
-        self.of(kind).retries.inc();
+    /// Counts that an object is retried because something failed.
+    pub fn retried(&self) {
+        self.retries.inc();
     }
 
-    /// Takes in how many objects of a kind are worked on at a time at most.
-    pub fn works_at_most(&self, kind: crd::Kind, concurrency: u16) {
-        self.of(kind).most.set(concurrency.into());
+    /// Sets how many objects are reconciled concurrently at most.
+    pub fn works_at_most(&self, concurrency: u16) {
+        self.most.set(concurrency.into());
     }
+}
 
-    /// Returns what the queue of a kind is to count in.
+impl Metrics {
+    /// Returns what is counted of a controller. Its series are shown from now on.
     #[must_use]
-    pub fn meter(&self, kind: crd::Kind) -> Meter {
-        self.of(kind).meter.clone()
+    pub fn controller(&self, name: &'static str) -> Counted {
+        self.controllers.counted(name)
+    }
+
+    /// Returns an empty queue that is counted as that of a controller.
+    #[must_use]
+    pub fn queue(&self, name: &'static str) -> Queue<Key> {
+        Queue::counted(self.controller(name).meter)
     }
 
     /// Counts a request, and how long its answer took.
@@ -106,9 +114,8 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
-    /// Counts a failure of an object of a kind.
-    pub fn failed(&self, kind: crd::Kind, class: &'static str) {
-        let controller = kind.singular();
+    /// Counts a failure of an object of a controller.
+    pub fn failed(&self, controller: &'static str, class: &'static str) {
         self.failures
             .get_or_create(&labels::Failure { controller, class })
             .inc();
@@ -130,9 +137,10 @@ impl Metrics {
 
     /// Returns everything in the `OpenMetrics` text format, with the state of this moment.
     #[must_use]
-    pub fn render(&self, world: &World, queues: &Queues) -> String {
-        for kind in crd::Kind::ALL {
-            let (counted, queue) = (self.of(kind), queues.of(kind));
+    pub fn render(&self, controllers: &[Arc<Registered>]) -> String {
+        for registered in controllers {
+            let controller = &registered.controller;
+            let (counted, queue) = (self.controller(controller.name()), controller.queue());
             let Work {
                 running,
                 unfinished,
@@ -142,46 +150,38 @@ impl Metrics {
             counted.active.set(gauge(running));
             counted.unfinished.set(unfinished.as_secs_f64());
             counted.longest.set(longest.as_secs_f64());
+            registered.informers.iter().for_each(|informer| self.show(informer));
+            self.count_states(&**controller);
         }
-        world.watches().into_iter().for_each(|watched| self.look_at(watched));
-        self.count_states::<crd::AppDeploy>(world);
-        self.count_states::<crd::PodSet>(world);
         let mut text = String::new();
         // Writing to a String can't fail.
         let _ = encode(&mut text, &self.registry);
         text
     }
 
-    fn look_at(&self, watched: Watched<'_>) {
-        let Watched { resource, health, .. } = watched;
+    fn show(&self, informer: &Informer) {
+        let (resource, health) = (informer.resource(), informer.health());
         let labels = labels::Resource { resource };
         self.synced.get_or_create(&labels).set(health.is_synced().into());
         self.failing.get_or_create(&labels).set(health.error().is_some().into());
-        self.cached.get_or_create(&labels).set(gauge(watched.objects));
+        self.cached.get_or_create(&labels).set(gauge(informer.store().len()));
         // The watch counts by itself; both only grow.
         let take_over = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
         take_over(&self.watch_errors.get_or_create(&labels), health.errors());
         take_over(&self.watch_lists.get_or_create(&labels), health.lists());
     }
 
-    fn count_states<K: Primary>(&self, world: &World) {
+    fn count_states(&self, controller: &dyn Controller) {
         let mut counts = State::ALL.map(|_| 0);
-        K::known(world)
-            .cache
-            .for_each(|root| counts[State::of(root) as usize] += 1);
+        for state in controller.states() {
+            counts[state as usize] += 1;
+        }
         for (state, count) in State::ALL.into_iter().zip(counts) {
             let labels = labels::Objects {
-                controller: K::KIND.singular(),
+                controller: controller.name(),
                 state: state.as_str(),
             };
             self.objects.get_or_create(&labels).set(count);
-        }
-    }
-
-    const fn of(&self, kind: crd::Kind) -> &Counted {
-        match kind {
-            crd::Kind::AppDeploy => &self.apps,
-            crd::Kind::PodSet => &self.podsets,
         }
     }
 }

@@ -9,15 +9,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use kube::core::object::{HasSpec, HasStatus};
 use kube::core::{NamespaceResourceScope, ObjectMeta};
+use kube::discovery::ApiResource;
 use model::valid::check_size;
 use model::{Failure, unfinished};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::cache::Item;
+use crate::informer::{Informer, Need, Source, Wake};
 use crate::key::Key;
+use crate::metrics::State;
 use crate::reduced::{Parts, Reduce, read};
-use crate::world::{Kind, World};
+use crate::stores::{Store, Stores};
 
 /// A kind that people create and the operator looks after.
 pub trait Primary:
@@ -39,7 +42,7 @@ pub trait Primary:
     const STATUS: &'static str;
 
     /// Returns what is known of its objects.
-    fn known(world: &World) -> &Kind<Root<Self>>;
+    fn known(stores: &Stores) -> &Arc<Store<Root<Self>>>;
 
     /// Returns what a status says is wrong.
     fn cause(status: &Self::Status) -> Option<&Cause>;
@@ -51,7 +54,7 @@ pub trait Primary:
     fn unfinished(&self, failure: &Failure, now: Timestamp) -> Self::Status;
 
     /// Takes in what is known of an object now. Returns the others whom it concerns.
-    fn note(_world: &World, _key: &Key) -> Vec<Key> {
+    fn note(_stores: &Stores, _key: &Key) -> Vec<Key> {
         Vec::new()
     }
 }
@@ -60,8 +63,8 @@ impl Primary for AppDeploy {
     const KIND: crd::Kind = crd::Kind::AppDeploy;
     const STATUS: &'static str = "appdeploys/status";
 
-    fn known(world: &World) -> &Kind<Root<Self>> {
-        &world.apps
+    fn known(stores: &Stores) -> &Arc<Store<Root<Self>>> {
+        &stores.apps
     }
 
     fn cause(status: &Self::Status) -> Option<&Cause> {
@@ -77,8 +80,8 @@ impl Primary for AppDeploy {
     }
 
     /// Whoever claims the same host, or may have it now.
-    fn note(world: &World, key: &Key) -> Vec<Key> {
-        world.note_host(key)
+    fn note(stores: &Stores, key: &Key) -> Vec<Key> {
+        stores.note_host(key)
     }
 }
 
@@ -86,8 +89,8 @@ impl Primary for PodSet {
     const KIND: crd::Kind = crd::Kind::PodSet;
     const STATUS: &'static str = "podsets/status";
 
-    fn known(world: &World) -> &Kind<Root<Self>> {
-        &world.podsets
+    fn known(stores: &Stores) -> &Arc<Store<Root<Self>>> {
+        &stores.podsets
     }
 
     fn cause(status: &Self::Status) -> Option<&Cause> {
@@ -101,6 +104,30 @@ impl Primary for PodSet {
     fn unfinished(&self, failure: &Failure, now: Timestamp) -> Self::Status {
         unfinished::podset(self, failure, now)
     }
+}
+
+/// Returns what watches the objects of a primary kind.
+#[must_use]
+pub fn informer<K: Primary>(stores: &Stores, need: Need, wake: Wake) -> Informer {
+    let source = Source::<Root<K>> {
+        resource: K::KIND.plural(),
+        api: ApiResource::erase::<K>(&()),
+        is_namespaced: true,
+        labels: None,
+        need,
+        store: K::known(stores).clone(),
+        wake,
+        on_vanish: None,
+    };
+    source.into()
+}
+
+/// Returns the state of each object of a primary kind.
+#[must_use]
+pub fn states<K: Primary>(stores: &Stores) -> Vec<State> {
+    let mut states = Vec::new();
+    K::known(stores).cache.for_each(|root| states.push(State::of(root)));
+    states
 }
 
 /// An object of a primary kind as it is stored.

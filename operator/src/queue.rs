@@ -20,11 +20,11 @@ pub use meter::{Meter, Work, times};
 
 /// How soon a key is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Urgency {
+pub enum Priority {
     /// Something has changed.
     Change,
     /// A list was read, at the start or to be sure. It yields to changes, but is never starved.
-    Sweep,
+    Resync,
 }
 
 /// Every so many takes, a sweep goes before a change.
@@ -61,7 +61,7 @@ struct State<K> {
 /// A key that waits to be taken.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    urgency: Urgency,
+    priority: Priority,
     since: Instant,
 }
 
@@ -104,8 +104,8 @@ impl<K> Queue<K> {
 
 impl<K: Clone + Eq + Hash> Queue<K> {
     /// Asks for a key to be worked on as soon as possible.
-    pub fn add(&self, key: K, urgency: Urgency) {
-        if self.lock().add(key, urgency, Instant::now()) {
+    pub fn add(&self, key: K, priority: Priority) {
+        if self.lock().add(key, priority, Instant::now()) {
             self.meter.adds.inc();
         }
         self.wake.notify_one();
@@ -154,7 +154,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let mut state = self.lock();
         let begun = state.running.remove(key);
         if let Some(since) = state.again.remove(key) {
-            state.put(key.clone(), Urgency::Change, since);
+            state.put(key.clone(), Priority::Change, since);
             self.wake.notify_one();
         }
         drop(state);
@@ -204,7 +204,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
 impl<K: Clone + Eq + Hash> State<K> {
     /// Returns whether the key was not in it.
-    fn add(&mut self, key: K, urgency: Urgency, now: Instant) -> bool {
+    fn add(&mut self, key: K, priority: Priority, now: Instant) -> bool {
         if let Some(due) = self.due.remove(&key) {
             self.later.remove(&due);
         }
@@ -213,23 +213,23 @@ impl<K: Clone + Eq + Hash> State<K> {
             self.again.entry(key).or_insert(now);
             return is_new;
         }
-        self.put(key, urgency, now)
+        self.put(key, priority, now)
     }
 
     /// Returns whether the key was not in it.
-    fn put(&mut self, key: K, urgency: Urgency, now: Instant) -> bool {
+    fn put(&mut self, key: K, priority: Priority, now: Instant) -> bool {
         let known = self.queued.get(&key).copied();
-        let since = match (known, urgency) {
-            (Some(_), Urgency::Sweep) => return false,
-            (Some(waiting), Urgency::Change) if waiting.urgency == Urgency::Change => return false,
+        let since = match (known, priority) {
+            (Some(_), Priority::Resync) => return false,
+            (Some(waiting), Priority::Change) if waiting.priority == Priority::Change => return false,
             // A change overtakes; the entry among the sweeps is passed over when its turn comes.
-            (Some(waiting), Urgency::Change) => waiting.since,
+            (Some(waiting), Priority::Change) => waiting.since,
             (None, _) => now,
         };
-        self.queued.insert(key.clone(), Waiting { urgency, since });
-        match urgency {
-            Urgency::Change => self.changes.push_back(key),
-            Urgency::Sweep => self.sweeps.push_back(key),
+        self.queued.insert(key.clone(), Waiting { priority, since });
+        match priority {
+            Priority::Change => self.changes.push_back(key),
+            Priority::Resync => self.sweeps.push_back(key),
         }
         known.is_none()
     }
@@ -255,7 +255,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= now) {
             let key = entry.remove();
             self.due.remove(&key);
-            added += u64::from(self.add(key, Urgency::Change, now));
+            added += u64::from(self.add(key, Priority::Change, now));
         }
         added
     }
@@ -264,22 +264,22 @@ impl<K: Clone + Eq + Hash> State<K> {
     fn take(&mut self, now: Instant) -> Option<(K, Duration)> {
         self.taken = self.taken.wrapping_add(1);
         let order = if self.taken.is_multiple_of(SWEEP_SHARE) {
-            [Urgency::Sweep, Urgency::Change]
+            [Priority::Resync, Priority::Change]
         } else {
-            [Urgency::Change, Urgency::Sweep]
+            [Priority::Change, Priority::Resync]
         };
-        let (key, since) = order.into_iter().find_map(|urgency| self.pop(urgency))?;
+        let (key, since) = order.into_iter().find_map(|priority| self.pop(priority))?;
         self.running.insert(key.clone(), now);
         Some((key, now.saturating_duration_since(since)))
     }
 
-    fn pop(&mut self, urgency: Urgency) -> Option<(K, Instant)> {
+    fn pop(&mut self, priority: Priority) -> Option<(K, Instant)> {
         loop {
-            let key = match urgency {
-                Urgency::Change => self.changes.pop_front(),
-                Urgency::Sweep => self.sweeps.pop_front(),
+            let key = match priority {
+                Priority::Change => self.changes.pop_front(),
+                Priority::Resync => self.sweeps.pop_front(),
             }?;
-            if let Some(waiting) = self.queued.get(&key).filter(|waiting| waiting.urgency == urgency) {
+            if let Some(waiting) = self.queued.get(&key).filter(|waiting| waiting.priority == priority) {
                 let since = waiting.since;
                 self.queued.remove(&key);
                 return Some((key, since));
@@ -302,7 +302,7 @@ mod tests {
     async fn first_in_first_out_and_each_once() {
         let queue = Queue::default();
         for key in ["a", "b", "a", "c"] {
-            queue.add(key, Urgency::Change);
+            queue.add(key, Priority::Change);
         }
         assert_eq!(queue.depth(), 3);
         assert_eq!(
@@ -314,9 +314,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_key_is_never_worked_on_twice_at_once() {
         let queue = Queue::default();
-        queue.add("a", Urgency::Change);
+        queue.add("a", Priority::Change);
         assert_eq!(now(&queue), Some("a"));
-        queue.add("a", Urgency::Change);
+        queue.add("a", Priority::Change);
         assert_eq!(now(&queue), None);
         queue.done(&"a");
         assert_eq!(now(&queue), Some("a"));
@@ -341,7 +341,7 @@ mod tests {
     async fn a_change_does_not_wait_for_a_backoff() {
         let queue = Queue::default();
         queue.add_after("a", Duration::from_secs(60));
-        queue.add("a", Urgency::Change);
+        queue.add("a", Priority::Change);
         assert_eq!(now(&queue), Some("a"));
         queue.done(&"a");
         assert_eq!(now(&queue), None);
@@ -350,7 +350,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_later_time_asked_for_while_running_is_kept() {
         let queue = Queue::default();
-        queue.add("a", Urgency::Change);
+        queue.add("a", Priority::Change);
         assert_eq!(now(&queue), Some("a"));
         queue.add_after("a", Duration::from_secs(1));
         queue.done(&"a");
@@ -363,15 +363,15 @@ mod tests {
         let queue = Queue::default();
         let names: Vec<String> = (0..20).map(|n| format!("sweep-{n}")).collect();
         for name in &names {
-            queue.add(name.as_str(), Urgency::Sweep);
+            queue.add(name.as_str(), Priority::Resync);
         }
-        queue.add("change", Urgency::Change);
-        queue.add("sweep-19", Urgency::Change);
+        queue.add("change", Priority::Change);
+        queue.add("sweep-19", Priority::Change);
         assert_eq!(queue.next().await, Some("change"));
         assert_eq!(queue.next().await, Some("sweep-19"));
         let changes: Vec<String> = (0..20).map(|n| format!("change-{n}")).collect();
         for name in &changes {
-            queue.add(name.as_str(), Urgency::Change);
+            queue.add(name.as_str(), Priority::Change);
         }
         let mut taken = Vec::new();
         while let Some(key) = queue.next().now_or_never().flatten() {
@@ -400,9 +400,9 @@ mod tests {
         let meter = Meter::default();
         let queue = Queue::counted(meter.clone());
         let seconds = |number| tokio::time::sleep(Duration::from_secs(number));
-        queue.add("a", Urgency::Sweep);
+        queue.add("a", Priority::Resync);
         seconds(2).await;
-        queue.add("a", Urgency::Change);
+        queue.add("a", Priority::Change);
         assert_eq!(meter.adds.get(), 1, "it was in it");
         assert_eq!(now(&queue), Some("a"));
         assert_eq!(
@@ -411,8 +411,8 @@ mod tests {
             "since it was put in, not since it overtook"
         );
         seconds(3).await;
-        queue.add("a", Urgency::Change);
-        queue.add("a", Urgency::Change);
+        queue.add("a", Priority::Change);
+        queue.add("a", Priority::Change);
         assert_eq!(meter.adds.get(), 2, "once more, afterwards");
         let work = queue.work();
         assert_eq!(

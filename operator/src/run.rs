@@ -5,32 +5,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
+use futures::FutureExt as _;
+use futures::future::join_all;
 use kube::Client;
-use model::status::StatusOptions;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
 use crate::call::Caller;
-use crate::controller::{Controller, Queues};
-use crate::dispatch::Running;
+use crate::controller::{Controller, Registered};
+use crate::deps::Deps;
+use crate::informer::Scopes;
 use crate::lease::election::Terms;
 use crate::lease::{Elector, Fence, Leadership};
 use crate::metrics::Metrics;
-use crate::primary::Primary;
-use crate::reconcile::dependents::Dependents;
-use crate::reconcile::teller::Teller;
 use crate::reconcile::{app, podset};
+use crate::runner::Runner;
 use crate::seeded;
 use crate::server::{self, Facts};
-use crate::settings::{IngressAddress, Settings};
+use crate::settings::Settings;
+use crate::stores::Stores;
 use crate::telemetry::LogLevel;
-use crate::watches::watch_all;
 use crate::webhook::admission::{Admission, router};
 use crate::webhook::{Options, Webhook};
-use crate::world::World;
 
 /// How long work that has begun may go on after SIGTERM. The Deployment gives 45 s.
 const GRACE: Duration = Duration::from_secs(20);
@@ -38,22 +37,36 @@ const GRACE: Duration = Duration::from_secs(20);
 /// How long webhooks are served after SIGTERM: the time in which API servers hear that this operator is going.
 const FAREWELL: Duration = Duration::from_secs(3);
 
+/// Returns the controllers of the operator: the list that everything else iterates over.
+#[must_use]
+pub fn controllers(deps: &Deps) -> Vec<Arc<dyn Controller>> {
+    vec![
+        Arc::new(app::Reconciler::new(deps)),
+        Arc::new(podset::Reconciler::new(deps)),
+    ]
+}
+
 /// Runs the operator until it receives a signal to end.
 ///
 /// # Errors
 /// Says what keeps it from starting: an address that is taken, settings that can't be used.
 pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow::Result<()> {
-    run_in(World::default(), settings, client, level).await
+    run_with(Stores::default(), controllers, settings, client, level).await
 }
 
-/// Like [`run`], for apps that have the kinds of children that `world` has caches for.
+/// Like [`run`], with other controllers, and for apps that have the kinds of children that `world` has caches for.
 ///
 /// # Errors
 /// Like those of [`run`].
-pub async fn run_in(world: World, settings: Settings, client: Client, level: LogLevel) -> anyhow::Result<()> {
-    let world = Arc::new(world);
+pub async fn run_with(
+    stores: Stores,
+    controllers: impl FnOnce(&Deps) -> Vec<Arc<dyn Controller>>,
+    settings: Settings,
+    client: Client,
+    level: LogLevel,
+) -> anyhow::Result<()> {
+    let stores = Arc::new(stores);
     let metrics = Arc::new(Metrics::default());
-    let queues = Queues::counted_by(&metrics);
     let mut end = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
 
@@ -67,23 +80,7 @@ pub async fn run_in(world: World, settings: Settings, client: Client, level: Log
     // Not fenced: a follower serves webhooks, too.
     let asking = Caller::new(client.clone(), metrics.clone(), Fence::open());
     let webhook = webhook(&settings, client.clone(), asking.clone()).await?;
-    let facts = Facts {
-        world: world.clone(),
-        queues: queues.clone(),
-        metrics: metrics.clone(),
-        fence: fence.clone(),
-        certificate: webhook.as_ref().map(Webhook::served),
-    };
-    let mut serving = tokio::spawn(server::serve(probes, facts));
-    serve_debug(&settings, level).await;
-    info!(version = env!("CARGO_PKG_VERSION"), bind = %settings.bind, concurrency = settings.concurrency, "starting");
-
-    let mut watches = tokio::spawn(watch_all(
-        settings.clone(),
-        client.clone(),
-        world.clone(),
-        queues.clone(),
-    ));
+    let leads = fence.clone();
     let election = settings
         .leader_elect
         .then(|| elector(&settings, terms, client.clone(), metrics.clone(), fence.clone()));
@@ -94,19 +91,28 @@ pub async fn run_in(world: World, settings: Settings, client: Client, level: Log
         .clone()
         .map(|elector| tokio::spawn(async move { elector.run().await }));
     let (fence, restraint) = seeded::restraint(fence, leadership.clone());
-    let shell = Shell {
-        caller: Caller::new(client, metrics.clone(), fence),
-        world,
-        queues,
-        metrics,
-        settings,
-        leadership: restraint,
+    let deps = Deps {
+        caller: Caller::new(client.clone(), metrics.clone(), fence),
+        stores,
+        metrics: metrics.clone(),
+        settings: settings.clone(),
     };
+    let controllers = controllers(&deps).into_iter().map(Registered::new).map(Arc::new);
+    let controllers: Arc<[Arc<Registered>]> = controllers.collect();
+    let facts = Facts {
+        controllers: controllers.clone(),
+        metrics: metrics.clone(),
+        fence: leads,
+        certificate: webhook.as_ref().map(Webhook::served),
+    };
+    let mut serving = tokio::spawn(server::serve(probes, facts));
+    serve_debug(&settings, level).await;
+    info!(version = env!("CARGO_PKG_VERSION"), bind = %settings.bind, concurrency = settings.concurrency, "starting");
+    let mut watches = tokio::spawn(watch_all(controllers.clone(), scopes(&settings, client)));
     let (running, mut ended) = mpsc::channel(1);
-    let mut apps = shell.reconcile_apps(running.clone());
-    let mut podsets = shell.reconcile_podsets(running);
+    let mut work = start(&controllers, &metrics, settings.concurrency, &restraint, running);
     let (farewell, said) = oneshot::channel();
-    let mut admitting = shell.admit(asking, webhook, said);
+    let mut admitting = admit(&deps, asking, webhook, said);
 
     let reason = tokio::select! {
         _ = end.recv() => "SIGTERM".to_owned(),
@@ -114,8 +120,10 @@ pub async fn run_in(world: World, settings: Settings, client: Client, level: Log
         // None of these ends by itself. Without one of them the operator would look well and do nothing: better
         // to end, and be started anew.
         _ = &mut watches => bail!("the watches have ended; this is a bug, please report it"),
-        _ = &mut apps => bail!("the reconciles of AppDeploys have ended; this is a bug, please report it"),
-        _ = &mut podsets => bail!("the reconciles of PodSets have ended; this is a bug, please report it"),
+        Some(kind) = work.join_next() => {
+            let kind = kind.unwrap_or("other kind");
+            bail!("the reconciles of {kind}s have ended; this is a bug, please report it")
+        }
         _ = &mut serving => bail!("the server of probes has ended; this is a bug, please report it"),
         ended = &mut admitting => {
             let why = ended.map_err(anyhow::Error::from).flatten().err();
@@ -126,19 +134,21 @@ pub async fn run_in(world: World, settings: Settings, client: Client, level: Log
     };
     info!(reason, "ending: what has begun is finished, nothing new begins");
     watches.abort();
-    shell.queues.close();
+    controllers
+        .iter()
+        .for_each(|registered| registered.controller.queue().close());
     let farewell_at = Instant::now() + FAREWELL;
     let finished = tokio::select! {
         finished = timeout(GRACE, ended.recv()) => Some(finished.is_ok()),
         () = told_again(&mut end, &mut interrupt) => None,
     };
     if finished != Some(true) {
-        abort(&[apps, podsets], ended, finished.is_some()).await;
+        abort(work, ended, finished.is_some()).await;
     }
     if let (Some(elector), Some(standing)) = (elector, standing.take()) {
         resign(&elector, standing, finished == Some(true)).await;
     }
-    if shell.settings.webhooks && finished.is_some() {
+    if settings.webhooks && finished.is_some() {
         let part = async {
             sleep_until(farewell_at).await;
             let _ = farewell.send(());
@@ -150,6 +160,29 @@ pub async fn run_in(world: World, settings: Settings, client: Client, level: Log
         }
     }
     Ok(())
+}
+
+/// Starts the reconciles of each controller, and returns the tasks with their kinds. `running` is dropped when all have ended.
+fn start(
+    controllers: &[Arc<Registered>],
+    metrics: &Arc<Metrics>,
+    concurrency: u16,
+    leadership: &Leadership,
+    running: mpsc::Sender<Infallible>,
+) -> JoinSet<&'static str> {
+    let mut work = JoinSet::new();
+    for registered in controllers {
+        let runner = Runner {
+            registered: registered.clone(),
+            metrics: metrics.clone(),
+            concurrency,
+            leadership: leadership.clone(),
+            running: running.clone(),
+        };
+        let kind = registered.controller.kind();
+        work.spawn(runner.run().map(move |()| kind));
+    }
+    work
 }
 
 /// Listens for reviews, if that is wanted.
@@ -169,12 +202,12 @@ async fn serve_debug(settings: &Settings, level: LogLevel) {
 }
 
 /// Aborts reconciles, and waits until none is left that writes.
-async fn abort(work: &[JoinHandle<()>], mut ended: mpsc::Receiver<Infallible>, is_late: bool) {
+async fn abort(mut work: JoinSet<&'static str>, mut ended: mpsc::Receiver<Infallible>, is_late: bool) {
     if is_late {
         let seconds = GRACE.as_secs();
         warn!("what had begun did not end within {seconds} s; the next start takes it up");
     }
-    work.iter().for_each(JoinHandle::abort);
+    work.abort_all();
     let _ = ended.recv().await;
 }
 
@@ -210,73 +243,46 @@ fn elector(
     Elector::new(caller, settings.namespace.clone(), name, terms, fence)
 }
 
-/// What the controllers share.
-struct Shell {
-    caller: Caller,
-    world: Arc<World>,
-    queues: Queues,
-    metrics: Arc<Metrics>,
-    settings: Settings,
-    leadership: Leadership,
+/// Returns where the operator watches.
+fn scopes(settings: &Settings, client: Client) -> Scopes {
+    let namespaces = settings.namespaces();
+    let scopes = if namespaces.is_empty() {
+        vec![None]
+    } else {
+        namespaces
+            .into_iter()
+            .map(|namespace| Some(namespace.to_owned()))
+            .collect()
+    };
+    Scopes {
+        client,
+        scopes,
+        resync: settings.resync_period,
+    }
 }
 
-impl Shell {
-    fn reconcile_apps(&self, running: Running) -> JoinHandle<()> {
-        let reconciler = app::Reconciler {
-            caller: self.caller.clone(),
-            world: self.world.clone(),
-            options: StatusOptions {
-                needs_address: self.settings.ingress_address == IngressAddress::Require,
-            },
-            host_suffixes: self.settings.allowed_host_suffix.clone(),
-            teller: self.teller(),
-            dependents: Dependents::default(),
-        };
-        tokio::spawn(self.controller(crd::Kind::AppDeploy, running).run(reconciler))
-    }
+/// Runs the informers of all controllers. Never ends.
+async fn watch_all(controllers: Arc<[Arc<Registered>]>, scopes: Scopes) {
+    let informers = || controllers.iter().flat_map(|registered| &registered.informers);
+    informers().for_each(|informer| informer.expect(&scopes));
+    join_all(informers().map(|informer| informer.run(&scopes))).await;
+}
 
-    fn reconcile_podsets(&self, running: Running) -> JoinHandle<()> {
-        let reconciler = podset::Reconciler::new(self.caller.clone(), self.world.clone(), self.teller());
-        tokio::spawn(self.controller(crd::Kind::PodSet, running).run(reconciler))
-    }
-
-    /// Answers API servers until it is told to end; without webhooks, does nothing and does not end.
-    fn admit(
-        &self,
-        caller: Caller,
-        webhook: Option<Webhook>,
-        end: oneshot::Receiver<()>,
-    ) -> JoinHandle<anyhow::Result<()>> {
-        let Some(webhook) = webhook else {
-            return tokio::spawn(std::future::pending());
-        };
-        let suffixes = self.settings.allowed_host_suffix.clone();
-        let admission = Admission::new(caller, self.world.clone(), suffixes);
-        let end = async {
-            // That nobody can say so any more is the end, too.
-            let _ = end.await;
-        };
-        tokio::spawn(webhook.run(router(admission), end))
-    }
-
-    fn teller<K: Primary>(&self) -> Teller<K> {
-        Teller::new(
-            self.caller.clone(),
-            self.world.clone(),
-            self.queues.of(K::KIND).clone(),
-            self.metrics.clone(),
-        )
-    }
-
-    fn controller(&self, kind: crd::Kind, running: Running) -> Controller {
-        Controller {
-            kind,
-            world: self.world.clone(),
-            queue: self.queues.of(kind).clone(),
-            metrics: self.metrics.clone(),
-            concurrency: self.settings.concurrency,
-            leadership: self.leadership.clone(),
-            running,
-        }
-    }
+/// Serves webhooks until `end`; without webhooks, does nothing and does not end.
+fn admit(
+    deps: &Deps,
+    caller: Caller,
+    webhook: Option<Webhook>,
+    end: oneshot::Receiver<()>,
+) -> JoinHandle<anyhow::Result<()>> {
+    let Some(webhook) = webhook else {
+        return tokio::spawn(std::future::pending());
+    };
+    let suffixes = deps.settings.allowed_host_suffix.clone();
+    let admission = Admission::new(caller, deps.stores.clone(), suffixes);
+    let end = async {
+        // A sender that was dropped is the end, too.
+        let _ = end.await;
+    };
+    tokio::spawn(webhook.run(router(admission), end))
 }

@@ -14,21 +14,20 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tracing::error;
 
-use crate::controller::Queues;
+use crate::controller::Registered;
 use crate::http_server::{self, Limits, PlainText};
+use crate::informer::Need;
 use crate::lease::Fence;
+use crate::liveness::Liveness;
 use crate::metrics::Metrics;
 use crate::telemetry::LogLevel;
 use crate::webhook::served::Served;
-use crate::world::{Need, Watched, World};
 
 /// What the answers are made of.
 #[derive(Clone)]
 pub struct Facts {
-    /// What is known of the cluster.
-    pub world: Arc<World>,
-    /// What waits.
-    pub queues: Queues,
+    /// The controllers, with what they watch.
+    pub controllers: Arc<[Arc<Registered>]>,
     /// What was counted.
     pub metrics: Arc<Metrics>,
     /// Whether this operator writes.
@@ -69,13 +68,12 @@ pub async fn serve_debug(listener: TcpListener, level: LogLevel) {
 /// Healthy unless a loop no longer goes round: a watch, the dispatcher of a kind, or a reconcile. A restart helps against
 /// that, and not against an API server that is slow or away, which is therefore not reported here.
 async fn healthz(State(facts): State<Facts>) -> Response {
-    let watches = facts.world.watches();
-    let watches = watches.iter().flat_map(|watched| watched.liveness.stuck());
-    let queues = crd::Kind::ALL
-        .into_iter()
-        .flat_map(|kind| facts.queues.of(kind).liveness().stuck());
-    let stuck: Vec<String> = watches
-        .chain(queues)
+    let loops = facts.controllers.iter().flat_map(|registered| {
+        let watches = registered.informers.iter().map(|informer| informer.store().liveness());
+        watches.chain([registered.controller.queue().liveness()])
+    });
+    let stuck: Vec<String> = loops
+        .flat_map(Liveness::stuck)
         .map(|(name, seconds)| format!("{name} has been stuck for {seconds} s\n"))
         .collect();
     if stuck.is_empty() {
@@ -94,9 +92,10 @@ async fn healthz(State(facts): State<Facts>) -> Response {
 /// once. The metric `appdeploy_watch_failing` tells it.
 async fn readyz(State(facts): State<Facts>) -> Response {
     let mut waiting = Vec::new();
-    for watched in facts.world.watches() {
-        let Watched { resource, health, .. } = watched;
-        let needed = match watched.need {
+    let informers = facts.controllers.iter().flat_map(|registered| &registered.informers);
+    for informer in informers {
+        let (resource, health) = (informer.resource(), informer.health());
+        let needed = match informer.need() {
             Need::Always => true,
             Need::IfServed => !health.is_not_served(),
             Need::Helps => false,
@@ -126,7 +125,7 @@ async fn metrics(State(facts): State<Facts>) -> Response {
         .as_ref()
         .map(|certificate| certificate.expires_at().unwrap_or(0));
     facts.metrics.certificate_expires_at(expires_at);
-    let text = facts.metrics.render(&facts.world, &facts.queues);
+    let text = facts.metrics.render(&facts.controllers);
     (
         [(
             CONTENT_TYPE,
@@ -152,17 +151,81 @@ async fn put_level(State(level): State<LogLevel>, filter: String) -> Response {
 mod tests {
     use std::time::Duration;
 
+    use async_trait::async_trait;
     use http_body_util::BodyExt as _;
+    use k8s_openapi::api::networking::v1::IngressClass;
+    use kube::discovery::ApiResource;
+    use model::Failure;
     use tokio::time::advance;
 
     use super::*;
+    use crate::controller::{Controller, Requeue};
+    use crate::dispatch::Reconciled;
+    use crate::informer::{Informer, Source, waking};
+    use crate::key::Key;
+    use crate::metrics::State;
+    use crate::queue::Queue;
+    use crate::stores::{Classes, Store};
+
+    /// Watches one kind and does nothing.
+    struct Watching {
+        queue: Arc<Queue<Key>>,
+        store: Arc<Store<bool>>,
+    }
+
+    #[async_trait]
+    impl Controller for Watching {
+        fn kind(&self) -> &'static str {
+            "Class"
+        }
+
+        fn name(&self) -> &'static str {
+            "class"
+        }
+
+        fn queue(&self) -> &Arc<Queue<Key>> {
+            &self.queue
+        }
+
+        fn informers(&self) -> Vec<Informer> {
+            let source = Source::<Classes> {
+                resource: "classes",
+                api: ApiResource::erase::<IngressClass>(&()),
+                is_namespaced: false,
+                labels: None,
+                need: Need::Always,
+                store: self.store.clone(),
+                wake: waking(&self.queue),
+                on_vanish: None,
+            };
+            vec![source.into()]
+        }
+
+        fn keys(&self) -> Vec<Key> {
+            self.store.cache.keys()
+        }
+
+        fn states(&self) -> Vec<State> {
+            Vec::new()
+        }
+
+        async fn reconcile(&self, _: Key) -> Reconciled {
+            Ok(Requeue::Done)
+        }
+
+        async fn report(&self, _: &Key, _: Failure) {}
+    }
 
     #[tokio::test(start_paused = true)]
     async fn healthz_names_the_loop_that_is_stuck() {
-        let world = Arc::new(World::default());
+        let queue = Arc::new(Queue::default());
+        let store = Arc::new(Store::<bool>::default());
+        let controllers = [Registered::new(Arc::new(Watching {
+            queue: queue.clone(),
+            store: store.clone(),
+        }))];
         let facts = Facts {
-            world: world.clone(),
-            queues: Queues::default(),
+            controllers: controllers.map(Arc::new).into(),
             metrics: Arc::new(Metrics::default()),
             fence: Fence::open(),
             certificate: None,
@@ -173,15 +236,11 @@ mod tests {
             (head.status.as_u16(), String::from_utf8(body.to_vec()).unwrap())
         };
         assert_eq!(healthz().await, (200, "ok\n".to_owned()));
-        let watch = world.pods.liveness.join("the watch of pods".to_owned());
-        let dispatcher = facts
-            .queues
-            .apps
-            .liveness()
-            .join("the dispatcher of AppDeploys".to_owned());
+        let watch = store.liveness.join("the watch of classes".to_owned());
+        let dispatcher = queue.liveness().join("the dispatcher of AppDeploys".to_owned());
         advance(Duration::from_secs(130)).await;
         dispatcher.beat();
-        let stuck = "the watch of pods has been stuck for 130 s\n";
+        let stuck = "the watch of classes has been stuck for 130 s\n";
         assert_eq!(healthz().await, (503, stuck.to_owned()));
         watch.beat();
         assert_eq!(healthz().await.0, 200);

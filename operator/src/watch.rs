@@ -5,10 +5,10 @@
 //! up the others, a new list when the server has forgotten our place, and a new list from time to time, to
 //! heal what was never told.
 
+mod backoff;
 mod health;
 #[cfg(test)]
 mod tests;
-mod tries;
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -25,14 +25,14 @@ use crate::cache::Vanished;
 use crate::client::DEADLINE;
 use crate::key::Key;
 use crate::liveness::Pulse;
-use crate::queue::Urgency;
+use crate::queue::Priority;
 use crate::reduced::{Outcome, Reduce, Reduced};
 use crate::seeded::{self, Bug};
-use crate::world::Kind;
+use crate::stores::Store;
 
+use backoff::Backoff;
 use health::Obstacle;
 pub use health::{Health, Scope};
-use tries::Tries;
 
 /// The longest wait for a page of a list.
 const LIST_DEADLINE: Duration = Duration::from_secs(30);
@@ -56,9 +56,9 @@ pub struct Watch<'a, R: Reduce> {
     /// The time between two lists.
     pub resync: Duration,
     /// What to feed.
-    pub kind: &'a Kind<R::Value>,
+    pub kind: &'a Store<R::Value>,
     /// Whom to tell which owners are concerned.
-    pub wake: &'a (dyn Fn(Vec<Key>, Urgency) + Sync),
+    pub wake: &'a (dyn Fn(Vec<Key>, Priority) + Sync),
     /// Whom to tell what has vanished, before those whom it concerned are woken. It may still be there, and only
     /// have lost the label by which the watch selects: a server tells both alike. What was forgotten before
     /// ([`Cache::forget`](crate::cache::Cache::forget)) is not told.
@@ -68,7 +68,7 @@ pub struct Watch<'a, R: Reduce> {
 impl<R: Reduce> Watch<'_, R> {
     /// Runs the watch. Never ends; drop it to end it.
     pub async fn run(self) {
-        let mut tries = Tries::new();
+        let mut tries = Backoff::new();
         let pulse = self.kind.liveness.join(format!("the watch of {}", self.resource));
         loop {
             match self.list_and_follow(&pulse).await {
@@ -84,7 +84,7 @@ impl<R: Reduce> Watch<'_, R> {
         let mut listed = HashSet::new();
         let mut newest = 0;
         let mut relist_at = None;
-        let mut tries = Tries::new();
+        let mut tries = Backoff::new();
         loop {
             pulse.beat();
             let event = match relist_at {
@@ -120,7 +120,7 @@ impl<R: Reduce> Watch<'_, R> {
                             relist_at = None;
                         }
                         Event::InitApply(object) => {
-                            listed.extend(self.take_in(object, newest, Urgency::Sweep));
+                            listed.extend(self.store(object, newest, Priority::Resync));
                         }
                         Event::InitDone => {
                             let mut gone = self.gone_since(&listed, newest).await;
@@ -128,7 +128,7 @@ impl<R: Reduce> Watch<'_, R> {
                             let mut vanished = self.kind.cache.retain(self.scope, &listed, newest);
                             vanished.append(&mut gone);
                             if !seeded::is(Bug::LostOnRelist) {
-                                self.let_go(vanished);
+                                self.remove(vanished);
                             }
                             info!(resource = self.resource, objects = listed.len(), "listed");
                             listed = HashSet::new();
@@ -136,12 +136,12 @@ impl<R: Reduce> Watch<'_, R> {
                             self.kind.health.listed(self.scope);
                         }
                         Event::Apply(object) => {
-                            self.take_in(object, 0, Urgency::Change);
+                            self.store(object, 0, Priority::Change);
                         }
                         Event::Delete(object) => {
                             let meta = object.meta();
                             let version = meta.resource_version.as_deref().unwrap_or_default();
-                            self.let_go(self.kind.cache.remove(&Key::of(meta), version));
+                            self.remove(self.kind.cache.remove(&Key::of(meta), version));
                         }
                     }
                 }
@@ -182,7 +182,7 @@ impl<R: Reduce> Watch<'_, R> {
 
     /// Takes in an object as it is, unless something newer is known of it, in a version above `outdated`. Returns its name, if
     /// it is one that is kept.
-    fn take_in(&self, object: Reduced<R>, outdated: u64, urgency: Urgency) -> Option<Key> {
+    fn store(&self, object: Reduced<R>, outdated: u64, priority: Priority) -> Option<Key> {
         let key = Key::of(object.meta());
         let item = match object.outcome {
             Outcome::Kept(item) => item,
@@ -190,11 +190,11 @@ impl<R: Reduce> Watch<'_, R> {
             // It is there, whatever it is: what is known of it stays.
             Outcome::Failed => return Some(key),
         };
-        (self.wake)(self.kind.cache.upsert_listed(item, outdated), urgency);
+        (self.wake)(self.kind.cache.upsert_listed(item, outdated), priority);
         Some(key)
     }
 
-    fn let_go(&self, vanished: impl IntoIterator<Item = Vanished<R::Value>>) {
+    fn remove(&self, vanished: impl IntoIterator<Item = Vanished<R::Value>>) {
         let mut touched = Vec::new();
         for Vanished { key, owners, value } in vanished {
             touched.extend(owners);
@@ -202,7 +202,7 @@ impl<R: Reduce> Watch<'_, R> {
                 on_vanish(key, value);
             }
         }
-        (self.wake)(touched, Urgency::Change);
+        (self.wake)(touched, Priority::Change);
     }
 
     fn report(&self, error: &str, obstacle: Obstacle) {

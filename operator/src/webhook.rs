@@ -7,12 +7,12 @@
 //! ```
 
 pub mod admission;
+pub mod backoff;
 pub mod bundle;
 pub mod certificate;
+pub mod certificate_manager;
 pub mod directory;
-pub mod keeper;
 pub mod log_limit;
-pub mod pace;
 pub mod review;
 pub mod served;
 pub mod server;
@@ -29,7 +29,7 @@ use tokio::net::TcpListener;
 use crate::call::Caller;
 use crate::settings::Settings;
 use certificate::Terms;
-use keeper::Keeper;
+use certificate_manager::CertificateManager;
 use served::Served;
 use server::Tls;
 
@@ -143,8 +143,9 @@ impl Webhook {
         let keep = async move {
             match certificates {
                 Source::Own { terms, resync } => {
-                    let keeper = Keeper::new(self.client, self.caller, namespace, terms, resync, served);
-                    keeper.run().await;
+                    let certificate_manager =
+                        CertificateManager::new(self.client, self.caller, namespace, terms, resync, served);
+                    certificate_manager.run().await;
                 }
                 Source::Dir(folder) => directory::follow(&folder, &served).await,
             }

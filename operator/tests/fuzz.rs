@@ -16,8 +16,8 @@ use model::{Observed, desired, plan, validate};
 use operator::call::Caller;
 use operator::lease::fence::Fence;
 use operator::metrics::Metrics;
+use operator::stores::Stores;
 use operator::webhook::admission::{Admission, router};
-use operator::world::World;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -44,7 +44,7 @@ fn admission() -> Admission {
         Arc::new(Metrics::default()),
         Fence::open(),
     );
-    Admission::new(caller, Arc::new(World::default()), vec!["example.com".to_owned()])
+    Admission::new(caller, Arc::new(Stores::default()), vec!["example.com".to_owned()])
 }
 
 /// Returns the code and the body of an answer.

@@ -52,14 +52,14 @@ pub enum Verb {
 
 /// Something that was tried and failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hindrance {
+pub struct PodError {
     /// What was tried.
     pub verb: Verb,
     /// Why it failed.
     pub failure: Failure,
 }
 
-impl From<Failure> for Hindrance {
+impl From<Failure> for PodError {
     fn from(failure: Failure) -> Self {
         Self {
             verb: Verb::Other,
@@ -77,7 +77,7 @@ pub fn status(
     set: &PodSet,
     wanted: Option<&Wanted>,
     known: Knowledge<'_>,
-    hindrances: &[Hindrance],
+    hindrances: &[PodError],
     now: Timestamp,
 ) -> PodSetStatus {
     let name = set.name_any();
@@ -172,7 +172,7 @@ pub fn asks(status: &PodSetStatus, wanted: Option<&Wanted>, known: Knowledge<'_>
     }
 }
 
-fn conditions(set: &PodSet, found: &Diagnosis, hindrances: &[Hindrance], now: Timestamp) -> Vec<Condition> {
+fn conditions(set: &PodSet, found: &Diagnosis, hindrances: &[PodError], now: Timestamp) -> Vec<Condition> {
     let make = Conditions {
         before: set.status.as_ref().map_or(&[], |status| &status.conditions),
         generation: set.metadata.generation,
@@ -326,7 +326,7 @@ impl<'a> Outlook<'a> {
     }
 }
 
-fn of_hindrance(subject: Subject<'_>, hindrance: &Hindrance) -> Diagnosis {
+fn of_hindrance(subject: Subject<'_>, hindrance: &PodError) -> Diagnosis {
     match (hindrance.verb, &hindrance.failure) {
         (Verb::Delete, Failure::Rejected { message, .. }) => said(
             Reason::PodsRefused,
@@ -359,7 +359,7 @@ fn of_overdue(subject: Subject<'_>, outlook: &Outlook<'_>) -> Option<Diagnosis> 
     Some(said(Reason::PodNotTerminating, &message, Some(next)))
 }
 
-fn diagnose(subject: Subject<'_>, outlook: Option<&Outlook<'_>>, hindrances: &[Hindrance], is_late: bool) -> Diagnosis {
+fn diagnose(subject: Subject<'_>, outlook: Option<&Outlook<'_>>, hindrances: &[PodError], is_late: bool) -> Diagnosis {
     if subject.deleting {
         return said(Reason::Deleting, "it is being deleted, with its pods", None);
     }

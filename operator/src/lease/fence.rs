@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 /// A clock that goes on while the machine is suspended. Rust's `Instant` stops there on Linux, and a leader would wake up with
 /// a Lease that it lost hours ago.
@@ -81,6 +81,16 @@ impl Fence {
         self.open_until.store(0, Ordering::SeqCst);
     }
 
+    /// Carries out an effect on anything outside of this process, a request to the API server or to another service, if this
+    /// operator may have effects now, and for as long as it may, at most `limit`.
+    ///
+    /// # Errors
+    /// When it did not begin, or did not end in time.
+    pub async fn guard<T>(&self, limit: Duration, effect: impl Future<Output = T>) -> Result<T, Fenced> {
+        let limit = self.allows(limit).ok_or(Fenced::Closed)?;
+        timeout(limit, effect).await.map_err(|_| Fenced::TimedOut(limit))
+    }
+
     /// Whether writes are let through now.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -92,11 +102,20 @@ impl Fence {
     /// The clock goes on while a process is frozen and while its machine is suspended: one that wakes up finds the fence
     /// closed.
     #[must_use]
-    pub fn allows(&self, wanted: Duration) -> Option<Duration> {
+    fn allows(&self, wanted: Duration) -> Option<Duration> {
         let until = Duration::from_millis(self.open_until.load(Ordering::SeqCst));
         let left = until.checked_sub(self.now())?;
         (!left.is_zero()).then(|| wanted.min(left.saturating_add(self.grace)))
     }
+}
+
+/// Why a fenced effect has no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fenced {
+    /// It did not begin: another operator may lead.
+    Closed,
+    /// It did not end in this time.
+    TimedOut(Duration),
 }
 
 /// Returns the time since the machine was started. Zero where it is not known: then the other clock counts.

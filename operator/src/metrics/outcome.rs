@@ -1,6 +1,7 @@
 //! How a reconcile ended, as it is counted.
 
-use crate::dispatch::Verdict;
+use crate::controller::Error;
+use crate::dispatch::Reconciled;
 
 /// How a reconcile ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +24,11 @@ impl Outcome {
 
     /// Returns the outcome of a reconcile that ended by itself.
     #[must_use]
-    pub const fn of(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Settled | Verdict::Onward | Verdict::Again => Self::Success,
-            Verdict::Failed => Self::Error,
-            Verdict::GaveUp => Self::Terminal,
+    pub const fn of(result: Reconciled) -> Self {
+        match result {
+            Ok(_) | Err(Error::Stale) => Self::Success,
+            Err(Error::Failed) => Self::Error,
+            Err(Error::Terminal) => Self::Terminal,
         }
     }
 

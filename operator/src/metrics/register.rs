@@ -1,7 +1,9 @@
 //! Everything that is counted, with its name and its help: the only list of it in the code.
 
 use std::hash::Hash;
+use std::sync::atomic::AtomicU64;
 
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -17,7 +19,7 @@ const BUCKETS: [f64; 12] = [0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 impl Default for Metrics {
     fn default() -> Self {
         let mut all = Register(Registry::default());
-        let [apps, podsets] = all.kinds();
+        let controllers = all.controllers();
         let build: Family<labels::Build, Gauge> =
             all.family("appdeploy_build_info", "1; its label says which version runs");
         let version = env!("CARGO_PKG_VERSION");
@@ -48,8 +50,7 @@ impl Default for Metrics {
         all.0.register_collector(Box::new(Process::new()));
         Self {
             registry: all.0,
-            apps,
-            podsets,
+            controllers,
             requests,
             latencies,
             failures,
@@ -90,8 +91,8 @@ impl Register {
         family
     }
 
-    /// Makes what is counted of each kind, in the order of [`crd::Kind::ALL`].
-    fn kinds(&mut self) -> [Counted; 2] {
+    /// Registers what is counted of each controller.
+    fn controllers(&mut self) -> Controllers {
         let reconciles = self.family("controller_runtime_reconcile", "Reconciles by how they ended");
         let errors = self.family(
             "controller_runtime_reconcile_errors",
@@ -146,34 +147,74 @@ impl Register {
             "workqueue_longest_running_processor_seconds",
             "How long the one has been that began first",
         );
-        crd::Kind::ALL.map(|kind| {
-            let controller = kind.singular();
-            let of = labels::Controller { controller };
-            let name = labels::Name { name: controller };
-            Counted {
-                results: Outcome::ALL.map(|outcome| {
-                    reconciles.get_or_create_owned(&labels::Reconcile {
-                        controller,
-                        result: outcome.as_str(),
-                    })
-                }),
-                errors: errors.get_or_create_owned(&of),
-                terminal: terminal.get_or_create_owned(&of),
-                timeouts: timeouts.get_or_create_owned(&of),
-                panics: panics.get_or_create_owned(&of),
-                time: time.get_or_create_owned(&of),
-                most: most.get_or_create_owned(&of),
-                active: active.get_or_create_owned(&of),
-                depth: depth.get_or_create_owned(&name),
-                retries: retries.get_or_create_owned(&name),
-                unfinished: unfinished.get_or_create_owned(&name),
-                longest: longest.get_or_create_owned(&name),
-                meter: Meter {
-                    adds: adds.get_or_create_owned(&name),
-                    waited: waited.get_or_create_owned(&name),
-                    worked: worked.get_or_create_owned(&name),
-                },
-            }
-        })
+        Controllers {
+            reconciles,
+            errors,
+            terminal,
+            timeouts,
+            panics,
+            time,
+            most,
+            active,
+            depth,
+            adds,
+            waited,
+            worked,
+            retries,
+            unfinished,
+            longest,
+        }
+    }
+}
+
+/// What is counted of controllers, by their names.
+#[derive(Debug)]
+pub(super) struct Controllers {
+    reconciles: Family<labels::Reconcile, Counter>,
+    errors: Family<labels::Controller, Counter>,
+    terminal: Family<labels::Controller, Counter>,
+    timeouts: Family<labels::Controller, Counter>,
+    panics: Family<labels::Controller, Counter>,
+    time: Histograms<labels::Controller>,
+    most: Family<labels::Controller, Gauge>,
+    active: Family<labels::Controller, Gauge>,
+    depth: Family<labels::Name, Gauge>,
+    adds: Family<labels::Name, Counter>,
+    waited: Histograms<labels::Name>,
+    worked: Histograms<labels::Name>,
+    retries: Family<labels::Name, Counter>,
+    unfinished: Family<labels::Name, Gauge<f64, AtomicU64>>,
+    longest: Family<labels::Name, Gauge<f64, AtomicU64>>,
+}
+
+impl Controllers {
+    /// Returns the series of a controller.
+    pub(super) fn counted(&self, controller: &'static str) -> Counted {
+        let of = labels::Controller { controller };
+        let name = labels::Name { name: controller };
+        Counted {
+            results: Outcome::ALL.map(|outcome| {
+                self.reconciles.get_or_create_owned(&labels::Reconcile {
+                    controller,
+                    result: outcome.as_str(),
+                })
+            }),
+            errors: self.errors.get_or_create_owned(&of),
+            terminal: self.terminal.get_or_create_owned(&of),
+            timeouts: self.timeouts.get_or_create_owned(&of),
+            panics: self.panics.get_or_create_owned(&of),
+            time: self.time.get_or_create_owned(&of),
+            most: self.most.get_or_create_owned(&of),
+            active: self.active.get_or_create_owned(&of),
+            depth: self.depth.get_or_create_owned(&name),
+            retries: self.retries.get_or_create_owned(&name),
+            unfinished: self.unfinished.get_or_create_owned(&name),
+            longest: self.longest.get_or_create_owned(&name),
+            meter: Meter {
+                adds: self.adds.get_or_create_owned(&name),
+                waited: self.waited.get_or_create_owned(&name),
+                worked: self.worked.get_or_create_owned(&name),
+            },
+        }
     }
 }

@@ -1,25 +1,50 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use clap::Parser as _;
+use kube::Client;
+
 use super::*;
-use crate::queue::Urgency;
+use crate::call::Caller;
+use crate::deps::Deps;
+use crate::lease::Fence;
+use crate::queue::Priority;
+use crate::run::controllers;
+use crate::settings::Settings;
+
+/// Returns metrics and controllers that have not counted anything. A client needs a runtime, although it is not used.
+fn nothing() -> (Arc<Metrics>, Vec<Arc<Registered>>) {
+    let metrics = Arc::new(Metrics::default());
+    let service = tower::service_fn(|_: http::Request<kube::client::Body>| {
+        std::future::pending::<Result<http::Response<kube::client::Body>, std::convert::Infallible>>()
+    });
+    let deps = Deps {
+        caller: Caller::new(Client::new(service, "default"), metrics.clone(), Fence::open()),
+        stores: Arc::default(),
+        metrics: metrics.clone(),
+        settings: Settings::parse_from(["operator"]),
+    };
+    let registered = controllers(&deps).into_iter().map(Registered::new).map(Arc::new);
+    (metrics, registered.collect())
+}
 
 /// Returns everything that can be counted, counted once.
 fn everything() -> String {
-    let metrics = Metrics::default();
-    let queues = Queues::counted_by(&metrics);
-    metrics.reconciled(crd::Kind::AppDeploy, Outcome::Success, Duration::from_millis(3));
-    metrics.reconciled(crd::Kind::AppDeploy, Outcome::Panic, Duration::from_millis(3));
+    let (metrics, controllers) = nothing();
+    let app = metrics.controller("appdeploy");
+    app.reconciled(Outcome::Success, Duration::from_millis(3));
+    app.reconciled(Outcome::Panic, Duration::from_millis(3));
     metrics.request("create", "services", Duration::from_millis(3));
-    metrics.failed(crd::Kind::AppDeploy, "name_conflict");
-    metrics.works_at_most(crd::Kind::PodSet, 64);
+    metrics.failed("appdeploy", "name_conflict");
+    metrics.controller("podset").works_at_most(64);
     metrics.leads(true);
     metrics.certificate_expires_at(Some(1_800_000_000));
-    queues.apps.add(crate::key::Key::new("default", "web"), Urgency::Change);
-    metrics.render(&World::default(), &queues)
+    let queue = controllers[0].controller.queue();
+    queue.add(Key::new("default", "web"), Priority::Change);
+    metrics.render(&controllers)
 }
 
-#[test]
-fn everything_counted_is_shown() {
+#[tokio::test]
+async fn everything_counted_is_shown() {
     let text = everything();
     for line in [
         "controller_runtime_reconcile_total{controller=\"appdeploy\",result=\"success\"} 1",
@@ -45,20 +70,20 @@ fn everything_counted_is_shown() {
     }
 }
 
-#[test]
-fn what_is_not_there_has_no_series() {
-    let metrics = Metrics::default();
+#[tokio::test]
+async fn what_is_not_there_has_no_series() {
+    let (metrics, controllers) = nothing();
     metrics.certificate_expires_at(Some(1));
     metrics.certificate_expires_at(None);
-    let text = metrics.render(&World::default(), &Queues::default());
+    let text = metrics.render(&controllers);
     assert!(!text.contains("timestamp_seconds{} 1\n"), "{text}");
 }
 
 /// Type and labels of a metric.
 type Shape = (String, BTreeSet<String>);
 
-#[test]
-fn the_reference_lists_what_is_shown_and_nothing_else() {
+#[tokio::test]
+async fn the_reference_lists_what_is_shown_and_nothing_else() {
     assert_eq!(
         documented(include_str!("../../../docs/metrics.md")),
         shown(&everything())

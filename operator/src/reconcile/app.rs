@@ -1,8 +1,11 @@
-//! One look at one application: observe, validate, desired, plan, perform, status.
+//! The controller of AppDeploys: observe, validate, desired, plan, apply, status.
+
+mod informers;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use crd::AppDeploy;
 use model::desired::render;
 use model::digest::stable_hash;
@@ -11,72 +14,131 @@ use model::status::{StatusOptions, asks, changes_in};
 use model::{Action, ChildId, Failure, Invalid, Observed, Plan, Valid, host, plan, status, validate};
 use tracing::warn;
 
-use super::dependents::{Dependents, Doubts};
-use super::teller::{Fate, Look, Teller, Word};
+use super::owned_objects::{Doubts, OwnedObjects};
+use super::status_writer::{OwnerState, ReconcileContext, StatusUpdate, StatusWriter};
+use crate::apply::Outcome;
+use crate::apply::children::{Applier, read_ingress};
 use crate::call::Caller;
-use crate::dispatch::{Reconcile, Verdict};
+use crate::controller::{Controller, Error, Requeue};
+use crate::deps::Deps;
+use crate::dispatch::Reconciled;
+use crate::informer::Informer;
 use crate::key::Key;
-use crate::perform::Outcome;
-use crate::perform::children::{Performer, read_ingress};
-use crate::world::World;
+use crate::metrics::State;
+use crate::primary::{Primary as _, states};
+use crate::queue::Queue;
+use crate::settings::IngressAddress;
+use crate::stores::Stores;
 
-/// What reconciling an application needs.
+/// Keeps the children of AppDeploys as their specs say.
 pub struct Reconciler {
-    /// Who writes children.
+    /// Sends requests.
     pub caller: Caller,
-    /// What is known.
-    pub world: Arc<World>,
+    /// What is cached.
+    pub stores: Arc<Stores>,
     /// How strict the status is.
     pub options: StatusOptions,
-    /// What hosts have to end with, unless they may be any.
+    /// The suffixes that hosts must have; empty if any host is allowed.
     pub host_suffixes: Vec<String>,
-    /// Who writes statuses.
-    pub teller: Teller<AppDeploy>,
-    /// What applications have.
-    pub dependents: Dependents,
+    /// Writes statuses.
+    pub status_writer: StatusWriter<AppDeploy>,
+    /// The children that each app was seen to own.
+    pub owned_objects: OwnedObjects,
+    queue: Arc<Queue<Key>>,
 }
 
-impl Reconcile for Reconciler {
-    /// Brings one application to where its spec wants it, as far as it can be, and says how it is.
-    async fn reconcile(&self, key: Key) -> Verdict {
+impl Reconciler {
+    /// Returns a controller that has reconciled nothing yet.
+    #[must_use]
+    pub fn new(deps: &Deps) -> Self {
+        let queue = Arc::new(deps.metrics.queue(AppDeploy::KIND.singular()));
+        Self {
+            caller: deps.caller.clone(),
+            stores: deps.stores.clone(),
+            options: StatusOptions {
+                needs_address: deps.settings.ingress_address == IngressAddress::Require,
+            },
+            host_suffixes: deps.settings.allowed_host_suffix.clone(),
+            status_writer: StatusWriter::new(
+                deps.caller.clone(),
+                deps.stores.clone(),
+                queue.clone(),
+                deps.metrics.clone(),
+            ),
+            owned_objects: OwnedObjects::default(),
+            queue,
+        }
+    }
+}
+
+#[async_trait]
+impl Controller for Reconciler {
+    fn kind(&self) -> &'static str {
+        AppDeploy::KIND.as_str()
+    }
+
+    fn name(&self) -> &'static str {
+        AppDeploy::KIND.singular()
+    }
+
+    fn queue(&self) -> &Arc<Queue<Key>> {
+        &self.queue
+    }
+
+    fn informers(&self) -> Vec<Informer> {
+        informers::all(&self.stores, &self.queue)
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        self.stores.apps.cache.keys()
+    }
+
+    fn states(&self) -> Vec<State> {
+        states::<AppDeploy>(&self.stores)
+    }
+
+    /// Makes the children of an app as its spec says, and writes its status.
+    async fn reconcile(&self, key: Key) -> Reconciled {
         let verified = self.verify_host(&key).await;
-        let Some(look) = self.teller.look(key.clone()) else {
-            // It is gone. Its children go with it: they carry its owner reference.
-            self.dependents.forget(&key);
+        let Some(context) = self.status_writer.begin(key.clone()) else {
+            // It was deleted. Its children are garbage-collected.
+            self.owned_objects.forget(&key);
             self.release_host(&key);
-            return verified.map_or(Verdict::Failed, |()| Verdict::Settled);
+            return verified.map_or(Err(Error::Failed), |()| Ok(Requeue::Done));
         };
-        let app = &*look.object;
-        let valid = match &look.unreadable {
+        let app = &*context.object;
+        let valid = match &context.unreadable {
             Some(why) => Err(why.failure()),
-            None => validate(app).map_err(Failure::from).and_then(|valid| self.admit(valid)),
+            None => validate(app)
+                .map_err(Failure::from)
+                .and_then(|valid| self.validate_host(valid)),
         };
         let failures = match &valid {
             Err(failure) => vec![failure.clone()],
             Ok(_) if app.metadata.deletion_timestamp.is_some() => Vec::new(),
             Ok(_) if verified.is_err() => Vec::new(),
-            Ok(valid) => match self.bring(&look, valid).await {
+            Ok(valid) => match self.apply_children(&context, valid).await {
                 Ok(failures) => failures,
-                Err(verdict) => {
-                    self.release_host(&look.key);
-                    return verdict;
+                Err(result) => {
+                    self.release_host(&context.key);
+                    return result;
                 }
             },
         };
         let failures = [failures, Vec::from_iter(verified.err())].concat();
-        // An application that is tried again soon keeps its turn: no other one gets the host in the meantime.
+        // An app that is retried soon keeps its reservation: no other app gets the host in the meantime.
         if !failures
             .iter()
             .any(|failure| matches!(failure, Failure::Unavailable { .. }))
         {
-            self.release_host(&look.key);
+            self.release_host(&context.key);
         }
-        self.teller
-            .conclude(&look, &failures, |now| {
-                let observed = self.world.observe(&look.key);
-                let failures = [failures.clone(), self.world.children.outdated(&look.key, &observed)].concat();
+        self.status_writer
+            .finish(&context, &failures, |now| {
+                let observed = self.stores.observe(&context.key);
+                let failures = [failures.clone(), self.stores.children.outdated(&context.key, &observed)].concat();
                 let status = status(app, valid.as_ref().ok(), &observed, &failures, self.options, now);
-                Word {
+                StatusUpdate {
                     changes_in: changes_in(&observed, now),
                     asks: asks(&status, &observed, now),
                     status,
@@ -86,7 +148,7 @@ impl Reconcile for Reconciler {
     }
 
     async fn report(&self, key: &Key, failure: Failure) {
-        self.teller.report(key, failure).await;
+        self.status_writer.report(key, failure).await;
     }
 }
 
@@ -94,12 +156,12 @@ impl Reconciler {
     /// Ends the reservation of an application, unless its host is unverified, and wakes the applications that may have a host
     /// because of it.
     fn release_host(&self, app: &Key) {
-        self.wake(self.world.release_host(app));
+        self.wake(self.stores.release_host(app));
     }
 
     fn wake(&self, others: Vec<Key>) {
         for other in others {
-            self.teller.wake(other);
+            self.status_writer.wake(other);
         }
     }
 
@@ -109,29 +171,33 @@ impl Reconciler {
     /// # Errors
     /// Says why the Ingress could not be read. Then no Ingress must be written, and the reservation stays.
     async fn verify_host(&self, app: &Key) -> Result<(), Failure> {
-        if !self.world.host_is_unverified(app) {
+        if !self.stores.host_is_unverified(app) {
             return Ok(());
         }
-        read_ingress(&self.caller, &self.world, app).await.inspect_err(
+        read_ingress(&self.caller, &self.stores, app).await.inspect_err(
             |failure| warn!(%failure, "the host stays reserved: it is not known what became of a write"),
         )?;
-        self.world.end_ingress_write(app);
-        self.wake(self.world.note_host(app));
+        self.stores.end_ingress_write(app);
+        self.wake(self.stores.note_host(app));
         Ok(())
     }
 
-    /// Checks what the administrator has to say about hosts.
-    fn admit<'a>(&self, valid: Valid<'a>) -> Result<Valid<'a>, Failure> {
+    /// Checks the host against the suffixes that the administrator allows.
+    fn validate_host<'a>(&self, valid: Valid<'a>) -> Result<Valid<'a>, Failure> {
         match host::allowed(&valid, &self.host_suffixes) {
             Ok(()) => Ok(valid),
             Err(problem) => Err(Invalid(vec![problem]).into()),
         }
     }
 
-    /// Writes what is not as wanted, and returns what failed; a verdict if what was believed was wrong.
-    async fn bring(&self, look: &Look<AppDeploy>, valid: &Valid<'_>) -> Result<Vec<Failure>, Verdict> {
-        let mut wanted = render(self.world.children.kinds(), valid);
-        let conflict = match self.world.reserve_host(&look.key) {
+    /// Writes what is not as wanted, and returns what failed; the result of the reconcile if cached objects were outdated.
+    async fn apply_children(
+        &self,
+        context: &ReconcileContext<AppDeploy>,
+        valid: &Valid<'_>,
+    ) -> Result<Vec<Failure>, Reconciled> {
+        let mut wanted = render(self.stores.children.kinds(), valid);
+        let conflict = match self.stores.reserve_host(&context.key) {
             Ok(others) => {
                 self.wake(others);
                 None
@@ -142,8 +208,8 @@ impl Reconciler {
                 Some(host::conflict(&claim, &rival))
             }
         };
-        let observed = self.world.observe(&look.key);
-        let doubts = self.see(look, valid, &observed);
+        let observed = self.stores.observe(&context.key);
+        let doubts = self.record_owned(context, valid, &observed);
         let Plan {
             actions,
             mut failures,
@@ -151,41 +217,44 @@ impl Reconciler {
         } = plan(valid, &wanted, &observed);
         failures.extend(conflict);
         let mut actions = VecDeque::from(actions);
-        let is_undone = |action: &Action| self.teller.has_written(&look.key, action.id(), content(action));
-        if actions.iter().any(is_undone) && !self.teller.may_repair(look).await {
+        let is_undone = |action: &Action| {
+            self.status_writer
+                .has_written(&context.key, action.id(), content(action))
+        };
+        if actions.iter().any(is_undone) && !self.status_writer.may_rewrite(context).await {
             actions.retain(|action| !is_undone(action));
         }
         let creates = actions.iter().any(|action| matches!(action, Action::Create { .. }));
-        if doubts.robbed && creates || doubts.unread && !actions.is_empty() {
-            match self.teller.read_anew(look).await {
-                Ok(Fate::Same) => self.dependents.owner_was_read(&look.key),
-                Ok(Fate::Changed) => return Err(Verdict::Again),
-                Ok(Fate::Gone) => return Err(Verdict::Settled),
+        if doubts.lost && creates || doubts.unverified && !actions.is_empty() {
+            match self.status_writer.verify_owner(context).await {
+                Ok(OwnerState::Same) => self.owned_objects.owner_verified(&context.key),
+                Ok(OwnerState::Changed) => return Err(Err(Error::Stale)),
+                Ok(OwnerState::Gone) => return Err(Ok(Requeue::Done)),
                 Err(failure) => {
                     failures.push(failure);
                     actions.clear();
                 }
             }
         }
-        let performer = Performer {
+        let applier = Applier {
             caller: &self.caller,
-            world: &self.world,
-            app: &look.key,
+            stores: &self.stores,
+            app: &context.key,
             uid: &valid.uid,
         };
         while let Some(action) = actions.pop_front() {
             let target = action.kind().routes_to.map(|kind| ChildId::new(kind, &valid.name));
-            let target = target.and_then(|target| self.world.children.get(&valid.namespace, &target));
+            let target = target.and_then(|target| self.stores.children.get(&valid.namespace, &target));
             if !may_follow(&action, &valid.uid, target.as_deref()) {
                 continue;
             }
             if let Action::Delete { uid, .. } = &action {
-                self.dependents.give_up(&look.key, uid);
+                self.owned_objects.expect_deletion(&context.key, uid);
             }
-            let (id, content) = (action.id().clone(), content(&action));
-            match self.perform(&performer, action).await {
-                Ok(Outcome::Done) => self.teller.wrote(&look.key, id, content),
-                Ok(Outcome::Again) => return Err(Verdict::Again),
+            let (id, written) = (action.id().clone(), content(&action));
+            match self.execute(&applier, action).await {
+                Ok(Outcome::Done) => self.status_writer.wrote(&context.key, id, written),
+                Ok(Outcome::Again) => return Err(Err(Error::Stale)),
                 Err(failure) => {
                     // Of a server that does not answer, the next request would be as late. A webhook may be asked of one kind alone.
                     let lost = matches!(failure, Failure::Unavailable { .. }) && !failure.is_of_a_webhook();
@@ -198,32 +267,33 @@ impl Reconciler {
             }
         }
         if let Some(rival) = rival_scaler {
-            self.warn_of_rival(&look.object, &rival).await;
+            self.warn_of_rival(&context.object, &rival).await;
         }
-        self.see(look, valid, &self.world.observe(&look.key));
+        self.record_owned(context, valid, &self.stores.observe(&context.key));
         Ok(failures)
     }
 
     /// Carries out one write. The host of an Ingress stays reserved until the result is known.
-    async fn perform(&self, performer: &Performer<'_>, action: Action) -> Result<Outcome, Failure> {
+    async fn execute(&self, applier: &Applier<'_>, action: Action) -> Result<Outcome, Failure> {
         let gives_host = action.kind().serves_hosts && !matches!(action, Action::Delete { .. });
         if gives_host {
-            self.world.begin_ingress_write(performer.app);
+            self.stores.begin_ingress_write(applier.app);
         }
-        let result = performer.perform(action).await;
+        let result = applier.execute(action).await;
         if gives_host && !matches!(result, Err(Failure::Unavailable { .. })) {
-            self.world.end_ingress_write(performer.app);
+            self.stores.end_ingress_write(applier.app);
         }
         result
     }
 
-    /// Takes in which children are there, and returns why the application has to be read anew before it is acted upon.
-    fn see(&self, look: &Look<AppDeploy>, valid: &Valid<'_>, observed: &Observed) -> Doubts {
+    /// Records which children exist, and returns why the app must be re-read before they are changed.
+    fn record_owned(&self, context: &ReconcileContext<AppDeploy>, valid: &Valid<'_>, observed: &Observed) -> Doubts {
         let children = observed.children.iter().map(|(_, child)| child);
         let children = children.filter(|child| child.is_controlled_by(&valid.uid) && !child.deleting);
         let children = children.map(|child| &*child.uid);
-        let told = look.object.status.is_some();
-        self.dependents.see(&look.key, &valid.uid, told, children)
+        let told = context.object.status.is_some();
+        self.owned_objects
+            .record_owned(&context.key, &valid.uid, told, children)
     }
 
     async fn warn_of_rival(&self, app: &AppDeploy, rival: &str) {
@@ -232,7 +302,7 @@ impl Reconciler {
             "{rival} has scaled Deployment {name}, and was overruled: the number of pods is spec.replicas of AppDeploy \
              {name}. A HorizontalPodAutoscaler works if its scaleTargetRef is AppDeploy {name}"
         );
-        self.teller.warn(app, "ScaledByAnother", &message).await;
+        self.status_writer.warn(app, "ScaledByAnother", &message).await;
     }
 }
 

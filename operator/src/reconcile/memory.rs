@@ -1,4 +1,4 @@
-//! What is remembered of each object from one look to the next. Nothing is lost with it but a second of patience.
+//! What is kept of each object from one reconcile to the next. A restart loses nothing that matters.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,38 +9,36 @@ use tokio::time::Instant;
 
 use crate::key::Key;
 
-/// The shortest time between two writes of one status. Pods come and go in bursts; who reads the status
-/// reads the last one.
+/// The shortest time between two writes of one status. Pods come and go in bursts, and only the last status matters.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the API server may fail at our writes before an object is said to suffer from it. A request
-/// that is tried again a moment later is nobody's business.
+/// How long requests may fail before the status reports it. A request that is retried a moment later is not worth a status.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often a write of a child may be repeated at once because it was undone. A person who changes it by hand never gets
-/// there; a program that undoes each of our writes would have us write as fast as it does.
+/// How often a write of a child may be repeated immediately because it was undone. Manual changes never reach this number; a
+/// program that undoes each write would cause writes without end.
 const REPAIRS: u32 = 30;
 
 /// How long it takes until one more of them is granted.
 const REPAIR_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What is remembered of all objects of a kind whose status is an `S`.
+/// What is kept of all objects of a kind whose status is an `S`.
 #[derive(Debug)]
 pub struct Memory<S>(Mutex<HashMap<Key, Trace<S>>>);
 
 #[derive(Debug)]
 struct Trace<S> {
     uid: Box<str>,
-    /// When it was first looked at.
+    /// When it was first reconciled.
     met: Instant,
     /// When its status was last written.
     told: Option<Instant>,
-    /// Of an object whose stored status can't be read, what was written there.
+    /// The status that was written to an object whose stored status can't be read.
     unreadable: Option<S>,
-    /// Since when the API server has not answered as it should.
+    /// Since when requests have failed.
     unavailable: Option<Instant>,
     repairs: Repairs,
-    /// What each child was last made, as a hash of what was written.
+    /// What was last written to each child, as a hash.
     written: Vec<(ChildId, u64)>,
 }
 
@@ -51,7 +49,7 @@ struct Repairs {
     left: u32,
     /// Since when there are so many left.
     since: Instant,
-    /// It was said that there are none.
+    /// An Event has reported that none are left.
     told: bool,
 }
 
@@ -84,12 +82,12 @@ impl Repairs {
     }
 }
 
-/// Somebody undoes what we write, again and again.
+/// Another writer undoes each write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fight {
     /// How long the next write has to wait.
     pub wait: Duration,
-    /// Whether it has not been told of this one.
+    /// Whether no Event has reported it.
     pub is_news: bool,
 }
 
@@ -100,7 +98,7 @@ impl<S> Default for Memory<S> {
 }
 
 impl<S: Clone> Memory<S> {
-    /// Begins to remember an object. What was remembered of a namesake with another UID is forgotten.
+    /// Creates the record of an object. The record of a namesake with another UID is dropped.
     pub fn meet(&self, key: &Key, uid: &str) {
         let mut all = self.lock();
         if all.get(key).is_none_or(|trace| &*trace.uid != uid) {
@@ -117,12 +115,12 @@ impl<S: Clone> Memory<S> {
         }
     }
 
-    /// Forgets an object that is gone.
+    /// Drops the record of a deleted object.
     pub fn forget(&self, key: &Key) {
         self.lock().remove(key);
     }
 
-    /// Takes in that the status was written just now, and, where it can't be read back, what it says.
+    /// Records that the status was written now, and the status itself if it can't be read back.
     pub fn told(&self, key: &Key, unreadable: Option<S>) {
         if let Some(trace) = self.lock().get_mut(key) {
             trace.told = Some(Instant::now());
@@ -130,14 +128,14 @@ impl<S: Clone> Memory<S> {
         }
     }
 
-    /// Whether nothing was told for as long as a status may be held back.
+    /// Whether no status was written for as long as one may be held back.
     pub fn is_due(&self, key: &Key) -> bool {
         let all = self.lock();
         let trace = all.get(key);
         trace.is_some_and(|trace| trace.told.unwrap_or(trace.met).elapsed() >= STATUS_INTERVAL)
     }
 
-    /// Returns how long the next write of the status has to wait.
+    /// Returns how long the next write of the status must wait.
     pub fn holds_back(&self, key: &Key) -> Option<Duration> {
         let told = self.lock().get(key)?.told?;
         STATUS_INTERVAL.checked_sub(told.elapsed())
@@ -158,7 +156,7 @@ impl<S: Clone> Memory<S> {
         trace.is_some_and(|trace| trace.written.iter().any(|(id, was)| id == child && *was == content))
     }
 
-    /// Takes one of the reconciles in which a write is repeated that was undone.
+    /// Takes one of the rewrites that are left for this generation.
     ///
     /// # Errors
     /// When there were too many for this generation of its spec.
@@ -176,7 +174,7 @@ impl<S: Clone> Memory<S> {
         self.lock().get(key)?.unreadable.clone()
     }
 
-    /// Whether all that failed is the API server itself, and not for long.
+    /// Whether only requests failed, and not for long.
     pub fn may_pass(&self, key: &Key, failures: &[Failure]) -> bool {
         let is_the_server = |failure: &Failure| matches!(failure, Failure::Unavailable { .. });
         let unavailable = !failures.is_empty() && failures.iter().all(is_the_server);

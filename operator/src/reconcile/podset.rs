@@ -1,4 +1,5 @@
-//! One look at one PodSet: observe, decide the next step, perform it, status; and at once again until it is settled.
+//! The controller of PodSets: observe, validate, decide on the next step, apply it, report the status; repeated until no
+//! step is left.
 
 mod progress;
 
@@ -6,12 +7,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use crd::PodSet;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::discovery::ApiResource;
 use model::pod::PodState;
 use model::podset::{
-    Hindrance, Removal, SetPod, Step, Wanted, Why, asks, changes_in, conflicts, marks, next_step, next_step_despite,
+    PodError, Removal, SetPod, Step, Wanted, Why, asks, changes_in, conflicts, marks, next_step, next_step_despite,
     status,
 };
 use model::{Failure, podset};
@@ -19,14 +23,20 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 
-use super::dependents::{Dependents, Doubts};
-use super::teller::{Fate, Look, Teller, Word};
+use super::owned_objects::{Doubts, OwnedObjects};
+use super::status_writer::{OwnerState, ReconcileContext, StatusUpdate, StatusWriter};
+use crate::apply::pods::{Applier, CONCURRENCY};
 use crate::call::Caller;
-use crate::dispatch::{Reconcile, Verdict};
+use crate::controller::{Controller, Error, Requeue};
+use crate::deps::Deps;
+use crate::dispatch::Reconciled;
+use crate::informer::{Informer, Need, Source, waking};
 use crate::key::Key;
-use crate::perform::pods::{CONCURRENCY, Performer};
-use crate::world::World;
-use crate::world::set_pods::Known;
+use crate::metrics::State;
+use crate::primary::{Primary as _, informer, states};
+use crate::queue::Queue;
+use crate::stores::set_pods::Known;
+use crate::stores::{PodSetPods, Stores};
 pub use progress::Memory;
 use progress::Progress;
 
@@ -42,14 +52,15 @@ const DESPITE_FAILURES: Duration = Duration::from_secs(5);
 /// What reconciling a PodSet needs.
 pub struct Reconciler {
     caller: Caller,
-    world: Arc<World>,
-    teller: Teller<PodSet>,
+    stores: Arc<Stores>,
+    status_writer: StatusWriter<PodSet>,
     slots: Semaphore,
     progress: Progress,
-    dependents: Dependents,
+    owned_objects: OwnedObjects,
+    queue: Arc<Queue<Key>>,
 }
 
-/// When a look began.
+/// When a reconcile began.
 #[derive(Clone, Copy)]
 struct Began {
     clock: Timestamp,
@@ -69,114 +80,155 @@ impl Began {
 enum Advance {
     /// There was nothing to do.
     Settled,
-    /// It was done, and another may follow.
+    /// It was carried out, and another may follow.
     Stepped,
-    /// What was believed was wrong.
+    /// Cached objects were outdated.
     Mistaken,
-    /// The set is gone, which the watch has not told yet.
+    /// The set was deleted, which the watch has not reported yet.
     Gone,
-    /// Something stands in the way.
-    Hindered(Vec<Hindrance>),
+    /// These errors prevent it.
+    Blocked(Vec<PodError>),
 }
 
 impl Reconciler {
-    /// Makes one that has looked at nothing yet.
+    /// Returns a controller that has reconciled nothing yet.
     #[must_use]
-    pub fn new(caller: Caller, world: Arc<World>, teller: Teller<PodSet>) -> Self {
+    pub fn new(deps: &Deps) -> Self {
+        let queue = Arc::new(deps.metrics.queue(PodSet::KIND.singular()));
+        let (caller, stores) = (deps.caller.clone(), deps.stores.clone());
         Self {
+            status_writer: StatusWriter::new(caller.clone(), stores.clone(), queue.clone(), deps.metrics.clone()),
             caller,
-            world,
-            teller,
+            stores,
             slots: Semaphore::new(CONCURRENCY),
             progress: Progress::default(),
-            dependents: Dependents::default(),
+            owned_objects: OwnedObjects::default(),
+            queue,
         }
     }
 }
 
-impl Reconcile for Reconciler {
-    /// Brings one PodSet one step closer to where its spec wants it, and says how it is.
-    async fn reconcile(&self, key: Key) -> Verdict {
-        let Some(look) = self.teller.look(key.clone()) else {
-            // It is gone. Its pods go with it, or stay: as whoever deleted it has said.
+#[async_trait]
+impl Controller for Reconciler {
+    fn kind(&self) -> &'static str {
+        PodSet::KIND.as_str()
+    }
+
+    fn name(&self) -> &'static str {
+        PodSet::KIND.singular()
+    }
+
+    fn queue(&self) -> &Arc<Queue<Key>> {
+        &self.queue
+    }
+
+    fn informers(&self) -> Vec<Informer> {
+        let stores = self.stores.clone();
+        let pods = Source::<PodSetPods> {
+            resource: "podset-pods",
+            api: ApiResource::erase::<Pod>(&()),
+            is_namespaced: true,
+            labels: Some(crd::label::PODSET.to_owned()),
+            need: Need::Always,
+            store: self.stores.set_pods.kind.clone(),
+            wake: waking(&self.queue),
+            // A pod that loses the label vanishes from this watch, and still exists.
+            on_vanish: Some(Arc::new(move |key, member| stores.set_pods.lose(&key, &member))),
+        };
+        let sets = informer::<PodSet>(&self.stores, Need::IfServed, waking(&self.queue));
+        vec![sets, pods.into()]
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        self.stores.podsets.cache.keys()
+    }
+
+    fn states(&self) -> Vec<State> {
+        states::<PodSet>(&self.stores)
+    }
+
+    /// Carries out the next step of a PodSet, and writes its status.
+    async fn reconcile(&self, key: Key) -> Reconciled {
+        let Some(context) = self.status_writer.begin(key.clone()) else {
+            // It was deleted. Its pods are garbage-collected or orphaned, as the client chose.
             self.progress.forget(&key);
-            self.dependents.forget(&key);
-            self.world.set_pods.forget_lost(&key);
-            return Verdict::Settled;
+            self.owned_objects.forget(&key);
+            self.stores.set_pods.forget_lost(&key);
+            return Ok(Requeue::Done);
         };
         let began = Began::now();
-        let wanted = match &look.unreadable {
+        let wanted = match &context.unreadable {
             Some(why) => Err(why.failure()),
-            None => Wanted::of(&look.object).map_err(Failure::from),
+            None => Wanted::of(&context.object).map_err(Failure::from),
         };
         let advance = match &wanted {
-            Err(failure) => Advance::Hindered(vec![failure.clone().into()]),
-            Ok(wanted) => self.advance(&look, wanted).await,
+            Err(failure) => Advance::Blocked(vec![failure.clone().into()]),
+            Ok(wanted) => self.advance(&context, wanted).await,
         };
-        let (hindrances, stepped) = match advance {
-            Advance::Mistaken => return Verdict::Again,
-            Advance::Gone => return Verdict::Settled,
-            // Who creates a hundred pods need not tell of each.
-            Advance::Stepped if !self.is_due(&key) => return Verdict::Onward,
+        let (errors, stepped) = match advance {
+            Advance::Mistaken => return Err(Error::Stale),
+            Advance::Gone => return Ok(Requeue::Done),
+            // A status for each of a hundred pods is not worth a write.
+            Advance::Stepped if !self.is_due(&key) => return Ok(Requeue::Now),
             Advance::Stepped => (Vec::new(), true),
             Advance::Settled => (Vec::new(), false),
-            Advance::Hindered(hindrances) => (hindrances, false),
+            Advance::Blocked(errors) => (errors, false),
         };
-        match self.conclude(&look, wanted.as_ref().ok(), &hindrances, began).await {
-            Verdict::Settled if stepped => Verdict::Onward,
-            verdict => verdict,
+        match self.finish(&context, wanted.as_ref().ok(), &errors, began).await {
+            Ok(Requeue::Done | Requeue::After(_)) if stepped => Ok(Requeue::Now),
+            result => result,
         }
     }
 
     async fn report(&self, key: &Key, failure: Failure) {
-        self.teller.report(key, failure).await;
+        self.status_writer.report(key, failure).await;
     }
 }
 
 impl Reconciler {
-    async fn advance(&self, look: &Look<PodSet>, wanted: &Wanted) -> Advance {
-        let Look { key, object: set, .. } = look;
-        let pods = &self.world.set_pods;
+    async fn advance(&self, context: &ReconcileContext<PodSet>, wanted: &Wanted) -> Advance {
+        let ReconcileContext { key, object: set, .. } = context;
+        let pods = &self.stores.set_pods;
         if let Some(why) = pods.kind.health.unseen(&key.namespace) {
-            return Advance::Hindered(vec![Failure::Blind { resource: "pods", why }.into()]);
+            return Advance::Blocked(vec![Failure::Blind { resource: "pods", why }.into()]);
         }
-        let performer = Performer {
+        let applier = Applier {
             caller: &self.caller,
-            world: &self.world,
-            wake: &|other| self.teller.wake(other),
+            stores: &self.stores,
+            wake: &|other| self.status_writer.wake(other),
             slots: &self.slots,
             own_slot: Semaphore::new(1),
             key,
             set,
             wanted,
         };
-        // A set that is being deleted lets nothing go.
+        // A set that is being deleted releases no pod.
         let lost = if wanted.deleting { Vec::new() } else { pods.lost_by(key) };
-        let (found, hindrance) = performer.look_at_all_lost(&lost).await;
+        let (found, error) = applier.look_at_all_lost(&lost).await;
         for pod in &found {
             pods.found(key, pod);
         }
-        if let Some(hindrance) = hindrance {
-            return Advance::Hindered(vec![hindrance]);
+        if let Some(error) = error {
+            return Advance::Blocked(vec![error]);
         }
-        let (began, mut failed, mut hindrances) = (Instant::now(), None, Vec::new());
+        let (began, mut failed, mut errors) = (Instant::now(), None, Vec::new());
         loop {
-            match self.step(look, &performer, failed.as_ref()).await {
+            match self.step(context, &applier, failed.as_ref()).await {
                 // What does not need the step that failed is done all the same, before the failure is reported.
-                (Some(step), Advance::Hindered(more)) => {
-                    hindrances.extend(more);
+                (Some(step), Advance::Blocked(more)) => {
+                    errors.extend(more);
                     failed = Some(step);
                 }
-                (None, Advance::Hindered(more)) => {
-                    hindrances.extend(more);
-                    return Advance::Hindered(hindrances);
+                (None, Advance::Blocked(more)) => {
+                    errors.extend(more);
+                    return Advance::Blocked(errors);
                 }
-                (_, advance) if hindrances.is_empty() => return advance,
+                (_, advance) if errors.is_empty() => return advance,
                 (_, Advance::Stepped | Advance::Mistaken) => {}
-                (_, Advance::Settled | Advance::Gone) => return Advance::Hindered(hindrances),
+                (_, Advance::Settled | Advance::Gone) => return Advance::Blocked(errors),
             }
             if began.elapsed() >= DESPITE_FAILURES {
-                return Advance::Hindered(hindrances);
+                return Advance::Blocked(errors);
             }
         }
     }
@@ -185,14 +237,14 @@ impl Reconciler {
     /// if it was tried, and what became of it.
     async fn step(
         &self,
-        look: &Look<PodSet>,
-        performer: &Performer<'_>,
+        context: &ReconcileContext<PodSet>,
+        applier: &Applier<'_>,
         failed: Option<&Step>,
     ) -> (Option<Step>, Advance) {
-        let Look { key, object: set, .. } = look;
-        let (pods, wanted) = (&self.world.set_pods, performer.wanted);
+        let ReconcileContext { key, object: set, .. } = context;
+        let (pods, wanted) = (&self.stores.set_pods, applier.wanted);
         let known = pods.of(key);
-        let doubts = self.see(look, wanted, &known);
+        let doubts = self.record_owned(context, wanted, &known);
         let memory = self.progress.of(key, &wanted.uid, &wanted.template);
         let now = Timestamp::now().as_second();
         let seen = known.seen(&memory, now);
@@ -207,34 +259,34 @@ impl Reconciler {
                 return (None, Advance::Settled);
             }
             self.progress.rested(key);
-            let conflicts: Vec<Hindrance> = conflicts(wanted, seen).into_iter().map(Hindrance::from).collect();
+            let conflicts: Vec<PodError> = conflicts(wanted, seen).into_iter().map(PodError::from).collect();
             let advance = if conflicts.is_empty() {
                 Advance::Settled
             } else {
-                Advance::Hindered(conflicts)
+                Advance::Blocked(conflicts)
             };
             return (None, advance);
         }
         // Nothing is made or taken in for a set that is gone: the garbage collector would take it along.
-        let is_for_the_living = matches!(step, Step::Adopt(_)) || doubts.robbed && matches!(step, Step::Create(_));
-        let reads = is_for_the_living || doubts.unread;
+        let is_for_the_living = matches!(step, Step::Adopt(_)) || doubts.lost && matches!(step, Step::Create(_));
+        let reads = is_for_the_living || doubts.unverified;
         match if reads {
-            self.teller.read_anew(look).await
+            self.status_writer.verify_owner(context).await
         } else {
-            Ok(Fate::Same)
+            Ok(OwnerState::Same)
         } {
-            Ok(Fate::Same) if reads => self.dependents.owner_was_read(key),
-            Ok(Fate::Same) => {}
-            Ok(Fate::Changed) => return (None, Advance::Mistaken),
-            Ok(Fate::Gone) => return (None, Advance::Gone),
-            Err(failure) => return (None, Advance::Hindered(vec![failure.into()])),
+            Ok(OwnerState::Same) if reads => self.owned_objects.owner_verified(key),
+            Ok(OwnerState::Same) => {}
+            Ok(OwnerState::Changed) => return (None, Advance::Mistaken),
+            Ok(OwnerState::Gone) => return (None, Advance::Gone),
+            Err(failure) => return (None, Advance::Blocked(vec![failure.into()])),
         }
         for pod in step.given_up() {
-            self.dependents.give_up(key, &pod.uid);
+            self.owned_objects.expect_deletion(key, &pod.uid);
         }
-        let outcome = performer.perform(&step, memory.pace).await;
-        self.see(look, wanted, &pods.of(key));
-        let done = outcome.hindrances.is_empty();
+        let outcome = applier.execute(&step, memory.pace).await;
+        self.record_owned(context, wanted, &pods.of(key));
+        let done = outcome.errors.is_empty();
         // After a failure, only a step that was to come next shows that it is over.
         self.progress.stepped(key, done && failed.is_none(), outcome.taken);
         let ended = Ended::of(&known, &outcome.removed);
@@ -242,43 +294,43 @@ impl Reconciler {
         self.progress.ended(key, &wanted.template, ages);
         self.tell_of_the_ended(set, &ended).await;
         let advance = match (done, outcome.mistaken) {
-            (false, _) => Advance::Hindered(outcome.hindrances),
+            (false, _) => Advance::Blocked(outcome.errors),
             (true, true) => Advance::Mistaken,
             (true, false) => Advance::Stepped,
         };
         (Some(step), advance)
     }
 
-    /// Takes in which pods are there, and returns why the set has to be read anew before it is acted upon.
-    fn see(&self, look: &Look<PodSet>, wanted: &Wanted, known: &Known) -> Doubts {
+    /// Records which pods exist, and returns why the set must be re-read before they are changed.
+    fn record_owned(&self, context: &ReconcileContext<PodSet>, wanted: &Wanted, known: &Known) -> Doubts {
         let ours = |pod: &&SetPod| pod.is_controlled_by(wanted) && !pod.deleting;
         let pods = known.pods.iter().filter(ours).map(|pod| &*pod.uid);
-        let told = look.object.status.is_some();
-        self.dependents.see(&look.key, &wanted.uid, told, pods)
+        let told = context.object.status.is_some();
+        self.owned_objects.record_owned(&context.key, &wanted.uid, told, pods)
     }
 
     fn is_due(&self, key: &Key) -> bool {
-        self.progress.has_gone_on(key) && self.teller.is_due(key)
+        self.progress.has_gone_on(key) && self.status_writer.is_due(key)
     }
 
-    async fn conclude(
+    async fn finish(
         &self,
-        look: &Look<PodSet>,
+        context: &ReconcileContext<PodSet>,
         wanted: Option<&Wanted>,
-        hindrances: &[Hindrance],
+        errors: &[PodError],
         began: Began,
-    ) -> Verdict {
-        let failures: Vec<Failure> = hindrances.iter().map(|hindrance| hindrance.failure.clone()).collect();
+    ) -> Reconciled {
+        let failures: Vec<Failure> = errors.iter().map(|error| error.failure.clone()).collect();
         let say = |now: Timestamp| {
-            let mut known = self.world.set_pods.of(&look.key);
-            let answers = &self.world.answers;
-            answers.add_to(crd::Kind::PodSet, &look.key, known.states.iter_mut());
+            let mut known = self.stores.set_pods.of(&context.key);
+            let probe_events = &self.stores.probe_events;
+            probe_events.add_to(crd::Kind::PodSet, &context.key, known.states.iter_mut());
             let (uid, template) = wanted.map_or(("", ""), |wanted| (&*wanted.uid, &*wanted.template));
-            let memory = self.progress.of(&look.key, uid, template);
+            let memory = self.progress.of(&context.key, uid, template);
             let (then, now_seconds) = (began.clock.as_second(), now.as_second());
             let progressed_at = wanted.map_or(then, |wanted| {
-                let marks = marks(&look.object, wanted, known.knowledge(&memory, now_seconds, then));
-                self.progress.progressed_at(&look.key, marks, then)
+                let marks = marks(&context.object, wanted, known.knowledge(&memory, now_seconds, then));
+                self.progress.progressed_at(&context.key, marks, then)
             });
             let knowledge = known.knowledge(&memory, now_seconds, progressed_at);
             // From when it began: nothing was decided on what has become due since.
@@ -286,30 +338,30 @@ impl Reconciler {
             let clock = wanted.and_then(|wanted| changes_in(wanted, before));
             let changes_in = clock
                 .into_iter()
-                .chain(self.progress.tries_again_in(&look.key, began.instant))
+                .chain(self.progress.tries_again_in(&context.key, began.instant))
                 .min();
             let outdated = self
-                .world
+                .stores
                 .set_pods
                 .kind
-                .outdated("pods", &look.key)
-                .map(Hindrance::from);
-            let hindrances: Vec<Hindrance> = hindrances.iter().cloned().chain(outdated).collect();
-            let status = status(&look.object, wanted, knowledge, &hindrances, now);
-            Word {
+                .outdated("pods", &context.key)
+                .map(PodError::from);
+            let errors: Vec<PodError> = errors.iter().cloned().chain(outdated).collect();
+            let status = status(&context.object, wanted, knowledge, &errors, now);
+            StatusUpdate {
                 asks: asks(&status, wanted, knowledge),
                 status,
                 changes_in: changes_in.map(|wait| wait.saturating_sub(began.instant.elapsed())),
             }
         };
-        self.teller.conclude(look, &failures, say).await
+        self.status_writer.finish(context, &failures, say).await
     }
 
     /// A pod that has ended for good would be the record of what it died of. It had to go, so an Event is.
     async fn tell_of_the_ended(&self, set: &PodSet, ended: &Ended<'_>) {
         let told = stream::iter(&ended.pods).for_each_concurrent(OBITUARIES, async |(pod, state)| {
             let message = podset::obituary(set, &pod.name, Some(state));
-            self.teller.warn(set, "PodEnded", &message).await;
+            self.status_writer.warn(set, "PodEnded", &message).await;
         });
         if timeout(OBITUARIES_LAST, told).await.is_err() {
             debug!("not of all pods that have ended an Event could be written in time");

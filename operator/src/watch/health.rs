@@ -239,7 +239,7 @@ impl Health {
     }
 
     /// Says that nobody watches, because nobody may.
-    pub fn give_up(&self, why: &str) {
+    pub fn expect_deletion(&self, why: &str) {
         self.failed(None, why.to_owned(), Obstacle::Denied);
     }
 

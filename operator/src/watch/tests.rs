@@ -49,7 +49,7 @@ fn object(name: &str, version: u64) -> Value {
 /// Lists `listed`, and returns what is known in the end and which objects were woken. While the list is under way, the
 /// objects `new-1` and `new-2` become known by the answers to creates; of them, `new-2` is gone by then.
 async fn after_a_list(listed: Vec<Value>) -> (Vec<String>, Vec<String>, Vec<String>) {
-    let kind = Arc::new(Kind::<()>::default());
+    let kind = Arc::new(Store::<()>::default());
     kind.cache.upsert(item("old", 5));
     let (reads, followed) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Notify::new()));
     let (cache, asked, follows) = (kind.clone(), reads.clone(), followed.clone());

@@ -30,7 +30,7 @@ use super::log_limit::{LogLimit, truncated};
 use super::review::{Read, Request, Review, Reviewable};
 use crate::call::Caller;
 use crate::key::Key;
-use crate::world::World;
+use crate::stores::Stores;
 
 /// The most objects that one spec may refer to: each is a question to the API server.
 const MOST_REFERENCES: usize = 64;
@@ -51,7 +51,7 @@ pub struct Admission {
     /// Who asks what authors may do. Not fenced: a follower answers, too.
     pub caller: Caller,
     /// Who claims which host.
-    pub world: Arc<World>,
+    pub stores: Arc<Stores>,
     /// What hosts have to end with, unless they may be any.
     pub host_suffixes: Vec<String>,
     /// Lets so many questions through at a time.
@@ -65,10 +65,10 @@ pub struct Admission {
 impl Admission {
     /// Makes one. `caller` is not fenced: a follower answers, too.
     #[must_use]
-    pub fn new(caller: Caller, world: Arc<World>, host_suffixes: Vec<String>) -> Self {
+    pub fn new(caller: Caller, stores: Arc<Stores>, host_suffixes: Vec<String>) -> Self {
         Self {
             caller,
-            world,
+            stores,
             host_suffixes,
             turns: Arc::new(Semaphore::new(QUESTIONS)),
             parsing: Arc::new(Semaphore::new(1)),
@@ -218,7 +218,7 @@ impl Reviewed for AppDeploy {
         }
         host::allowed(&valid, &admission.host_suffixes).map_err(Refusal::Invalid)?;
         // An app that asks for a host now comes after all that have asked for it.
-        let Some((claim, rival)) = admission.world.host_rival(&valid) else {
+        let Some((claim, rival)) = admission.stores.host_rival(&valid) else {
             return Ok(Vec::new());
         };
         let conflict = format!("spec.host: {}", host::conflict(&claim, &rival));
@@ -232,7 +232,7 @@ impl Reviewed for AppDeploy {
 
     fn question_of_additions(&self, old: Option<&Self>, admission: &Admission) -> Option<Reference> {
         let meta = &old.unwrap_or(self).metadata;
-        let additions = admission.world.additions(&Key::of(meta), meta.uid.as_deref());
+        let additions = admission.stores.additions(&Key::of(meta), meta.uid.as_deref());
         question_of_additions(self, old, &additions)
     }
 }

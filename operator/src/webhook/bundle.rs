@@ -15,13 +15,13 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::pace::Pace;
+use super::backoff::Backoff;
 use crate::cache::Item;
 use crate::call::{CallError, Caller, by_us};
 use crate::key::Key;
 use crate::reduced::{Parts, Reduce, read};
+use crate::stores::Store;
 use crate::watch::Watch;
-use crate::world::Kind;
 
 /// The name of both configurations.
 pub const NAME: &str = "appdeploy";
@@ -35,13 +35,13 @@ struct Webhooks(Vec<(String, String)>);
 pub struct Configuration {
     kind: &'static str,
     resource: &'static str,
-    known: Kind<Arc<Webhooks>>,
+    known: Store<Arc<Webhooks>>,
 }
 
 /// What keeps a configuration from being written too often, and the log from being flooded.
 #[derive(Debug, Default)]
 pub struct Attempts {
-    pace: Pace,
+    pace: Backoff,
     told: String,
 }
 
@@ -52,7 +52,7 @@ impl Configuration {
         let of = |kind, resource| Self {
             kind,
             resource,
-            known: Kind::default(),
+            known: Store::default(),
         };
         [
             of("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),

@@ -10,8 +10,8 @@ use model::Valid;
 use model::children::{CHILDREN, ChildKind, DEPLOYMENT, INGRESS, Prune, SERVICE};
 use model::desired::{finish, meta};
 use operator::settings::Settings;
+use operator::stores::Stores;
 use operator::telemetry::LogLevel;
-use operator::world::World;
 use operator::{client, run};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
@@ -65,7 +65,8 @@ impl Operator {
         let settings = Settings::parse_from(["appdeploy-operator"].into_iter().chain(bind));
         runtime.spawn(async move {
             let client = client::connect(Some(&kubeconfig)).await.unwrap();
-            run::run_in(World::with_children(KINDS), settings, client, LogLevel::fixed()).await
+            let stores = Stores::with_children(KINDS);
+            run::run_with(stores, run::controllers, settings, client, LogLevel::fixed()).await
         });
         Self(Some(runtime))
     }

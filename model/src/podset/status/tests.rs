@@ -36,7 +36,7 @@ impl Case {
         }
     }
 
-    fn status(&self, set: &PodSet, hindrances: &[Hindrance]) -> PodSetStatus {
+    fn status(&self, set: &PodSet, hindrances: &[PodError]) -> PodSetStatus {
         let seen = Seen {
             pods: &self.pods,
             taken: &self.taken,
@@ -234,7 +234,7 @@ fn the_numbers_count_what_is_there() {
 
 #[test]
 fn a_pod_that_could_not_be_created_or_deleted_is_a_condition_of_its_own() {
-    let failed = |verb| Hindrance {
+    let failed = |verb| PodError {
         verb,
         failure: Failure::NamespaceTerminating,
     };

@@ -1,9 +1,9 @@
-//! All that is known of the cluster, from watches and from the answers to our own writes.
+//! The cached state of the cluster, from watches and from the answers to our own writes.
 
 mod additions;
-pub mod answers;
 pub mod children;
 pub mod hosts;
+pub mod probe_events;
 pub mod set_pods;
 
 use std::collections::BTreeSet;
@@ -21,26 +21,26 @@ use crate::liveness::Liveness;
 use crate::primary::Root;
 use crate::reduced::{Parts, Reduce, read};
 use crate::watch::Health;
-use answers::Answers;
 use children::Children;
 use hosts::Hosts;
+use probe_events::ProbeEvents;
 use set_pods::SetPods;
 
 /// The annotation that marks the default IngressClass.
 const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
 
-/// A kind, with what is known of its objects and of its watch.
+/// The cached objects of one kind, and the state of the watch that feeds them.
 #[derive(Debug)]
-pub struct Kind<T> {
+pub struct Store<T> {
     /// The objects.
     pub cache: Cache<T>,
     /// How the watch is doing.
     pub health: Health,
-    /// Whether its loops go round.
+    /// Its loops, for the liveness probe.
     pub liveness: Liveness,
 }
 
-impl<T: Clone> Default for Kind<T> {
+impl<T: Clone> Default for Store<T> {
     fn default() -> Self {
         Self {
             cache: Cache::default(),
@@ -50,77 +50,65 @@ impl<T: Clone> Default for Kind<T> {
     }
 }
 
-impl<T: Clone> Kind<T> {
-    /// Returns what is to be told of what an object has of this kind, if that may be gone or another by now.
+impl<T: Clone> Store<T> {
+    /// Returns the failure to report if cached objects of this kind may have changed or been deleted since.
     #[must_use]
     pub fn outdated(&self, resource: &'static str, object: &Key) -> Option<Failure> {
         let why = self.health.outdated(Some(&object.namespace))?;
         Some(Failure::Blind { resource, why })
     }
+}
 
-    fn watched(&self, resource: &'static str, controller: crd::Kind, need: Need) -> Watched<'_> {
-        Watched {
-            resource,
-            controller,
-            need,
-            health: &self.health,
-            liveness: &self.liveness,
-            objects: self.cache.len(),
-        }
+/// What probes and metrics read of a store.
+pub trait AnyStore: Send + Sync {
+    /// Returns how the watch is doing.
+    fn health(&self) -> &Health;
+    /// Returns the loops of the watch.
+    fn liveness(&self) -> &Liveness;
+    /// Returns the number of objects.
+    fn len(&self) -> usize;
+    /// Whether there is no object.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 
-/// A watch, as it looks to others.
-#[derive(Clone, Copy, Debug)]
-pub struct Watched<'a> {
-    /// Its name: the plural name of the kind.
-    pub resource: &'static str,
-    /// The kind whose reconciles use it.
-    pub controller: crd::Kind,
-    /// Whether readiness depends on it.
-    pub need: Need,
-    /// How it is doing.
-    pub health: &'a Health,
-    /// Whether its loops go round.
-    pub liveness: &'a Liveness,
-    /// How many objects it has brought.
-    pub objects: usize,
+impl<T: Clone + Send + Sync> AnyStore for Store<T> {
+    fn health(&self) -> &Health {
+        &self.health
+    }
+
+    fn liveness(&self) -> &Liveness {
+        &self.liveness
+    }
+
+    fn len(&self) -> usize {
+        self.cache.len()
+    }
 }
 
-/// Whether the operator's readiness depends on a watch. Reconciles begin in any case as soon as they can.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
-    /// It does.
-    Always,
-    /// It does, unless the server has no such kind: then there is nothing to look after. An installation is older
-    /// than the kind until its CRDs are applied again.
-    IfServed,
-    /// It makes the status better, but nothing waits for it.
-    Helps,
-}
-
-/// The caches of all kinds.
+/// The stores of all kinds.
 #[derive(Debug, Default)]
-pub struct World {
+pub struct Stores {
     /// The applications.
-    pub apps: Kind<Root<AppDeploy>>,
+    pub apps: Arc<Store<Root<AppDeploy>>>,
     /// Which hosts they claim.
     pub hosts: Hosts,
     /// Their children.
     pub children: Children,
     /// Their pods.
-    pub pods: Kind<Arc<PodState>>,
+    pub pods: Arc<Store<Arc<PodState>>>,
     /// The PodSets.
-    pub podsets: Kind<Root<PodSet>>,
+    pub podsets: Arc<Store<Root<PodSet>>>,
     /// Their pods.
     pub set_pods: SetPods,
     /// The cluster's IngressClasses; the value says whether one is the default.
-    pub ingress_classes: Kind<bool>,
-    /// What health checks got for an answer.
-    pub answers: Answers,
+    pub ingress_classes: Arc<Store<bool>>,
+    /// The probe events of pods that are not ready.
+    pub probe_events: ProbeEvents,
 }
 
-impl World {
+impl Stores {
     /// Returns caches for apps with these kinds of children.
     #[must_use]
     pub fn with_children(kinds: &'static [&'static ChildKind]) -> Self {
@@ -134,7 +122,7 @@ impl World {
     #[must_use]
     pub fn observe(&self, app: &Key) -> Observed {
         let mut pods: Vec<PodState> = self.pods.cache.members(app).iter().map(|pod| (**pod).clone()).collect();
-        self.answers.add_to(crd::Kind::AppDeploy, app, pods.iter_mut());
+        self.probe_events.add_to(crd::Kind::AppDeploy, app, pods.iter_mut());
         let mut observed = Observed {
             pods,
             ingress_classes: self.classes(),
@@ -156,39 +144,6 @@ impl World {
                 .map(|(key, _)| key.name.into())
                 .collect::<BTreeSet<String>>(),
         }
-    }
-
-    /// Returns the names of all objects of a primary kind.
-    #[must_use]
-    pub fn keys(&self, kind: crd::Kind) -> Vec<Key> {
-        match kind {
-            crd::Kind::AppDeploy => self.apps.cache.keys(),
-            crd::Kind::PodSet => self.podsets.cache.keys(),
-        }
-    }
-
-    /// Returns how the watch of a primary kind is doing.
-    #[must_use]
-    pub const fn health(&self, kind: crd::Kind) -> &Health {
-        match kind {
-            crd::Kind::AppDeploy => &self.apps.health,
-            crd::Kind::PodSet => &self.podsets.health,
-        }
-    }
-
-    /// Returns all watches, in the order in which they matter.
-    #[must_use]
-    pub fn watches(&self) -> Vec<Watched<'_>> {
-        use crd::Kind::{AppDeploy, PodSet};
-        let mut all = vec![
-            self.apps.watched("appdeploys", AppDeploy, Need::Always),
-            self.podsets.watched("podsets", PodSet, Need::IfServed),
-            self.set_pods.kind.watched("podset-pods", PodSet, Need::Always),
-        ];
-        all.extend(self.children.watched());
-        all.push(self.pods.watched("pods", AppDeploy, Need::Helps));
-        all.push(self.ingress_classes.watched("ingressclasses", AppDeploy, Need::Helps));
-        all
     }
 }
 

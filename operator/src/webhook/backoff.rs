@@ -9,12 +9,12 @@ const LAST: Duration = Duration::from_secs(60);
 
 /// Holds back what has to be done again and again: because it fails, or because somebody undoes it each time.
 #[derive(Debug)]
-pub struct Pace {
+pub struct Backoff {
     wait: Duration,
     last: Option<Instant>,
 }
 
-impl Default for Pace {
+impl Default for Backoff {
     fn default() -> Self {
         Self {
             wait: FIRST,
@@ -23,7 +23,7 @@ impl Default for Pace {
     }
 }
 
-impl Pace {
+impl Backoff {
     /// Returns when it may be done next, unless that is now.
     #[must_use]
     pub fn not_before(&self) -> Option<Instant> {
@@ -46,7 +46,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_undone_each_time_is_done_ever_less_often() {
-        let mut pace = Pace::default();
+        let mut pace = Backoff::default();
         let begun = Instant::now();
         let mut times = 0;
         while begun.elapsed() < Duration::from_secs(600) {
@@ -59,7 +59,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_undone_now_and_then_is_done_at_once() {
-        let mut pace = Pace::default();
+        let mut pace = Backoff::default();
         for _ in 0..10 {
             assert_eq!(pace.not_before(), None);
             pace.step();

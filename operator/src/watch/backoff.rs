@@ -13,12 +13,12 @@ const WORKED: Duration = Duration::from_secs(60);
 
 /// How often something was tried in vain.
 #[derive(Debug)]
-pub(super) struct Tries {
+pub(super) struct Backoff {
     failures: u32,
     begun: Instant,
 }
 
-impl Tries {
+impl Backoff {
     /// Begins the first.
     pub(super) fn new() -> Self {
         Self {
@@ -52,7 +52,7 @@ mod tests {
 
     use super::*;
 
-    async fn wait(tries: &mut Tries) -> Duration {
+    async fn wait(tries: &mut Backoff) -> Duration {
         let begun = Instant::now();
         tries.failed().await;
         begun.elapsed()
@@ -60,7 +60,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_fails_again_and_again_is_tried_ever_less_often() {
-        let mut tries = Tries::new();
+        let mut tries = Backoff::new();
         let mut last = Duration::ZERO;
         for _ in 0..6 {
             let next = wait(&mut tries).await;
@@ -77,7 +77,7 @@ mod tests {
     /// Connections are cut from time to time, and where nothing happens nothing else is heard of a watch.
     #[tokio::test(start_paused = true)]
     async fn what_was_cut_after_it_had_worked_for_long_is_tried_at_once() {
-        let mut tries = Tries::new();
+        let mut tries = Backoff::new();
         for _ in 0..20 {
             advance(WORKED * 2).await;
             assert!(wait(&mut tries).await <= FIRST);

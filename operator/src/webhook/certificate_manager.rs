@@ -20,24 +20,24 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
+use super::backoff::Backoff;
 use super::bundle::{Attempts, Configuration};
 use super::certificate::life::{Action, Next, next};
 use super::certificate::material::{Data, Material};
 use super::certificate::{SECRET, Terms, names};
-use super::pace::Pace;
 use super::served::Served;
 use crate::cache::Item;
 use crate::call::{CallError, Caller};
 use crate::key::Key;
 use crate::reduced::{Parts, Reduce, read};
+use crate::stores::Store;
 use crate::watch::Watch;
-use crate::world::Kind;
 
 /// The longest time without a look at the clock, which may be set while nothing happens.
 const GLANCE: Duration = Duration::from_secs(3600);
 
 /// Keeps the certificates.
-pub struct Keeper {
+pub struct CertificateManager {
     client: Client,
     caller: Caller,
     namespace: String,
@@ -45,7 +45,7 @@ pub struct Keeper {
     terms: Terms,
     resync: Duration,
     served: Served,
-    secret: Kind<Arc<Secret>>,
+    secret: Store<Arc<Secret>>,
     configurations: [Configuration; 2],
     changed: Notify,
 }
@@ -58,11 +58,11 @@ struct Memory {
     /// The authorities that API servers were told last, and when.
     told: Option<(String, Instant)>,
     attempts: [Attempts; 2],
-    pace: Pace,
+    pace: Backoff,
     error: String,
 }
 
-impl Keeper {
+impl CertificateManager {
     /// Makes one for the Secret in this namespace. `caller` is not fenced: followers serve webhooks, too.
     #[must_use]
     pub fn new(
@@ -81,7 +81,7 @@ impl Keeper {
             terms,
             resync,
             served,
-            secret: Kind::default(),
+            secret: Store::default(),
             configurations: Configuration::both(),
             changed: Notify::new(),
         }

@@ -16,27 +16,27 @@ use crate::cache::Cache;
 use crate::call::{CallError, Caller, about, by_us, is_another_uid};
 use crate::key::Key;
 use crate::seeded::{self, Bug};
-use crate::world::World;
-use crate::world::children::child;
+use crate::stores::Stores;
+use crate::stores::children::child;
 
-/// What the write of a child needs.
-pub struct Performer<'a> {
-    /// Who sends it.
+/// Writes the children of one app.
+pub struct Applier<'a> {
+    /// Sends the requests.
     pub caller: &'a Caller,
-    /// Where answers are taken in.
-    pub world: &'a World,
-    /// The application.
+    /// Where answers are stored.
+    pub stores: &'a Stores,
+    /// The app.
     pub app: &'a Key,
-    /// Its identity.
+    /// Its UID.
     pub uid: &'a str,
 }
 
-impl Performer<'_> {
-    /// Carries out one write and takes in the answer.
+impl Applier<'_> {
+    /// Carries out one write and stores the answer.
     ///
     /// # Errors
-    /// Says what stands in the way, as the status of the application tells it.
-    pub async fn perform(&self, action: Action) -> Result<Outcome, Failure> {
+    /// Returns the failure that the status reports.
+    pub async fn execute(&self, action: Action) -> Result<Outcome, Failure> {
         match action {
             Action::Create { id, object } => self.create(&id, &object).await,
             Action::Apply { .. } if seeded::is(Bug::DriftIgnored) => Ok(Outcome::Done),
@@ -63,27 +63,26 @@ impl Performer<'_> {
         match self.write("create", id, request).await {
             Ok(created) => {
                 info!(child = id.kind.as_str(), "created");
-                self.take_in(id, &created);
+                self.store(id, &created);
                 Ok(Outcome::Done)
             }
             Err(CallError::Refused(status)) if status.is_already_exists() && seeded::is(Bug::TakesForeign) => {
                 self.apply(id, object, None).await
             }
-            Err(CallError::Refused(status)) if status.is_already_exists() => self.who_has_the_name(id).await,
+            Err(CallError::Refused(status)) if status.is_already_exists() => self.read_name_owner(id).await,
             Err(CallError::Lost(_)) if seeded::is(Bug::LostIsDone) => Ok(Outcome::Done),
             Err(error) => Err(failure("create", id, error)),
         }
     }
 
-    /// A name that we thought was free is taken. If the object is ours (it had lost the label by which we find
-    /// it, or our own create was committed although its answer was lost), it is taken in. If not, it is left
-    /// exactly as it is.
-    async fn who_has_the_name(&self, id: &ChildId) -> Result<Outcome, Failure> {
+    /// Reads an object whose name was expected to be free. If it is ours (it had lost the label by which the watch selects, or
+    /// the answer to its creation was lost), it is stored. Otherwise it stays as it is.
+    async fn read_name_owner(&self, id: &ChildId) -> Result<Outcome, Failure> {
         let request = self.collection(id).get(&id.name, &GetParams::default());
         match self.write("get", id, request).await {
             Ok(found) => match observed::controller(&found.metadata) {
                 Some((_, uid)) if uid == self.uid => {
-                    self.take_in(id, &found);
+                    self.store(id, &found);
                     Ok(Outcome::Again)
                 }
                 _ => Err(taken(id, &self.app.name, &child(id.kind, &found).value)),
@@ -106,7 +105,7 @@ impl Performer<'_> {
                 Ok(_) => {}
                 Err(CallError::Refused(status)) if status.is_not_found() => return Ok(self.gone(id)),
                 // A test of the patch failed: the entries have moved, or it is another object. Look at it.
-                Err(CallError::Refused(status)) if status.code == 422 => return self.who_has_the_name(id).await,
+                Err(CallError::Refused(status)) if status.code == 422 => return self.read_name_owner(id).await,
                 Err(error) => return Err(failure("patch", id, error)),
             }
         }
@@ -127,7 +126,7 @@ impl Performer<'_> {
         }
         match answer {
             Ok(applied) => {
-                self.take_in(id, &applied);
+                self.store(id, &applied);
                 Ok(Outcome::Done)
             }
             // The object that we meant is gone, whether or not a namesake took its place.
@@ -177,7 +176,7 @@ impl Performer<'_> {
         Outcome::Again
     }
 
-    fn take_in(&self, id: &ChildId, object: &DynamicObject) {
+    fn store(&self, id: &ChildId, object: &DynamicObject) {
         self.cache(id).upsert(child(id.kind, object));
     }
 
@@ -200,7 +199,7 @@ impl Performer<'_> {
     }
 
     fn cache(&self, id: &ChildId) -> &Cache<Arc<Child>> {
-        &self.world.children.of(id.kind).cache
+        &self.stores.children.of(id.kind).cache
     }
 
     fn key(&self, id: &ChildId) -> Key {
@@ -212,7 +211,7 @@ impl Performer<'_> {
 ///
 /// # Errors
 /// Says why it could not be read.
-pub async fn read_ingress(caller: &Caller, world: &World, app: &Key) -> Result<(), Failure> {
+pub async fn read_ingress(caller: &Caller, stores: &Stores, app: &Key) -> Result<(), Failure> {
     let kind = &INGRESS;
     let request = collection(&app.namespace, kind).get(&app.name, &GetParams::default());
     let answer = caller.send("get", kind.plural, request).await;
@@ -221,7 +220,7 @@ pub async fn read_ingress(caller: &Caller, world: &World, app: &Key) -> Result<(
             let found = child(kind, &found);
             // Also that of a predecessor, which serves until the garbage collector has removed it.
             if found.value.is_of_app(&app.name) {
-                world.children.of(kind).cache.upsert(found);
+                stores.children.of(kind).cache.upsert(found);
             }
             Ok(())
         }

@@ -14,8 +14,8 @@ use tracing::debug;
 
 use crate::call::Caller;
 use crate::key::Key;
-use crate::queue::{Queue, Urgency};
-use crate::world::World;
+use crate::queue::{Priority, Queue};
+use crate::stores::Stores;
 
 /// How many questions are asked at a time. When a whole cluster is not healthy, there are many.
 const CONCURRENCY: usize = 4;
@@ -25,22 +25,22 @@ const FEW: u32 = 20;
 
 /// Asks for the objects of one kind.
 #[derive(Clone)]
-pub struct Asker {
+pub struct ProbeEventFetcher {
     kind: crd::Kind,
     caller: Caller,
-    world: Arc<World>,
+    stores: Arc<Stores>,
     queue: Arc<Queue<Key>>,
     slots: Arc<Semaphore>,
 }
 
-impl Asker {
+impl ProbeEventFetcher {
     /// Makes one that wakes objects through this queue.
     #[must_use]
-    pub fn new(kind: crd::Kind, caller: Caller, world: Arc<World>, queue: Arc<Queue<Key>>) -> Self {
+    pub fn new(kind: crd::Kind, caller: Caller, stores: Arc<Stores>, queue: Arc<Queue<Key>>) -> Self {
         Self {
             kind,
             caller,
-            world,
+            stores,
             queue,
             slots: Arc::new(Semaphore::new(CONCURRENCY)),
         }
@@ -48,17 +48,17 @@ impl Asker {
 
     /// Asks, unless it is known; where nothing is asked, forgets what was known.
     pub fn ask(&self, key: &Key, question: Option<Question>) {
-        let answers = &self.world.answers;
-        if !answers.wants(self.kind, key, question.as_ref()) {
+        let probe_events = &self.stores.probe_events;
+        if !probe_events.wants(self.kind, key, question.as_ref()) {
             // Of what is planned for an object, the first look takes away the others.
-            if let Some(wait) = answers.asked_again_in(self.kind, key) {
+            if let Some(wait) = probe_events.asked_again_in(self.kind, key) {
                 self.queue.add_after(key.clone(), wait);
             }
             return;
         }
         if let Some(question) = question {
-            let (asker, key) = (self.clone(), key.clone());
-            tokio::spawn(async move { asker.find_out(key, question).await });
+            let (probe_event_fetcher, key) = (self.clone(), key.clone());
+            tokio::spawn(async move { probe_event_fetcher.find_out(key, question).await });
         }
     }
 
@@ -75,12 +75,12 @@ impl Asker {
                 None
             }
         };
-        let answers = &self.world.answers;
+        let probe_events = &self.stores.probe_events;
         if let Some(answer) = answer {
-            if answers.tell(self.kind, &key, &question, answer) {
-                self.queue.add(key, Urgency::Change);
+            if probe_events.tell(self.kind, &key, &question, answer) {
+                self.queue.add(key, Priority::Change);
             }
-        } else if let Some(wait) = answers.miss(self.kind, &key, &question) {
+        } else if let Some(wait) = probe_events.miss(self.kind, &key, &question) {
             self.queue.add_after(key, wait);
         }
     }

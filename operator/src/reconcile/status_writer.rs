@@ -1,4 +1,4 @@
-//! How a look at an object begins and ends, whatever its kind: what is known of it, and what is told of it.
+//! Begins and ends each reconcile, whatever the kind of the object, and writes its status.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,82 +12,83 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::{Span, debug, info, warn};
 
-use super::asker::Asker;
 use super::memory::{Memory, PATIENCE};
+use super::probe_event_fetcher::ProbeEventFetcher;
 use crate::attempt;
 use crate::call::{CallError, Caller, about, by_us};
-use crate::dispatch::Verdict;
+use crate::controller::{Error, Requeue};
+use crate::dispatch::Reconciled;
 use crate::event::{self, Recorder};
 use crate::key::Key;
 use crate::metrics::Metrics;
 use crate::primary::{Primary, Root, Unusable, differ_in_status_alone};
-use crate::queue::{Queue, Urgency};
+use crate::queue::{Priority, Queue};
 use crate::reduced::{Outcome, Reduced};
 use crate::seeded::{self, Bug};
-use crate::world::World;
+use crate::stores::Stores;
 
-/// Tells of the objects of one kind: the only place that writes a status.
-pub struct Teller<K: Primary> {
+/// Writes the statuses of the objects of one kind, at most one per second and object, and Events about them.
+pub struct StatusWriter<K: Primary> {
     caller: Caller,
-    world: Arc<World>,
+    stores: Arc<Stores>,
     queue: Arc<Queue<Key>>,
     metrics: Arc<Metrics>,
     memory: Memory<K::Status>,
-    asker: Asker,
+    probe_event_fetcher: ProbeEventFetcher,
     events: Recorder,
 }
 
-/// An object that is looked at.
-pub struct Look<K> {
+/// An object that is being reconciled.
+pub struct ReconcileContext<K> {
     /// Its name.
     pub key: Key,
-    /// The object. Of one that can't be read, its metadata and the status that we have written.
+    /// The object. If it can't be read, its metadata and the status that was written last.
     pub object: Arc<K>,
     /// Why it can't be read.
     pub unreadable: Option<Unusable>,
 }
 
-/// What has become of an object since it was looked at.
+/// How an object has changed since its reconcile began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It is as it was, its status aside.
+pub enum OwnerState {
+    /// At most its status has changed.
     Same,
-    /// It is another, or is being deleted. Now that is known.
+    /// It has changed, was replaced, or is being deleted. The store has been updated.
     Changed,
-    /// It is gone, and the watch is about to say so.
+    /// It was deleted. The watch has not reported that yet.
     Gone,
 }
 
-/// What is to be told of an object.
-pub struct Word<S> {
+/// The status that an object is to have.
+pub struct StatusUpdate<S> {
     /// Its status.
     pub status: S,
-    /// How long it takes until the clock alone makes it another one.
+    /// The time after which the status changes without an event.
     pub changes_in: Option<Duration>,
-    /// What to ask for, to say it better.
+    /// The probe events that would explain it.
     pub asks: Option<Question>,
 }
 
-impl<K: Primary> Teller<K> {
-    /// Makes one that comes back to an object through this queue.
+impl<K: Primary> StatusWriter<K> {
+    /// Returns a writer that requeues objects in this queue.
     #[must_use]
-    pub fn new(caller: Caller, world: Arc<World>, queue: Arc<Queue<Key>>, metrics: Arc<Metrics>) -> Self {
+    pub fn new(caller: Caller, stores: Arc<Stores>, queue: Arc<Queue<Key>>, metrics: Arc<Metrics>) -> Self {
         Self {
-            asker: Asker::new(K::KIND, caller.clone(), world.clone(), queue.clone()),
+            probe_event_fetcher: ProbeEventFetcher::new(K::KIND, caller.clone(), stores.clone(), queue.clone()),
             events: Recorder::new(caller.clone()),
             caller,
-            world,
+            stores,
             queue,
             metrics,
             memory: Memory::default(),
         }
     }
 
-    /// Begins to look at an object; `None` if it is gone.
-    pub fn look(&self, key: Key) -> Option<Look<K>> {
-        let Some(root) = K::known(&self.world).cache.get(&key) else {
+    /// Begins the reconcile of an object; `None` if it was deleted.
+    pub fn begin(&self, key: Key) -> Option<ReconcileContext<K>> {
+        let Some(root) = K::known(&self.stores).cache.get(&key) else {
             self.memory.forget(&key);
-            self.asker.ask(&key, None);
+            self.probe_event_fetcher.ask(&key, None);
             return None;
         };
         Span::current().record("generation", root.meta().generation);
@@ -101,98 +102,104 @@ impl<K: Primary> Teller<K> {
                 (Arc::new(object), Some(why))
             }
         };
-        Some(Look {
+        Some(ReconcileContext {
             key,
             object,
             unreadable,
         })
     }
 
-    /// Ends a look: writes the status, whatever happened. `say` makes it from what is known by then, the answers
-    /// to our writes included, so that one status tells of them.
-    pub async fn conclude(
+    /// Ends a reconcile: writes the status on every outcome. `update` makes it from what is cached by then, which includes the
+    /// answers to our writes.
+    ///
+    /// # Errors
+    /// Why the status could not be written.
+    pub async fn finish(
         &self,
-        look: &Look<K>,
+        context: &ReconcileContext<K>,
         failures: &[Failure],
-        say: impl FnOnce(Timestamp) -> Word<K::Status> + Send,
-    ) -> Verdict {
-        attempt::conclude(Box::pin(self.tell(look, failures, say))).await
+        update: impl FnOnce(Timestamp) -> StatusUpdate<K::Status> + Send,
+    ) -> Reconciled {
+        attempt::conclude(Box::pin(self.finish_in_time(context, failures, update))).await
     }
 
     /// Writes the status of an object whose reconcile panicked or timed out.
     pub async fn report(&self, key: &Key, failure: Failure) {
-        let Some(look) = self.look(key.clone()) else { return };
-        self.metrics.failed(K::KIND, failure.class());
-        let status = look.object.unfinished(&failure, Timestamp::now());
-        // What fails here is logged, and the reconcile is tried again in any case.
-        let _ = self.write_status(&look, &status, &[failure]).await;
+        let Some(context) = self.begin(key.clone()) else { return };
+        self.metrics.failed(K::KIND.singular(), failure.class());
+        let status = context.object.unfinished(&failure, Timestamp::now());
+        // A failure is logged, and the reconcile is retried in any case.
+        let _ = self.write_status(&context, &status, &[failure]).await;
     }
 
-    async fn tell(
+    async fn finish_in_time(
         &self,
-        look: &Look<K>,
+        context: &ReconcileContext<K>,
         failures: &[Failure],
-        say: impl FnOnce(Timestamp) -> Word<K::Status> + Send,
-    ) -> Verdict {
+        update: impl FnOnce(Timestamp) -> StatusUpdate<K::Status> + Send,
+    ) -> Reconciled {
         for failure in failures {
-            self.metrics.failed(K::KIND, failure.class());
+            self.metrics.failed(K::KIND.singular(), failure.class());
             warn!(%failure, "not as wanted");
         }
-        // A reconcile that has waited for the API server for so long has been patient enough.
-        if self.memory.may_pass(&look.key, failures) && attempt::unanswered_for() < PATIENCE {
-            return Verdict::Failed;
+        // A short outage of the API server is not reported, unless this reconcile has waited that long already.
+        if self.memory.may_pass(&context.key, failures) && attempt::unanswered_for() < PATIENCE {
+            return Err(Error::Failed);
         }
-        let word = say(Timestamp::now());
-        if let Some(wait) = word.changes_in {
-            self.queue.add_after(look.key.clone(), wait);
+        let update = update(Timestamp::now());
+        self.probe_event_fetcher.ask(&context.key, update.asks);
+        let told = self.write_status(context, &update.status, failures).await;
+        let result = match (failures.iter().any(Failure::is_worth_a_retry), told) {
+            (_, Err(())) | (true, _) => Err(Error::Failed),
+            (false, Ok(())) if failures.is_empty() => {
+                return Ok(update.changes_in.map_or(Requeue::Done, Requeue::After));
+            }
+            (false, Ok(())) => Err(Error::Terminal),
+        };
+        if let Some(wait) = update.changes_in {
+            self.queue.add_after(context.key.clone(), wait);
         }
-        self.asker.ask(&look.key, word.asks);
-        let told = self.write_status(look, &word.status, failures).await;
-        match (failures.iter().any(Failure::is_worth_a_retry), told) {
-            (_, Err(())) | (true, _) => Verdict::Failed,
-            (false, Ok(())) if failures.is_empty() => Verdict::Settled,
-            (false, Ok(())) => Verdict::GaveUp,
-        }
+        result
     }
 
-    /// Reads an object anew, before something is made that would go with it.
+    /// Re-reads an object before children are created for it, which would be garbage-collected with it.
     ///
     /// # Errors
     /// Says why it could not be read.
-    pub async fn read_anew(&self, look: &Look<K>) -> Result<Fate, Failure> {
+    pub async fn verify_owner(&self, context: &ReconcileContext<K>) -> Result<OwnerState, Failure> {
         if seeded::is(Bug::OwnerNotRead) {
-            return Ok(Fate::Same);
+            return Ok(OwnerState::Same);
         }
-        let key = &look.key;
+        let key = &context.key;
         let request = Request::new(K::url_path(&(), Some(&key.namespace))).get(&key.name, &GetParams::default());
         let answer = self.caller.send("get", K::KIND.plural(), request).await;
         match answer.and_then(|live| about(&key.name, live)) {
-            Ok(live) => Ok(if self.take_in(look, live) {
-                Fate::Changed
+            Ok(live) => Ok(if self.store(context, live) {
+                OwnerState::Changed
             } else {
-                Fate::Same
+                OwnerState::Same
             }),
-            Err(CallError::Refused(status)) if status.is_not_found() => Ok(Fate::Gone),
+            Err(CallError::Refused(status)) if status.is_not_found() => Ok(OwnerState::Gone),
             Err(error) => Err(error.failure("get", K::KIND.as_str(), &key.name)),
         }
     }
 
-    /// Takes in what the API server answered about an object, and returns whether it is another than was looked at, beside
-    /// its status. Nobody else will tell: to the watch it is no news any more.
-    fn take_in(&self, look: &Look<K>, live: Reduced<Root<K>>) -> bool {
+    /// Stores the API server's answer about an object. Returns whether more than the status differs from the reconciled
+    /// object: the watch does not report a version that is stored already.
+    fn store(&self, context: &ReconcileContext<K>, live: Reduced<Root<K>>) -> bool {
         let Outcome::Kept(live) = live.outcome else {
             return false;
         };
-        let is_other = !differ_in_status_alone(look.object.meta(), live.value.meta());
-        if !K::known(&self.world).cache.upsert(live).is_empty() {
-            for other in K::note(&self.world, &look.key) {
+        let is_other = !differ_in_status_alone(context.object.meta(), live.value.meta());
+        if !K::known(&self.stores).cache.upsert(live).is_empty() {
+            for other in K::note(&self.stores, &context.key) {
                 self.wake(other);
             }
         }
         is_other
     }
 
-    /// Whether a status is to be told although work goes on: it has gone on for a while.
+    /// Whether a status is due although more steps follow: the last one was written a while ago.
     pub fn is_due(&self, key: &Key) -> bool {
         self.memory.is_due(key)
     }
@@ -215,30 +222,35 @@ impl<K: Primary> Teller<K> {
 
     /// Whether a write that was undone may be repeated now. If another writer undoes each of them, an Event reports it, and the
     /// object is reconciled again later.
-    pub async fn may_repair(&self, look: &Look<K>) -> bool {
-        let Err(fight) = self.memory.take_repair(&look.key, look.object.meta().generation) else {
+    pub async fn may_rewrite(&self, context: &ReconcileContext<K>) -> bool {
+        let Err(fight) = self.memory.take_repair(&context.key, context.object.meta().generation) else {
             return true;
         };
-        self.queue.add_after(look.key.clone(), fight.wait);
+        self.queue.add_after(context.key.clone(), fight.wait);
         if fight.is_news {
-            let name = &look.key.name;
+            let name = &context.key.name;
             let message = format!(
                 "something changes what belongs to {name} whenever it is set right, which is done every few seconds from \
                  now on; metadata.managedFields of its children tell who"
             );
             warn!("something undoes each write; writing every few seconds from now on");
-            self.warn(&look.object, "Overruled", &message).await;
+            self.warn(&context.object, "Overruled", &message).await;
         }
         false
     }
 
-    /// Has an object of the kind looked at, because of what was done to this one or was answered about it.
+    /// Queues another object that a change of this one concerns.
     pub fn wake(&self, key: Key) {
-        self.queue.add(key, Urgency::Change);
+        self.queue.add(key, Priority::Change);
     }
 
-    async fn write_status(&self, look: &Look<K>, wanted: &K::Status, failures: &[Failure]) -> Result<(), ()> {
-        let Look { key, object, .. } = look;
+    async fn write_status(
+        &self,
+        context: &ReconcileContext<K>,
+        wanted: &K::Status,
+        failures: &[Failure],
+    ) -> Result<(), ()> {
+        let ReconcileContext { key, object, .. } = context;
         let before = object.status();
         if before == Some(wanted) {
             return Ok(());
@@ -253,10 +265,10 @@ impl<K: Primary> Teller<K> {
         let answer = self.caller.send("patch", K::STATUS, request).await;
         match answer.and_then(|answer| about(&key.name, answer)) {
             Ok(answer) => {
-                if self.take_in(look, answer) {
+                if self.store(context, answer) {
                     self.wake(key.clone());
                 }
-                let unreadable = look.unreadable.is_some();
+                let unreadable = context.unreadable.is_some();
                 self.memory.told(key, unreadable.then(|| wanted.clone()));
                 // A namespace that is being deleted takes no Event, either.
                 if !failures.contains(&Failure::NamespaceTerminating) {
@@ -269,7 +281,7 @@ impl<K: Primary> Teller<K> {
             // Another writer has changed the object, perhaps its conditions, which the patch would have replaced.
             Err(CallError::Refused(status)) if status.code == 409 => {
                 debug!(message = status.message, "the object has changed; looking again");
-                self.read_anew(look)
+                self.verify_owner(context)
                     .await
                     .map_err(|failure| warn!(%failure, "the status could not be written"))?;
                 self.wake(key.clone());
@@ -361,17 +373,17 @@ mod tests {
             let app: AppDeploy = serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "shop",
                 "uid": "u1", "resourceVersion": "1", "generation": 3}, "spec": {"image": "nginx"}}))
             .unwrap();
-            let (world, metrics) = (Arc::new(World::default()), Arc::new(Metrics::default()));
+            let (stores, metrics) = (Arc::new(Stores::default()), Arc::new(Metrics::default()));
             let key = Key::of(&app.metadata);
-            world.apps.cache.upsert(crate::cache::Item {
+            stores.apps.cache.upsert(crate::cache::Item {
                 owners: [key.clone()].into(),
                 key: key.clone(),
                 version: "1".into(),
                 value: Root::Readable(Arc::new(app)),
             });
             let caller = Caller::new(Client::new(service, "default"), metrics.clone(), Fence::open());
-            let teller = Teller::<AppDeploy>::new(caller, world, Arc::default(), metrics);
-            teller.report(&key, failure).await;
+            let status_writer = StatusWriter::<AppDeploy>::new(caller, stores, Arc::default(), metrics);
+            status_writer.report(&key, failure).await;
             let written = written.lock().unwrap();
             let (path, body) = &written[0];
             assert!(path.ends_with("/namespaces/shop/appdeploys/web/status"), "{path}");

@@ -6,7 +6,7 @@ use model::Valid;
 use model::children::INGRESS;
 use model::host::{Claim, Claims, Place};
 
-use super::World;
+use super::Stores;
 use crate::key::Key;
 use crate::primary::Root;
 use crate::seeded::{self, Bug};
@@ -24,7 +24,7 @@ impl Hosts {
 
 /// The caches are read under the lock of the claims: of two threads that store a claim, the second one knows what the first
 /// one knew. A cache that is locked never waits for the claims.
-impl World {
+impl Stores {
     /// Stores what an application asks for and has by what is cached now. Returns the other applications that may have or
     /// not have a host because of it.
     pub fn note_host(&self, app: &Key) -> Vec<Key> {
@@ -37,7 +37,7 @@ impl World {
     }
 
     /// Reserves the place that an application asks for, before its Ingress is written. Returns the other applications that may
-    /// have what it had reserved before. Must not be called while the host is unverified ([`World::host_is_unverified`]).
+    /// have what it had reserved before. Must not be called while the host is unverified ([`Stores::host_is_unverified`]).
     ///
     /// # Errors
     /// Returns what it asks for and who keeps it from it. Then no Ingress must be written.
@@ -131,21 +131,21 @@ mod tests {
     /// A watch and the answer to a write tell of an application at the same time.
     #[test]
     fn claims_are_never_older_than_the_cache() {
-        let (world, key) = (World::default(), Key::new("a", "shop"));
+        let (stores, key) = (Stores::default(), Key::new("a", "shop"));
         for round in 1..2000 {
             thread::scope(|scope| {
                 for version in [2 * round, 2 * round + 1] {
-                    let (world, key) = (&world, &key);
+                    let (stores, key) = (&stores, &key);
                     scope.spawn(move || {
-                        world
+                        stores
                             .apps
                             .cache
                             .upsert(item(version, &format!("host-{version}.example.com")));
-                        world.note_host(key);
+                        stores.note_host(key);
                     });
                 }
             });
-            let known = world
+            let known = stores
                 .hosts
                 .lock()
                 .of(&key)

@@ -3,10 +3,10 @@
 use model::children::DEPLOYMENT;
 use model::inverse::Additions;
 
-use super::{Kind, World};
+use super::{Store, Stores};
 use crate::key::Key;
 
-impl World {
+impl Stores {
     /// Returns what other managers added to the Deployment of an application with this UID.
     ///
     /// What cannot be listed is unknown. A Deployment that is not in a complete cache does not exist or is not ours, so
@@ -14,7 +14,7 @@ impl World {
     /// never created.
     #[must_use]
     pub fn additions(&self, app: &Key, uid: Option<&str>) -> Additions {
-        let Kind { cache, health, .. } = self.children.of(&DEPLOYMENT);
+        let Store { cache, health, .. } = &**self.children.of(&DEPLOYMENT);
         let blind = health.unseen(&app.namespace);
         if let Some(why) = blind.or_else(|| health.outdated(Some(&app.namespace))) {
             return Additions::Unknown(why.into());
@@ -36,13 +36,13 @@ mod tests {
     use super::*;
     use crate::cache::Item;
 
-    fn world() -> World {
-        let world = World::default();
-        world.children.of(&DEPLOYMENT).health.listed(None);
-        world
+    fn stores() -> Stores {
+        let stores = Stores::default();
+        stores.children.of(&DEPLOYMENT).health.listed(None);
+        stores
     }
 
-    fn deployment(world: &World, owner: &str) {
+    fn deployment(stores: &Stores, owner: &str) {
         let meta: ObjectMeta = serde_json::from_value(json!({
             "annotations": {"appdeploy.dev/revision-spec": "{\"image\":\"nginx\"}"},
             "ownerReferences": [{"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": "shop",
@@ -50,7 +50,7 @@ mod tests {
         .unwrap();
         let data = json!({"spec": {"template": {"spec": {"volumes": [{"name": "keys"}]}}}});
         let key = Key::new("blue", "shop");
-        world.children.of(&DEPLOYMENT).cache.upsert(Item {
+        stores.children.of(&DEPLOYMENT).cache.upsert(Item {
             owners: [key.clone()].into(),
             key,
             version: "1".to_owned(),
@@ -60,14 +60,14 @@ mod tests {
 
     #[test]
     fn additions_are_those_of_the_deployment_that_the_app_owns() {
-        let (world, app) = (world(), Key::new("blue", "shop"));
-        deployment(&world, "u1");
+        let (stores, app) = (stores(), Key::new("blue", "shop"));
+        deployment(&stores, "u1");
         assert_eq!(
-            world.additions(&app, Some("u1")),
+            stores.additions(&app, Some("u1")),
             Additions::Fields("spec.template.spec.volumes[keys]".into())
         );
         assert_eq!(
-            world.additions(&app, Some("u2")),
+            stores.additions(&app, Some("u2")),
             Additions::None,
             "nothing of the app runs there"
         );
@@ -76,16 +76,16 @@ mod tests {
     #[test]
     fn without_a_deployment_in_a_complete_cache_nothing_was_added() {
         assert_eq!(
-            world().additions(&Key::new("blue", "shop"), Some("u1")),
+            stores().additions(&Key::new("blue", "shop"), Some("u1")),
             Additions::None
         );
     }
 
     #[test]
     fn what_cannot_be_listed_is_unknown() {
-        let world = World::default();
-        deployment(&world, "u1");
-        let found = world.additions(&Key::new("blue", "shop"), Some("u1"));
+        let stores = Stores::default();
+        deployment(&stores, "u1");
+        let found = stores.additions(&Key::new("blue", "shop"), Some("u1"));
         assert_eq!(found, Additions::Unknown("not listed yet".into()));
     }
 }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use kube::core::DynamicObject;
 use kube::discovery::ApiResource;
-use model::children::Api;
 use model::{CHILDREN, Child, ChildId, ChildKind, Failure, Observed, observed};
 
-use super::{Kind, MAX_OBJECT, Need, Watched};
+use super::{MAX_OBJECT, Store};
 use crate::cache::Item;
 use crate::key::Key;
 use crate::reduced::{Parts, Reduce, read};
@@ -18,9 +17,9 @@ use crate::seeded::{self, Bug};
 pub struct Children {
     kinds: &'static [&'static ChildKind],
     /// One for each kind, in the same order.
-    caches: Vec<Kind<Arc<Child>>>,
+    caches: Vec<Arc<Store<Arc<Child>>>>,
     /// Stands for a kind that is not in the table. It is never listed, so nothing of it is written.
-    none: Kind<Arc<Child>>,
+    none: Arc<Store<Arc<Child>>>,
 }
 
 impl Default for Children {
@@ -35,8 +34,8 @@ impl Children {
     pub fn of_kinds(kinds: &'static [&'static ChildKind]) -> Self {
         Self {
             kinds,
-            caches: kinds.iter().map(|_| Kind::default()).collect(),
-            none: Kind::default(),
+            caches: kinds.iter().map(|_| Arc::default()).collect(),
+            none: Arc::default(),
         }
     }
 
@@ -48,7 +47,7 @@ impl Children {
 
     /// Returns the cache of a kind.
     #[must_use]
-    pub fn of(&self, kind: &ChildKind) -> &Kind<Arc<Child>> {
+    pub fn of(&self, kind: &ChildKind) -> &Arc<Store<Arc<Child>>> {
         let mut all = self.all();
         all.find(|(known, _)| *known == kind)
             .map_or(&self.none, |(_, cache)| cache)
@@ -63,7 +62,8 @@ impl Children {
     /// Adds what is known of the children of an app.
     pub(super) fn observe(&self, app: &Key, observed: &mut Observed) {
         observed.kinds = self.kinds;
-        for (kind, Kind { cache, health, .. }) in self.all() {
+        for (kind, store) in self.all() {
+            let Store { cache, health, .. } = &**store;
             let is_hidden = |child: &Child| child.controller.is_none() && seeded::is(Bug::TakesForeign);
             let members = if kind.own_names {
                 cache.members_by_key(app)
@@ -89,17 +89,8 @@ impl Children {
             .collect()
     }
 
-    pub(super) fn watched(&self) -> impl Iterator<Item = Watched<'_>> {
-        self.all().map(|(kind, cache)| {
-            let need = match kind.api {
-                Api::Required => Need::Always,
-                Api::Optional => Need::IfServed,
-            };
-            cache.watched(kind.plural, crd::Kind::AppDeploy, need)
-        })
-    }
-
-    fn all(&self) -> impl Iterator<Item = (&'static ChildKind, &Kind<Arc<Child>>)> {
+    /// Returns each kind with its store.
+    pub fn all(&self) -> impl Iterator<Item = (&'static ChildKind, &Arc<Store<Arc<Child>>>)> {
         self.kinds.iter().copied().zip(&self.caches)
     }
 }

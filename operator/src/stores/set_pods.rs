@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::pod::PodState;
 use model::podset::{Knowledge, PodRef, Seen, SetPod};
 
-use super::Kind;
+use super::Store;
 use crate::cache::Item;
 use crate::key::Key;
 use crate::reconcile::podset::Memory;
@@ -33,7 +33,7 @@ impl Member {
 #[derive(Debug, Default)]
 pub struct SetPods {
     /// What is known of them.
-    pub kind: Kind<Arc<Member>>,
+    pub kind: Arc<Store<Arc<Member>>>,
     /// Those that a watch no longer shows, by the PodSet that they referred to.
     lost: Mutex<HashMap<Key, BTreeMap<String, PodRef>>>,
 }

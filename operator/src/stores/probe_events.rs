@@ -18,7 +18,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(15);
 
 /// The answers, at most one for each object of which one was wanted.
 #[derive(Debug, Default)]
-pub struct Answers(Mutex<All>);
+pub struct ProbeEvents(Mutex<All>);
 
 type All = HashMap<(crd::Kind, Key), Asked>;
 
@@ -32,7 +32,7 @@ struct Asked {
     answer: Option<Answer>,
 }
 
-impl Answers {
+impl ProbeEvents {
     /// Takes in that an answer is wanted of an object's pod, or none any more. Returns whether to ask now.
     pub fn wants(&self, kind: crd::Kind, key: &Key, question: Option<&Question>) -> bool {
         let mut all = self.lock();
@@ -126,48 +126,58 @@ mod tests {
         }
     }
 
-    fn told(answers: &Answers, pod: &str) -> Option<Answer> {
+    fn told(probe_events: &ProbeEvents, pod: &str) -> Option<Answer> {
         let mut pods = ["p1", "p2"].map(|uid| PodState {
             uid: uid.into(),
             ..PodState::default()
         });
-        answers.add_to(KIND, &Key::new("shop", "web"), pods.iter_mut());
+        probe_events.add_to(KIND, &Key::new("shop", "web"), pods.iter_mut());
         let mut pods = pods.into_iter();
         pods.find(|known| &*known.uid == pod)?.answer
     }
 
     #[tokio::test(start_paused = true)]
     async fn it_is_asked_once_while_a_pod_stays_as_it_is_and_forgotten_when_it_is_well() {
-        let (answers, web) = (Answers::default(), Key::new("shop", "web"));
-        let wants = |pod: Option<&str>| answers.wants(KIND, &web, pod.map(about).as_ref());
+        let (probe_events, web) = (ProbeEvents::default(), Key::new("shop", "web"));
+        let wants = |pod: Option<&str>| probe_events.wants(KIND, &web, pod.map(about).as_ref());
         assert!(!wants(None));
         assert!(wants(Some("p1")) && !wants(Some("p1")));
-        assert!(answers.tell(KIND, &web, &about("p1"), Answer::Status(503)));
+        assert!(probe_events.tell(KIND, &web, &about("p1"), Answer::Status(503)));
         assert_eq!(
-            (told(&answers, "p1"), told(&answers, "p2")),
+            (told(&probe_events, "p1"), told(&probe_events, "p2")),
             (Some(Answer::Status(503)), None)
         );
         advance(TRUST).await;
         assert!(wants(Some("p1")) && !wants(Some("p1")), "again after a while");
-        assert_eq!(told(&answers, "p1"), Some(Answer::Status(503)), "it is kept meanwhile");
-        assert!(!answers.tell(KIND, &web, &about("p1"), Answer::Status(503)), "no news");
+        assert_eq!(
+            told(&probe_events, "p1"),
+            Some(Answer::Status(503)),
+            "it is kept meanwhile"
+        );
+        assert!(
+            !probe_events.tell(KIND, &web, &about("p1"), Answer::Status(503)),
+            "no news"
+        );
         assert!(wants(Some("p2")), "another pod");
-        assert!(!answers.tell(KIND, &web, &about("p1"), Answer::Refused), "too late");
+        assert!(
+            !probe_events.tell(KIND, &web, &about("p1"), Answer::Refused),
+            "too late"
+        );
         assert!(!wants(None));
         assert!(wants(Some("p2")), "it was well in between");
         let start = Question {
             topic: Topic::Start,
             ..about("p2")
         };
-        assert!(answers.wants(KIND, &web, Some(&start)), "another question");
+        assert!(probe_events.wants(KIND, &web, Some(&start)), "another question");
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_got_no_answer_is_asked_again_ever_later() {
-        let (answers, web) = (Answers::default(), Key::new("shop", "web"));
-        let wants = || answers.wants(KIND, &web, Some(&about("p1")));
-        let miss = |pod: &str| answers.miss(KIND, &web, &about(pod)).map(|wait| wait.as_secs());
-        let again_in = || answers.asked_again_in(KIND, &web).map(|wait| wait.as_secs());
+        let (probe_events, web) = (ProbeEvents::default(), Key::new("shop", "web"));
+        let wants = || probe_events.wants(KIND, &web, Some(&about("p1")));
+        let miss = |pod: &str| probe_events.miss(KIND, &web, &about(pod)).map(|wait| wait.as_secs());
+        let again_in = || probe_events.asked_again_in(KIND, &web).map(|wait| wait.as_secs());
         assert_eq!(miss("p1"), None, "nobody has asked");
         assert!(wants() && !wants() && again_in().is_none());
         for wait in [15, 30, 60, 120, 240, 300, 300] {
@@ -177,10 +187,13 @@ mod tests {
             assert!(wants() && !wants(), "after {wait} s");
         }
         assert_eq!(miss("p2"), None, "it is not wanted any more");
-        answers.tell(KIND, &web, &about("p1"), Answer::Refused);
+        probe_events.tell(KIND, &web, &about("p1"), Answer::Refused);
         assert!(!wants() && again_in().is_none());
         advance(TRUST).await;
         assert!(wants());
-        assert_eq!((miss("p1"), told(&answers, "p1")), (Some(15), Some(Answer::Refused)));
+        assert_eq!(
+            (miss("p1"), told(&probe_events, "p1")),
+            (Some(15), Some(Answer::Refused))
+        );
     }
 }

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Resource as _;
 use kube::api::{DeleteParams, GetParams, Patch, PostParams, Preconditions};
 use kube::core::{Request, request};
-use model::podset::{self, Creation, Hindrance, PodRef, Removal, SetPod, Step, Taken, Update, Verb, Wanted};
+use model::podset::{self, Creation, PodError, PodRef, Removal, SetPod, Step, Taken, Update, Verb, Wanted};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
@@ -22,8 +22,8 @@ use crate::attempt;
 use crate::call::{CallError, Caller, about, by_us, is_another_uid};
 use crate::key::Key;
 use crate::seeded::{self, Bug};
-use crate::world::World;
-use crate::world::set_pods::{Member, set_pod};
+use crate::stores::Stores;
+use crate::stores::set_pods::{Member, set_pod};
 
 /// How many requests for pods are under way at a time, for all PodSets together, in addition to one for each PodSet.
 pub const CONCURRENCY: usize = 64;
@@ -36,11 +36,11 @@ const SHARE: usize = 16;
 const STEP_LASTS: Duration = Duration::from_secs(5);
 
 /// What the writes of a PodSet need.
-pub struct Performer<'a> {
+pub struct Applier<'a> {
     /// Who sends them.
     pub caller: &'a Caller,
     /// Where answers are taken in.
-    pub world: &'a World,
+    pub stores: &'a Stores,
     /// Whom to tell of other PodSets that an answer concerns.
     pub wake: &'a (dyn Fn(Key) + Sync),
     /// How many may be under way, shared by all PodSets.
@@ -59,7 +59,7 @@ pub struct Performer<'a> {
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// What failed.
-    pub hindrances: Vec<Hindrance>,
+    pub errors: Vec<PodError>,
     /// Names that turned out to be taken.
     pub taken: BTreeMap<u16, Taken>,
     /// What was deleted.
@@ -76,18 +76,18 @@ enum Answer {
     Taken(u16, Taken),
 }
 
-type Written = Result<Answer, Hindrance>;
+type Written = Result<Answer, PodError>;
 
-impl Performer<'_> {
+impl Applier<'_> {
     /// Carries out a step, or a part of it, and takes in the answers. So many requests are sent at first, twice as many
     /// after each batch that succeeds.
-    pub async fn perform(&self, step: &Step, pace: usize) -> Outcome {
+    pub async fn execute(&self, step: &Step, pace: usize) -> Outcome {
         let known: HashMap<String, Arc<Member>>;
         let writes: Vec<BoxFuture<'_, Written>> = match step {
             Step::Settled => Vec::new(),
             Step::Release(pods) => pods.iter().map(|pod| self.release(pod).boxed()).collect(),
             Step::Adopt(pods) => {
-                let members = self.world.set_pods.kind.cache.members(self.key);
+                let members = self.stores.set_pods.kind.cache.members(self.key);
                 known = members
                     .into_iter()
                     .map(|member| (member.pod.uid.clone(), member))
@@ -106,7 +106,7 @@ impl Performer<'_> {
                 Ok(Answer::Removed(removal)) => outcome.removed.push(removal),
                 Ok(Answer::Mistaken) => outcome.mistaken = true,
                 Ok(Answer::Taken(slot, by)) => drop(outcome.taken.insert(slot, by)),
-                Err(hindrance) => outcome.hindrances.push(hindrance),
+                Err(error) => outcome.errors.push(error),
             }
         }
         outcome
@@ -114,7 +114,7 @@ impl Performer<'_> {
 
     /// Looks at pods that a watch by label no longer shows, several at a time. Returns those that were looked at, and
     /// why another one could not be.
-    pub async fn look_at_all_lost(&self, pods: &[PodRef]) -> (Vec<PodRef>, Option<Hindrance>) {
+    pub async fn look_at_all_lost(&self, pods: &[PodRef]) -> (Vec<PodRef>, Option<PodError>) {
         let mut looks = stream::iter(pods.iter().cloned())
             .map(|pod| async move { self.look_at_lost(&pod).await.map(|()| pod) })
             .boxed()
@@ -123,7 +123,7 @@ impl Performer<'_> {
         while let Some(look) = looks.next().await {
             match look {
                 Ok(pod) => found.push(pod),
-                Err(hindrance) => return (found, Some(hindrance)),
+                Err(error) => return (found, Some(error)),
             }
         }
         (found, None)
@@ -134,11 +134,11 @@ impl Performer<'_> {
     ///
     /// # Errors
     /// Says why it could not be looked at.
-    async fn look_at_lost(&self, pod: &PodRef) -> Result<(), Hindrance> {
+    async fn look_at_lost(&self, pod: &PodRef) -> Result<(), PodError> {
         match self.get(&pod.name).await {
             Ok(live) => {
                 if SetPod::read(&live).is_controlled_by(self.wanted) {
-                    self.take_in(&live);
+                    self.store(&live);
                 }
                 Ok(())
             }
@@ -163,11 +163,11 @@ impl Performer<'_> {
         {
             Ok(pod) => {
                 info!(pod = name, "created");
-                self.take_in(&pod);
+                self.store(&pod);
                 Ok(Answer::Done)
             }
             Err(CallError::Refused(status)) if status.is_already_exists() => self.who_has_the_name(creation.slot).await,
-            Err(error) => Err(hindrance(Verb::Create, error, "create", &name)),
+            Err(error) => Err(pod_error(Verb::Create, error, "create", &name)),
         }
     }
 
@@ -180,13 +180,13 @@ impl Performer<'_> {
                 let pod = SetPod::read(&live);
                 let may_be_ours = pod.controller.is_none() && pod.is_selected_by(self.wanted);
                 let is_ours = pod.is_controlled_by(self.wanted) || may_be_ours;
-                if is_ours && self.take_in(&live) {
+                if is_ours && self.store(&live) {
                     return Ok(Answer::Mistaken);
                 }
                 Ok(Answer::Taken(slot, Taken::by(&pod, self.wanted)))
             }
             Err(CallError::Refused(status)) if status.is_not_found() => Ok(Answer::Mistaken),
-            Err(error) => Err(hindrance(Verb::Create, error, "get", &name)),
+            Err(error) => Err(pod_error(Verb::Create, error, "get", &name)),
         }
     }
 
@@ -207,7 +207,7 @@ impl Performer<'_> {
                 if let Ok(pod) = serde_json::from_value::<Pod>(answer) {
                     let mut item = set_pod(&pod);
                     Arc::make_mut(&mut item.value).pod.deleting = true;
-                    let cache = &self.world.set_pods.kind.cache;
+                    let cache = &self.stores.set_pods.kind.cache;
                     if item.value.ends_unseen() {
                         cache.remove(&item.key, &item.version);
                     } else {
@@ -222,7 +222,7 @@ impl Performer<'_> {
                 self.forget(name, uid);
                 Ok(Answer::Mistaken)
             }
-            Err(error) => Err(hindrance(Verb::Delete, error, "delete", name)),
+            Err(error) => Err(pod_error(Verb::Delete, error, "delete", name)),
         }
     }
 
@@ -264,7 +264,7 @@ impl Performer<'_> {
         let answer = self.send::<Pod>("patch", request).await;
         match answer.and_then(|live| about(&pod.name, live)) {
             Ok(live) => {
-                self.take_in(&live);
+                self.store(&live);
                 Ok(Answer::Done)
             }
             // The pod that we meant is gone, whether or not a namesake took its place.
@@ -277,13 +277,13 @@ impl Performer<'_> {
                 if status.is_conflict() && patch["metadata"]["resourceVersion"].is_string() =>
             {
                 match self.get(&pod.name).await {
-                    Ok(live) => drop(self.take_in(&live)),
+                    Ok(live) => drop(self.store(&live)),
                     Err(CallError::Refused(status)) if status.is_not_found() => self.forget(&pod.name, &pod.uid),
-                    Err(error) => return Err(hindrance(Verb::Other, error, "get", &pod.name)),
+                    Err(error) => return Err(pod_error(Verb::Other, error, "get", &pod.name)),
                 }
                 Ok(Answer::Mistaken)
             }
-            Err(error) => Err(hindrance(Verb::Other, error, "patch", &pod.name)),
+            Err(error) => Err(pod_error(Verb::Other, error, "patch", &pod.name)),
         }
     }
 
@@ -309,9 +309,9 @@ impl Performer<'_> {
 
     /// Takes a pod in. One that has nothing to do with any PodSet any more is forgotten, and so is one of which no watch
     /// tells when it is gone. To another PodSet it is news that the watch will not tell again. Returns whether it is kept.
-    fn take_in(&self, pod: &Pod) -> bool {
+    fn store(&self, pod: &Pod) -> bool {
         let item = set_pod(pod);
-        let cache = &self.world.set_pods.kind.cache;
+        let cache = &self.stores.set_pods.kind.cache;
         if item.owners.is_empty() || item.value.ends_unseen() {
             // With its version, so that a watch that lags behind does not bring it back.
             cache.remove(&item.key, &item.version);
@@ -326,7 +326,7 @@ impl Performer<'_> {
 
     fn forget(&self, name: &str, uid: &str) {
         let key = Key::new(&self.key.namespace, name);
-        self.world
+        self.stores
             .set_pods
             .kind
             .cache
@@ -335,7 +335,7 @@ impl Performer<'_> {
 
     fn amend(&self, name: &str, uid: &str, change: impl FnOnce(&mut SetPod)) {
         let key = Key::new(&self.key.namespace, name);
-        self.world.set_pods.kind.cache.amend(&key, |member| {
+        self.stores.set_pods.kind.cache.amend(&key, |member| {
             if member.pod.uid == uid {
                 change(&mut Arc::make_mut(member).pod);
             }
@@ -367,8 +367,8 @@ async fn in_batches(writes: Vec<BoxFuture<'_, Written>>, first: usize) -> Vec<Wr
     answers
 }
 
-fn hindrance(verb: Verb, error: CallError, word: &str, pod: &str) -> Hindrance {
-    Hindrance {
+fn pod_error(verb: Verb, error: CallError, word: &str, pod: &str) -> PodError {
+    PodError {
         verb,
         failure: error.failure(word, "Pod", pod),
     }

@@ -1,0 +1,223 @@
+//! What a controller watches: a store, the watch that feeds it, and the objects that an event concerns.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, join_all};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview};
+use kube::api::PostParams;
+use kube::discovery::ApiResource;
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use model::ChildKind;
+use tokio::time::sleep;
+use tracing::info;
+
+use crate::key::Key;
+use crate::queue::{Priority, Queue};
+use crate::reduced::{Reduce, Reduced};
+use crate::stores::children::reading;
+use crate::stores::{AnyStore, Store};
+use crate::watch::{Health, PAGE, Watch};
+
+/// Whether the operator's readiness depends on a watch. Reconciles begin in any case as soon as they can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It does.
+    Always,
+    /// It does, unless the server has no such kind: then there is nothing to manage. An installation is older than the kind
+    /// until its CRDs are applied again.
+    IfServed,
+    /// It makes the status better, but nothing waits for it.
+    Helps,
+}
+
+/// Adds the owners that an event concerns to a queue.
+pub type Wake = Arc<dyn Fn(Vec<Key>, Priority) + Send + Sync>;
+
+/// Receives objects that a watch no longer shows.
+pub type OnVanish<T> = Arc<dyn Fn(Key, T) + Send + Sync>;
+
+/// Returns what adds owners to this queue.
+#[must_use]
+pub fn waking(queue: &Arc<Queue<Key>>) -> Wake {
+    let queue = queue.clone();
+    Arc::new(move |owners, priority| owners.into_iter().for_each(|owner| queue.add(owner, priority)))
+}
+
+/// What an informer watches.
+pub struct Source<R: Reduce> {
+    /// Its name in metrics, logs and probes: the plural name of the kind.
+    pub resource: &'static str,
+    /// The kind.
+    pub api: ApiResource,
+    /// Whether the kind has namespaces.
+    pub is_namespaced: bool,
+    /// The label selector, if not all objects are watched.
+    pub labels: Option<String>,
+    /// Whether readiness depends on it.
+    pub need: Need,
+    /// What it feeds.
+    pub store: Arc<Store<R::Value>>,
+    /// Receives the owners of objects that have changed.
+    pub wake: Wake,
+    /// Receives objects that have vanished, before their owners are woken ([`Watch::on_vanish`]).
+    pub on_vanish: Option<OnVanish<R::Value>>,
+}
+
+/// Where and how often an informer watches.
+#[derive(Clone)]
+pub struct Scopes {
+    /// Sends the lists and watches.
+    pub client: Client,
+    /// The namespaces that are managed; `None` stands for all.
+    pub scopes: Vec<Option<String>>,
+    /// The time between two lists.
+    pub resync: Duration,
+}
+
+/// A store and the watch that feeds it, whatever its kind.
+pub struct Informer {
+    resource: &'static str,
+    api: ApiResource,
+    is_namespaced: bool,
+    need: Need,
+    store: Arc<dyn AnyStore>,
+    /// The kind of child that it reads.
+    child: Option<&'static ChildKind>,
+    watch: Box<dyn Fn(Client, Option<String>, Duration) -> BoxFuture<'static, ()> + Send + Sync>,
+}
+
+impl<R: Reduce> From<Source<R>> for Informer {
+    fn from(source: Source<R>) -> Self {
+        let Source {
+            resource,
+            api,
+            is_namespaced,
+            labels,
+            need,
+            store,
+            wake,
+            on_vanish,
+        } = source;
+        let config = watcher::Config::default().page_size(PAGE);
+        let config = match labels {
+            Some(labels) => config.labels(&labels),
+            None => config,
+        };
+        let (kind, cache) = (api.clone(), store.clone());
+        let watch = move |client: Client, scope: Option<String>, resync: Duration| -> BoxFuture<'static, ()> {
+            let api: Api<Reduced<R>> = match &scope {
+                Some(namespace) => Api::namespaced_with(client, namespace, &kind),
+                None => Api::all_with(client, &kind),
+            };
+            let (config, cache, wake, on_vanish) = (config.clone(), cache.clone(), wake.clone(), on_vanish.clone());
+            Box::pin(async move {
+                let watch = Watch::<R> {
+                    resource,
+                    api,
+                    scope: scope.as_deref(),
+                    config,
+                    resync,
+                    kind: &cache,
+                    wake: &*wake,
+                    on_vanish: on_vanish
+                        .as_deref()
+                        .map(|on_vanish| on_vanish as &(dyn Fn(Key, R::Value) + Sync)),
+                };
+                watch.run().await;
+            })
+        };
+        Self {
+            resource,
+            api,
+            is_namespaced,
+            need,
+            store,
+            child: None,
+            watch: Box::new(watch),
+        }
+    }
+}
+
+impl Informer {
+    /// Reads the objects as children of a kind.
+    #[must_use]
+    pub fn of_children(self, kind: &'static ChildKind) -> Self {
+        Self {
+            child: Some(kind),
+            ..self
+        }
+    }
+
+    /// Returns its name.
+    #[must_use]
+    pub const fn resource(&self) -> &'static str {
+        self.resource
+    }
+
+    /// Returns whether readiness depends on it.
+    #[must_use]
+    pub const fn need(&self) -> Need {
+        self.need
+    }
+
+    /// Returns what it feeds.
+    #[must_use]
+    pub fn store(&self) -> &dyn AnyStore {
+        &*self.store
+    }
+
+    /// Returns how its watch is doing.
+    #[must_use]
+    pub fn health(&self) -> &Health {
+        self.store.health()
+    }
+
+    /// Announces the watches that feed the store, before the first begins.
+    pub fn expect(&self, scopes: &Scopes) {
+        if self.is_namespaced {
+            let scopes: Vec<Option<&str>> = scopes.scopes.iter().map(Option::as_deref).collect();
+            self.store.health().expect(&scopes);
+        }
+    }
+
+    /// Watches the kind. Never ends; drop it to end it.
+    pub async fn run(&self, scopes: &Scopes) {
+        if self.is_namespaced {
+            let watches = scopes.scopes.iter().map(|scope| self.watch(scopes, scope.clone()));
+            join_all(watches).await;
+            return;
+        }
+        // An operator with rights in some namespaces often has none to list cluster-scoped objects. Then it does not try.
+        while scopes.scopes != [None] && !self.may_list(&scopes.client).await {
+            let resource = self.resource;
+            info!(resource, "no right to list; continuing without");
+            self.health().expect_deletion(&format!("no right to list {resource}"));
+            sleep(scopes.resync).await;
+        }
+        self.watch(scopes, None).await;
+    }
+
+    async fn watch(&self, scopes: &Scopes, scope: Option<String>) {
+        let watch = (self.watch)(scopes.client.clone(), scope, scopes.resync);
+        match self.child {
+            Some(kind) => reading(kind, watch).await,
+            None => watch.await,
+        }
+    }
+
+    /// Reviews the operator's own rights, which everyone may. If there is no answer, listing will show.
+    async fn may_list(&self, client: &Client) -> bool {
+        let mut review = SelfSubjectAccessReview::default();
+        review.spec.resource_attributes = Some(ResourceAttributes {
+            group: Some(self.api.group.clone()),
+            resource: Some(self.api.plural.clone()),
+            verb: Some("list".into()),
+            ..ResourceAttributes::default()
+        });
+        let api = Api::<SelfSubjectAccessReview>::all(client.clone());
+        let answer = api.create(&PostParams::default(), &review).await;
+        answer.map_or(true, |review| review.status.is_none_or(|status| status.allowed))
+    }
+}

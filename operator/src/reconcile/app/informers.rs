@@ -1,0 +1,94 @@
+//! What the controller of AppDeploys watches.
+
+use std::sync::Arc;
+
+use crd::AppDeploy;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::networking::v1::IngressClass;
+use kube::discovery::ApiResource;
+use model::children::Api;
+use model::{Child, ChildKind};
+
+use crate::guard::guarded;
+use crate::informer::{Informer, Need, Source, Wake, waking};
+use crate::key::Key;
+use crate::primary::{Primary as _, informer};
+use crate::queue::{Priority, Queue};
+use crate::stores::children::{ChildObject, api_resource};
+use crate::stores::{AppPods, Classes, Store, Stores};
+
+/// Returns the informers of AppDeploys, their children and pods, and the cluster's IngressClasses.
+pub fn all(stores: &Arc<Stores>, queue: &Arc<Queue<Key>>) -> Vec<Informer> {
+    let (wake, wake_claimants) = (waking(queue), waking_claimants(stores, queue));
+    let mut all = vec![informer::<AppDeploy>(stores, Need::Always, wake_claimants.clone())];
+    all.extend(children(stores, &wake, &wake_claimants));
+    let pods = Source::<AppPods> {
+        resource: "pods",
+        api: ApiResource::erase::<Pod>(&()),
+        is_namespaced: true,
+        labels: Some(crd::label::APP.to_owned()),
+        need: Need::Helps,
+        store: stores.pods.clone(),
+        wake,
+        on_vanish: None,
+    };
+    let classes = Source::<Classes> {
+        resource: "ingressclasses",
+        api: ApiResource::erase::<IngressClass>(&()),
+        is_namespaced: false,
+        labels: None,
+        need: Need::Helps,
+        store: stores.ingress_classes.clone(),
+        wake: waking_all(stores, queue),
+        on_vanish: None,
+    };
+    all.extend([pods.into(), classes.into()]);
+    all
+}
+
+/// Returns the informers of all kinds of children. Children that serve hosts concern also the apps that wait for these hosts.
+fn children(stores: &Stores, wake: &Wake, wake_claimants: &Wake) -> Vec<Informer> {
+    let ours = format!("{}={}", crd::label::MANAGED_BY, crd::label::MANAGED_BY_VALUE);
+    let informer = |(kind, store): (&'static ChildKind, &Arc<Store<Arc<Child>>>)| {
+        let source = Source::<ChildObject> {
+            resource: kind.plural,
+            api: api_resource(kind),
+            is_namespaced: true,
+            labels: Some(ours.clone()),
+            need: match kind.api {
+                Api::Required => Need::Always,
+                Api::Optional => Need::IfServed,
+            },
+            store: store.clone(),
+            wake: if kind.serves_hosts { wake_claimants } else { wake }.clone(),
+            on_vanish: None,
+        };
+        Informer::from(source).of_children(kind)
+    };
+    stores.children.all().map(informer).collect()
+}
+
+/// An app that changes concerns also the apps that claim the same host, or that it has left one to.
+fn waking_claimants(stores: &Arc<Stores>, queue: &Arc<Queue<Key>>) -> Wake {
+    let (stores, wake) = (stores.clone(), waking(queue));
+    Arc::new(move |apps, priority| {
+        for app in &apps {
+            let note = || AppDeploy::note(&stores, app);
+            wake(
+                guarded(AppDeploy::KIND.plural(), app, note).unwrap_or_default(),
+                priority,
+            );
+        }
+        wake(apps, priority);
+    })
+}
+
+/// An IngressClass concerns every app.
+fn waking_all(stores: &Arc<Stores>, queue: &Arc<Queue<Key>>) -> Wake {
+    let (stores, wake) = (stores.clone(), waking(queue));
+    Arc::new(move |classes, _| {
+        if !classes.is_empty() {
+            wake(stores.apps.cache.keys(), Priority::Resync);
+        }
+    })
+}

@@ -1,0 +1,177 @@
+//! Runs one controller: waits until what it watches was listed, then reconciles the objects in its queue. A controller never
+//! waits for another one.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::join_all;
+use tokio::time::sleep;
+use tracing::info;
+
+use crate::controller::{Controller, Registered};
+use crate::dispatch::{Running, dispatch};
+use crate::informer::Informer;
+use crate::lease::Leadership;
+use crate::metrics::Metrics;
+use crate::open_namespaces::OpenNamespaces;
+use crate::queue::Priority;
+use crate::watch::{Health, Scope};
+
+/// How often it is checked whether a watch has failed, which no event reports.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What running a controller needs.
+pub struct Runner {
+    /// The controller, and what it watches.
+    pub registered: Arc<Registered>,
+    /// What is counted of it.
+    pub metrics: Arc<Metrics>,
+    /// How many objects are reconciled concurrently.
+    pub concurrency: u16,
+    /// Whether this operator leads.
+    pub leadership: Leadership,
+    /// Held while reconciles run.
+    pub running: Running,
+}
+
+impl Runner {
+    /// Reconciles until the queue is closed, and then until the reconciles that have begun have ended.
+    pub async fn run(self) {
+        let controller = self.controller().clone();
+        let counted = self.metrics.controller(controller.name());
+        counted.works_at_most(self.concurrency);
+        let ready = async {
+            self.synced().await;
+            // A follower is warm: its caches are complete, and what has changed waits in its queue.
+            self.leadership.acquired().await;
+        };
+        let queue = controller.queue().clone();
+        tokio::select! {
+            () = ready => {}
+            () = queue.closed() => return,
+        }
+        info!(kind = controller.kind(), "reconciling");
+        let open = Arc::new(OpenNamespaces::default());
+        let (seen, late): (Vec<Scope>, Vec<Scope>) = {
+            let scopes = self.scopes().into_iter();
+            scopes.partition(|scope| self.synced_in(scope.as_deref()).now_or_never().is_some())
+        };
+        for scope in seen {
+            open.add(scope);
+        }
+        let sweeps = async {
+            tokio::join!(
+                join_all(late.into_iter().map(|scope| self.open_when_synced(scope, &open))),
+                self.sweep_when_listed(),
+                self.sweep_when_outdated()
+            );
+        };
+        let work = dispatch(
+            controller,
+            open.clone(),
+            self.concurrency,
+            counted,
+            self.running.clone(),
+        );
+        tokio::select! {
+            () = work => {}
+            () = sweeps => {}
+        }
+    }
+
+    fn controller(&self) -> &Arc<dyn Controller> {
+        &self.registered.controller
+    }
+
+    /// Returns how the watch of the objects that are reconciled is doing, if there is one.
+    fn primary(&self) -> Option<&Health> {
+        self.registered.informers.first().map(Informer::health)
+    }
+
+    fn scopes(&self) -> Vec<Scope> {
+        self.primary().map(Health::scopes).unwrap_or_default()
+    }
+
+    /// Before everything was seen, what is there already would be taken for missing. A kind of child that can't be
+    /// seen at all holds up nothing but itself, and a namespace that may not be read no other one.
+    async fn synced(&self) {
+        if let Some(primary) = self.primary() {
+            primary.usable().await;
+        }
+        for watched in self.watches() {
+            watched.health().settled().await;
+        }
+    }
+
+    async fn synced_in(&self, scope: Option<&str>) {
+        if let Some(primary) = self.primary() {
+            primary.listed_in(scope).await;
+        }
+        for watched in self.watches() {
+            watched.health().settled_in(scope).await;
+        }
+    }
+
+    /// Opens a namespace that could not be read at the start.
+    async fn open_when_synced(&self, scope: Scope, open: &OpenNamespaces) {
+        self.synced_in(scope.as_deref()).await;
+        info!(kind = self.controller().kind(), namespace = scope, "can be read now");
+        open.add(scope.clone());
+        self.sweep(scope.as_deref());
+    }
+
+    /// Looks again at every object once a watch that had nothing to tell at the start has.
+    async fn sweep_when_listed(&self) {
+        let scopes = self.scopes();
+        let all = self
+            .watches()
+            .flat_map(|watched| scopes.iter().map(move |scope| (watched, scope.as_deref())));
+        let late = all.filter(|(watched, scope)| !watched.health().is_listed(*scope));
+        join_all(late.map(|(watched, scope)| async move {
+            watched.health().listed_in(scope).await;
+            info!(resource = watched.resource(), namespace = scope, "can be seen now");
+            self.sweep(scope);
+        }))
+        .await;
+    }
+
+    /// Looks again at what is told by what is not shown any more, and again when it is. Nobody tells either: a watch that
+    /// is denied has nothing to tell, and one that has begun again tells what has changed.
+    async fn sweep_when_outdated(&self) {
+        let scopes = self.scopes();
+        let outdated = || -> BTreeSet<(&'static str, Option<&str>)> {
+            let all = self
+                .watches()
+                .flat_map(|watched| scopes.iter().map(move |scope| (watched, scope.as_deref())));
+            let outdated = all.filter(|(watched, scope)| watched.health().outdated(*scope).is_some());
+            outdated.map(|(watched, scope)| (watched.resource(), scope)).collect()
+        };
+        let mut known = BTreeSet::new();
+        loop {
+            sleep(POLL_INTERVAL).await;
+            let now = outdated();
+            for (resource, scope) in known.symmetric_difference(&now) {
+                if now.contains(&(*resource, *scope)) {
+                    info!(resource, namespace = scope, "can't be seen any more");
+                } else {
+                    info!(resource, namespace = scope, "can be seen again");
+                }
+                self.sweep(*scope);
+            }
+            known = now;
+        }
+    }
+
+    fn sweep(&self, scope: Option<&str>) {
+        let keys = self.controller().keys().into_iter();
+        for key in keys.filter(|key| key.is_in(scope)) {
+            self.controller().queue().add(key, Priority::Resync);
+        }
+    }
+
+    fn watches(&self) -> impl Iterator<Item = &Informer> {
+        self.registered.informers.iter()
+    }
+}

@@ -1,0 +1,193 @@
+//! A controller that only this test has: it is one implementation of `Controller` and an entry in the list, and has a queue,
+//! a watch, metrics and a place in the probes like the others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clap::Parser as _;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Patch, PatchParams};
+use kube::core::{DynamicObject, Request};
+use kube::discovery::ApiResource;
+use model::Failure;
+use operator::cache::Item;
+use operator::client;
+use operator::controller::{Controller, Error, Requeue};
+use operator::deps::Deps;
+use operator::informer::{Informer, Need, Source, waking};
+use operator::key::Key;
+use operator::metrics::State;
+use operator::queue::Queue;
+use operator::reduced::{Parts, Reduce, read};
+use operator::run;
+use operator::settings::Settings;
+use operator::stores::{Store, Stores};
+use operator::telemetry::LogLevel;
+use serde_json::{Value, json};
+use testcluster::ControlPlane;
+use tokio::runtime::Runtime;
+
+use crate::harness::{CONFIG_MAP, Cluster, eventually, free_address};
+
+/// The label of the ConfigMaps that are reconciled.
+const LABEL: &str = "example.com/copied";
+
+/// What is cached of a ConfigMap: its data.
+struct Data;
+
+impl Reduce for Data {
+    type Value = Value;
+
+    fn resource() -> &'static str {
+        "configmaps"
+    }
+
+    fn reduce(object: Parts<'_>) -> Option<Item<Value>> {
+        let data = object
+            .field("data")
+            .and_then(|data| read(data).ok())
+            .unwrap_or_default();
+        let key = Key::of(&object.meta);
+        Some(Item {
+            owners: [key.clone()].into(),
+            key,
+            version: object.meta.resource_version?,
+            value: data,
+        })
+    }
+}
+
+/// Copies the field `from` of ConfigMaps to the field `to`.
+struct Copier {
+    deps: Deps,
+    queue: Arc<Queue<Key>>,
+    store: Arc<Store<Value>>,
+}
+
+#[async_trait]
+impl Controller for Copier {
+    fn kind(&self) -> &'static str {
+        "ConfigMap"
+    }
+
+    fn name(&self) -> &'static str {
+        "configmap"
+    }
+
+    fn queue(&self) -> &Arc<Queue<Key>> {
+        &self.queue
+    }
+
+    fn informers(&self) -> Vec<Informer> {
+        let source = Source::<Data> {
+            resource: "configmaps",
+            api: ApiResource::erase::<ConfigMap>(&()),
+            is_namespaced: true,
+            labels: Some(LABEL.to_owned()),
+            need: Need::Always,
+            store: self.store.clone(),
+            wake: waking(&self.queue),
+            on_vanish: None,
+        };
+        vec![source.into()]
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        self.store.cache.keys()
+    }
+
+    fn states(&self) -> Vec<State> {
+        self.keys().iter().map(|_| State::Ready).collect()
+    }
+
+    async fn reconcile(&self, key: Key) -> Result<Requeue, Error> {
+        let Some(data) = self.store.cache.get(&key) else {
+            return Ok(Requeue::Done);
+        };
+        if data["from"].is_null() {
+            return Err(Error::Terminal);
+        }
+        if data["from"] == data["to"] {
+            return Ok(Requeue::After(Duration::from_secs(3600)));
+        }
+        let patch = Patch::Merge(json!({"data": {"to": data["from"]}}));
+        let request = Request::new(format!("/api/v1/namespaces/{}/configmaps", key.namespace));
+        let request = request.patch(&key.name, &PatchParams::default(), &patch);
+        let answer = self
+            .deps
+            .caller
+            .send::<DynamicObject>("patch", "configmaps", request)
+            .await;
+        answer.map(|_| Requeue::Done).map_err(|_| Error::Failed)
+    }
+
+    async fn report(&self, _: &Key, _: Failure) {}
+}
+
+fn controllers(deps: &Deps) -> Vec<Arc<dyn Controller>> {
+    let mut all = run::controllers(deps);
+    all.push(Arc::new(Copier {
+        queue: Arc::new(deps.metrics.queue("configmap")),
+        store: Arc::default(),
+        deps: deps.clone(),
+    }));
+    all
+}
+
+/// One request, one answer.
+fn get(address: std::net::SocketAddr, path: &str) -> Option<String> {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect(address).ok()?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: operator\r\nConnection: close\r\n\r\n"
+    )
+    .ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+#[test]
+fn new_controller_reconciles_and_is_in_metrics_and_probes() {
+    let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
+    let shop = cluster.namespace("shop");
+    let (runtime, bind) = (Runtime::new().unwrap(), free_address());
+    let settings = Settings::parse_from([
+        "appdeploy-operator",
+        "--debug-bind=127.0.0.1:0",
+        &format!("--bind={bind}"),
+    ]);
+    let kubeconfig = cluster.control_plane.kubeconfig();
+    runtime.spawn(async move {
+        let client = client::connect(Some(&kubeconfig)).await.unwrap();
+        run::run_with(Stores::default(), controllers, settings, client, LogLevel::fixed()).await
+    });
+    eventually("it is ready", || {
+        get(bind, "/readyz").is_some_and(|answer| answer.contains("200 OK"))
+    });
+
+    let labels = json!({LABEL: "yes"});
+    shop.create(
+        CONFIG_MAP,
+        json!({"metadata": {"name": "one", "labels": labels}, "data": {"from": "a"}}),
+    );
+    let copied = |value: &'static str| move |object: &Value| object["data"]["to"] == value;
+    shop.until(CONFIG_MAP, "one", "it is copied", copied("a"));
+    shop.patch(CONFIG_MAP, "one", Patch::Merge(json!({"data": {"from": "b"}})));
+    shop.until(CONFIG_MAP, "one", "it is copied again", copied("b"));
+    shop.create(CONFIG_MAP, json!({"metadata": {"name": "two", "labels": labels}}));
+
+    let lines = [
+        "controller_runtime_reconcile_total{controller=\"configmap\",result=\"terminal_error\"} 1",
+        "workqueue_depth{name=\"configmap\"} 0",
+        "appdeploy_watch_synced{resource=\"configmaps\"} 1",
+        "appdeploy_cached_objects{resource=\"configmaps\"} 2",
+        "appdeploy_objects{controller=\"configmap\",state=\"ready\"} 2",
+    ];
+    eventually("it is counted", || {
+        get(bind, "/metrics").is_some_and(|text| lines.iter().all(|line| text.contains(line)))
+    });
+    runtime.shutdown_background();
+}
