@@ -26,11 +26,12 @@ use crate::{AppDeployStatus, PodFields};
         status_replicas_path = ".status.replicas",
         label_selector_path = ".status.selector"
     ),
-    printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas", description = "The number of pods that are wanted."),
-    printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas", description = "The number of pods that are ready."),
-    printcolumn(name = "URL", type_ = "string", json_path = ".status.url", description = "Where the application answers."),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status", description = "Whether the application serves with all its pods: True, False or Unknown."),
+    printcolumn(name = "Pods", type_ = "integer", json_path = ".status.readyReplicas", description = "The number of pods that are ready."),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason", description = "Why it is or is not ready."),
+    printcolumn(name = "URL", type_ = "string", json_path = ".status.url", description = "Where the application answers."),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas", description = "The number of pods that are wanted.", priority = 1),
     printcolumn(name = "Image", type_ = "string", json_path = ".spec.image", priority = 1),
     printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message", priority = 1),
     validation = ("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')", "the name becomes a host and a Service: use lower-case letters, digits and '-', start with a letter and end with a letter or digit, like my-shop"),
@@ -40,7 +41,7 @@ use crate::{AppDeployStatus, PodFields};
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = ("has(self.port) || !(has(self.host) || has(self.path) || has(self.ingressClassName) || has(self.tls))", "host, path, ingressClassName and tls need a port to lead to: set spec.port, or remove them"),
-    validation = ("self.expose == 'Ingress' || !(has(self.host) || has(self.path) || has(self.ingressClassName) || has(self.tls))", "host, path, ingressClassName and tls belong to an Ingress: set spec.expose to Ingress, or remove them"),
+    validation = ("!has(self.expose) || self.expose == 'Public' || !(has(self.host) || has(self.path) || has(self.ingressClassName) || has(self.tls))", "host, path, ingressClassName and tls publish the application: set spec.expose to Public, or remove them"),
     validation = ("!has(self.healthCheck) || has(self.port) || has(self.healthCheck.port)", "a health check needs a port to ask: set spec.port or spec.healthCheck.port")
 )]
 pub struct AppDeploySpec {
@@ -58,10 +59,9 @@ pub struct AppDeploySpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
 
-    /// How the application is reached: `Ingress` (default) publishes it under `host`, `Service` keeps it
-    /// inside the cluster.
-    #[serde(default)]
-    pub expose: Expose,
+    /// Where the application is reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expose: Option<Expose>,
 
     /// The host name under which the Ingress answers. Default `<name>.<namespace>`, which no two
     /// applications share.
@@ -108,7 +108,7 @@ impl Default for AppDeploySpec {
             pod: PodFields::default(),
             replicas: one(),
             paused: false,
-            expose: Expose::default(),
+            expose: None,
             host: None,
             path: None,
             ingress_class_name: None,
@@ -117,14 +117,22 @@ impl Default for AppDeploySpec {
     }
 }
 
-/// How an application is reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+impl AppDeploySpec {
+    /// Whether the application is published outside the cluster: it has a port, and `expose` does not keep it inside.
+    #[must_use]
+    pub fn is_public(&self) -> bool {
+        self.pod.container.port.is_some() && self.expose != Some(Expose::Cluster)
+    }
+}
+
+/// Where the application is reached: `Public` publishes it under `host`, `Cluster` keeps it inside the cluster. Default
+/// `Public` if there is a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Expose {
     /// Through an Ingress, from outside the cluster.
-    #[default]
-    Ingress,
-    /// Through its Service alone, from inside the cluster.
-    Service,
+    Public,
+    /// Through its Service only, from inside the cluster.
+    Cluster,
 }
 
 /// The certificate of a host.

@@ -14,16 +14,16 @@ pub mod status;
 pub use app::{AppDeploy, AppDeploySpec, Expose, Tls};
 pub use kind::Kind;
 pub use pod::{
-    EnvVar, EnvVarSource, HealthCheck, ImagePullPolicy, KeyRef, LocalObjectReference, PodFields, Resources,
-    SecurityProfile,
+    ContainerFields, EnvVar, EnvVarSource, HealthCheck, ImagePullPolicy, KeyRef, LocalObjectReference, PodFields,
+    Resources, SecurityProfile,
 };
-pub use podset::{PodSet, PodSetSpec, PodSetStatus};
+pub use podset::{PodReference, PodSet, PodSetSpec, PodSetStatus};
 pub use quantity::Quantity;
-pub use status::{AppDeployStatus, Cause, RevisionStatus};
+pub use status::{Address, AddressType, AppDeployStatus, Cause, RevisionStatus};
 
 /// The API group of all kinds.
 pub const GROUP: &str = "appdeploy.dev";
-/// The only version that is served. It grows by optional fields and never loses or renames one.
+/// The only version that is served. From the first release on it grows by optional fields and never loses or renames one.
 pub const VERSION: &str = "v1alpha1";
 
 /// The field manager of everything the operator writes.

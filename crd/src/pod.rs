@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Quantity;
 
-/// What runs in each pod.
+/// What runs in a container.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct PodFields {
+pub struct ContainerFields {
     /// The container image to run, such as `nginx`, `ghcr.io/acme/shop:1.4` or one pinned by digest.
     /// It is passed on as written: an image without a tag is pulled as `:latest`.
     #[schemars(length(min = 1, max = 1024))]
@@ -62,6 +62,15 @@ pub struct PodFields {
     /// When to pull the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<ImagePullPolicy>,
+}
+
+/// What runs in each pod: one container, and what concerns the pod as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodFields {
+    /// The container.
+    #[serde(flatten)]
+    pub container: ContainerFields,
 
     /// Secrets of the same namespace with the password for the image's registry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -69,12 +78,17 @@ pub struct PodFields {
     #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]))]
     pub image_pull_secrets: Vec<LocalObjectReference>,
 
-    /// How much the pods are confined. `baseline` (the default) forbids privilege escalation and uses the
-    /// runtime's seccomp profile. `restricted` also refuses to run as root and drops all capabilities, as
-    /// namespaces that enforce the restricted Pod Security Standard demand; the image must then name a user
-    /// other than root.
-    #[serde(default)]
-    pub security_profile: SecurityProfile,
+    /// How much the pods are confined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub security_profile: Option<SecurityProfile>,
+}
+
+impl PodFields {
+    /// Returns the profile, with the default if none is set.
+    #[must_use]
+    pub fn profile(&self) -> SecurityProfile {
+        self.security_profile.unwrap_or(SecurityProfile::Baseline)
+    }
 }
 
 /// One environment variable.
@@ -219,13 +233,24 @@ impl ImagePullPolicy {
     }
 }
 
-/// How much the pods are confined, named after the Pod Security Standards that they fit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+/// How much the pods are confined. `Baseline` forbids privilege escalation and uses the runtime's seccomp profile. `Restricted`
+/// also refuses to run as root and drops all capabilities, as namespaces that enforce the restricted Pod Security Standard
+/// demand; the image must then name a user other than root. Default `Baseline`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SecurityProfile {
     /// No privilege escalation, the runtime's seccomp profile, no API token.
-    #[default]
     Baseline,
-    /// As `baseline`, and not as root and without capabilities.
+    /// Like `Baseline`, and in addition not as root and without capabilities.
     Restricted,
+}
+
+impl SecurityProfile {
+    /// Returns the value of the field.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Baseline => "Baseline",
+            Self::Restricted => "Restricted",
+        }
+    }
 }

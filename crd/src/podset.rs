@@ -1,11 +1,14 @@
 //! `PodSet`: a number of equal pods, kept by the operator itself.
 
+use std::sync::LazyLock;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Cause, PodFields};
+use crate::{Cause, ContainerFields, PodFields};
 
 /// The pods that a person wants. The operator creates, updates and deletes them itself, as a ReplicaSet would.
 #[derive(Clone, Debug, PartialEq, CustomResource, Serialize, Deserialize, KubeSchema)]
@@ -27,11 +30,12 @@ use crate::{Cause, PodFields};
         status_replicas_path = ".status.replicas",
         label_selector_path = ".status.selector"
     ),
-    printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas", description = "The number of pods that are wanted."),
-    printcolumn(name = "Current", type_ = "integer", json_path = ".status.replicas", description = "The number of pods that are there."),
-    printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas", description = "The number of pods that are ready."),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status", description = "Whether all pods are available and up to date: True, False or Unknown."),
+    printcolumn(name = "Pods", type_ = "integer", json_path = ".status.readyReplicas", description = "The number of pods that are ready."),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason", description = "Why it is or is not as wanted."),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas", description = "The number of pods that are wanted.", priority = 1),
+    printcolumn(name = "Current", type_ = "integer", json_path = ".status.replicas", description = "The number of pods that exist.", priority = 1),
     printcolumn(name = "Updated", type_ = "integer", json_path = ".status.updatedReplicas", priority = 1),
     printcolumn(name = "Image", type_ = "string", json_path = ".spec.template.image", priority = 1),
     printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message", priority = 1),
@@ -50,11 +54,11 @@ pub struct PodSetSpec {
     ///
     /// When nothing but the image changes, it is changed in the pods that run: they keep their name, node and
     /// address, and their containers restart. Any other change replaces the pods.
-    #[serde(default = "sleeper")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(
         validation = ("!has(self.healthCheck) || has(self.port) || has(self.healthCheck.port)", "a health check needs a port to ask: set spec.template.port or spec.template.healthCheck.port")
     )]
-    pub template: PodFields,
+    pub template: Option<PodFields>,
 
     /// How long a pod must have been ready, and its container must have run, to count as available, in seconds. Without a
     /// port and a health check it is at least 3. Default 0.
@@ -76,34 +80,51 @@ pub struct PodSetSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
 
-    /// Names of pods to replace, one after the other: a new one is started first, and when it is available the
-    /// named one is deleted. A name counts as done when no such pod is left; while it stands here, no new pod
-    /// gets it.
+    /// Pods to replace, one after the other: a new pod is started first, and when it is available the old one is deleted.
+    /// An entry is done when its pod no longer exists; a new pod may then have the name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]))]
+    pub replace_pods: Vec<PodReference>,
+}
+
+/// One pod, and no later pod of the same name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodReference {
+    /// The name of the pod.
     #[schemars(
-        length(max = 100),
-        inner(
-            length(min = 1, max = 253),
-            regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-        )
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
     )]
-    #[x_kube(merge_strategy = kube::core::ListMerge::Set)]
-    pub replace_pods: Vec<String>,
+    pub name: String,
+    /// The UID of the pod, as in its `metadata.uid`.
+    #[schemars(length(min = 1, max = 128))]
+    pub uid: String,
 }
 
 const fn one() -> i32 {
     1
 }
 
-/// What runs where no template says what: it stays until it is told to end, and then ends at once, which a bare
-/// `sleep` as the first process of a container does not.
-fn sleeper() -> PodFields {
-    PodFields {
+/// What runs without a template. On SIGTERM it ends immediately, which a bare `sleep` as the first process of a container
+/// does not.
+static SLEEPER: LazyLock<PodFields> = LazyLock::new(|| PodFields {
+    container: ContainerFields {
         image: "busybox".into(),
         command: ["sh", "-c", "trap exit TERM; while :; do sleep 3600 & wait; done"]
             .map(String::from)
             .into(),
-        ..PodFields::default()
+        ..ContainerFields::default()
+    },
+    ..PodFields::default()
+});
+
+impl PodSetSpec {
+    /// Returns what runs in each pod, with the default if there is no template.
+    #[must_use]
+    pub fn pod(&self) -> &PodFields {
+        self.template.as_ref().unwrap_or(&SLEEPER)
     }
 }
 
@@ -111,7 +132,7 @@ impl Default for PodSetSpec {
     fn default() -> Self {
         Self {
             replicas: one(),
-            template: sleeper(),
+            template: None,
             min_ready_seconds: 0,
             max_unavailable: None,
             paused: false,
@@ -146,8 +167,10 @@ pub struct PodSetStatus {
     /// The number of pods that are ending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminating_replicas: Option<i32>,
-    /// The names of the pods that are there, sorted.
+    /// The names of the first 100 pods, sorted. `replicas` counts all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    #[x_kube(merge_strategy = kube::core::ListMerge::Atomic)]
     pub pod_names: Vec<String>,
     /// The pods' label selector, for `kubectl scale` and a HorizontalPodAutoscaler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,7 +178,8 @@ pub struct PodSetStatus {
     /// Why the pods are not as wanted, and what to do about it. Absent when they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-    /// `Ready`, and, only while they are true, `Reconciling` (on its way), `Stalled` (needs somebody) and
+    /// `Ready` (Unknown while the operator cannot see the current state), and, only while they are true, `Reconciling` (not
+    /// ready, and may become so without a change of the spec), `Stalled` (does not become ready without a change) and
     /// `ReplicaFailure` (a pod could not be created or deleted).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::status::conditions_schema")]

@@ -1,5 +1,7 @@
 //! What the operator says about an application.
 
+use std::net::IpAddr;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::KubeSchema;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -31,13 +33,16 @@ pub struct AppDeployStatus {
     /// Where the application answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The address of the load balancer behind the URL, or of the Service where there is no Ingress.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub address: Option<String>,
+    /// The addresses behind the URL: of the load balancer, or of the Service if there is no Ingress.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = kube::core::ListMerge::Atomic)]
+    pub addresses: Vec<Address>,
     /// Why the application does not work, and what to do about it. Absent when it works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-    /// `Ready`, and, only while they are true, `Reconciling` (on its way) and `Stalled` (needs somebody).
+    /// `Ready` (Unknown while the operator cannot see the current state), and, only while they are true, `Reconciling` (not
+    /// ready, and may become so without a change of the spec) and `Stalled` (does not become ready without a change).
     /// `Exposed` says whether the application can be reached from outside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]
@@ -102,6 +107,51 @@ pub(crate) fn conditions_schema(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+impl AppDeployStatus {
+    /// Returns the first address.
+    #[must_use]
+    pub fn address(&self) -> Option<&str> {
+        self.addresses.first().map(|address| address.value.as_str())
+    }
+}
+
+/// An address of the application.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Address {
+    /// What kind of address it is.
+    #[serde(rename = "type")]
+    pub type_: AddressType,
+    /// The address.
+    #[schemars(length(min = 1, max = 253))]
+    pub value: String,
+}
+
+impl Address {
+    /// Returns an address of the type that its text has.
+    #[must_use]
+    pub fn of(value: &str) -> Self {
+        let is_ip = value.parse::<IpAddr>().is_ok();
+        Self {
+            type_: if is_ip {
+                AddressType::IPAddress
+            } else {
+                AddressType::Hostname
+            },
+            value: value.to_owned(),
+        }
+    }
+}
+
+/// The kind of an address, named as in the Gateway API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum AddressType {
+    /// An IPv4 or IPv6 address.
+    IPAddress,
+    /// A DNS name.
+    Hostname,
+}
+
 /// What became of one revision of the Deployment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -134,9 +184,10 @@ pub struct Cause {
 pub mod condition {
     /// The application serves with all its replicas.
     pub const READY: &str = "Ready";
-    /// The operator or Kubernetes is still at work; nobody needs to do anything.
+    /// The object is not ready, and may become ready without a change of its spec: a rollout goes on, or the cause may pass, as
+    /// that of a crash loop. Also while a rollout is paused.
     pub const RECONCILING: &str = "Reconciling";
-    /// Nothing will change until somebody changes something.
+    /// The object does not become ready without a change by a person.
     pub const STALLED: &str = "Stalled";
     /// The application can be reached through its Ingress.
     pub const EXPOSED: &str = "Exposed";
@@ -144,4 +195,20 @@ pub mod condition {
     pub const REPLICA_FAILURE: &str = "ReplicaFailure";
     /// All of them. Conditions of other types belong to other writers.
     pub const OURS: [&str; 5] = [READY, RECONCILING, STALLED, EXPOSED, REPLICA_FAILURE];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn type_of_an_address_follows_from_its_text() {
+        for (text, kind) in [
+            ("10.0.0.7", AddressType::IPAddress),
+            ("2001:db8::1", AddressType::IPAddress),
+            ("lb.example.com", AddressType::Hostname),
+        ] {
+            assert_eq!(Address::of(text).type_, kind, "{text}");
+        }
+    }
 }

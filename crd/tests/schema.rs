@@ -74,7 +74,7 @@ fn no_rule_is_added_to_a_whole_spec() {
         .collect();
     let known = [
         "host, path, ingressClassName and tls need a port to lead to",
-        "host, path, ingressClassName and tls belong to an Ingress",
+        "host, path, ingressClassName and tls publish the application",
         "a health check needs a port to ask",
     ];
     assert_eq!(fields, known, "put a new rule on the field that it is about");

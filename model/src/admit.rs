@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crd::{AppDeploy, Kind, PodFields, PodSet, PodSetSpec, label};
+use crd::{AppDeploy, ContainerFields, Kind, PodFields, PodSet, label};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -130,11 +130,11 @@ impl Admitted for PodSet {
     const POD: &'static str = "spec.template";
 
     fn pod(&self) -> &PodFields {
-        &self.spec.template
+        self.spec.pod()
     }
 
     fn is_default(&self) -> bool {
-        self.spec.template == PodSetSpec::default().template
+        self.spec.template.is_none()
     }
 
     fn replicas(&self) -> i32 {
@@ -154,7 +154,7 @@ pub fn questions<K: Admitted>(new: &K, old: Option<&K>) -> Vec<Reference> {
     let at = K::POD;
     let mut found = Vec::new();
     let mut add = |resource: &'static str, name: &str, field: String| found.push(Reference::get(resource, name, field));
-    for var in &new.pod().env {
+    for var in &new.pod().container.env {
         let Some(source) = &var.value_from else { continue };
         let field = format!("{at}.env {}", var.name);
         if let Some(key) = &source.secret_key_ref {
@@ -202,12 +202,15 @@ pub fn question_of_additions(new: &AppDeploy, old: Option<&AppDeploy>, additions
 /// `PATH` choose a program as well.
 fn program(pod: &PodFields) -> PodFields {
     PodFields {
-        image: pod.image.clone(),
-        image_pull_policy: pod.image_pull_policy,
+        container: ContainerFields {
+            image: pod.container.image.clone(),
+            image_pull_policy: pod.container.image_pull_policy,
+            command: pod.container.command.clone(),
+            args: pod.container.args.clone(),
+            env: pod.container.env.clone(),
+            ..ContainerFields::default()
+        },
         image_pull_secrets: pod.image_pull_secrets.clone(),
-        command: pod.command.clone(),
-        args: pod.args.clone(),
-        env: pod.env.clone(),
         ..PodFields::default()
     }
 }
@@ -237,16 +240,21 @@ pub fn warnings<K: Admitted>(object: &K) -> Vec<String> {
     let (pod, at) = (object.pod(), K::POD);
     // Each with its short form.
     let mut later: Vec<(&str, String)> = Vec::new();
-    if !object.is_default() && !is_pinned(&pod.image) {
-        let name = pod.image.trim_end_matches(":latest");
-        let why = if name == pod.image { "has no tag" } else { "can change" };
+    if !object.is_default() && !is_pinned(&pod.container.image) {
+        let name = pod.container.image.trim_end_matches(":latest");
+        let why = if name == pod.container.image {
+            "has no tag"
+        } else {
+            "can change"
+        };
         let sentence = format!(
             "{at}.image: {} {why}, so each start may run another version; write it like {name}:1.4",
-            pod.image,
+            pod.container.image,
         );
         later.push(("pin the image version", sentence));
     }
     if pod
+        .container
         .resources
         .as_ref()
         .is_none_or(|resources| resources.requests.is_empty())
@@ -256,7 +264,7 @@ pub fn warnings<K: Admitted>(object: &K) -> Vec<String> {
         );
         later.push(("set requests", sentence));
     }
-    if object.replicas() == 1 && pod.port.is_some() {
+    if object.replicas() == 1 && pod.container.port.is_some() {
         let sentence = "spec.replicas: with one pod nothing answers while it is replaced or its node is drained";
         later.push(("run 2 replicas", sentence.to_owned()));
     }
@@ -284,7 +292,7 @@ pub const fn pod_path(kind: Kind) -> &'static str {
 /// Warns of amounts of memory in which no container starts, as when a unit was forgotten. `at` is the path of the fields.
 #[must_use]
 pub fn tiny_amounts(pod: &PodFields, at: &str) -> Vec<String> {
-    let Some(resources) = &pod.resources else {
+    let Some(resources) = &pod.container.resources else {
         return Vec::new();
     };
     let parts = [("requests", &resources.requests), ("limits", &resources.limits)];
@@ -309,9 +317,8 @@ fn is_pinned(image: &str) -> bool {
     image.contains('@') || name.split_once(':').is_some_and(|(_, tag)| tag != "latest")
 }
 
-/// Returns the JSON patch (RFC 6902) that puts an object into its usual form: the label with its name, by which tools
-/// group what belongs together, and a host as DNS writes it. None of it changes what the operator makes of the object.
-/// Applied twice it changes nothing more.
+/// Returns the JSON patch (RFC 6902) that adds the label with the object's name, by which tools group related objects. A
+/// spec is never changed: what is stored would differ from what is in Git. Applied twice it changes nothing more.
 #[must_use]
 pub fn usual_form(object: &Value) -> Value {
     let mut patch = Vec::new();
@@ -325,13 +332,6 @@ pub fn usual_form(object: &Value) -> Value {
         } else {
             let pointer = format!("/metadata/labels/{}", label::NAME.replace('/', "~1"));
             patch.push(json!({"op": "add", "path": pointer, "value": name}));
-        }
-    }
-    if let Some(host) = object["spec"]["host"].as_str() {
-        let at_the_end = |c: char| c == '.' || c.is_whitespace();
-        let usual = host.trim_start().trim_end_matches(at_the_end).to_ascii_lowercase();
-        if usual != host {
-            patch.push(json!({"op": "replace", "path": "/spec/host", "value": usual}));
         }
     }
     Value::Array(patch)
@@ -397,7 +397,7 @@ mod tests {
             assert!(question_of_additions(&new, Some(&old), &unknown).is_some());
         }
         let other = json!({"image": "nginx:1", "replicas": 9, "port": 80, "resources": {"limits": {"cpu": "1"}},
-            "healthCheck": {"path": "/"}, "securityProfile": "restricted", "host": "shop.example.com"});
+            "healthCheck": {"path": "/"}, "securityProfile": "Restricted", "host": "shop.example.com"});
         assert_eq!(question_of_additions(&app(other), Some(&old), &added), None);
         assert!(question_of_additions(&old, None, &added).is_some());
     }
@@ -420,7 +420,7 @@ mod tests {
     fn who_scales_need_not_see_what_is_scaled() {
         assert_eq!(questions(&referring(2), Some(&referring(1))), []);
         let mut other = referring(1);
-        other.spec.pod.command = vec!["env".into()];
+        other.spec.pod.container.command = vec!["env".into()];
         assert_eq!(questions(&other, Some(&referring(1))).len(), 4);
     }
 
@@ -482,15 +482,13 @@ mod tests {
     fn the_usual_form_is_reached_in_one_go() {
         let mut object = json!({"metadata": {"name": "shop"}, "spec": {"host": " Shop.Example.COM. "}});
         let patch = usual_form(&object);
+        let labels = json!({"app.kubernetes.io/name": "shop"});
         assert_eq!(
             patch,
-            json!([
-                {"op": "add", "path": "/metadata/labels", "value": {"app.kubernetes.io/name": "shop"}},
-                {"op": "replace", "path": "/spec/host", "value": "shop.example.com"},
-            ])
+            json!([{"op": "add", "path": "/metadata/labels", "value": labels}]),
+            "the host stays as written"
         );
-        object["metadata"]["labels"] = json!({"app.kubernetes.io/name": "shop"});
-        object["spec"]["host"] = json!("shop.example.com");
+        object["metadata"]["labels"] = labels;
         assert_eq!(usual_form(&object), json!([]));
         let theirs = json!({"metadata": {"name": "shop", "labels": {"app.kubernetes.io/name": "mine"}}, "spec": {}});
         assert_eq!(usual_form(&theirs), json!([]));

@@ -169,7 +169,7 @@ mod tests {
                 "command": ["/shop"], "args": ["--verbose"],
                 "resources": {"requests": {"cpu": 0.5, "memory": "64Mi"}, "limits": {"memory": "1Gi"}},
                 "healthCheck": {"path": "/healthz", "startupSeconds": 30},
-                "imagePullPolicy": "Always", "imagePullSecrets": [{"name": "registry"}], "securityProfile": "restricted"
+                "imagePullPolicy": "Always", "imagePullSecrets": [{"name": "registry"}], "securityProfile": "Restricted"
             }),
         );
         insta::assert_yaml_snapshot!(objects.iter().map(|wanted| &wanted.object).collect::<Vec<_>>());

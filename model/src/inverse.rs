@@ -95,7 +95,7 @@ pub fn of_app(name: &str, namespace: &str, live: Live<'_>) -> App {
             .map(|rest| (&DEPLOYMENT, rest.below("spec.template"))),
     );
     if let Some(service) = live.service {
-        let rest = route::of_service(service, template, spec.pod.port);
+        let rest = route::of_service(service, template, spec.pod.container.port);
         left.extend(rest.into_iter().map(|rest| (&SERVICE, rest)));
     }
     let service = live.service.map(|service| (service, template));

@@ -633,7 +633,7 @@ mod tests {
                 let mut spec = json!({"image": image, "replicas": replicas, "env": env});
                 if let Some(port) = port {
                     spec["port"] = json!(port);
-                    spec["expose"] = json!(if service { "Service" } else { "Ingress" });
+                    spec["expose"] = json!(if service { "Cluster" } else { "Public" });
                 }
                 spec
             })

@@ -122,6 +122,15 @@ impl Reason {
         matches!(self, Self::Available | Self::ScaledToZero)
     }
 
+    /// Whether the current state is not known: what is stored may be as wanted, and the operator could not see it.
+    #[must_use]
+    pub const fn is_unknown(self) -> bool {
+        matches!(
+            self,
+            Self::WatchFailed | Self::ApiUnavailable | Self::ReconcileTimeout | Self::InternalError
+        )
+    }
+
     /// Whether it is normal to be here for a while.
     #[must_use]
     pub const fn is_progress(self) -> bool {

@@ -9,7 +9,7 @@ use crate::quantity;
 /// Returns a sentence for each unknown resource, and for each request above its limit. `at` is the path of the fields.
 #[must_use]
 pub fn problems(pod: &PodFields, at: &str) -> Vec<String> {
-    let Some(resources) = &pod.resources else {
+    let Some(resources) = &pod.container.resources else {
         return Vec::new();
     };
     let (requests, limits) = (&resources.requests, &resources.limits);

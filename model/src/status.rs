@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crd::status::{MAX_MESSAGE, condition};
-use crd::{AppDeploy, AppDeployStatus, Cause, RevisionStatus};
+use crd::{Address, AppDeploy, AppDeployStatus, Cause, RevisionStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
@@ -68,7 +68,7 @@ pub fn status(
         updated_replicas: count(|rollout| rollout.updated),
         selector: Some(format!("{}={name}", crd::label::APP)),
         url: valid.filter(|_| !is_hostless).and_then(url),
-        address: valid.and_then(|valid| address(valid, observed)),
+        addresses: valid.and_then(|valid| address(valid, observed)).into_iter().collect(),
         cause: (!found.reason.is_ready() && !found.reason.is_progress()).then(|| Cause {
             reason: found.reason.as_str().to_owned(),
             message: found.message.clone(),
@@ -164,13 +164,13 @@ fn url(valid: &Valid<'_>) -> Option<String> {
     })
 }
 
-fn address(valid: &Valid<'_>, observed: &Observed) -> Option<String> {
+fn address(valid: &Valid<'_>, observed: &Observed) -> Option<Address> {
     let kind = if valid.route.as_ref()?.ingress.is_some() {
         &INGRESS
     } else {
         &SERVICE
     };
-    observed.first(kind)?.address().map(str::to_owned)
+    observed.first(kind)?.address().map(Address::of)
 }
 
 /// Whether there is no Ingress because the host or the name of a child is another owner's.
@@ -232,7 +232,12 @@ impl Conditions<'_> {
         } = found;
         let stalled = *stalled;
         let reconciling = !stalled && !reason.is_ready();
-        let mut conditions = vec![self.one(condition::READY, reason.is_ready(), reason.as_str(), message)];
+        let ready = match reason {
+            reason if reason.is_ready() => "True",
+            reason if reason.is_unknown() => "Unknown",
+            _ => "False",
+        };
+        let mut conditions = vec![self.with_status(condition::READY, ready, reason.as_str(), message)];
         if reconciling {
             conditions.push(self.one(condition::RECONCILING, true, reason.as_str(), message));
         }
@@ -257,9 +262,12 @@ impl Conditions<'_> {
         all
     }
 
-    /// Makes one.
+    /// Makes one that is true or false.
     pub fn one(&self, type_: &str, is: bool, reason: &str, message: &str) -> Condition {
-        let status = if is { "True" } else { "False" };
+        self.with_status(type_, if is { "True" } else { "False" }, reason, message)
+    }
+
+    fn with_status(&self, type_: &str, status: &str, reason: &str, message: &str) -> Condition {
         let since = match self.before.iter().find(|c| c.type_ == type_) {
             Some(before) if before.status == status => before.last_transition_time.clone(),
             // Whole seconds, as they are stored: a fraction would make the status differ from itself.
@@ -336,6 +344,35 @@ mod tests {
             revisions(&all, Some(&rollout(number, 2)), at(9))
         });
         assert_eq!((many.len(), many[0].number), (20, 11));
+    }
+
+    #[test]
+    fn ready_is_unknown_where_the_state_is_not_known() {
+        let make = Conditions {
+            before: &[],
+            generation: None,
+            now: Timestamp::UNIX_EPOCH,
+        };
+        let ready = |reason| {
+            let found = Diagnosis {
+                reason,
+                message: String::new(),
+                next: None,
+                stalled: false,
+            };
+            make.of(&found).remove(0).status
+        };
+        for (reason, status) in [
+            (Reason::Available, "True"),
+            (Reason::Progressing, "False"),
+            (Reason::CrashLoop, "False"),
+            (Reason::WatchFailed, "Unknown"),
+            (Reason::ApiUnavailable, "Unknown"),
+            (Reason::ReconcileTimeout, "Unknown"),
+            (Reason::InternalError, "Unknown"),
+        ] {
+            assert_eq!(ready(reason), status, "{reason:?}");
+        }
     }
 
     #[test]

@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(
             words(&after.conditions),
             [
-                ("Ready", "False", "InternalError"),
+                ("Ready", "Unknown", "InternalError"),
                 ("Reconciling", "True", "InternalError"),
                 ("Exposed", "True", "AddressPublished")
             ]
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(
             words(&status.conditions),
             [
-                ("Ready", "False", "ReconcileTimeout"),
+                ("Ready", "Unknown", "ReconcileTimeout"),
                 ("Reconciling", "True", "ReconcileTimeout")
             ]
         );

@@ -3,7 +3,7 @@
 //! The schema refuses nearly all of this already. It is checked again because an object may be older than
 //! the rule that would refuse it, and because a rule can be switched off with the schema it stands in.
 
-use crd::{AppDeploy, AppDeploySpec, Expose, PodFields};
+use crd::{AppDeploy, AppDeploySpec, PodFields};
 use kube::ResourceExt as _;
 
 use crate::resources;
@@ -106,7 +106,7 @@ pub fn validate(app: &AppDeploy) -> Result<Valid<'_>, Invalid> {
         problems.push(format!("spec.replicas: {} is less than 0", spec.replicas));
     }
     pod_problems("spec", &spec.pod, &mut problems);
-    let route = spec.pod.port.map(|port| Route {
+    let route = spec.pod.container.port.map(|port| Route {
         port,
         ingress: ingress_route(spec, &name, &namespace, &mut problems),
     });
@@ -128,22 +128,22 @@ pub fn validate(app: &AppDeploy) -> Result<Valid<'_>, Invalid> {
 
 /// Checks what is said about the pods, which stands in the field `at`.
 pub(crate) fn pod_problems(at: &str, pod: &PodFields, problems: &mut Vec<String>) {
-    if pod.image.is_empty() || pod.image.contains(char::is_whitespace) {
+    if pod.container.image.is_empty() || pod.container.image.contains(char::is_whitespace) {
         problems.push(format!(
             "{at}.image: {:?} is no image; write it like nginx or ghcr.io/acme/shop:1.4",
-            pod.image
+            pod.container.image
         ));
     }
     problems.extend(resources::problems(pod, at));
-    let health_port = pod.health_check.as_ref().and_then(|check| check.port);
-    for (field, port) in [("port", pod.port), ("healthCheck.port", health_port)] {
+    let health_port = pod.container.health_check.as_ref().and_then(|check| check.port);
+    for (field, port) in [("port", pod.container.port), ("healthCheck.port", health_port)] {
         if let Some(port) = port
             && !(1..=65535).contains(&port)
         {
             problems.push(format!("{at}.{field}: {port} is no port; use 1 to 65535"));
         }
     }
-    if pod.health_check.is_some() && pod.port.or(health_port).is_none() {
+    if pod.container.health_check.is_some() && pod.container.port.or(health_port).is_none() {
         problems.push(format!(
             "{at}.healthCheck: needs a port to ask; set {at}.port or {at}.healthCheck.port"
         ));
@@ -156,7 +156,7 @@ fn ingress_route(
     namespace: &str,
     problems: &mut Vec<String>,
 ) -> Option<IngressRoute> {
-    if spec.expose == Expose::Service {
+    if !spec.is_public() {
         return None;
     }
     let host = spec.host.clone().unwrap_or_else(|| format!("{name}.{namespace}"));
@@ -278,8 +278,8 @@ mod tests {
     }
 
     #[test]
-    fn exposed_as_a_service_it_has_no_ingress() {
-        let app = app("web", json!({"image": "nginx", "port": 80, "expose": "Service"}));
+    fn app_that_stays_in_the_cluster_has_no_ingress() {
+        let app = app("web", json!({"image": "nginx", "port": 80, "expose": "Cluster"}));
         assert_eq!(
             validate(&app).unwrap().route.unwrap(),
             Route {

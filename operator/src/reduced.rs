@@ -284,7 +284,10 @@ mod tests {
         let Root::Readable(read) = item.value else {
             panic!("{:?}", item.value)
         };
-        assert_eq!((item.version.as_str(), read.spec.pod.image.as_str()), ("7", "nginx"));
+        assert_eq!(
+            (item.version.as_str(), read.spec.pod.container.image.as_str()),
+            ("7", "nginx")
+        );
         let annotations: Vec<_> = read.metadata.annotations.iter().flatten().collect();
         assert_eq!(annotations.len(), 1);
         assert_eq!(read.metadata.managed_fields, None);

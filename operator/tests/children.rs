@@ -85,7 +85,7 @@ fn children_deleted_together_come_back_together() {
 fn children_that_are_no_longer_wanted_are_pruned() {
     let shop = namespace("prune");
     shop.settled_app("shop", web());
-    shop.set("shop", json!({"expose": "Service"}));
+    shop.set("shop", json!({"expose": "Cluster"}));
     shop.until_gone(INGRESS, "shop");
     let app = shop.until_told("shop");
     assert_eq!(text(&app, "/status/url"), "http://shop.prune.svc:80/");
@@ -96,7 +96,7 @@ fn children_that_are_no_longer_wanted_are_pruned() {
     let app = shop.until(APP, "shop", "it has no URL", |app| {
         told(app) && text(app, "/status/url").is_empty()
     });
-    assert_eq!(app["status"].get("address"), None);
+    assert_eq!(app["status"].get("addresses"), None);
     assert!(!shop.get(DEPLOYMENT, "shop").is_null());
 
     shop.set("shop", json!({"port": 80}));

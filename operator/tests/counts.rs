@@ -180,7 +180,7 @@ fn a_child_that_was_deleted_costs_a_read_of_its_app_and_a_create() {
 fn a_child_that_is_wanted_again_costs_no_read() {
     let shop = namespace("again");
     shop.settled_app("shop", web());
-    cost(&shop, "shop", json!({"expose": "Service"}));
+    cost(&shop, "shop", json!({"expose": "Cluster"}));
     shop.until_gone(INGRESS, "shop");
     let asked = cost(&shop, "shop", json!({"expose": null}));
     assert_eq!(

@@ -135,7 +135,10 @@ fn app(object: Value) -> Vec<String> {
             for child in children.iter() {
                 assert_eq!(child.id.name, valid.name, "{}", child.id);
             }
-            vec![format!("{} children", actions.len()), valid.pod.env.len().to_string()]
+            vec![
+                format!("{} children", actions.len()),
+                valid.pod.container.env.len().to_string(),
+            ]
         }
     }
 }

@@ -107,7 +107,7 @@ fn oversized_specs_that_are_stored_do_not_exhaust_memory_and_are_reported() {
         .map(|n| json!({"name": format!("V{n}"), "value": "x".repeat(2000)}))
         .collect();
     for number in 0..60 {
-        let spec = json!({"image": "nginx:1", "replicas": 0, "expose": "Service", "env": env});
+        let spec = json!({"image": "nginx:1", "replicas": 0, "expose": "Cluster", "env": env});
         shop.app(&format!("large-{number}"), spec);
     }
     cluster.install_crd();

@@ -98,12 +98,12 @@ fn bad_specs() -> Vec<(Value, &'static str)> {
             "set spec.port, or remove them",
         ),
         (
-            with(json!({"expose": "Service", "host": "a.b"})),
-            "set spec.expose to Ingress, or remove them",
+            with(json!({"expose": "Cluster", "host": "a.b"})),
+            "set spec.expose to Public, or remove them",
         ),
         (
-            with(json!({"expose": "Public"})),
-            "supported values: \"Ingress\", \"Service\"",
+            with(json!({"expose": "Ingress"})),
+            "supported values: \"Public\", \"Cluster\"",
         ),
         (
             json!({"image": "nginx", "healthCheck": {}}),
@@ -126,7 +126,7 @@ fn bad_specs() -> Vec<(Value, &'static str)> {
         (with(json!({"resources": {"limits": {"cpu": "-1"}}})), "should match"),
         (
             with(json!({"securityProfile": "privileged"})),
-            "supported values: \"baseline\", \"restricted\"",
+            "supported values: \"Baseline\", \"Restricted\"",
         ),
         (
             with(json!({"imagePullPolicy": "Sometimes"})),
@@ -159,7 +159,7 @@ fn a_good_spec_is_taken() {
         json!({"image": "nginx"}),
         json!({"image": format!("registry.example.com:5000/acme/shop_a.b-c:v1.2@{digest}"), "replicas": 0}),
         with(json!({"port": 65535, "host": "xn--bcher-kva.example", "path": "/a/~b/c_d.e-f"})),
-        with(json!({"port": 1, "expose": "Service", "replicas": 1000})),
+        with(json!({"port": 1, "expose": "Cluster", "replicas": 1000})),
         with(
             json!({"healthCheck": {}, "resources": {"requests": {"cpu": "0.5", "memory": "64Mi"}, "limits": {"cpu": 2}}}),
         ),
@@ -198,8 +198,8 @@ fn fields_that_reach_further_than_the_pods_do_not_exist() {
     kept.sort();
     assert_eq!(
         kept,
-        ["expose", "image", "port", "replicas", "securityProfile"],
-        "with defaults, and nothing else"
+        ["image", "port", "replicas"],
+        "with the default of replicas, and nothing else"
     );
 }
 
@@ -210,7 +210,7 @@ fn kubectl_explains_every_field() {
     for description in [
         "The container image to run, such as `nginx`",
         "The number of pods. 0 stops the application",
-        "How the application is reached",
+        "Where the application is reached",
         "The TCP port that the application listens on",
     ] {
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -126,8 +126,8 @@ fn people_see_it_with_kubectl() {
     shop.kubectl(&["wait", "--for=condition=Ready", "appdeploy/shop", "--timeout=30s"]);
     let table = shop.kubectl(&["get", "ad"]);
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[0], ["NAME", "DESIRED", "READY", "URL", "REASON", "AGE"]);
-    assert_eq!(rows[1][..5], ["shop", "1", "1", "http://shop.kubectl/", "Available"]);
+    assert_eq!(rows[0], ["NAME", "READY", "PODS", "REASON", "URL", "AGE"]);
+    assert_eq!(rows[1][..5], ["shop", "True", "1", "Available", "http://shop.kubectl/"]);
     assert_eq!(rows.len(), 2, "{table}");
     let wide = shop.kubectl(&["get", "appdeploy", "-o", "wide", "--no-headers"]);
     assert!(
@@ -181,7 +181,7 @@ fn a_webhook_that_does_not_answer_is_told_and_holds_up_what_it_is_not_asked_abou
     let app = shop.until(APP, "shop", "the webhook is told", |app| {
         text(app, "/status/cause/message").contains("failed calling webhook \"down.example.com\"")
     });
-    assert_eq!(ready(&app), ("False", "ApiUnavailable"));
+    assert_eq!(ready(&app), ("Unknown", "ApiUnavailable"));
     assert_eq!(
         text(&app, "/status/cause/next"),
         "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations"

@@ -19,14 +19,14 @@ fn specs() -> Vec<(&'static str, Value)> {
         (
             "full",
             json!({"image": "nginx:1", "port": 8080, "replicas": 3, "host": "full.example.com", "path": "/api",
-                "command": ["serve"], "args": ["--fast"], "securityProfile": "restricted",
+                "command": ["serve"], "args": ["--fast"], "securityProfile": "Restricted",
                 "env": [{"name": "A", "value": "b"},
                     {"name": "C", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
                 "resources": {"requests": {"cpu": "10m"}, "limits": {"memory": "64Mi"}},
                 "healthCheck": {"path": "/healthz"}, "imagePullSecrets": [{"name": "r"}],
                 "tls": {"secretName": "tls"}}),
         ),
-        ("inside", json!({"image": "nginx:1", "port": 80, "expose": "Service"})),
+        ("inside", json!({"image": "nginx:1", "port": 80, "expose": "Cluster"})),
         ("none", json!({"image": "nginx:1", "port": 80, "replicas": 0})),
     ]
 }

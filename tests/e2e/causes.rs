@@ -283,7 +283,7 @@ spec: { image: busybox, command: [/etc/passwd] }
 apiVersion: appdeploy.dev/v1alpha1
 kind: AppDeploy
 metadata: { name: rootless }
-spec: { image: nginx, port: 80, securityProfile: restricted }
+spec: { image: nginx, port: 80, securityProfile: Restricted }
 ---
 apiVersion: appdeploy.dev/v1alpha1
 kind: AppDeploy

@@ -35,6 +35,7 @@ pub fn the_demo_ends_with_a_page_and_can_be_repeated(world: &World, space: &Spac
     let ends_well = [
         "NAME",
         "READY",
+        "PODS",
         "REASON",
         "URL",
         &host,

@@ -259,7 +259,7 @@ mod tests {
             ("delete a --dry-run s", "server :4"),
             ("version -o ", "json yaml :4"),
             ("create a --ingress-class ", "ingressclasses :4"),
-            ("create a --expose s", "service :4"),
+            ("create a --expose c", "cluster :4"),
             ("set image ", "workloads= :6"),
             ("set image work", "workloads= :6"),
             ("set image workloads=x ", ":4"),

@@ -138,11 +138,10 @@ fn slices(workload: &Workload) -> String {
 /// Returns the name of the Secret with the certificate for an app's host, where it names one that is of use.
 pub fn tls_secret(workload: &Workload) -> Option<&str> {
     let Workload::App(app) = workload else { return None };
-    let is_used = app.spec.pod.port.is_some() && app.spec.expose == crd::Expose::Ingress;
     app.spec
         .tls
         .as_ref()
-        .filter(|_| is_used)
+        .filter(|_| app.spec.is_public())
         .and_then(|tls| tls.secret_name.as_deref())
 }
 

@@ -1,13 +1,19 @@
 //! Fields of an object that is still JSON.
 
-use crd::Kind;
-use serde_json::Value;
+use crd::{Kind, PodSetSpec};
+use serde_json::{Value, json};
 
-/// Returns the fields about pods in an object of a kind.
+/// Returns the fields about pods in an object of a kind. A pod set without a template gets the default as its template.
 pub fn pod_of(kind: Kind, object: &mut Value) -> &mut Value {
     match kind {
         Kind::AppDeploy => &mut object["spec"],
-        Kind::PodSet => &mut object["spec"]["template"],
+        Kind::PodSet => {
+            let template = &mut object["spec"]["template"];
+            if template.is_null() {
+                *template = json!(PodSetSpec::default().pod());
+            }
+            template
+        }
     }
 }
 

@@ -50,7 +50,7 @@ impl Revision {
 
     /// Returns its image.
     pub fn image(&self) -> &str {
-        &self.pod.image
+        &self.pod.container.image
     }
 }
 

@@ -14,12 +14,8 @@ pub fn plain(kind: Kind, object: &impl Serialize) -> Result<Value> {
     if let Some(object) = value.as_object_mut() {
         object.remove("status");
     }
-    for (part, field, usual) in usual(kind) {
-        let part = match part {
-            "" => value.get_mut("spec"),
-            part => value.get_mut("spec").and_then(|spec| spec.get_mut(part)),
-        };
-        if let Some(fields) = part.and_then(Value::as_object_mut)
+    for (field, usual) in usual(kind) {
+        if let Some(fields) = value.get_mut("spec").and_then(Value::as_object_mut)
             && fields.get(field) == Some(&usual)
         {
             fields.remove(field);
@@ -48,17 +44,11 @@ pub fn written(kind: Kind, object: &DynamicObject) -> Result<Value> {
     Ok(value)
 }
 
-/// The defaults that the API server writes into a spec: the part of it, the field, its value.
-fn usual(kind: Kind) -> Vec<(&'static str, &'static str, Value)> {
+/// The defaults that the API server writes into a spec, but for `replicas`.
+fn usual(kind: Kind) -> Vec<(&'static str, Value)> {
     match kind {
-        Kind::AppDeploy => vec![
-            ("", "expose", json!("Ingress")),
-            ("", "securityProfile", json!("baseline")),
-        ],
-        Kind::PodSet => vec![
-            ("", "minReadySeconds", json!(0)),
-            ("template", "securityProfile", json!("baseline")),
-        ],
+        Kind::AppDeploy => Vec::new(),
+        Kind::PodSet => vec![("minReadySeconds", json!(0))],
     }
 }
 
@@ -73,7 +63,7 @@ mod tests {
                 "labels": {"team": "shop"}, "creationTimestamp": "2026-01-01T00:00:00Z",
                 "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}",
                     "appdeploy.dev/adopted-at": "2026-01-01T00:00:00Z"}},
-            "spec": {"image": "nginx", "port": 80, "replicas": 1, "expose": "Ingress", "securityProfile": "baseline"},
+            "spec": {"image": "nginx", "port": 80, "replicas": 1, "expose": "Public"},
             "status": {"url": "http://shop.a/"}});
         let written = written(Kind::AppDeploy, &serde_json::from_value(object).unwrap()).unwrap();
         insta::assert_snapshot!(crate::output::yaml::write(&written).unwrap());

@@ -66,7 +66,7 @@ fn refuse(kind: Kind, name: Option<&str>, problems: Vec<String>) -> Result<()> {
 }
 
 fn problems_of_app(app: &AppDeploy) -> Vec<String> {
-    let ranges = [port("spec", app.spec.pod.port), replicas(app.spec.replicas)];
+    let ranges = [port("spec", app.spec.pod.container.port), replicas(app.spec.replicas)];
     let patterns = patterns("spec", &app.spec.pod);
     let resources = resources::problems(&app.spec.pod, "spec").into_iter().chain(patterns);
     broken(ranges, resources, app.validate_cel())
@@ -74,13 +74,13 @@ fn problems_of_app(app: &AppDeploy) -> Vec<String> {
 
 fn problems_of_pod_set(set: &PodSet) -> Vec<String> {
     let ranges = [
-        port("spec.template", set.spec.template.port),
+        port("spec.template", set.spec.pod().container.port),
         replicas(set.spec.replicas),
         range("minReadySeconds", set.spec.min_ready_seconds, 3600),
         unavailable(set.spec.max_unavailable.as_ref()),
     ];
-    let patterns = patterns("spec.template", &set.spec.template);
-    let resources = resources::problems(&set.spec.template, "spec.template")
+    let patterns = patterns("spec.template", set.spec.pod());
+    let resources = resources::problems(set.spec.pod(), "spec.template")
         .into_iter()
         .chain(patterns);
     broken(ranges, resources, set.validate_cel())

@@ -97,10 +97,10 @@ impl Workload {
     }
 
     /// Returns what runs in each pod.
-    pub const fn pod(&self) -> &PodFields {
+    pub fn pod(&self) -> &PodFields {
         match self {
             Self::App(app) => &app.spec.pod,
-            Self::PodSet(set) => &set.spec.template,
+            Self::PodSet(set) => set.spec.pod(),
         }
     }
 
@@ -178,6 +178,12 @@ impl Workload {
         let created = self.meta().creation_timestamp.as_ref();
         let age = created.map_or(i64::MAX, |t| now.as_second() - t.0.as_second());
         self.state().observed.is_none() && age > GRACE
+    }
+
+    /// Returns the status of the Ready condition: `Unknown` also while it is about an earlier spec.
+    pub fn ready_status(&self) -> &str {
+        let ready = self.condition(condition::READY).filter(|_| self.is_observed());
+        ready.map_or("Unknown", |ready| ready.status.as_str())
     }
 
     /// Returns the pods that are ready and those that are wanted: `2/3`.
@@ -262,7 +268,7 @@ impl Workload {
 pub fn url(app: &AppDeploy) -> String {
     match app.status.as_ref().and_then(|status| status.url.clone()) {
         Some(url) => url,
-        None if app.spec.pod.port.is_none() => "<none>".to_owned(),
+        None if app.spec.pod.container.port.is_none() => "<none>".to_owned(),
         None => "<pending>".to_owned(),
     }
 }

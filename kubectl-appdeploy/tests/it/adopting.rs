@@ -356,7 +356,7 @@ fn what_is_missing_or_forbidden_or_paused_is_told_before_anything_is_changed() {
     shop.kubectl("expose deployment shop --port=80");
     let inside = shop.adopt("--dry-run=server -o yaml").ok();
     assert!(
-        inside.ends_with("spec:\n  expose: Service\n  image: nginx:1.28\n  port: 80\n  replicas: 1\n"),
+        inside.ends_with("spec:\n  expose: Cluster\n  image: nginx:1.28\n  port: 80\n  replicas: 1\n"),
         "{inside}"
     );
     shop.kubectl("rollout pause deployment shop");
@@ -421,7 +421,7 @@ fn a_service_is_not_led_to_pods_of_the_app_that_are_not_there_yet() {
     );
 
     shop.plugin
-        .run("create shop --image=nginx:1.28 --port=80 --expose=service -n early")
+        .run("create shop --image=nginx:1.28 --port=80 --expose=cluster -n early")
         .ok();
     let children = shop.plugin.run("export shop --with-owner -o json -n early").ok();
     let mut deployment = serde_json::from_str::<Value>(&children).unwrap()["items"][0].clone();

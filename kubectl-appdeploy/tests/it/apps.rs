@@ -39,13 +39,13 @@ fn an_app_is_created_once_and_shown() {
     let mut lines = shown.lines();
     assert_eq!(
         lines.next(),
-        Some("NAME   READY   REASON        URL                   AGE")
+        Some("NAME   READY   PODS   REASON        URL                   AGE")
     );
     assert!(
         lines
             .next()
             .unwrap()
-            .starts_with("shop   0/2     Progressing   http://shop.default   "),
+            .starts_with("shop   False   0/2    Progressing   http://shop.default   "),
         "{shown}"
     );
     assert_eq!(lines.collect::<Vec<_>>(), ["", "shop: 0 of 2 pods are ready"]);

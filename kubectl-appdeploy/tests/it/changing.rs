@@ -74,13 +74,13 @@ fn one_thing_is_set_and_nothing_else_is_written() {
     plugin.run("set port shop=8080").ok();
     assert_eq!(
         spec(&cluster, "appdeploy/shop"),
-        json!({"image": "nginx:4", "port": 8080, "replicas": 1, "expose": "Ingress", "host": "shop.example.com",
-            "securityProfile": "baseline", "env": [{"name": "B", "value": "2=3"}, {"name": "C", "value": ""}],
+        json!({"image": "nginx:4", "port": 8080, "replicas": 1, "host": "shop.example.com",
+            "env": [{"name": "B", "value": "2=3"}, {"name": "C", "value": ""}],
             "resources": {"requests": {"memory": "1Mi"}, "limits": {"memory": "1Gi"}}})
     );
     assert_eq!(
         spec(&cluster, "podset/workers")["template"],
-        json!({"image": "nginx:4", "securityProfile": "baseline"})
+        json!({"image": "nginx:4"})
     );
     cluster
         .kubectl(&[

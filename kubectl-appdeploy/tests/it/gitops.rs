@@ -74,6 +74,7 @@ fn children_come_back_as_they_were_written_and_mean_the_app_that_they_were_made_
     assert_eq!(read.left, []);
     let mut spec = app.spec;
     spec.pod
+        .container
         .resources
         .as_mut()
         .unwrap()

@@ -37,9 +37,9 @@ fn an_app_goes_back_to_what_it_ran_before() {
         "appdeploy.appdeploy.dev/shop has no revisions yet.\n"
     );
     let specs = [
-        json!({"image": "nginx:1", "port": 80, "securityProfile": "baseline"}),
-        json!({"image": "nginx:2", "port": 80, "securityProfile": "baseline", "env": [{"name": "A", "value": "b"}]}),
-        json!({"image": "nginx:3", "port": 80, "securityProfile": "baseline"}),
+        json!({"image": "nginx:1", "port": 80}),
+        json!({"image": "nginx:2", "port": 80, "env": [{"name": "A", "value": "b"}]}),
+        json!({"image": "nginx:3", "port": 80}),
     ];
     for (index, spec) in specs.iter().enumerate() {
         deploy(&cluster, spec, index + 1);

@@ -247,7 +247,7 @@ fn a_way_in_that_is_none_says_why() {
         "error: worker has no port\n  why:  give the port of its pods\n  next: kubectl appdeploy port-forward worker 8080\n"
     );
     let mut works = conditions("True", "Available", "", None);
-    works["address"] = "10.0.0.7".into();
+    works["addresses"] = json!([{"type": "IPAddress", "value": "10.0.0.7"}]);
     works["url"] = "http://shop.invalid/".into();
     status(&cluster, "appdeploy/shop", &works);
     let opened = plugin.run("open shop");

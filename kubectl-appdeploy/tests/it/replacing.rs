@@ -21,7 +21,7 @@ fn workers() -> (PooledControlPlane, Plugin, String) {
 
 fn wanted(cluster: &ControlPlane) -> String {
     cluster
-        .kubectl(&["get", "podset/workers", "-o", "jsonpath={.spec.replacePods[*]}"])
+        .kubectl(&["get", "podset/workers", "-o", "jsonpath={.spec.replacePods[*].name}"])
         .unwrap()
 }
 
@@ -56,7 +56,8 @@ fn only_pods_of_the_set_are_replaced() {
             ))
             .ok();
         let json: Value = serde_json::from_str(&json).unwrap();
-        assert_eq!(json["spec"]["replacePods"], json!(["workers-1"]), "{mode}");
+        let chosen = json!([{"name": "workers-1", "uid": uid(&cluster, "pod/workers-1")}]);
+        assert_eq!(json["spec"]["replacePods"], chosen, "{mode}");
     }
     assert_eq!(uid_and_version(&cluster), before);
 
@@ -129,7 +130,7 @@ fn a_wait_ends_when_the_pod_is_gone_and_the_set_is_ready() {
             .kubectl(&["wait", "podset/workers", &path, "--timeout=20s"])
             .unwrap();
     };
-    wait("{.spec.replacePods[0]}=workers-0");
+    wait("{.spec.replacePods[0].name}=workers-0");
     let busy = conditions("False", "Progressing", "replacing workers-0", Some("Reconciling"));
     status(&cluster, "podset/workers", &at(2, busy.clone()));
     let old = uid(&cluster, "pod/workers-0");

@@ -56,7 +56,7 @@ fn a_page_follows_what_belongs_to_the_app_without_asking_again() {
     assert_eq!(code, 0, "{}", last.text());
     // The page stays where the command was typed.
     for part in [
-        "shop   2/2     Available",
+        "shop   True    2/2    Available",
         "Service/shop      1/1",
         "Deployment/shop   2/2",
     ] {
@@ -101,13 +101,13 @@ fn in_a_pipe_each_change_is_a_line_and_the_end_an_exit_code() {
     let lines = Run::of(lines).ok();
     let shown: Vec<&str> = lines.lines().collect();
     assert!(
-        shown[0].starts_with("TIME                   NAME   READY   REASON "),
+        shown[0].starts_with("TIME                   NAME   READY   PODS   REASON "),
         "{lines}"
     );
     assert!(shown[1].ends_with("   0 of 2 pods are ready"), "{lines}");
     let (time, rest) = shown[2].split_once("   ").unwrap();
     assert!(
-        time.ends_with('Z') && time.len() == 20 && rest.starts_with("shop   2/2     Available "),
+        time.ends_with('Z') && time.len() == 20 && rest.starts_with("shop   True    2/2    Available "),
         "{lines}"
     );
     assert_eq!(shown.len(), 3, "{lines}");

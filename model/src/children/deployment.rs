@@ -71,7 +71,7 @@ fn render(app: &Valid<'_>) -> Value {
 /// Returns how long a pod must have run to be available, in seconds. Without a port and a health check, running is all that
 /// can be observed.
 pub fn min_ready(pod: &PodFields) -> Option<i32> {
-    (pod.port.is_none() && pod.health_check.is_none()).then_some(MIN_READY)
+    (pod.container.port.is_none() && pod.container.health_check.is_none()).then_some(MIN_READY)
 }
 
 /// Renders the Deployment from the spec that is recorded in the live one.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crd::{EnvVar, HealthCheck, PodFields, Quantity, SecurityProfile, annotation};
+use crd::{ContainerFields, EnvVar, HealthCheck, PodFields, Quantity, SecurityProfile, annotation};
 use k8s_openapi::api::core::v1::{
     self as core, Capabilities, ConfigMapKeySelector, Container, ContainerPort, EnvVarSource, HTTPGetAction,
     PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile, SecretKeySelector,
@@ -34,7 +34,7 @@ pub(crate) fn render(app: &Valid<'_>) -> PodTemplateSpec {
 
 /// Renders what runs in a pod, for every kind that makes pods.
 pub(crate) fn pod_spec(pod: &PodFields) -> PodSpec {
-    let restricted = pod.security_profile == SecurityProfile::Restricted;
+    let restricted = pod.profile() == SecurityProfile::Restricted;
     PodSpec {
         // An application that does not talk to the API server needs no key to it; the environment variables of
         // every Service of the namespace are of no use to anybody.
@@ -51,21 +51,24 @@ pub(crate) fn pod_spec(pod: &PodFields) -> PodSpec {
         image_pull_secrets: some_list(&pod.image_pull_secrets, |secret| core::LocalObjectReference {
             name: secret.name.clone(),
         }),
-        containers: vec![container(pod, restricted)],
+        containers: vec![container(&pod.container, restricted)],
         ..PodSpec::default()
     }
 }
 
-fn container(pod: &PodFields, restricted: bool) -> Container {
-    let probes = pod.health_check.as_ref().and_then(|check| Probes::of(check, pod.port));
+fn container(fields: &ContainerFields, restricted: bool) -> Container {
+    let probes = fields
+        .health_check
+        .as_ref()
+        .and_then(|check| Probes::of(check, fields.port));
     Container {
         name: CONTAINER.into(),
-        image: Some(pod.image.clone()),
-        image_pull_policy: pod.image_pull_policy.map(|policy| policy.as_str().to_owned()),
-        command: some_list(&pod.command, Clone::clone),
-        args: some_list(&pod.args, Clone::clone),
-        env: some_list(&pod.env, env_var),
-        ports: pod.port.map(|port| {
+        image: Some(fields.image.clone()),
+        image_pull_policy: fields.image_pull_policy.map(|policy| policy.as_str().to_owned()),
+        command: some_list(&fields.command, Clone::clone),
+        args: some_list(&fields.args, Clone::clone),
+        env: some_list(&fields.env, env_var),
+        ports: fields.port.map(|port| {
             vec![ContainerPort {
                 name: Some(PORT.into()),
                 container_port: port,
@@ -73,7 +76,7 @@ fn container(pod: &PodFields, restricted: bool) -> Container {
                 ..ContainerPort::default()
             }]
         }),
-        resources: pod.resources.as_ref().map(|resources| ResourceRequirements {
+        resources: fields.resources.as_ref().map(|resources| ResourceRequirements {
             requests: quantities(&resources.requests),
             limits: quantities(&resources.limits),
             ..ResourceRequirements::default()
@@ -81,7 +84,7 @@ fn container(pod: &PodFields, restricted: bool) -> Container {
         startup_probe: probes.as_ref().map(Probes::startup),
         readiness_probe: match &probes {
             Some(probes) => Some(probes.steady(3)),
-            None => pod.port.map(listening),
+            None => fields.port.map(listening),
         },
         // Slower to act than readiness: an application under load should lose its traffic before its life.
         liveness_probe: probes.as_ref().map(|probes| probes.steady(6)),

@@ -53,7 +53,7 @@ fn of_trouble(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
         ),
         Reason::MissingKey => missing_key(namespace, detail),
         Reason::RunsAsRoot => (
-            "the image runs as root, which securityProfile restricted forbids".to_owned(),
+            "the image runs as root, which securityProfile Restricted forbids".to_owned(),
             Some(edit(subject)),
         ),
         Reason::NotHealthy => (
@@ -118,7 +118,7 @@ fn literals(subject: Subject<'_>, trouble: &Trouble) -> NextCommand {
     let sources = subject
         .pod
         .iter()
-        .flat_map(|pod| &pod.env)
+        .flat_map(|pod| &pod.container.env)
         .filter_map(|var| var.value_from.as_ref());
     let refs = sources.flat_map(|source| match trouble.reason {
         Reason::MissingSecret => source.secret_key_ref.iter(),
@@ -166,7 +166,10 @@ fn after_a_check(subject: Subject<'_>, trouble: &Trouble) -> NextCommand {
     let Some(failed) = &trouble.failed else {
         return describe_pods(subject);
     };
-    let port = subject.pod.and_then(|pod| pod.port).map(|port| port.to_string());
+    let port = subject
+        .pod
+        .and_then(|pod| pod.container.port)
+        .map(|port| port.to_string());
     match &failed.answer {
         Some(Answer::Refused) if port.as_deref() == failed.check.port() => set(subject, "port", "PORT"),
         Some(Answer::Refused) => edit(subject),

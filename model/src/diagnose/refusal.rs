@@ -117,15 +117,15 @@ fn pod_security(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
     let level = standard.split(':').next().unwrap_or(standard);
     let is_restricted = subject
         .pod
-        .is_some_and(|pod| pod.security_profile == crd::SecurityProfile::Restricted);
+        .is_some_and(|pod| pod.profile() == crd::SecurityProfile::Restricted);
     let message = format!(
         "the namespace enforces the Pod Security Standard {level}, which the pods do not meet: {}",
         without_parentheses(violations)
     );
     let namespace = subject.namespace;
     let patch = match subject.kind {
-        crd::Kind::AppDeploy => r#"{"spec":{"securityProfile":"restricted"}}"#,
-        crd::Kind::PodSet => r#"{"spec":{"template":{"securityProfile":"restricted"}}}"#,
+        crd::Kind::AppDeploy => r#"{"spec":{"securityProfile":"Restricted"}}"#,
+        crd::Kind::PodSet => r#"{"spec":{"template":{"securityProfile":"Restricted"}}}"#,
     };
     let next = if is_restricted {
         // More can't be given up: something else puts into the pods what the standard forbids.
@@ -239,7 +239,7 @@ mod tests {
         OutsideLimitRange: a LimitRange of the namespace refuses the pods: minimum cpu usage per Container is 1, but no request is specified, maximum cpu usage per Pod is 2, but limit is 4
           kubectl appdeploy edit shop -n blue
         PodSecurity: the namespace enforces the Pod Security Standard restricted, which the pods do not meet: unrestricted capabilities, runAsNonRoot != true
-          kubectl patch appdeploy shop -n blue --type merge -p '{"spec":{"securityProfile":"restricted"}}'
+          kubectl patch appdeploy shop -n blue --type merge -p '{"spec":{"securityProfile":"Restricted"}}'
         PodsRefused: the webhook validate.kyverno.svc-fail refuses the pods: resource Pod/blue/shop was blocked labels: check: 'team is required'
           kubectl appdeploy edit shop -n blue
         PodsRefused: the webhook no.example.com refuses the pods without explanation
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn who_is_restricted_already_is_not_told_to_be() {
-        let pod = serde_json::from_value(json!({"image": "nginx", "securityProfile": "restricted"})).unwrap();
+        let pod = serde_json::from_value(json!({"image": "nginx", "securityProfile": "Restricted"})).unwrap();
         let subject = Subject {
             pod: Some(&pod),
             ..Subject::named(crd::Kind::AppDeploy, "shop", "blue")

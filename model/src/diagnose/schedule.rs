@@ -150,7 +150,7 @@ fn too_little(subject: Subject<'_>, resources: &[&str], nodes_have: &str) -> Str
 }
 
 fn request(subject: Subject<'_>, resource: &str) -> Option<String> {
-    let resources = subject.pod?.resources.as_ref()?;
+    let resources = subject.pod?.container.resources.as_ref()?;
     // Kubernetes takes a limit for a request that is not written.
     let amount = resources
         .requests

@@ -86,7 +86,7 @@ mod tests {
 
     fn spec() -> Value {
         json!({"image": "nginx:1", "port": 80, "env": [{"name": "A", "value": "1"}, {"name": "B"}],
-            "imagePullSecrets": [{"name": "registry"}], "healthCheck": {"path": "/"}, "securityProfile": "restricted"})
+            "imagePullSecrets": [{"name": "registry"}], "healthCheck": {"path": "/"}, "securityProfile": "Restricted"})
     }
 
     /// A Deployment as the operator writes it and the API server stores it.
@@ -274,7 +274,7 @@ mod tests {
         ) {
             let env: Vec<Value> = env.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
             let mut spec = json!({"image": "nginx", "env": env, "command": words, "args": words});
-            spec["securityProfile"] = json!(if restricted { "restricted" } else { "baseline" });
+            spec["securityProfile"] = json!(if restricted { "Restricted" } else { "Baseline" });
             if let Some(port) = port {
                 spec["port"] = json!(port);
             }

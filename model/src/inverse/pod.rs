@@ -5,8 +5,8 @@ mod health;
 use std::collections::BTreeMap;
 
 use crd::{
-    EnvVar, EnvVarSource, ImagePullPolicy, KeyRef, LocalObjectReference, PodFields, Quantity, Resources,
-    SecurityProfile, annotation, label,
+    ContainerFields, EnvVar, EnvVarSource, ImagePullPolicy, KeyRef, LocalObjectReference, PodFields, Quantity,
+    Resources, SecurityProfile, annotation, label,
 };
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ pub fn read(template: &Value, port: Option<i32>) -> Inverse<PodFields> {
     let container = main(&spec).unwrap_or(&nothing);
     let port = port.or_else(|| listens(container));
     let health = health::read(container, port);
-    let pod = PodFields {
+    let ours = ContainerFields {
         image: text(&container["image"]),
         port,
         env: items(&container["env"]).filter_map(variable).collect(),
@@ -31,6 +31,9 @@ pub fn read(template: &Value, port: Option<i32>) -> Inverse<PodFields> {
         resources: resources(&container["resources"]),
         health_check: health.said,
         image_pull_policy: policy(container),
+    };
+    let pod = PodFields {
+        container: ours,
         image_pull_secrets: items(&spec["imagePullSecrets"])
             .map(|secret| LocalObjectReference {
                 name: text(&secret["name"]),
@@ -130,15 +133,12 @@ fn policy(container: &Value) -> Option<ImagePullPolicy> {
     serde_json::from_value(json!(said)).ok()
 }
 
-fn profile(spec: &Value, container: &Value) -> SecurityProfile {
+/// Returns the profile, or nothing where it is the default.
+fn profile(spec: &Value, container: &Value) -> Option<SecurityProfile> {
     let (pod, own) = (&spec["securityContext"], &container["securityContext"]);
     let not_root = own["runAsNonRoot"].as_bool().or_else(|| pod["runAsNonRoot"].as_bool());
     let drops_all = items(&own["capabilities"]["drop"]).any(|name| name == "ALL");
-    if not_root == Some(true) && drops_all {
-        SecurityProfile::Restricted
-    } else {
-        SecurityProfile::Baseline
-    }
+    (not_root == Some(true) && drops_all).then_some(SecurityProfile::Restricted)
 }
 
 /// Labels and annotations of the pods that are neither ours nor Kubernetes'.
@@ -178,7 +178,7 @@ fn unsaid(spec: &Value, container: &Value, pod: &PodFields) -> Vec<Left> {
     if container["terminationMessagePolicy"] == "File" {
         known["terminationMessagePolicy"] = container["terminationMessagePolicy"].clone();
     }
-    let port = items(&container["ports"]).find(|port| number(&port["containerPort"]) == pod.port);
+    let port = items(&container["ports"]).find(|port| number(&port["containerPort"]) == pod.container.port);
     if let (Some(port), Some(known)) = (port, known.pointer_mut("/ports/0")) {
         known["name"] = port["name"].clone();
     }

@@ -112,11 +112,11 @@ pub fn of_ingress(
 ) -> Vec<Left> {
     let Some(ingress) = ingress
         .map(|ingress| &ingress["spec"])
-        .filter(|_| spec.pod.port.is_some())
+        .filter(|_| spec.pod.container.port.is_some())
     else {
-        // A worker has no way at all, which says the same as Ingress does.
-        if spec.pod.port.is_some() {
-            spec.expose = Expose::Service;
+        // A worker has no way at all, which says the same as no `expose`.
+        if spec.pod.container.port.is_some() {
+            spec.expose = Some(Expose::Cluster);
         }
         return Vec::new();
     };
@@ -124,7 +124,7 @@ pub fn of_ingress(
     let leads = |path: &Value| {
         let backend = &path["backend"]["service"];
         let reached = service.and_then(|(service, template)| reached(service, template, &backend["port"]));
-        backend["name"] == name && reached.is_none_or(|reached| Some(reached) == spec.pod.port)
+        backend["name"] == name && reached.is_none_or(|reached| Some(reached) == spec.pod.container.port)
     };
     let way = way(ingress, leads);
     let rule = &ingress["rules"][way.rule];

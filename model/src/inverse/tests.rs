@@ -38,26 +38,31 @@ fn back(children: &[Value]) -> App {
 /// A spec without what says the same as saying nothing.
 fn plain(spec: &Value) -> AppDeploySpec {
     let mut spec = app(spec).spec;
-    let has_port = spec.pod.port.is_some();
+    let has_port = spec.pod.container.port.is_some();
     if !has_port {
-        spec.expose = crd::Expose::Ingress;
+        spec.expose = None;
     }
     spec.host = spec.host.filter(|host| host != "shop.a");
     spec.path = spec.path.filter(|path| path != "/");
     let pod = &mut spec.pod;
-    for var in &mut pod.env {
+    pod.security_profile = pod
+        .security_profile
+        .filter(|profile| *profile != crd::SecurityProfile::Baseline);
+    for var in &mut pod.container.env {
         var.value = var.value.take().filter(|value| !value.is_empty());
     }
-    pod.resources = pod
+    pod.container.resources = pod
+        .container
         .resources
         .take()
         .filter(|resources| !resources.requests.is_empty() || !resources.limits.is_empty());
-    let image = pod.image.clone();
-    pod.image_pull_policy = pod
+    let image = pod.container.image.clone();
+    pod.container.image_pull_policy = pod
+        .container
         .image_pull_policy
         .filter(|policy| policy.as_str() != defaults::pull_policy(&image));
-    if let Some(check) = &mut pod.health_check {
-        check.port = check.port.filter(|port| Some(*port) != pod.port);
+    if let Some(check) = &mut pod.container.health_check {
+        check.port = check.port.filter(|port| Some(*port) != pod.container.port);
         check.period_seconds = check.period_seconds.filter(|seconds| *seconds != 10);
         check.timeout_seconds = check.timeout_seconds.filter(|seconds| *seconds != 1);
         // A start-up probe asks every other second.
@@ -150,7 +155,7 @@ fn pod() -> impl Strategy<Value = Value> {
                 json!({"image": image, "env": env, "command": command, "args": args,
                 "resources": resources.map(|(requests, limits)| json!({"requests": requests, "limits": apart(limits, &requests)})),
                 "healthCheck": health, "imagePullPolicy": policy, "imagePullSecrets": secrets,
-                "securityProfile": if restricted { "restricted" } else { "baseline" }})
+                "securityProfile": if restricted { "Restricted" } else { "Baseline" }})
             },
         )
 }
@@ -173,7 +178,7 @@ fn spec() -> impl Strategy<Value = Value> {
             match port {
                 Some(port) if inside => {
                     spec["port"] = json!(port);
-                    spec["expose"] = json!("Service");
+                    spec["expose"] = json!("Cluster");
                 }
                 Some(port) => {
                     spec["port"] = json!(port);
@@ -282,7 +287,10 @@ fn without_a_service_or_an_ingress_it_stays_inside() {
         ..Live::default()
     };
     let spec = of_app("shop", "a", live).spec;
-    assert_eq!((spec.pod.port, spec.expose), (Some(80), crd::Expose::Service));
+    assert_eq!(
+        (spec.pod.container.port, spec.expose),
+        (Some(80), Some(crd::Expose::Cluster))
+    );
 }
 
 #[test]
@@ -434,7 +442,7 @@ fn what_starts_slowly_gets_the_time_that_it_had() {
             deployment: Some(&deployment),
             ..Live::default()
         };
-        of_app("shop", "a", live).spec.pod.health_check.unwrap()
+        of_app("shop", "a", live).spec.pod.container.health_check.unwrap()
     };
     let http = |extra: Value| {
         let mut probe = json!({"httpGet": {"path": "/", "port": 80}});

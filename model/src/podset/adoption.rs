@@ -17,7 +17,7 @@ use crate::desired::{CONTAINER, pod_spec};
 /// the current template, and keeps running as it is.
 #[must_use]
 pub fn adopted(set: &PodSet, wanted: &Wanted, pod: &SetPod) -> Value {
-    let is_as_created = pod.orphan_spec.as_deref() == Some(&comparable(&pod_spec(&set.spec.template)));
+    let is_as_created = pod.orphan_spec.as_deref() == Some(&comparable(&pod_spec(set.spec.pod())));
     let says_shape = pod.shape.as_deref() == Some(&*wanted.shape);
     let mut annotations = json!({});
     if pod.template.is_none() {
@@ -122,7 +122,7 @@ mod tests {
 
     /// A pod as it is created, with another image, and completed by an API server.
     fn live() -> Value {
-        let mut spec = serde_json::to_value(pod_spec(&set().spec.template)).unwrap();
+        let mut spec = serde_json::to_value(pod_spec(set().spec.pod())).unwrap();
         defaults::pod_spec(&mut spec);
         for (field, value) in [
             ("nodeName", json!("n1")),

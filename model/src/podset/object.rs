@@ -37,7 +37,7 @@ pub fn pod(set: &PodSet, wanted: &Wanted, creation: &Creation) -> Value {
             owner_references: Some(vec![controller(wanted)]),
             ..ObjectMeta::default()
         },
-        spec: Some(pod_spec(&set.spec.template)),
+        spec: Some(pod_spec(set.spec.pod())),
         status: None,
     };
     // A typed object always serialises: its keys are text.
@@ -68,7 +68,7 @@ pub fn updated(set: &PodSet, wanted: &Wanted, update: &Update) -> Value {
                 annotation::UPDATED_AT: Timestamp::from_second(update.change.at).unwrap_or_default().to_string(),
             },
         },
-        "spec": {"containers": [{"name": CONTAINER, "image": set.spec.template.image}]},
+        "spec": {"containers": [{"name": CONTAINER, "image": set.spec.pod().container.image}]},
     })
 }
 

@@ -72,8 +72,7 @@ pub fn choose(set: &Wanted, pods: &[SetPod], taken: &BTreeMap<u16, Taken>, missi
             Some(pod) => Some(Taken::by(pod, set)),
             None => taken.get(&slot).cloned(),
         };
-        // The name of a pod that is to be replaced would have its successor replaced, too.
-        if set.replace.contains(&name) || holder == Some(Taken::Released) {
+        if holder == Some(Taken::Released) {
             continue;
         }
         left -= 1;

@@ -39,6 +39,9 @@ pub struct Marks {
 /// How long a set may make no progress, in seconds: as long as a Deployment by default.
 const PROGRESS_DEADLINE: i64 = 600;
 
+/// The most pods that a status names: more would be written again with every pod that comes or goes.
+const MAX_POD_NAMES: usize = 100;
+
 /// What was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
@@ -85,7 +88,7 @@ pub fn status(
         kind: crd::Kind::PodSet,
         name: &name,
         namespace: set.metadata.namespace.as_deref().unwrap_or_default(),
-        pod: Some(&set.spec.template),
+        pod: Some(set.spec.pod()),
         deleting: set.metadata.deletion_timestamp.is_some(),
         now: known.seen.now,
         needs_address: false,
@@ -140,7 +143,7 @@ pub fn conflicts(wanted: &Wanted, seen: Seen<'_>) -> Vec<Failure> {
 #[must_use]
 pub fn obituary(set: &PodSet, pod: &str, state: Option<&PodState>) -> String {
     let trouble = state.and_then(|state| state.trouble.as_ref());
-    match trouble.map(|trouble| (trouble.reason.as_str(), trouble.detail_for(Some(&set.spec.template)))) {
+    match trouble.map(|trouble| (trouble.reason.as_str(), trouble.detail_for(Some(set.spec.pod())))) {
         Some((reason, detail)) if detail.is_empty() => format!("{pod} has ended ({reason})"),
         Some((reason, detail)) => format!("{pod} has ended ({reason}): {detail}"),
         None => format!("{pod} has ended by itself"),
@@ -276,7 +279,10 @@ impl<'a> Outlook<'a> {
         let mut pods: Vec<&SetPod> = self.active.pods.clone();
         // As a person counts: web-2 before web-10.
         pods.sort_by_key(|pod| (self.wanted.slot_of(&pod.name).unwrap_or(u16::MAX), &pod.name));
-        pods.into_iter().map(|pod| pod.name.clone()).collect()
+        pods.into_iter()
+            .take(MAX_POD_NAMES)
+            .map(|pod| pod.name.clone())
+            .collect()
     }
 
     /// Returns what the pods say that keeps them from working: those of the current template first.

@@ -303,7 +303,7 @@ impl<'a> Active<'a> {
     }
 
     fn is_chosen(&self, pod: &SetPod) -> bool {
-        self.set.replace.contains(&pod.name)
+        self.set.replace.contains(&pod.uid)
     }
 
     /// Returns the pod that takes the place of this one.

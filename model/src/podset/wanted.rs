@@ -30,7 +30,7 @@ pub struct Wanted {
     pub paused: bool,
     /// Nodes are to ask the registry for the image at each start.
     pub always_pulls: bool,
-    /// Names of pods to replace. No new pod gets one of them.
+    /// UIDs of the pods to replace. A later pod of the same name has another one.
     pub replace: BTreeSet<String>,
     /// The image of the template, as written.
     pub image: String,
@@ -64,15 +64,14 @@ impl Wanted {
             ));
             1
         });
-        pod_problems("spec.template", &spec.template, &mut problems);
+        let pod = spec.pod();
+        pod_problems("spec.template", pod, &mut problems);
         if !problems.is_empty() {
             return Err(Invalid(problems));
         }
         let restarted_at = set.annotations().get(annotation::RESTARTED_AT);
-        let shape = PodFields {
-            image: String::new(),
-            ..spec.template.clone()
-        };
+        let mut shape = pod.clone();
+        shape.container.image.clear();
         Ok(Self {
             name,
             uid: set.uid().unwrap_or_default(),
@@ -81,13 +80,13 @@ impl Wanted {
             min_ready: spec.min_ready_seconds.into(),
             max_unavailable,
             paused: spec.paused,
-            replace: spec.replace_pods.iter().cloned().collect(),
-            always_pulls: match spec.template.image_pull_policy {
+            replace: spec.replace_pods.iter().map(|pod| pod.uid.clone()).collect(),
+            always_pulls: match pod.container.image_pull_policy {
                 Some(policy) => policy == ImagePullPolicy::Always,
-                None => defaults::pull_policy(&spec.template.image) == "Always",
+                None => defaults::pull_policy(&pod.container.image) == "Always",
             },
-            image: spec.template.image.clone(),
-            template: hash(&spec.template, restarted_at),
+            image: pod.container.image.clone(),
+            template: hash(pod, restarted_at),
             shape: hash(&shape, restarted_at),
         })
     }
@@ -108,15 +107,17 @@ impl Wanted {
 }
 
 /// Takes the hash of what the person wrote, and not of the pod that is made of it: an operator that makes another
-/// pod of the same template must not replace every pod of the cluster when it is upgraded.
+/// pod of the same template must not replace every pod of the cluster when it is upgraded. The profile counts with its
+/// default, in lower case as pods in clusters have it: to write the default down replaces no pod.
 fn hash(template: &PodFields, restarted_at: Option<&String>) -> String {
     // A variable may refer to those before it, and then their order counts, which a digest does not see otherwise.
     let refers = |var: &EnvVar| var.value.as_ref().is_some_and(|value| value.contains("$("));
-    let order = template.env.iter().any(refers).then(|| {
-        let names: Vec<&str> = template.env.iter().map(|var| &*var.name).collect();
+    let order = template.container.env.iter().any(refers).then(|| {
+        let names: Vec<&str> = template.container.env.iter().map(|var| &*var.name).collect();
         names.join(",")
     });
-    let written = json!({"spec": {"template": template, "restartedAt": restarted_at, "order": order}});
+    let mut written = json!({"spec": {"template": template, "restartedAt": restarted_at, "order": order}});
+    written["spec"]["template"]["securityProfile"] = json!(template.profile().as_str().to_lowercase());
     format!("{:016x}", stable_hash(&written))
 }
 
@@ -185,6 +186,15 @@ mod tests {
     fn the_hashes_stay_as_they_are() {
         let set = wanted(json!({"template": {"image": "nginx", "env": [{"name": "A", "value": "b"}]}})).unwrap();
         insta::assert_snapshot!(format!("{} {}", set.template, set.shape));
+    }
+
+    #[test]
+    fn writing_a_default_down_replaces_no_pod() {
+        let of = |template: Value| wanted(json!({"template": template})).unwrap().template;
+        let explicit = json!({"image": "nginx", "securityProfile": "Baseline"});
+        assert_eq!(of(explicit), of(json!({"image": "nginx"})));
+        let other = json!({"image": "nginx", "securityProfile": "Restricted"});
+        assert_ne!(of(other), of(json!({"image": "nginx"})));
     }
 
     #[test]

@@ -39,6 +39,6 @@ finds! {
     update_of_an_older_version: NO_EARLY_ARRIVAL, [Flaw::NoVersion], pin_after_a_crash;
     owner_by_name: NO_STRANGER, [Flaw::OwnerByName], made_anew;
     adoption_without_asking: NO_DEAD_ADOPTION, [Flaw::NoUncachedRead], made_anew;
-    successor_with_a_name_to_replace: END, [Flaw::ReusesNames], replace_and_a_free_name;
+    replaced_by_name: END, [Flaw::ChosenByName], replace_and_a_free_name;
     chosen_first: NO_OUTAGE, [Flaw::ChosenFirst], replace;
 }

@@ -19,8 +19,8 @@ pub enum Flaw {
     NoUncachedRead,
     /// A pod whose controller has the set's name is the set's.
     OwnerByName,
-    /// The lowest free name is good enough for the successor of a pod, though that is to be replaced, too.
-    ReusesNames,
+    /// A pod is replaced because of its name, whatever its UID.
+    ChosenByName,
     /// The pod that is to be replaced is deleted first.
     ChosenFirst,
 }
@@ -37,11 +37,11 @@ pub fn told(flaws: &[Flaw], set: &Wanted, pods: &mut [SetPod]) {
 }
 
 /// What is made of its step.
-pub fn bent(flaws: &[Flaw], set: &Wanted, pods: &[SetPod], step: Step) -> Step {
-    let Step::Create(mut creations) = step else {
+pub fn bent(flaws: &[Flaw], pods: &[SetPod], step: Step) -> Step {
+    let Step::Create(creations) = step else {
         return step;
     };
-    let Some(heir) = creations.iter_mut().find(|creation| creation.replaces.is_some()) else {
+    let Some(heir) = creations.iter().find(|creation| creation.replaces.is_some()) else {
         return Step::Create(creations);
     };
     if flaws.contains(&Flaw::ChosenFirst) {
@@ -54,15 +54,6 @@ pub fn bent(flaws: &[Flaw], set: &Wanted, pods: &[SetPod], step: Step) -> Step {
             why: Why::Replaced,
         });
         return Step::Delete(removals.into_iter().collect());
-    }
-    if flaws.contains(&Flaw::ReusesNames) {
-        let is_held = |slot: u16| pods.iter().any(|pod| set.slot_of(&pod.name) == Some(slot));
-        if let Some(slot) = (0..u16::MAX).find(|slot| !is_held(*slot)) {
-            *heir = Creation {
-                slot,
-                replaces: heir.replaces.clone(),
-            };
-        }
     }
     Step::Create(creations)
 }

@@ -1,8 +1,9 @@
 //! One replica of the operator: what it remembers, what it decides, and what it has asked for.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use model::podset::{PodRef, Seen, Step, Taken, next_step};
+use model::podset::{PodRef, Seen, Step, Taken, Wanted, next_step};
 
 use crate::flaw::{self, Flaw};
 use crate::pods::{Change, Controller, Name, Pod, Uid};
@@ -97,8 +98,10 @@ impl Operator {
         if wish.gone {
             return Step::Settled; // There is nothing to be reconciled.
         }
-        let mut pods: Vec<_> = self.view().iter().map(Pod::seen).collect();
-        flaw::told(flaws, &wish.wanted, &mut pods);
+        let view = self.view();
+        let mut pods: Vec<_> = view.iter().map(Pod::seen).collect();
+        let wanted = self.wanted(wish, &view, flaws);
+        flaw::told(flaws, &wanted, &mut pods);
         let seen = Seen {
             pods: &pods,
             taken: &self.taken,
@@ -106,7 +109,22 @@ impl Operator {
             early_ends: 0,
             now,
         };
-        flaw::bent(flaws, &wish.wanted, &pods, next_step(&wish.wanted, seen))
+        flaw::bent(flaws, &pods, next_step(&wanted, seen))
+    }
+
+    /// Returns what the set asks for, with the UIDs of the pods to replace.
+    fn wanted<'a>(&self, wish: &'a Wish, view: &[Pod], flaws: &[Flaw]) -> Cow<'a, Wanted> {
+        if wish.replace.is_empty() {
+            return Cow::Borrowed(&wish.wanted);
+        }
+        let is_named = |pod: &Pod| wish.replace.iter().any(|slot| pod.name == Name::Slot(*slot));
+        let by_name = flaws.contains(&Flaw::ChosenByName);
+        let is_chosen = |pod: &&Pod| pod.is_chosen(self.wish) || by_name && is_named(pod);
+        let chosen = view.iter().filter(is_chosen);
+        Cow::Owned(Wanted {
+            replace: chosen.map(|pod| pod.uid.to_string()).collect(),
+            ..wish.wanted.clone()
+        })
     }
 
     /// Asks for what a step says: each write is a request of its own, and they are done in any order.

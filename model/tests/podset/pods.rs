@@ -160,6 +160,8 @@ pub struct Pod {
     /// What was recorded when its image was changed.
     pub change: Option<Change>,
     pub replaces: Option<Uid>,
+    /// The versions of the set that ask for it to be replaced, one bit each. Not on the server, but a fact about its UID.
+    pub chosen: u8,
     /// The set that has let it go.
     pub released_from: Option<u8>,
     /// An operator has created it, and nobody has adopted it.
@@ -190,6 +192,7 @@ impl Pod {
             started: None,
             change: None,
             replaces: None,
+            chosen: 0,
             released_from: None,
             by_operator: false,
             stuck: false,
@@ -208,6 +211,11 @@ impl Pod {
             by_operator: true,
             ..Self::foreign(name, uid, now)
         }
+    }
+
+    /// Whether a version of the set asks for it to be replaced.
+    pub const fn is_chosen(&self, wish: u8) -> bool {
+        (self.chosen >> wish) & 1 == 1
     }
 
     /// Whether it counts: it has not ended and is not about to.
@@ -325,8 +333,8 @@ impl fmt::Debug for Pod {
             ", created {}, ready {:?}, cost {}",
             self.created, self.ready_since, self.deletion_cost
         )?;
-        let notes = (self.change, self.replaces, self.released_from);
-        write!(f, ", updated, replaces, released {notes:?}")
+        let notes = (self.change, self.replaces, self.chosen, self.released_from);
+        write!(f, ", updated, replaces, chosen, released {notes:?}")
     }
 }
 

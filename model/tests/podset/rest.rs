@@ -101,8 +101,8 @@ pub fn is_as_wanted(server: &Server, wish: &Wish) -> Result<(), String> {
     check(active.len() <= replicas, "there are too many pods")?;
     let is_there = active.len() == replicas || is_blocked(server, wish, replicas - active.len());
     check(is_there, "there are too few pods")?;
-    let is_chosen = |pod: &&Pod| wish.wanted.replace.contains(&pod.name.to_string());
-    let is_replaced = !active.iter().any(is_chosen) || is_blocked(server, wish, replicas + 1 - active.len());
+    let is_replaced =
+        !active.iter().any(|pod| pod.is_chosen(server.wish)) || is_blocked(server, wish, replicas + 1 - active.len());
     check(is_replaced, "a pod that was to be replaced is left")
 }
 
@@ -113,7 +113,7 @@ fn is_blocked(server: &Server, wish: &Wish, missing: usize) -> bool {
     let is_usable = |name: &Name| {
         let is_filled = server.pod(*name).is_some_and(|pod| pod.controller == ours);
         let is_released = holder(*name).is_some_and(|pod| pod.released_from == Some(wish.set));
-        !is_filled && !is_released && !wish.wanted.replace.contains(&name.to_string())
+        !is_filled && !is_released
     };
     let mut wanted = (0..u8::MAX).map(Name::Slot).filter(is_usable).take(missing);
     missing > 0 && wanted.all(|name| holder(name).is_some())

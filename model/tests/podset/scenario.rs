@@ -36,7 +36,9 @@ impl Scenario {
         if server.is_timed {
             server.now = START;
         }
-        World::new(server, self.operators, self.budget)
+        let mut world = World::new(server, self.operators, self.budget);
+        world.choose(&self.rules);
+        world
     }
 
     /// One operator, and the pods of the first wish are there.

@@ -172,6 +172,7 @@ proptest! {
     #[test]
     fn any_start_comes_to_any_wish(mut world in start(), wish in wish(), seed in any::<u32>()) {
         let rules = rules(vec![wish], Lag::Steps, false);
+        world.choose(&rules);
         let end = settle(&mut world, &rules, dice(seed));
         prop_assert!(end.is_ok(), "goes on and on: {end:?}");
         prop_assert_eq!(is_as_wanted(&world.server, world.wish(&rules)), Ok(()), "{:?}\n{:#?}", end, world.server);
@@ -183,6 +184,7 @@ proptest! {
     #[test]
     fn no_write_causes_an_outage(mut world in start(), wish in wish(), seed in any::<u32>()) {
         let rules = rules(vec![wish], Lag::Never, true);
+        world.choose(&rules);
         let end = settle(&mut world, &rules, dice(seed));
         prop_assert!(end.is_ok(), "goes on and on: {end:?}");
         prop_assert_eq!(world.breach, None, "{:?}\n{:#?}", end, world.server);
@@ -216,6 +218,7 @@ fn in_doubt(name: Name, made_from: Template) -> Pod {
 fn causes_no_outage(pods: &[Pod], wish: Wish, seed: u32) {
     let mut world = world_of(pods.iter().copied());
     let rules = rules(vec![wish], Lag::Never, true);
+    world.choose(&rules);
     let end = settle(&mut world, &rules, dice(seed)).expect("it comes to rest");
     assert_eq!(world.breach, None, "{end:?}\n{:#?}", world.server);
     assert_eq!(is_as_wanted(&world.server, world.wish(&rules)), Ok(()), "{end:?}");

@@ -2,7 +2,7 @@
 
 use model::podset::Wanted;
 
-use crate::pods::{Name, SET, Template, image_name, set_uid};
+use crate::pods::{SET, Template, image_name, set_uid};
 
 /// One version of the set.
 #[derive(Clone, Debug)]
@@ -13,7 +13,9 @@ pub struct Wish {
     pub gone: bool,
     /// What its pods are made from.
     pub template: Template,
-    /// What the decision takes.
+    /// The slots whose pods a person wants replaced. Their UIDs are found when the person writes it.
+    pub replace: Vec<u8>,
+    /// What the decision takes, but for the UIDs of pods to replace.
     pub wanted: Wanted,
 }
 
@@ -24,6 +26,7 @@ impl Wish {
             set: 0,
             gone: false,
             template: Template { image: 0, shape: 0 },
+            replace: Vec::new(),
             wanted: Wanted {
                 name: SET.into(),
                 replicas,
@@ -48,7 +51,7 @@ impl Wish {
 
     /// With pods to replace.
     pub fn replace(mut self, slots: &[u8]) -> Self {
-        self.wanted.replace = slots.iter().map(|slot| Name::Slot(*slot).to_string()).collect();
+        self.replace = slots.to_vec();
         self
     }
 
@@ -71,7 +74,7 @@ impl Wish {
 
     /// Returns how many pods there may be at a time.
     pub fn most(&self) -> usize {
-        self.wanted.replicas + usize::from(!self.wanted.replace.is_empty())
+        self.wanted.replicas + usize::from(!self.replace.is_empty())
     }
 
     /// Writes into what the decision takes what follows from the rest.

@@ -4,7 +4,7 @@ use model::podset::{Seen, Step, Wanted, Why, looks_again_at};
 
 use crate::actions::{Action, News};
 use crate::operator::{Flight, Operator};
-use crate::pods::{CRASHING, Controller, EXITS_AFTER, Pod};
+use crate::pods::{CRASHING, Controller, EXITS_AFTER, Name, Pod, Uid};
 use crate::rules::{Budget, Clock, Lag, Rules};
 use crate::server::{Breach, Request, Server};
 use crate::wish::Wish;
@@ -80,7 +80,8 @@ impl World {
             }
             Action::NextWish => {
                 self.server.wish += 1;
-                true
+                self.choose(rules);
+                return true;
             }
             _ => self.happens_to_a_pod(action),
         };
@@ -88,6 +89,31 @@ impl World {
             self.tell_all(rules);
         }
         happened
+    }
+
+    /// Finds the pods that the stored version of the set asks to replace: those that the version before named, too, stay
+    /// the same pods, and others are the ones that have these names now.
+    pub fn choose(&mut self, rules: &Rules) {
+        let wish = self.server.wish;
+        let before = wish
+            .checked_sub(1)
+            .map(|before| (before, &rules.wishes[usize::from(before)]));
+        let named = |wish: &Wish, name: Name| wish.replace.iter().any(|slot| name == Name::Slot(*slot));
+        let stored: Vec<Uid> = self.server.pods.iter().map(|pod| pod.uid).collect();
+        let operators = self.operators.iter_mut().flat_map(|operator| {
+            let lists = std::iter::once(&mut operator.watched).chain(&mut operator.unheard);
+            let own = operator.own.iter_mut().map(|own| &mut own.pod);
+            lists.flatten().chain(own)
+        });
+        for pod in self.server.pods.iter_mut().chain(operators) {
+            let is_chosen = match before {
+                Some((before, wished)) if named(wished, pod.name) => pod.is_chosen(before),
+                _ => stored.contains(&pod.uid),
+            };
+            if is_chosen && named(&rules.wishes[usize::from(wish)], pod.name) {
+                pod.chosen |= 1 << wish;
+            }
+        }
     }
 
     /// Returns whether there was all of that to hear.
@@ -171,8 +197,7 @@ impl World {
             self.tell_all(rules);
         }
         let after = self.serving(rules, wish);
-        let outage =
-            rules.is_calm && after < before && after < least(flight.request, wish, &self.server, self.now(rules));
+        let outage = rules.is_calm && after < before && after < least(flight, wish, &self.server, self.now(rules));
         self.breach = self.breach.or(breach).or(outage.then_some(Breach::CausedAnOutage));
         if let Some(operator) = sender.map(|at| &mut self.operators[at]) {
             let ahead = match rules.lag {
@@ -277,14 +302,17 @@ impl World {
 }
 
 /// Returns how many pods a write must leave available.
-fn least(request: Request, wish: &Wish, server: &Server, now: i64) -> usize {
+fn least(flight: Flight, wish: &Wish, server: &Server, now: i64) -> usize {
     let Wanted {
         replicas,
-        replace,
         max_unavailable,
         ..
     } = &wish.wanted;
-    match request {
+    let is_chosen = |uid: Uid| {
+        let pod = server.pods.iter().find(|pod| pod.uid == uid);
+        pod.is_some_and(|pod| pod.is_chosen(flight.wish))
+    };
+    match flight.request {
         Request::Update { .. } | Request::Delete { why: Why::Outdated, .. } => {
             replicas.saturating_sub(*max_unavailable)
         }
@@ -300,10 +328,8 @@ fn least(request: Request, wish: &Wish, server: &Server, now: i64) -> usize {
         // Who is one too many is chosen in the order of a ReplicaSet, which knows ready and not available. Only if a
         // replace moves a pod to the front is it the replace's fault.
         Request::Delete {
-            why: Why::Surplus,
-            name,
-            ..
-        } if replace.contains(&name.to_string()) => *replicas,
+            why: Why::Surplus, uid, ..
+        } if is_chosen(uid) => *replicas,
         _ => 0,
     }
 }

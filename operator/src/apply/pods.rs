@@ -252,7 +252,7 @@ impl Applier<'_> {
     async fn update(&self, update: &Update) -> Written {
         info!(
             pod = update.pod.name,
-            image = self.set.spec.template.image,
+            image = self.set.spec.pod().container.image,
             "changing the image in place"
         );
         self.patch(&update.pod, podset::updated(self.set, self.wanted, update))

@@ -392,7 +392,7 @@ mod tests {
             assert_eq!(status["observedGeneration"], 3);
             assert_eq!(
                 (&status["conditions"][0]["type"], &status["conditions"][0]["status"]),
-                (&json!("Ready"), &json!("False"))
+                (&json!("Ready"), &json!("Unknown"))
             );
         }
     }

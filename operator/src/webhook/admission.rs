@@ -211,7 +211,7 @@ impl Reviewed for AppDeploy {
         let valid = validate(self).map_err(|invalid| Refusal::Invalid(invalid.to_string()))?;
         let same_place = |old: &Self| {
             let of = |app: &Self| (app.spec.host.clone(), app.spec.path.clone(), app.spec.expose);
-            of(old) == of(self) && old.spec.pod.port.is_some() == self.spec.pod.port.is_some()
+            of(old) == of(self) && old.spec.pod.container.port.is_some() == self.spec.pod.container.port.is_some()
         };
         if old.is_some_and(same_place) {
             return Ok(Vec::new());

@@ -204,20 +204,12 @@ impl<'a> Review<'a> {
             #[serde(borrow)]
             labels: Option<&'a RawValue>,
         }
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Spec<'a> {
-            #[serde(borrow)]
-            host: Option<&'a RawValue>,
-        }
         let outline = || -> Option<Value> {
             let object: RawObject<'_> = serde_json::from_str(self.object?.get()).ok()?;
             let meta: Meta<'_> = part(object.metadata, usize::MAX)?;
-            let spec: Spec<'_> = part(object.spec, usize::MAX)?;
             let name: Value = part(meta.name, MAX_TEXT)?;
             let labels: Value = part(meta.labels, MAX_TEXT * MAX_TEXT / 16)?;
-            let host: Value = part(spec.host, MAX_TEXT)?;
-            Some(json!({"metadata": {"name": name, "labels": labels}, "spec": {"host": host}}))
+            Some(json!({"metadata": {"name": name, "labels": labels}}))
         };
         outline().unwrap_or_default()
     }
@@ -306,7 +298,7 @@ mod tests {
         let review = Review::parse(body.as_bytes()).unwrap();
         assert_eq!(review.request.user_info.username.as_deref(), Some("jane"));
         let app: AppDeploy = review.object().object().unwrap();
-        assert_eq!(app.spec.pod.image, "nginx");
+        assert_eq!(app.spec.pod.container.image, "nginx");
         assert_eq!(app.metadata.annotations.unwrap()["k"], "v");
         assert_eq!((app.metadata.managed_fields, app.status), (None, None));
         assert!(matches!(review.old_object::<AppDeploy>(), Read::Absent));
@@ -349,7 +341,7 @@ mod tests {
         let body = review(object, "null");
         assert_eq!(
             Review::parse(body.as_bytes()).unwrap().outline(),
-            json!({"metadata": {"name": "shop", "labels": {"a": "b"}}, "spec": {"host": "A"}})
+            json!({"metadata": {"name": "shop", "labels": {"a": "b"}}})
         );
         let many = format!(
             r#"{{"metadata": {{"name": "shop", "labels": {{"a": "{}"}}}}}}"#,

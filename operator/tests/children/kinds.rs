@@ -32,7 +32,7 @@ fn variables(app: &Valid<'_>) -> Vec<Value> {
         meta.name = Some(format!("{}-{}", app.name, name.to_lowercase()));
         meta
     };
-    let variables = app.pod.env.iter().map(|variable| {
+    let variables = app.pod.container.env.iter().map(|variable| {
         let object = json!({"metadata": named(&variable.name), "data": {"value": variable.value}});
         finish(&VARIABLES, &object)
     });
@@ -48,7 +48,7 @@ static ACCOUNT: ChildKind = ChildKind {
 
 fn account(app: &Valid<'_>) -> Vec<Value> {
     let object = json!({"metadata": meta(app)});
-    let wanted = (!app.pod.env.is_empty()).then(|| finish(&ACCOUNT, &object));
+    let wanted = (!app.pod.container.env.is_empty()).then(|| finish(&ACCOUNT, &object));
     wanted.into_iter().collect()
 }
 

@@ -301,6 +301,6 @@ fn a_podset_whose_pods_cannot_be_deleted_says_so_however_many_there_are() {
         .until_podset("web", "the status says why they are not deleted", |set| {
             !set["status"]["cause"].is_null()
         });
-    assert_eq!(ready(&set), ("False", "ApiUnavailable"));
+    assert_eq!(ready(&set), ("Unknown", "ApiUnavailable"));
     assert_eq!(set["status"]["observedGeneration"], set["metadata"]["generation"]);
 }

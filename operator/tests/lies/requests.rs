@@ -166,7 +166,7 @@ fn a_child_is_not_forgotten_because_its_delete_was_refused() {
     let deletes = Requests::with(&[Verb::Delete]).on("ingresses");
     let conflict = Answer::refusal(409, "Conflict", "the object has been modified; please try again");
     stage.proxy.add(Rule::new(deletes, Action::Answer(conflict)).first(1));
-    stage.shop.set("shop", json!({"expose": "Service"}));
+    stage.shop.set("shop", json!({"expose": "Cluster"}));
     stage.shop.until_gone(INGRESS, "shop");
 }
 

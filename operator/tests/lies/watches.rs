@@ -142,7 +142,7 @@ fn a_kind_that_may_not_be_read_holds_up_no_other() {
     stage.shop.delete(DEPLOYMENT, "worker");
     stage.shop.until_back(DEPLOYMENT, &before);
     let app = stage.shop.settled_app("shop", web());
-    assert_eq!(ready(&app), ("False", "WatchFailed"));
+    assert_eq!(ready(&app), ("Unknown", "WatchFailed"));
     assert!(!stage.shop.get(SERVICE, "shop").is_null());
     assert!(stage.shop.get(INGRESS, "shop").is_null(), "nothing is written blindly");
 
@@ -159,7 +159,7 @@ fn a_kind_that_may_not_be_read_holds_up_no_other() {
 #[test]
 fn what_is_not_shown_any_more_is_not_told_as_the_present() {
     let stage = Stage::new("blinded");
-    let spec = json!({"image": "nginx", "port": 80, "expose": "Service"});
+    let spec = json!({"image": "nginx", "port": 80, "expose": "Cluster"});
     stage.shop.settled_app("shop", spec);
     stage.shop.podset_of("set", json!({"replicas": 1}), &["set-0"]);
     stage.shop.pods_become_ready("shop");
@@ -189,7 +189,7 @@ fn what_is_not_shown_any_more_is_not_told_as_the_present() {
         stage
             .shop
             .until(kind, name, "it is said that this may not be so", |object| {
-                ready(object) == ("False", "WatchFailed") && text(object, "/status/cause/message").contains(why)
+                ready(object) == ("Unknown", "WatchFailed") && text(object, "/status/cause/message").contains(why)
             });
     }
     // Work goes on.

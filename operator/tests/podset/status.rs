@@ -48,15 +48,15 @@ fn pods_become_available_by_the_clock_alone() {
 #[test]
 fn kubectl_shows_and_scales_a_set() {
     let space = with_nodes("scale");
-    space.ready_podset("web", json!({}));
+    space.ready_podset("web", json!({"template": {"image": "busybox"}}));
     let said = space.kubectl(&["scale", "podset", "web", "--replicas=3"]);
     assert_eq!(said.trim(), "podset.appdeploy.dev/web scaled");
     space.until_pods("web", &["web-0", "web-1", "web-2"]);
     space.until_podset_ready("web");
     let table = space.kubectl(&["get", "podset"]);
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[0], ["NAME", "DESIRED", "CURRENT", "READY", "REASON", "AGE"]);
-    assert_eq!(rows[1][..5], ["web", "3", "3", "3", "Available"]);
+    assert_eq!(rows[0], ["NAME", "READY", "PODS", "REASON", "AGE"]);
+    assert_eq!(rows[1][..4], ["web", "True", "3", "Available"]);
     let wide = space.kubectl(&["get", "pset", "-o", "wide"]);
     assert!(wide.contains("UPDATED") && wide.contains("busybox"), "{wide}");
 

@@ -468,7 +468,7 @@ fn what_others_add_to_a_child_blocks_no_later_write() {
     containers.last_mut().unwrap()["securityContext"] = json!({"capabilities": {"add": ["NET_BIND_SERVICE"]}});
     space.patch(DEPLOYMENT, "shop", Patch::Strategic(patch));
 
-    space.set("shop", json!({"image": "nginx:1.28", "securityProfile": "restricted"}));
+    space.set("shop", json!({"image": "nginx:1.28", "securityProfile": "Restricted"}));
     let deployment = space.until(DEPLOYMENT, "shop", "it has the new image", |deployment| {
         let containers = deployment
             .pointer("/spec/template/spec/containers")

@@ -151,7 +151,7 @@ fn cases() -> Vec<Case> {
         case(
             ("delete", NETWORK, "ingresses"),
             App,
-            |space| change(space, json!({"expose": "Service"})),
+            |space| change(space, json!({"expose": "Cluster"})),
             |space| {
                 space.until_gone(INGRESS, "shop");
             },

@@ -26,7 +26,7 @@ fn null_is_not_stored() {
     let created = shop.app("created", spec.clone());
     assert_eq!(
         created["spec"],
-        json!({"image": "nginx", "env": [{"name": "A"}], "replicas": 1, "expose": "Ingress", "securityProfile": "baseline"})
+        json!({"image": "nginx", "env": [{"name": "A"}], "replicas": 1})
     );
     // An API server does not drop it from what is applied, so that nobody owns it.
     let refused = apply(&shop, APP, "git", "applied", &spec).unwrap_err().to_string();

@@ -42,7 +42,7 @@ fn an_app_of_a_class_waits_for_its_address() {
     );
     let app = shop.until(APP, "shop", "it is ready", is_ready);
     assert_eq!(
-        (holds(&app), text(&app, "/status/address")),
+        (holds(&app), text(&app, "/status/addresses/0/value")),
         (vec!["Exposed", "Ready"], "192.0.2.1")
     );
 }
@@ -85,6 +85,7 @@ fn a_default_class_concerns_every_app_without_one() {
             json!({"loadBalancer": {"ingress": [{"hostname": "lb.example.com"}]}}),
         );
         let app = shop.until(APP, name, "it is ready", is_ready);
-        assert_eq!(text(&app, "/status/address"), "lb.example.com");
+        let addresses = json!([{"type": "Hostname", "value": "lb.example.com"}]);
+        assert_eq!(app["status"]["addresses"], addresses);
     }
 }

@@ -20,7 +20,7 @@ fn one_app_that_can_not_be_read_holds_up_no_other_and_is_told() {
     shop.app("unreadable", json!({"image": "nginx", "env": "none"}));
     shop.app(
         "invalid",
-        json!({"image": "a b", "port": 70000, "replicas": 1, "expose": "Ingress"}),
+        json!({"image": "a b", "port": 70000, "replicas": 1, "expose": "Public"}),
     );
     shop.app("good", web());
     cluster.install_crd();

@@ -277,7 +277,7 @@ fn show_page(checkout: &Checkout, shell: &Shell, cluster: Cluster, namespace: &s
         Cluster::Real => ingress(checkout),
         Cluster::Current => {
             let address = shell.run(&format!(
-                "kubectl get appdeploy {APP} --namespace {namespace} --output jsonpath='{{.status.address}}'"
+                "kubectl get appdeploy {APP} --namespace {namespace} --output jsonpath='{{.status.addresses[0].value}}'"
             ))?;
             if address.is_empty() {
                 return Ok(Some(

@@ -4,7 +4,7 @@ mod progress;
 
 use std::time::Duration;
 
-use crd::{Kind, PodSet};
+use crd::{Kind, PodReference, PodSet};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
@@ -150,13 +150,17 @@ async fn tell(args: &Args, cluster: &Cluster, name: &str, named: &[String]) -> R
     Ok(Ok(Told { object, pods, again }))
 }
 
-/// Returns the names to replace: those that stand there and whose pods are not gone yet, then the new ones.
-fn list(set: &PodSet, pods: &[Pod], named: &[String]) -> Vec<String> {
-    let is_there = |name: &&String| pods.iter().any(|pod| pod.name_any() == **name);
-    let mut list: Vec<String> = set.spec.replace_pods.iter().filter(is_there).cloned().collect();
-    for name in named {
-        if !list.contains(name) {
-            list.push(name.clone());
+/// Returns the pods to replace: those of the spec that still exist, then the named ones.
+fn list(set: &PodSet, pods: &[Pod], named: &[String]) -> Vec<PodReference> {
+    let reference = |pod: &Pod| PodReference {
+        name: pod.name_any(),
+        uid: pod.uid().unwrap_or_default(),
+    };
+    let is_there = |one: &&PodReference| pods.iter().any(|pod| reference(pod) == **one);
+    let mut list: Vec<PodReference> = set.spec.replace_pods.iter().filter(is_there).cloned().collect();
+    for pod in pods.iter().filter(|pod| named.contains(&pod.name_any())).map(reference) {
+        if !list.contains(&pod) {
+            list.push(pod);
         }
     }
     list
@@ -205,14 +209,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_whose_pods_are_gone_are_dropped_and_none_stands_twice() {
+    fn entries_of_deleted_pods_are_dropped_and_none_is_repeated() {
         let pods = ["web-0", "web-1", "web-2"].map(|name| {
-            let pod = json!({"metadata": {"name": name}});
+            let pod = json!({"metadata": {"name": name, "uid": format!("uid of {name}")}});
             serde_json::from_value::<Pod>(pod).unwrap()
         });
+        let entry = |name: &str, uid: &str| PodReference {
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+        };
         let mut set = PodSet::default();
-        set.spec.replace_pods = ["web-7", "web-2"].map(String::from).into();
+        let (chosen, added) = (entry("web-2", "uid of web-2"), entry("web-0", "uid of web-0"));
+        let (deleted, earlier) = (entry("web-7", "uid of web-7"), entry("web-1", "of an earlier pod"));
+        set.spec.replace_pods = vec![deleted, earlier, chosen.clone()];
         let named = ["web-0", "web-2"].map(String::from);
-        assert_eq!(list(&set, &pods, &named), ["web-2", "web-0"]);
+        assert_eq!(list(&set, &pods, &named), [chosen, added]);
     }
 }

@@ -46,7 +46,7 @@ const ARGUMENTS: &[(&str, &str, Source)] = &[
     ("", "context", Source::Contexts),
     ("", "cluster", Source::Clusters),
     ("", "user", Source::Users),
-    ("", "expose", Source::Words(&["ingress", "service"])),
+    ("", "expose", Source::Words(&["public", "cluster"])),
     (
         "",
         "image_pull_policy",

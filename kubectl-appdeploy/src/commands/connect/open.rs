@@ -84,16 +84,17 @@ impl Route {
             _ => return None,
         };
         // What stands in a status ends in a command: nothing in it may mean anything to a shell.
-        let is_plain = |text: &String| text.chars().all(|c| c.is_ascii_alphanumeric() || ".-:".contains(c));
+        let is_plain = |text: &&str| text.chars().all(|c| c.is_ascii_alphanumeric() || ".-:".contains(c));
         Some(Self {
             host: uri.host()?.to_owned(),
             port: uri.port_u16().unwrap_or(if is_https { 443 } else { 80 }),
             address: app
                 .status
                 .as_ref()
-                .and_then(|status| status.address.clone())
-                .filter(is_plain),
-            is_inside: app.spec.expose == crd::Expose::Service,
+                .and_then(|status| status.address())
+                .filter(is_plain)
+                .map(str::to_owned),
+            is_inside: !app.spec.is_public(),
         })
     }
 }
@@ -151,7 +152,7 @@ fn detour(
 fn nowhere(cluster: &Cluster, workload: &Workload) -> Error {
     let (name, flag) = (workload.name(), cluster.flag());
     let error = Error::failed(format!("{name} has no URL"));
-    if workload.pod().port.is_none() {
+    if workload.pod().container.port.is_none() {
         return error
             .why("it has no port, so it has no Service and no Ingress")
             .next(command!("kubectl appdeploy set port {}=PORT", name).and(flag));

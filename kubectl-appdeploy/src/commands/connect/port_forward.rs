@@ -66,7 +66,7 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
     let api = cluster.objects(Some(&cluster.namespace));
     let object = kind_info::complete(kind, cluster.call(api.get(name)).await?);
     let workload = Workload::read(kind, &object);
-    let ports = match (args.ports, workload.pod().port) {
+    let ports = match (args.ports, workload.pod().container.port) {
         (Some(ports), _) => ports,
         (None, Some(port)) => Ports::unnamed(u16::try_from(port).unwrap_or_default()),
         (None, None) => {

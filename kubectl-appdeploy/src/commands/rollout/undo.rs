@@ -150,10 +150,14 @@ fn back(pod: &mut Value, fields: &PodFields) {
 mod tests {
     use super::*;
     use crate::terminal::ui::Look;
+    use crd::ContainerFields;
 
     fn runs(image: &str) -> PodFields {
         PodFields {
-            image: image.to_owned(),
+            container: ContainerFields {
+                image: image.to_owned(),
+                ..ContainerFields::default()
+            },
             ..PodFields::default()
         }
     }
@@ -287,15 +291,9 @@ mod tests {
     #[test]
     fn fields_that_were_not_there_go_and_what_is_no_pods_stays() {
         let mut app = json!({"image": "b", "env": [], "replicas": 3, "new": 1});
-        let fields = PodFields {
-            image: "a".to_owned(),
-            port: Some(80),
-            ..PodFields::default()
-        };
+        let mut fields = runs("a");
+        fields.container.port = Some(80);
         back(&mut app, &fields);
-        assert_eq!(
-            app,
-            json!({"image": "a", "port": 80, "securityProfile": "baseline", "replicas": 3, "new": 1})
-        );
+        assert_eq!(app, json!({"image": "a", "port": 80, "replicas": 3, "new": 1}));
     }
 }

@@ -3,7 +3,6 @@
 use crd::PodSet;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
 
 use super::{Node, born, mood, of_pod, pods, progress, status};
 use crate::diagnosis::request_path::Hop;
@@ -40,7 +39,11 @@ pub fn roots(set: &PodSet, all: &Section<Pod>, now: Timestamp) -> Vec<Node> {
 }
 
 fn is_leaving(set: &PodSet, one: &Pod) -> bool {
-    set.spec.replace_pods.contains(&one.name_any())
+    let uid = one.metadata.uid.as_deref();
+    set.spec
+        .replace_pods
+        .iter()
+        .any(|chosen| Some(chosen.uid.as_str()) == uid)
 }
 
 fn node(set: &PodSet, known: &[Pod], one: &Pod, now: Timestamp) -> Node {

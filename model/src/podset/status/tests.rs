@@ -120,9 +120,9 @@ fn pod_that_does_not_end_is_a_cause_also_when_another_has_taken_its_place() {
     }
 }
 
-fn replacing(replicas: usize, name: &str) -> Wanted {
+fn replacing(replicas: usize, uid: &str) -> Wanted {
     Wanted {
-        replace: [name.to_owned()].into(),
+        replace: [uid.to_owned()].into(),
         ..web(replicas)
     }
 }
@@ -156,8 +156,8 @@ fn what_it_says_on_the_way() {
         Case::of(web(2), [pod(0), pod(1), pod(2)]),
         Case::of(web(2), [with_old_image(0), updating]),
         Case::of(web(2), [outdated(0), pod(1)]),
-        Case::of(replacing(1, "web-0"), [pod(0)]),
-        Case::of(replacing(1, "web-0"), [pod(0), not_ready(successor(1, 0))]),
+        Case::of(replacing(1, "p0"), [pod(0)]),
+        Case::of(replacing(1, "p0"), [pod(0), not_ready(successor(1, 0))]),
         Case::of(web(1), [released(0), pod(1)]),
     ];
     let said: Vec<String> = cases.iter().map(Case::says).collect();
@@ -230,6 +230,13 @@ fn the_numbers_count_what_is_there() {
     assert_eq!(status.pod_names, ["web-0", "web-2", "web-3", "web-10"]);
     assert_eq!(status.observed_generation, Some(3));
     assert_eq!(status.selector.as_deref(), Some("appdeploy.dev/podset=web"));
+}
+
+#[test]
+fn names_are_cut_and_the_numbers_count_all() {
+    let status = Case::of(web(120), (0..120).map(pod).collect::<Vec<_>>()).status(&set(), &[]);
+    assert_eq!((status.replicas, status.pod_names.len()), (Some(120), 100));
+    assert_eq!(status.pod_names[99], "web-99");
 }
 
 #[test]

@@ -347,7 +347,7 @@ fn a_decision_and_a_status_cost_in_proportion_to_the_pods() {
         let set = Wanted {
             replace: (0..count)
                 .filter(|slot| slot % 2 == 1)
-                .map(|slot| format!("web-{slot}"))
+                .map(|slot| format!("p{slot}"))
                 .collect(),
             ..web(usize::from(count) - 1)
         };

@@ -11,7 +11,7 @@ use crate::harness::{APP, DEPLOYMENT, INGRESS, OPERATOR, POD, PODSET, QUIET, SER
 fn everything() -> Value {
     json!({
         "image": "nginx:1.29", "imagePullPolicy": "Always", "imagePullSecrets": [{"name": "registry"}],
-        "command": ["sh", "-c"], "args": ["\n}; \" $(A) `id`"], "port": 80, "securityProfile": "baseline",
+        "command": ["sh", "-c"], "args": ["\n}; \" $(A) `id`"], "port": 80, "securityProfile": "Baseline",
         "env": [{"name": "A", "value": "\n}; \" $(B)"},
             {"name": "B", "valueFrom": {"secretKeyRef": {"name": "own", "key": "password", "optional": true}}}],
         "healthCheck": {"path": "/healthz", "port": 8080, "periodSeconds": 5, "timeoutSeconds": 1, "startupSeconds": 60},

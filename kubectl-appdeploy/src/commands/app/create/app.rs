@@ -31,16 +31,16 @@ pub struct AppArgs {
     /// Secret with the certificate for HTTPS
     #[arg(long, value_name = "SECRET")]
     pub tls_secret: Option<String>,
-    /// ingress, or service to expose it only inside the cluster; default: ingress
-    #[arg(long, value_name = "HOW", value_parser = expose)]
+    /// public, or cluster to expose it only inside the cluster; default: public
+    #[arg(long, value_name = "WHERE", value_parser = expose)]
     pub expose: Option<Expose>,
 }
 
 fn expose(text: &str) -> std::result::Result<Expose, String> {
     match text.to_lowercase().as_str() {
-        "ingress" => Ok(Expose::Ingress),
-        "service" => Ok(Expose::Service),
-        _ => Err("must be ingress or service".to_owned()),
+        "public" => Ok(Expose::Public),
+        "cluster" => Ok(Expose::Cluster),
+        _ => Err("must be public or cluster".to_owned()),
     }
 }
 
@@ -81,7 +81,7 @@ Examples:
             spec: AppDeploySpec {
                 pod: self.pod.fields()?,
                 replicas: self.replicas.unwrap_or(1),
-                expose: self.expose.unwrap_or_default(),
+                expose: self.expose,
                 host: self.host.clone(),
                 path: self.path.clone(),
                 ingress_class_name: self.ingress_class.clone(),

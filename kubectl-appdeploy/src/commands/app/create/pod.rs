@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crd::{
-    EnvVar, HealthCheck, ImagePullPolicy, LocalObjectReference, PodFields, Quantity, Resources, SecurityProfile,
+    ContainerFields, EnvVar, HealthCheck, ImagePullPolicy, LocalObjectReference, PodFields, Quantity, Resources,
+    SecurityProfile,
 };
 
 use super::env_file;
@@ -79,7 +80,7 @@ fn pull_policy(text: &str) -> std::result::Result<ImagePullPolicy, String> {
 }
 
 fn profile(text: &str) -> std::result::Result<SecurityProfile, String> {
-    match text {
+    match text.to_lowercase().as_str() {
         "baseline" => Ok(SecurityProfile::Baseline),
         "restricted" => Ok(SecurityProfile::Restricted),
         _ => Err("must be baseline or restricted".to_owned()),
@@ -134,7 +135,7 @@ impl PodArgs {
             amounts("--requests", &self.requests)?,
             amounts("--limits", &self.limits)?,
         );
-        Ok(PodFields {
+        let container = ContainerFields {
             image: self.image.clone().unwrap_or_default(),
             port: self.port,
             env: self.variables()?,
@@ -146,12 +147,15 @@ impl PodArgs {
                 ..HealthCheck::default()
             }),
             image_pull_policy: self.image_pull_policy,
+        };
+        Ok(PodFields {
+            container,
             image_pull_secrets: self
                 .pull_secret
                 .iter()
                 .map(|name| LocalObjectReference { name: name.clone() })
                 .collect(),
-            security_profile: self.security_profile.unwrap_or_default(),
+            security_profile: self.security_profile,
         })
     }
 

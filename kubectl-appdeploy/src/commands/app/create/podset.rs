@@ -90,15 +90,10 @@ Examples:
             status: None,
         };
         if has_template {
-            set.spec.template = self.pod.fields()?;
+            set.spec.template = Some(self.pod.fields()?);
         }
         validation::pod_set(&set)?;
-        let mut value = plain(Self::KIND, &set)?;
-        if !has_template && let Some(spec) = value["spec"].as_object_mut() {
-            // The server knows its default, and may come to know a better one.
-            spec.remove("template");
-        }
-        Ok(value)
+        plain(Self::KIND, &set)
     }
 
     fn ask(&mut self, name: &str, _: &str) -> Result<()> {

@@ -94,13 +94,11 @@ fn tiny(args: &Args, kind: Kind) -> Vec<String> {
             .filter_map(|(name, amount)| Some((name.clone(), crd::Quantity(amount.clone()?))));
         given.collect()
     };
-    let pod = PodFields {
-        resources: Some(crd::Resources {
-            requests: of(&args.requests),
-            limits: of(&args.limits),
-        }),
-        ..PodFields::default()
-    };
+    let mut pod = PodFields::default();
+    pod.container.resources = Some(crd::Resources {
+        requests: of(&args.requests),
+        limits: of(&args.limits),
+    });
     admit::tiny_amounts(&pod, admit::pod_path(kind))
 }
 

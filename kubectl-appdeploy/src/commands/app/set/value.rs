@@ -312,6 +312,10 @@ impl What {
     fn put(self, kind: Kind, object: &mut Value, value: Option<Value>) {
         let fields = match self {
             Self::Host => &mut object["spec"],
+            // Another image without a template: the command of the default is not for it.
+            Self::Image if kind == Kind::PodSet && object["spec"]["template"].is_null() => {
+                &mut object["spec"]["template"]
+            }
             Self::Image | Self::Port => pod_of(kind, object),
         };
         put(fields, self.word(), value);
@@ -390,6 +394,14 @@ mod tests {
         What::Image.put(Kind::PodSet, &mut set, Some(json!("b")));
         What::Port.put(Kind::PodSet, &mut set, None);
         assert_eq!(set, json!({"spec": {"template": {"image": "b"}}}));
+        let default = json!({"spec": {}});
+        let mut image = default.clone();
+        What::Image.put(Kind::PodSet, &mut image, Some(json!("b")));
+        assert_eq!(image, json!({"spec": {"template": {"image": "b"}}}));
+        let mut port = default;
+        What::Port.put(Kind::PodSet, &mut port, Some(json!(80)));
+        assert_eq!(port["spec"]["template"]["image"], "busybox", "{port}");
+        assert_eq!(port["spec"]["template"]["port"], 80);
         let mut app = json!({"spec": {"image": "a", "host": "x"}});
         What::Host.put(Kind::AppDeploy, &mut app, None);
         assert_eq!(app, json!({"spec": {"image": "a"}}));

@@ -80,7 +80,7 @@ pub fn plan(found: &Found) -> Result<Plan> {
     });
     feasible(found, &app, pods)?;
     let wanted = wanted(&app)?;
-    let beside = match (service, app.spec.pod.port) {
+    let beside = match (service, app.spec.pod.container.port) {
         (Some(service), Some(port)) => inverse::beside(service, template, port),
         _ => Vec::new(),
     };
@@ -108,7 +108,7 @@ pub fn plan(found: &Found) -> Result<Plan> {
     let ingress = ingress.map(|(live, wanted)| merged(live, None, wanted));
     let is_own = pods == Pods::Own && becomes.is_none() && ingress.is_none();
     let is_done = found.app.is_some() && is_own && !found.is_bridged;
-    let port = app.spec.pod.port;
+    let port = app.spec.pod.container.port;
     let manifest = AppDeploy {
         spec: app.spec,
         ..named(found)

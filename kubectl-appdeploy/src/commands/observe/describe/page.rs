@@ -112,7 +112,7 @@ fn state(page: &mut Page<'_>, workload: &Workload, children: &Children, story: &
             page.line("Replicas", &replicas);
             rollout(page, children);
             page.line("URL", &url(app));
-            if let Some(address) = app.status.as_ref().and_then(|status| status.address.as_ref()) {
+            if let Some(address) = app.status.as_ref().and_then(|status| status.address()) {
                 page.line("Address", address);
             }
         }
@@ -344,7 +344,12 @@ mod tests {
     fn a_description_of_a_pod_set_has_its_own_lines() {
         let mut batch = batch();
         let Workload::PodSet(set) = &mut batch else { panic!() };
-        set.spec.replace_pods = ["batch-0", "batch-3"].map(String::from).to_vec();
+        set.spec.replace_pods = ["batch-0", "batch-3"]
+            .map(|name| crd::PodReference {
+                name: name.to_owned(),
+                uid: name.to_owned(),
+            })
+            .to_vec();
         set.status.as_mut().unwrap().pod_names = ["batch-1", "batch-3"].map(String::from).to_vec();
         insta::assert_snapshot!(described(&batch, vec![], None), @r"
         Name:         batch

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crd::{AppDeploySpec, EnvVar, Expose, PodFields, PodSet, Quantity, SecurityProfile};
+use crd::{AppDeploySpec, EnvVar, PodFields, PodSet, Quantity, SecurityProfile};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::writer::Page;
@@ -11,7 +11,7 @@ use crate::resource::workload::Workload;
 
 /// Writes the lines of a spec.
 pub fn write(page: &mut Page<'_>, workload: &Workload) {
-    page.line("Image", &workload.pod().image);
+    page.line("Image", &workload.pod().container.image);
     match workload {
         Workload::App(app) => route(page, &app.spec),
         Workload::PodSet(set) => pace(page, set),
@@ -21,12 +21,12 @@ pub fn write(page: &mut Page<'_>, workload: &Workload) {
 
 /// How an app is reached.
 fn route(page: &mut Page<'_>, spec: &AppDeploySpec) {
-    match spec.pod.port {
+    match spec.pod.container.port {
         Some(port) => page.line("Port", &port.to_string()),
         None => page.line("Port", "<none> (a worker: no Service, no Ingress)"),
     }
-    if spec.pod.port.is_some() && spec.expose == Expose::Service {
-        page.line("Expose", "Service (inside the cluster only)");
+    if spec.pod.container.port.is_some() && !spec.is_public() {
+        page.line("Expose", "Cluster (inside the cluster only)");
     }
     lines(
         page,
@@ -41,10 +41,10 @@ fn route(page: &mut Page<'_>, spec: &AppDeploySpec) {
 /// How the pods of a pod set come and go.
 fn pace(page: &mut Page<'_>, set: &PodSet) {
     let spec = &set.spec;
-    // Who was replaced stays named in the spec.
+    // A pod that was replaced stays in the spec.
     let there = set.status.iter().flat_map(|status| &status.pod_names);
     let going: Vec<String> = there
-        .filter(|name| spec.replace_pods.contains(*name))
+        .filter(|name| spec.replace_pods.iter().any(|pod| pod.name == **name))
         .cloned()
         .collect();
     let unavailable = spec.max_unavailable.as_ref().map(|most| match most {
@@ -55,7 +55,7 @@ fn pace(page: &mut Page<'_>, set: &PodSet) {
     lines(
         page,
         [
-            ("Port", spec.template.port.map(|port| port.to_string())),
+            ("Port", spec.pod().container.port.map(|port| port.to_string())),
             ("Min Ready", settled),
             (
                 "Unavailable",
@@ -76,22 +76,26 @@ fn lines<const N: usize>(page: &mut Page<'_>, lines: [(&str, Option<String>); N]
 
 /// What runs in each pod.
 fn pod(page: &mut Page<'_>, pod: &PodFields) {
+    let container = &pod.container;
     lines(
         page,
         [
-            ("Command", (!pod.command.is_empty()).then(|| words(&pod.command))),
-            ("Args", (!pod.args.is_empty()).then(|| words(&pod.args))),
+            (
+                "Command",
+                (!container.command.is_empty()).then(|| words(&container.command)),
+            ),
+            ("Args", (!container.args.is_empty()).then(|| words(&container.args))),
             (
                 "Pull Policy",
-                pod.image_pull_policy.map(|policy| policy.as_str().to_owned()),
+                container.image_pull_policy.map(|policy| policy.as_str().to_owned()),
             ),
             (
                 "Security",
-                (pod.security_profile == SecurityProfile::Restricted).then(|| "restricted".to_owned()),
+                (pod.profile() == SecurityProfile::Restricted).then(|| "Restricted".to_owned()),
             ),
         ],
     );
-    if let Some(resources) = &pod.resources {
+    if let Some(resources) = &container.resources {
         let amounts = |map: &BTreeMap<String, Quantity>| {
             map.iter()
                 .map(|(name, amount)| format!("{name}={amount}"))
@@ -105,8 +109,8 @@ fn pod(page: &mut Page<'_>, pod: &PodFields) {
             page.line("Limits", &amounts(&resources.limits));
         }
     }
-    if let Some(check) = &pod.health_check {
-        let port = check.port.or(pod.port).unwrap_or_default();
+    if let Some(check) = &container.health_check {
+        let port = check.port.or(container.port).unwrap_or_default();
         page.line(
             "Health Check",
             &check.path.as_ref().map_or_else(
@@ -115,8 +119,8 @@ fn pod(page: &mut Page<'_>, pod: &PodFields) {
             ),
         );
     }
-    if !pod.env.is_empty() {
-        page.list("Environment", &pod.env.iter().map(variable).collect::<Vec<_>>());
+    if !container.env.is_empty() {
+        page.list("Environment", &container.env.iter().map(variable).collect::<Vec<_>>());
     }
 }
 

@@ -146,7 +146,7 @@ pub mod tests {
             &json!({"image": "ghcr.io/acme/shop:1.4", "port": 8080, "replicas": 3}),
             &json!({
                 "observedGeneration": 1, "replicas": 3, "readyReplicas": 3, "updatedReplicas": 3,
-                "url": "http://shop.default", "address": "10.0.0.7", "conditions": [cond("Ready", "True", "Ready", "")],
+                "url": "http://shop.default", "addresses": [{"type": "IPAddress", "value": "10.0.0.7"}], "conditions": [cond("Ready", "True", "Ready", "")],
             }),
         )
     }
@@ -186,7 +186,7 @@ pub mod tests {
     pub fn workers() -> Workload {
         set(
             "workers",
-            &json!({"replicas": 3, "template": {"image": "busybox"}, "replacePods": ["workers-0"]}),
+            &json!({"replicas": 3, "template": {"image": "busybox"}, "replacePods": [{"name": "workers-0", "uid": "workers-0"}]}),
             &json!({
                 "observedGeneration": 1, "replicas": 3, "readyReplicas": 3, "updatedReplicas": 3, "availableReplicas": 3, "terminatingReplicas": 1,
                 "podNames": ["workers-0", "workers-1", "workers-2", "workers-3"],
@@ -218,10 +218,10 @@ pub mod tests {
     fn a_list_shows_each_app_and_explains_what_is_not_ready() {
         let apps = [worker(), healthy(), broken()];
         insta::assert_snapshot!(text(&apps, PLAIN, None, noon(), &Look::default()), @r"
-        NAME     READY   REASON          URL                   AGE
-        blog     0/2     ImageNotFound   http://blog.default   12h
-        shop     3/3     Ready           http://shop.default   12h
-        worker   0/1     Progressing     <none>                12h
+        NAME     READY   PODS   REASON          URL                   AGE
+        blog     False   0/2    ImageNotFound   http://blog.default   12h
+        shop     True    3/3    Ready           http://shop.default   12h
+        worker   False   0/1    Progressing     <none>                12h
 
         blog: image nginx:1.99 does not exist
           next: kubectl edit appdeploy blog
@@ -237,9 +237,9 @@ pub mod tests {
             headers: true,
         };
         insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), &Look { width: Some(80), ..Look::default() }), @r"
-        NAMESPACE   NAME   READY   REASON          URL                   ADDRESS    IMAGE                   AGE
-        default     blog   0/2     ImageNotFound   http://blog.default   <none>     nginx:1.99              12h
-        default     shop   3/3     Ready           http://shop.default   10.0.0.7   ghcr.io/acme/shop:1.4   12h
+        NAMESPACE   NAME   READY   PODS   REASON          URL                   ADDRESS    IMAGE                   AGE
+        default     blog   False   0/2    ImageNotFound   http://blog.default   <none>     nginx:1.99              12h
+        default     shop   True    3/3    Ready           http://shop.default   10.0.0.7   ghcr.io/acme/shop:1.4   12h
 
         default/blog: image nginx:1.99 does not exist
           next: kubectl edit appdeploy blog
@@ -250,9 +250,9 @@ pub mod tests {
     fn pod_sets_have_columns_of_their_own() {
         let sets = [workers(), batch()];
         insta::assert_snapshot!(text(&sets, PLAIN, None, noon(), &Look { width: Some(80), ..Look::default() }), @r"
-        NAME      READY   UPDATED   REASON          AGE
-        batch     6/8     2         ImageNotFound   12h
-        workers   3/3     3         Progressing     12h
+        NAME      READY   PODS   REASON          AGE
+        batch     False   6/8    ImageNotFound   12h
+        workers   False   3/3    Progressing     12h
 
         batch: image ghcr.io/acme/batch:1.99 was not found
           next: kubectl edit podset batch -n default
@@ -260,9 +260,9 @@ pub mod tests {
         ");
         let wide = View { wide: true, ..PLAIN };
         insta::assert_snapshot!(table(&sets.iter().collect::<Vec<_>>(), wide, noon()).text(false), @r"
-        NAME      READY   UPDATED   REASON          IMAGE                     PODS                                         AGE
-        workers   3/3     3         Progressing     busybox                   workers-0,workers-1,workers-2,workers-3      12h
-        batch     6/8     2         ImageNotFound   ghcr.io/acme/batch:1.99   batch-0,batch-1,batch-2,batch-3,batch-4,+3   12h
+        NAME      READY   PODS   REASON          UPDATED   IMAGE                     NAMES                                        AGE
+        workers   False   3/3    Progressing     3         busybox                   workers-0,workers-1,workers-2,workers-3      12h
+        batch     False   6/8    ImageNotFound   2         ghcr.io/acme/batch:1.99   batch-0,batch-1,batch-2,batch-3,batch-4,+3   12h
         ");
     }
 
@@ -273,8 +273,8 @@ pub mod tests {
             ..PLAIN
         };
         insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), &Look::default()), @r"
-        blog   0/2     ImageNotFound   http://blog.default   12h
-        shop   3/3     Ready           http://shop.default   12h
+        blog   False   0/2    ImageNotFound   http://blog.default   12h
+        shop   True    3/3    Ready           http://shop.default   12h
         ");
     }
 
@@ -289,9 +289,9 @@ pub mod tests {
             app("b", &json!({"image": "nginx"}), &json!({})),
         ];
         insta::assert_snapshot!(text(&apps, PLAIN, absence, noon(), &Look::default()), @r"
-        NAME   READY   REASON    URL         AGE
-        a      0/1     Pending   <pending>   12h
-        b      0/1     Pending   <none>      12h
+        NAME   READY     PODS   REASON    URL         AGE
+        a      Unknown   0/1    Pending   <pending>   12h
+        b      Unknown   0/1    Pending   <none>      12h
 
         why:  no operator is installed in this cluster
         next: kubectl appdeploy install
@@ -301,7 +301,7 @@ pub mod tests {
     #[test]
     fn a_terminal_of_eighty_columns_is_enough() {
         let long = app(
-            &"x".repeat(40),
+            &"x".repeat(35),
             &json!({"image": "nginx", "port": 80}),
             &json!({
                 "observedGeneration": 1, "readyReplicas": 1, "url": format!("https://{}.example.com", "x".repeat(50)),

@@ -237,8 +237,8 @@ mod tests {
     fn the_page_of_an_app_that_works_is_the_way_of_a_request() {
         let tls = Tls::read(Some(&secret(&pem(&["blog.example.com"], (12, 31)))));
         insta::assert_snapshot!(text(&blog(1, Some("blog-tls")), &with_tls(tls.clone()), &narrow()), @r"
-        NAME   READY   REASON      URL                         AGE
-        blog   1/1     Available   https://blog.example.com/   12h
+        NAME   READY   PODS   REASON      URL                         AGE
+        blog   True    1/1    Available   https://blog.example.com/   12h
 
         NAME                            READY   STATUS                        AGE
         Ingress/blog                    -       class traefik at 10.0.0.7     2m
@@ -249,8 +249,8 @@ mod tests {
           └─Pod/blog-5d4f8c7b6d-x2x9k   1/1     Running                       2m
         ");
         insta::assert_snapshot!(text(&blog(1, Some("blog-tls")), &with_tls(tls), &Look::default()), @r"
-        NAME   READY   REASON      URL                         ADDRESS   IMAGE        AGE
-        blog   1/1     Available   https://blog.example.com/   <none>    nginx:1.27   12h
+        NAME   READY   PODS   REASON      URL                         ADDRESS   IMAGE        AGE
+        blog   True    1/1    Available   https://blog.example.com/   <none>    nginx:1.27   12h
 
         NAME                            READY   STATUS                        NODE     IP           AGE
         Ingress/blog                    -       class traefik at 10.0.0.7     -        -            2m
@@ -265,8 +265,8 @@ mod tests {
     #[test]
     fn a_certificate_that_browsers_refuse_is_the_broken_stop() {
         insta::assert_snapshot!(text(&blog(1, Some("blog-tls")), &with_tls(Tls::Missing), &narrow()), @r"
-        NAME   READY   REASON      URL                         AGE
-        blog   1/1     Available   https://blog.example.com/   12h
+        NAME   READY   PODS   REASON      URL                         AGE
+        blog   True    1/1    Available   https://blog.example.com/   12h
 
         why:  the TLS Secret blog-tls does not exist, so browsers are shown another
               certificate
@@ -367,8 +367,8 @@ mod tests {
         ]);
         children.slices = Ok(vec![]);
         insta::assert_snapshot!(text(&blog(2, None), &children, &narrow()), @r"
-        NAME   READY   REASON      URL                        AGE
-        blog   2/2     Available   http://blog.example.com/   12h
+        NAME   READY   PODS   REASON      URL                        AGE
+        blog   True    2/2    Available   http://blog.example.com/   12h
 
         why:  2 pods are ready, but the Service has no endpoints: it selects
               appdeploy.dev/app=blog, which they do not have
@@ -411,8 +411,8 @@ mod tests {
     #[test]
     fn an_app_that_is_scaled_to_zero_is_not_broken() {
         insta::assert_snapshot!(text(&blog(0, None), &served(vec![]), &narrow()), @r"
-        NAME   READY   REASON         URL                        AGE
-        blog   0/0     ScaledToZero   http://blog.example.com/   12h
+        NAME   READY   PODS   REASON         URL                        AGE
+        blog   True    0/0    ScaledToZero   http://blog.example.com/   12h
 
         NAME                  READY   STATUS                      NODE   AGE
         Ingress/blog          -       class traefik at 10.0.0.7   -      2m
@@ -473,8 +473,8 @@ mod tests {
             pod("blog-5d4f8c7b6d-zz4ws", Some("ErrImagePull")),
         ]);
         insta::assert_snapshot!(text(&broken(), &children, &narrow()), @r"
-        NAME   READY   REASON          URL                   AGE
-        blog   0/2     ImageNotFound   http://blog.default   12h
+        NAME   READY   PODS   REASON          URL                   AGE
+        blog   False   0/2    ImageNotFound   http://blog.default   12h
 
         why:  image nginx:1.99 does not exist
         next: kubectl edit appdeploy blog
@@ -496,8 +496,8 @@ mod tests {
         (children.ingresses, children.replica_sets, children.pods) = (Err(no()), Err(no()), Err(no()));
         children.slices = Err(no());
         insta::assert_snapshot!(text(&broken(), &children, &narrow()), @r"
-        NAME   READY   REASON          URL                   AGE
-        blog   0/2     ImageNotFound   http://blog.default   12h
+        NAME   READY   PODS   REASON          URL                   AGE
+        blog   False   0/2    ImageNotFound   http://blog.default   12h
 
         why:  image nginx:1.99 does not exist
         next: kubectl edit appdeploy blog
@@ -572,8 +572,8 @@ mod tests {
             ),
         ]);
         insta::assert_snapshot!(text(&workers(), &children, &narrow()), @r"
-        NAME      READY   UPDATED   REASON        AGE
-        workers   3/3     3         Progressing   12h
+        NAME      READY   PODS   REASON        AGE
+        workers   False   3/3    Progressing   12h
 
         why:  replacing workers-0: workers-3 is starting
 
@@ -607,8 +607,8 @@ mod tests {
             pod_of("batch", "batch-3", None, &none),
         ]);
         insta::assert_snapshot!(text(&batch(), &children, &narrow()), @r"
-        NAME    READY   UPDATED   REASON          AGE
-        batch   6/8     2         ImageNotFound   12h
+        NAME    READY   PODS   REASON          AGE
+        batch   False   6/8    ImageNotFound   12h
 
         why:  image ghcr.io/acme/batch:1.99 was not found
         next: kubectl edit podset batch -n default
@@ -628,8 +628,8 @@ mod tests {
     fn a_pod_set_whose_pods_may_not_be_listed_still_has_a_page() {
         let children = Children::of_pods(Err("n/a (forbidden)".to_owned()));
         insta::assert_snapshot!(text(&workers(), &children, &narrow()), @r"
-        NAME      READY   UPDATED   REASON        AGE
-        workers   3/3     3         Progressing   12h
+        NAME      READY   PODS   REASON        AGE
+        workers   False   3/3    Progressing   12h
 
         why:  replacing workers-0: workers-3 is starting
 

@@ -28,10 +28,10 @@ impl View {
 
 /// Returns the rows. All are of one kind, and there is one at least.
 pub fn table(all: &[&Workload], view: View, now: Timestamp) -> Table {
-    let mut header = vec!["NAME", "READY"];
-    let (columns, wide) = match all.first().map(|one| one.kind()) {
-        Some(Kind::PodSet) => (["UPDATED", "REASON"], ["IMAGE", "PODS"]),
-        _ => (["REASON", "URL"], ["ADDRESS", "IMAGE"]),
+    let mut header = vec!["NAME", "READY", "PODS", "REASON"];
+    let (columns, wide): (&[&str], &[&str]) = match all.first().map(|one| one.kind()) {
+        Some(Kind::PodSet) => (&[], &["UPDATED", "IMAGE", "NAMES"]),
+        _ => (&["URL"], &["ADDRESS", "IMAGE"]),
     };
     header.extend(columns);
     if view.namespaces {
@@ -55,24 +55,33 @@ fn row(one: &Workload, view: View, now: Timestamp) -> Vec<Cell> {
         row.push(one.namespace().into());
     }
     row.push(one.name().into());
+    row.push(Cell::styled(one.ready_status(), mood));
     row.push(Cell::styled(one.ready(), mood));
-    let reason = Cell::styled(one.reason(), mood);
+    row.push(Cell::styled(one.reason(), mood));
     let (columns, wide) = match one {
         Workload::App(app) => {
-            let address = app.status.as_ref().and_then(|status| status.address.clone());
+            let address = app
+                .status
+                .as_ref()
+                .and_then(|status| status.address())
+                .map(str::to_owned);
             (
-                [reason, url(app).into()],
-                [address.unwrap_or_default(), app.spec.pod.image.clone()],
+                vec![url(app).into()],
+                vec![address.unwrap_or_default(), app.spec.pod.container.image.clone()],
             )
         }
         Workload::PodSet(set) => (
-            [one.state().updated.to_string().into(), reason],
-            [set.spec.template.image.clone(), pods(set)],
+            Vec::new(),
+            vec![
+                one.state().updated.to_string(),
+                set.spec.pod().container.image.clone(),
+                pods(set),
+            ],
         ),
     };
     row.extend(columns);
     if view.wide {
-        row.extend(wide.map(Cell::from));
+        row.extend(wide.into_iter().map(Cell::from));
     }
     row.push(age(one.meta().creation_timestamp.as_ref(), now).into());
     row

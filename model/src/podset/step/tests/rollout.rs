@@ -8,7 +8,7 @@ use super::{decide, decide_despite, decide_with};
 
 fn replacing(set: Wanted, slots: &[u16]) -> Wanted {
     Wanted {
-        replace: slots.iter().map(|slot| format!("web-{slot}")).collect(),
+        replace: slots.iter().map(|slot| format!("p{slot}")).collect(),
         ..set
     }
 }
@@ -170,7 +170,7 @@ fn pods_are_replaced_one_at_a_time() {
         decide(&set, &[pod(0), pod(1), successor(2, 1)]),
         "delete web-1 (Replaced)"
     );
-    assert_eq!(decide(&set, &[pod(0), successor(2, 1)]), "create 3 for p0");
+    assert_eq!(decide(&set, &[pod(0), successor(2, 1)]), "create 1 for p0");
 }
 
 #[test]
@@ -181,9 +181,14 @@ fn what_is_missing_is_created_before_a_successor() {
 }
 
 #[test]
-fn a_name_to_replace_is_given_to_no_new_pod() {
-    assert_eq!(decide(&replacing(web(2), &[0]), &[]), "create 1, 2");
-    assert_eq!(decide(&replacing(web(1), &[0, 1]), &[pod(0)]), "create 2 for p0");
+fn entry_of_a_pod_that_was_deleted_neither_blocks_its_name_nor_replaces_a_later_pod() {
+    assert_eq!(decide(&replacing(web(2), &[0]), &[]), "create 0, 1");
+    let later = SetPod {
+        uid: "another".into(),
+        ..pod(0)
+    };
+    assert_eq!(decide(&replacing(web(1), &[0]), &[later]), "settled");
+    assert_eq!(decide(&replacing(web(1), &[0, 1]), &[pod(0)]), "create 1 for p0");
 }
 
 /// The successor of a pod that is itself to be replaced is none: it would go as soon as it came.

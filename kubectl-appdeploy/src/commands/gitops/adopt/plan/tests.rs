@@ -121,7 +121,7 @@ fn pods_that_are_selected_as_ours_are_kept() {
     service["spec"]["selector"] = ours;
     let plan = plan(&found([Some(ejected), Some(service), None])).unwrap();
     assert_eq!(plan.pods, Pods::Kept);
-    assert_eq!(plan.manifest["spec"]["expose"], "Service");
+    assert_eq!(plan.manifest["spec"]["expose"], "Cluster");
     assert_eq!(plan.refusal("shop", false), None);
 }
 
@@ -279,7 +279,10 @@ fn a_service_that_leads_elsewhere_is_told_and_waits_for_the_pods_of_the_app() {
     // One that the app does not want is somebody else's on.
     let worker = AppDeploySpec {
         pod: crd::PodFields {
-            port: None,
+            container: crd::ContainerFields {
+                port: None,
+                ..app("u1").spec.pod.container
+            },
             ..app("u1").spec.pod
         },
         host: None,
@@ -328,7 +331,7 @@ fn pods_that_are_kept_and_change_are_waited_for() {
         live["metadata"]["ownerReferences"] = Value::Null;
         live["spec"]["template"]["spec"]["containers"][0]["name"] = json!(name);
         let mut app = app("u1");
-        app.spec.pod.image = image.to_owned();
+        app.spec.pod.container.image = image.to_owned();
         let found = Found {
             app: Some(app),
             ..found([Some(live), None, None])

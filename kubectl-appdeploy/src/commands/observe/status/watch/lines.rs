@@ -177,11 +177,11 @@ mod tests {
         said.extend(lines.text(&[(app("shop", 1, "3"), false)], at("12:00:07")));
         said.extend(lines.text(&[(app("shop", 1, "3"), true)], at("12:01:00")));
         insta::assert_snapshot!(said.join("\n"), @r"
-        TIME                   NAME   READY   REASON        URL      AGE
-        2026-06-01T12:00:01Z   shop   0/1     Progressing   <none>   12h   0 of 1 pods are ready
-        2026-06-01T12:00:01Z   b      1/1     Available     <none>   12h
-        2026-06-01T12:00:07Z   shop   1/1     Available     <none>   12h
-        2026-06-01T12:01:00Z   shop   1/1     Available     <none>   12h   deleted
+        TIME                   NAME   READY   PODS   REASON        URL      AGE
+        2026-06-01T12:00:01Z   shop   False   0/1    Progressing   <none>   12h   0 of 1 pods are ready
+        2026-06-01T12:00:01Z   b      True    1/1    Available     <none>   12h
+        2026-06-01T12:00:07Z   shop   True    1/1    Available     <none>   12h
+        2026-06-01T12:01:00Z   shop   True    1/1    Available     <none>   12h   deleted
         ");
     }
 }
