@@ -1,4 +1,4 @@
-//! What can be typed, and where it goes.
+//! The command line.
 
 mod options;
 #[cfg(test)]
@@ -13,7 +13,7 @@ use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand
 
 use crate::cluster::connection::KubeArgs;
 use crate::cluster::interrupt::{self, Effect};
-use crate::cluster::kind_info::{self, Words};
+use crate::cluster::kind_info::{self, KindInfo};
 use crate::commands::app::create::{self, AppArgs, PodSetArgs, Spec};
 use crate::commands::app::{apply, delete, edit, replace, scale, set};
 use crate::commands::cluster::{check, install, report, uninstall, version};
@@ -156,11 +156,11 @@ enum PodSetVerb {
     Replace(replace::Args),
 }
 
-/// Parses, runs, tells an error, and returns the exit code.
+/// Parses the arguments, runs the command, prints an error, and returns the exit code.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     if let Some(answer) = completion::answer(&arguments, command) {
-        // A shell that is gone has no use for it.
+        // A shell that has exited does not need it.
         let _ = Ui::new(Color::Never, &Flags::default(), Warnings::default()).print(&answer);
         return ExitCode::SUCCESS;
     }
@@ -173,7 +173,7 @@ pub fn main() -> ExitCode {
     };
     let mut ui = Ui::new(cli.kube.color, &cli.kube.repeat(), cli.kube.warnings.clone());
     let outcome = run(cli, &mut ui);
-    ui.pass_on();
+    ui.print_warnings();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -332,7 +332,7 @@ pub fn command() -> Command {
 }
 
 /// Puts the words of a kind into all texts of a command and of what is below it.
-fn filled(command: Command, words: &'static Words) -> Command {
+fn filled(command: Command, words: &'static KindInfo) -> Command {
     let fill = |text: Option<&StyledStr>| text.map(|text| words.fill(&text.to_string()));
     let (about, after) = (fill(command.get_about()), fill(command.get_after_help()));
     let mut command = command

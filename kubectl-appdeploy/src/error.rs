@@ -1,4 +1,4 @@
-//! What can go wrong, as a person reads it: one sentence, why, and the command to run next.
+//! The error type of the plugin: a sentence, reasons, and the command to run next.
 
 use std::process::ExitCode;
 
@@ -7,23 +7,23 @@ use model::NextCommand;
 /// How a command ended when it failed. The exit code follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The reader of stdout is gone; there is nobody left to tell.
+    /// The reader of stdout has closed it.
     Quiet,
     /// Something is wrong in the cluster, with the connection or with a right.
     Failed,
     /// The command makes no sense as it was written.
     Usage,
-    /// It will not become ready unless somebody changes something.
+    /// It will not become ready without a change.
     Stalled,
     /// It did not become ready in time, and still may.
     TimedOut,
-    /// A command in a pod ended with this exit code, and has said itself what there is to say.
+    /// A command in a pod ended with this exit code, and has printed its own error.
     Passed(u8),
     /// Two things are not the same, and what differs has been shown.
     Differs,
     /// Nothing can be said of whether two things are the same.
     NotCompared,
-    /// Somebody pressed Ctrl-C.
+    /// The user pressed Ctrl-C.
     Interrupted,
     /// A signal ended the command, with this exit code.
     Terminated(u8),
@@ -110,7 +110,7 @@ impl Error {
         &self.message
     }
 
-    /// Whether the server or whom it asks has refused what was sent, so that something else may be taken.
+    /// Whether the API server or a webhook has rejected the request as invalid, so that another one may be accepted.
     pub fn is_refusal(&self) -> bool {
         const REFUSALS: [&str; 4] = [
             "Error from server (Invalid)",

@@ -9,7 +9,7 @@ use crate::cluster::connection::KubeArgs;
 use crate::error::{Error, Result};
 use crate::resource::manifest::Manifest;
 use crate::resource::manifest_file::read;
-use crate::terminal::ui::Look;
+use crate::terminal::ui::RenderOptions;
 
 /// What stands in the seeds where something secret would.
 const SECRET: &str = "s3cr3t";
@@ -20,7 +20,7 @@ fn corpus(name: &str) -> PathBuf {
 
 /// Returns what kind of thing is said: its words, without names and numbers.
 fn words(error: &Error) -> String {
-    let text = error.text(&Look::default());
+    let text = error.text(&RenderOptions::default());
     assert!(!text.contains(SECRET), "it tells a secret: {text}");
     let steers = |c: char| c.is_control() && c != '\n';
     assert!(!text.contains(steers), "it could steer a terminal: {text:?}");
@@ -32,7 +32,7 @@ fn word<T>(result: Result<T>) -> String {
     result.map_or_else(|error| words(&error), |_| "taken".to_owned())
 }
 
-/// Whether somebody has called something by the secret: names are told, and so is a key that stands twice.
+/// Whether the secret is also used as a name: names are printed, and so is a duplicate key.
 fn names_the_secret(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     if text.contains(&format!("{SECRET}:")) {

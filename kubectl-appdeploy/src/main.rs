@@ -5,7 +5,7 @@
 //!
 //! There are two kinds, apps and pod sets, and each command is written once for both: a [`cluster::connection::Cluster`] has the
 //! kind of its requests, a [`resource::workload::Workload`] is one object of either kind,
-//! [`cluster::kind_info::Words`] has their names in texts, and a [`commands::app::create::Spec`] has the flags that describe one.
+//! [`cluster::kind_info::KindInfo`] has their names in texts, and a [`commands::app::create::Spec`] has the flags that describe one.
 //!
 //! Folders import only those below: `cli`, `commands`, `diagnosis`, `installation`, `resource`, `cluster`, `output`, `terminal`,
 //! `error`.

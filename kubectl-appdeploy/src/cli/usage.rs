@@ -1,4 +1,4 @@
-//! What is wrong with a command line, in the plugin's own words: the sentence, and what to type instead.
+//! Errors for an invalid command line, with the command to type instead.
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -11,7 +11,7 @@ use crate::error::Error;
 
 const NAME: &str = "kubectl appdeploy";
 
-/// The verbs that may be suggested for a word that is none: they change nothing, whatever was meant.
+/// The commands that may be suggested for an unknown one: they change nothing.
 const READING: [&str; 13] = [
     "status",
     "describe",
@@ -99,7 +99,7 @@ fn line(command: &str) -> NextCommand {
     words.fold(NextCommand::default(), NextCommand::and)
 }
 
-/// Returns the error for a verb that the other kind has: a word that is spelled alike is no help.
+/// Returns the error for a command of the other kind, instead of one that is spelled alike.
 fn of_another_kind(word: &str, command: &str, mut verbs: Command, error: Error) -> Option<Error> {
     let of = |kind: Kind| kind_info::of(kind);
     let (this, other) = Kind::ALL.into_iter().find_map(|kind| {
@@ -135,7 +135,7 @@ fn sentence(told: &clap::Error) -> String {
     let words = first.trim_start_matches("error: ").split_whitespace();
     let sentence = words.collect::<Vec<_>>().join(" ");
     let sentence = sentence.replace("the following required arguments were not provided:", "missing");
-    // Rust's own words for a number that is none.
+    // Rust's message for an invalid number.
     let sentence = sentence.replace("invalid digit found in string", "must be a whole number");
     match sentence.rsplit_once(" is not in ") {
         Some((_, range)) => match (sentence.rsplit_once(": "), range.split_once("..=")) {
@@ -156,7 +156,7 @@ mod tests {
     use std::ffi::OsString;
 
     use super::*;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
 
     fn told(line: &str) -> String {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
@@ -164,7 +164,7 @@ mod tests {
         let told = crate::cli::command().no_binary_name(true).try_get_matches_from(words);
         error(&told.unwrap_err(), &verbs, crate::cli::command())
             .unwrap()
-            .text(&Look::default())
+            .text(&RenderOptions::default())
     }
 
     #[test]

@@ -8,12 +8,12 @@ use crate::cluster::connect_error::unreachable;
 use crate::cluster::kind_info;
 use crate::error::{Error, Kind};
 
-/// The client's reason for an answer that is no Status of Kubernetes.
+/// The client's reason for a response that is not a Kubernetes Status.
 const NO_STATUS: &str = "Failed to parse error data";
 
-/// Which cluster was asked, and as whom.
+/// The cluster of a request, and the context of its user.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct RequestContext<'a> {
     /// The address of the API server.
     pub url: &'a str,
     /// The context of the kubeconfig.
@@ -27,7 +27,7 @@ pub struct Asked<'a> {
 }
 
 /// Returns the sentence for an error of the client.
-pub fn server(error: kube::Error, asked: Asked<'_>) -> Error {
+pub fn server(error: kube::Error, asked: RequestContext<'_>) -> Error {
     match error {
         kube::Error::Api(status) => answer(&status, asked),
         kube::Error::SerdeError(source) => Error::failed("the API server's answer cannot be read")
@@ -53,8 +53,8 @@ pub fn is_missing_api(status: &Status) -> bool {
             .is_none_or(|details| details.name.is_empty() || details.kind.is_empty())
 }
 
-fn answer(status: &Status, asked: Asked<'_>) -> Error {
-    let Asked {
+fn answer(status: &Status, asked: RequestContext<'_>) -> Error {
+    let RequestContext {
         context,
         kind,
         namespace,
@@ -142,7 +142,7 @@ fn answer(status: &Status, asked: Asked<'_>) -> Error {
     }
 }
 
-/// Returns what to say where somebody whom the API server asks has refused, or has not answered.
+/// Returns the error for a request that an admission webhook denied, or did not answer.
 fn webhook(status: &Status) -> Option<Error> {
     let named = |before: &str| {
         let (_, rest) = status.message.split_once(before)?;
@@ -255,19 +255,19 @@ fn forbidden(message: &str) -> NextCommand {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
     use serde_json::{Value, json};
 
     fn text(status: Value) -> String {
         let status: Status = serde_json::from_value(status).unwrap();
-        let asked = Asked {
+        let asked = RequestContext {
             url: "https://127.0.0.1:6443",
             context: Some("dev"),
             kind: crd::Kind::AppDeploy,
             namespace: "default",
             flag: &NextCommand::default(),
         };
-        answer(&status, asked).text(&Look::default())
+        answer(&status, asked).text(&RenderOptions::default())
     }
 
     #[test]
@@ -276,14 +276,14 @@ mod tests {
             .body(())
             .unwrap_err();
         let error = kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(source));
-        let asked = Asked {
+        let asked = RequestContext {
             url: "https://127.0.0.1:6443",
             context: None,
             kind: crd::Kind::AppDeploy,
             namespace: "default",
             flag: &NextCommand::default(),
         };
-        insta::assert_snapshot!(server(error, asked).text(&Look::default()), @r"
+        insta::assert_snapshot!(server(error, asked).text(&RenderOptions::default()), @r"
         error: invalid name: it contains characters that no name of an object has
           why:  failed to build request: invalid uri character
         ");
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn an_installation_without_pod_sets_may_only_be_old() {
-        insta::assert_snapshot!(missing(crd::Kind::PodSet).text(&Look::default()), @r"
+        insta::assert_snapshot!(missing(crd::Kind::PodSet).text(&RenderOptions::default()), @r"
         error: this cluster knows no pod sets
           why:  AppDeploy is not installed in it, or in a version that had none
           next: kubectl appdeploy install

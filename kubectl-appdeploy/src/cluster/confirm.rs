@@ -1,4 +1,4 @@
-//! A question before something that is not easily undone.
+//! Asks for confirmation.
 
 use dialoguer::Confirm;
 use dialoguer::console::Term;
@@ -11,7 +11,7 @@ use crate::terminal::prompt;
 use crate::terminal::ui::Ui;
 
 /// Asks whether to go on, and says in which cluster and, if it is about one, in which namespace. Without a terminal, `unasked` is the error, with the flag that answers; `kept` says what was
-/// left as it is when the answer is no.
+/// not changed if the answer is no.
 pub fn ask(cluster: &Cluster, namespace: Option<&str>, question: &str, unasked: Error, kept: &str) -> Result<()> {
     if !Ui::can_ask() {
         return Err(unasked);

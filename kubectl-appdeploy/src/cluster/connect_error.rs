@@ -42,7 +42,7 @@ pub fn kubeconfig(error: &KubeconfigError, path: &str) -> Error {
     }
 }
 
-/// Returns the sentence for somebody who has no kubeconfig at all.
+/// Returns the error for a missing kubeconfig.
 fn no_cluster(path: &str) -> Error {
     Error::failed(format!("no cluster is configured: there is no kubeconfig at {path}"))
         .next("export KUBECONFIG=FILE  (or add --kubeconfig=FILE)")
@@ -176,12 +176,12 @@ fn chain(error: &(dyn StdError + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
 
     #[test]
     fn a_refused_connection_names_the_address() {
         let refused = kube::Error::Service(Box::new(io::Error::from(io::ErrorKind::ConnectionRefused)));
-        insta::assert_snapshot!(unreachable(&refused, "https://127.0.0.1:6443", Some("dev")).text(&Look::default()), @r"
+        insta::assert_snapshot!(unreachable(&refused, "https://127.0.0.1:6443", Some("dev")).text(&RenderOptions::default()), @r"
         error: cannot reach the cluster at https://127.0.0.1:6443
           why:  connection refused: nothing listens there, is the cluster running?
           next: kubectl cluster-info
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_missing_kubeconfig_says_where_it_was_looked_for() {
         let missing = KubeconfigError::ReadConfig(io::ErrorKind::NotFound.into(), "/home/jane/.kube/config".into());
-        insta::assert_snapshot!(kubeconfig(&missing, "~/.kube/config").text(&Look::default()), @r"
+        insta::assert_snapshot!(kubeconfig(&missing, "~/.kube/config").text(&RenderOptions::default()), @r"
         error: no cluster is configured: there is no kubeconfig at /home/jane/.kube/config
           next: export KUBECONFIG=FILE
                 (or add --kubeconfig=FILE)

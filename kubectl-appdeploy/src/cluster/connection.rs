@@ -1,4 +1,4 @@
-//! The way to a cluster: kubectl's own flags, and one deadline for every call.
+//! The connection to a cluster, with a deadline for each call.
 
 mod flags;
 mod proxy;
@@ -21,7 +21,7 @@ use model::{NextCommand, command};
 use tokio::time::timeout;
 use tower::util::MapResponseLayer;
 
-use crate::cluster::kind_info::{self, Words};
+use crate::cluster::kind_info::{self, KindInfo};
 use crate::cluster::{api_error, connect_error};
 use crate::error::{Error, Result};
 use crate::output::duration;
@@ -32,7 +32,7 @@ pub use writes::Writes;
 
 /// The field manager of what the plugin writes.
 pub const MANAGER: &str = "kubectl-appdeploy";
-/// How the plugin calls itself towards the API server, so that an audit log tells who asked.
+/// The user agent of the plugin, which audit logs show.
 const AGENT: &str = concat!("kubectl-appdeploy/", env!("CARGO_PKG_VERSION"));
 /// How long one call may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub struct Cluster {
 impl KubeArgs {
     /// Returns the cluster that the flags and the kubeconfig mean. Nothing is sent yet.
     pub async fn connect(&self) -> Result<Cluster> {
-        // Two crates of this process could bring a provider; rustls wants to be told which one counts.
+        // Two crates of this process could install a provider; rustls needs one to be selected.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let (mut config, context) = self.config().await?;
         let limits = match self.request_timeout {
@@ -81,7 +81,7 @@ impl KubeArgs {
                 write: duration,
             }),
         };
-        // A call that failed is told at once: whoever waits at a prompt can run it again.
+        // A failed call is reported immediately: the user can run the command again.
         config.default_retry = false;
         config.connect_timeout = Some(Duration::from_secs(5));
         config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
@@ -267,7 +267,7 @@ impl Cluster {
     }
 
     /// Returns the words for the kind that is asked about.
-    pub const fn words(&self) -> &'static Words {
+    pub const fn kind_info(&self) -> &'static KindInfo {
         kind_info::of(self.kind)
     }
 
@@ -298,7 +298,7 @@ impl Cluster {
         }
     }
 
-    /// Waits for one call, not longer than a person should, and tells a failure in words.
+    /// Waits for one call until its deadline, and explains a failure.
     pub fn call<'a, T: 'a>(
         &'a self,
         call: impl Future<Output = kube::Result<T>> + 'a,
@@ -350,7 +350,7 @@ impl Cluster {
         error
             .why("the change was sent, and may have been made all the same")
             .next(
-                NextCommand::from(self.words().command)
+                NextCommand::from(self.kind_info().command)
                     .and("status")
                     .and(self.flag())
                     .remark("shows what there is now"),
@@ -359,7 +359,7 @@ impl Cluster {
 
     /// Returns an error of the client in words.
     pub fn explain(&self, source: kube::Error) -> Error {
-        let asked = api_error::Asked {
+        let asked = api_error::RequestContext {
             url: &self.url,
             context: self.context.as_deref(),
             kind: self.kind,

@@ -1,4 +1,4 @@
-//! What a person calls each kind, so that a text is written once for both.
+//! Names of each kind in texts, and its API resource.
 
 use crd::{AppDeploy, Kind, PodSet};
 use kube::api::{ApiResource, DynamicObject};
@@ -8,7 +8,7 @@ use model::{NextCommand, command};
 
 /// The words for one kind.
 #[derive(Debug)]
-pub struct Words {
+pub struct KindInfo {
     /// One of them.
     pub one: &'static str,
     /// One of them, with its article.
@@ -21,7 +21,7 @@ pub struct Words {
     pub name: &'static str,
     /// Another name in examples.
     pub other: &'static str,
-    /// What belongs to one.
+    /// Its children, in words.
     pub family: &'static str,
     /// What becomes of its pods in a restart.
     pub restart: &'static str,
@@ -32,7 +32,7 @@ pub struct Words {
     kind: Kind,
 }
 
-const APP: Words = Words {
+const APP: KindInfo = KindInfo {
     one: "app",
     an: "an app",
     many: "apps",
@@ -46,7 +46,7 @@ const APP: Words = Words {
     kind: Kind::AppDeploy,
 };
 
-const PODSET: Words = Words {
+const PODSET: KindInfo = KindInfo {
     one: "pod set",
     an: "a pod set",
     many: "pod sets",
@@ -61,7 +61,7 @@ const PODSET: Words = Words {
 };
 
 /// Returns the words for a kind.
-pub const fn of(kind: Kind) -> &'static Words {
+pub const fn of(kind: Kind) -> &'static KindInfo {
     match kind {
         Kind::AppDeploy => &APP,
         Kind::PodSet => &PODSET,
@@ -102,7 +102,7 @@ pub fn complete(kind: Kind, mut object: DynamicObject) -> DynamicObject {
     object
 }
 
-impl Words {
+impl KindInfo {
     /// Returns the command of a verb for one of them.
     pub fn verb(&self, verb: &'static str, name: &str) -> NextCommand {
         NextCommand::from(self.command).and(verb).and(command!("{}", name))

@@ -1,4 +1,4 @@
-//! What a watch has told so far.
+//! The objects that a watch has reported so far.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use kube::{Resource, ResourceExt as _};
 /// Objects by namespace and name.
 type Objects<K> = BTreeMap<(String, String), K>;
 
-/// The objects that a watch has told of.
-pub struct Known<K> {
+/// The objects that a watch has reported.
+pub struct ObjectCache<K> {
     objects: Objects<K>,
     /// Those of the list that is being read.
     listed: Objects<K>,
     complete: bool,
 }
 
-impl<K> Default for Known<K> {
+impl<K> Default for ObjectCache<K> {
     fn default() -> Self {
         Self {
             objects: Objects::new(),
@@ -26,8 +26,8 @@ impl<K> Default for Known<K> {
     }
 }
 
-impl<K: Resource + Clone> Known<K> {
-    /// Takes in an event and returns what changed by it, and whether that is gone.
+impl<K: Resource + Clone> ObjectCache<K> {
+    /// Applies an event and returns the changed objects, each with whether it was deleted.
     pub fn take(&mut self, event: Event<K>) -> Vec<(K, bool)> {
         let key = |object: &K| (object.namespace().unwrap_or_default(), object.name_any());
         match event {
@@ -68,7 +68,7 @@ impl<K: Resource + Clone> Known<K> {
         self.complete
     }
 
-    /// Whether nothing is there.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_list_that_is_read_again_is_news_only_where_it_differs() {
-        let mut known = Known::default();
+        let mut known = ObjectCache::default();
         for event in [
             Event::Init,
             Event::InitApply(pod("a", "1")),

@@ -1,4 +1,4 @@
-//! Long lists, a page at a time: the first rows are there before the last are asked for.
+//! Lists in pages, so that the first rows are printed before the last are read.
 
 use std::fmt::Debug;
 
@@ -14,7 +14,7 @@ use crate::error::Result;
 const SIZE: u32 = 500;
 
 /// The pages of one list. There is one request for each.
-pub struct Pages<'a, K = DynamicObject> {
+pub struct Pager<'a, K = DynamicObject> {
     cluster: &'a Cluster,
     api: Api<K>,
     /// What is asked next; `None` behind the last page.
@@ -23,7 +23,7 @@ pub struct Pages<'a, K = DynamicObject> {
     is_forgiving: bool,
 }
 
-impl<'a> Pages<'a> {
+impl<'a> Pager<'a> {
     /// Returns the pages of the objects of the cluster's kind, in a namespace or in all, with these labels.
     pub fn of(cluster: &'a Cluster, namespace: Option<&str>, selector: Option<&str>) -> Self {
         let params = ListParams {
@@ -51,7 +51,7 @@ impl<'a> Pages<'a> {
     }
 }
 
-impl<'a, K: Clone + Debug + DeserializeOwned> Pages<'a, K> {
+impl<'a, K: Clone + Debug + DeserializeOwned> Pager<'a, K> {
     /// Returns the pages of the list that `params` describes.
     pub fn list(cluster: &'a Cluster, api: Api<K>, params: ListParams) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl<'a, K: Clone + Debug + DeserializeOwned> Pages<'a, K> {
                 Ok(page) => break page,
                 Err(kube::Error::Api(status)) if self.is_forgiving && is_missing_api(&status) => return Ok(Ok(None)),
                 Err(error) => match rest(&error) {
-                    // The server remembers a list for some minutes, and whoever reads may take longer. The rest is as it is now.
+                    // The API server keeps a list for some minutes, and the reader may take longer. The rest is more recent.
                     Some(token) if params.continue_token.as_ref() != Some(&token) => {
                         params = params.continue_token(&token);
                     }

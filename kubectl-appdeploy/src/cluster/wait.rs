@@ -41,7 +41,7 @@ impl Deadline {
     }
 }
 
-/// Waits until an object is gone. Returns it as it was last seen when the time is over.
+/// Waits until an object is deleted. Returns its last state after the deadline.
 pub async fn gone<K>(
     cluster: &Cluster,
     api: Api<K>,
@@ -65,7 +65,7 @@ where
             return Ok(seen.filter(|object| uid.is_none() || object.meta().uid.as_deref() == uid));
         };
         match next?.flatten() {
-            // Somebody made another of the same name in between: ours is gone.
+            // Another object has the name now: ours was deleted.
             Some(object) if uid.is_none() || object.meta().uid.as_deref() == uid => last = Some(object),
             _ => return Ok(None),
         }

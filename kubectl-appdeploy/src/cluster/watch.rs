@@ -1,4 +1,4 @@
-//! A connection that is lost while something is watched, and found again.
+//! Watches that survive a lost connection, and report it.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from
 /// How long a command without `--timeout` goes on without a connection.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a watch tells.
+/// A change that a watch reports.
 #[derive(Debug)]
 pub enum Change<T> {
     /// A list begins, of which nothing is known yet.
@@ -90,7 +90,7 @@ where
     K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
 {
     let start = move || watcher(api.clone(), config.clone()).default_backoff().boxed();
-    // The watcher tells that it will list before it asks for the list.
+    // The watcher reports a list before it requests it.
     follow(cluster, start, |event| !matches!(event, watcher::Event::Init))
 }
 
@@ -99,7 +99,7 @@ type Watch<T> = BoxStream<'static, watcher::Result<T>>;
 struct State<T> {
     cluster: Cluster,
     start: Box<dyn Fn() -> Watch<T> + Send>,
-    /// Whether the cluster has answered where the watch tells this.
+    /// Whether this item shows that the cluster has answered.
     is_answer: fn(&T) -> bool,
     /// Nothing after a loss.
     watch: Option<Watch<T>>,
@@ -154,7 +154,7 @@ async fn next<T>(mut state: State<T>) -> Option<(Result<Change<T>>, State<T>)> {
     }
 }
 
-/// Whether the same request will be answered in the same way.
+/// Whether a retry would get the same answer.
 fn is_final(source: &kube::Error) -> bool {
     matches!(source, kube::Error::Api(status) if matches!(status.code, 400..=407 | 409 | 422))
 }
@@ -188,20 +188,20 @@ impl Connection {
     pub fn take<T>(&mut self, change: Change<T>, ui: &mut Ui) -> Result<Option<T>> {
         let (value, said) = self.judge(change)?;
         match said {
-            Some(Said::Lost(why)) => ui.warn(&why),
-            Some(Said::Back) => ui.say("connected again"),
+            Some(ConnectionEvent::Lost(why)) => ui.warn(&why),
+            Some(ConnectionEvent::Restored) => ui.eprintln("connected again"),
             None => {}
         }
         Ok(value)
     }
 
-    /// As [`Self::take`], and leaves it to the caller to show what is said.
-    pub fn judge<T>(&mut self, change: Change<T>) -> Result<(Option<T>, Option<Said>)> {
+    /// As [`Self::take`], and returns the event instead of printing it.
+    pub fn judge<T>(&mut self, change: Change<T>) -> Result<(Option<T>, Option<ConnectionEvent>)> {
         let error = match change {
             Change::Begin(value) => return Ok((Some(value), None)),
             Change::New(value) => {
                 self.has_begun = true;
-                return Ok((Some(value), self.lost.take().map(|_| Said::Back)));
+                return Ok((Some(value), self.lost.take().map(|_| ConnectionEvent::Restored)));
             }
             Change::Lost(error) => error,
         };
@@ -210,17 +210,17 @@ impl Connection {
         if !self.has_begun || self.limit.is_some_and(|limit| since.elapsed() >= limit) {
             return Err(error);
         }
-        Ok((None, is_first.then(|| Said::Lost(lost(&error)))))
+        Ok((None, is_first.then(|| ConnectionEvent::Lost(lost(&error)))))
     }
 }
 
-/// What is to be said of a connection.
+/// A change of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum ConnectionEvent {
     /// It is lost, and why.
     Lost(String),
     /// It is back.
-    Back,
+    Restored,
 }
 
 fn lost(error: &Error) -> String {
@@ -243,7 +243,7 @@ mod tests {
     async fn loss_and_return_are_reported_once() {
         let mut connection = Connection::first(true);
         assert_eq!(connection.judge(Change::New(())), Ok((Some(()), None)));
-        let said = Some(Said::Lost(
+        let said = Some(ConnectionEvent::Lost(
             "the connection to the cluster is lost, and what was shown may be outdated; trying again (connection refused)"
                 .to_owned(),
         ));
@@ -251,7 +251,10 @@ mod tests {
         sleep(Duration::from_secs(5)).await;
         assert_eq!(connection.judge(failure()), Ok((None, None)));
         assert_eq!(connection.judge(Change::Begin(())), Ok((Some(()), None)));
-        assert_eq!(connection.judge(Change::New(())), Ok((Some(()), Some(Said::Back))));
+        assert_eq!(
+            connection.judge(Change::New(())),
+            Ok((Some(()), Some(ConnectionEvent::Restored)))
+        );
         // Another loss is reported again, and has a limit of its own.
         sleep(Duration::from_secs(50)).await;
         assert_eq!(connection.judge(failure()), Ok((None, said)));

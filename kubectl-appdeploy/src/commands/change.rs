@@ -1,5 +1,5 @@
-//! The frame of every verb that changes what is there: which objects, what becomes of one, how it is written, told and
-//! waited for. A verb is its flags and one function of an object.
+//! Common steps of all commands that change existing objects: select, change, write, print and
+//! wait. A command adds its flags and a function that changes one object.
 
 mod patch;
 
@@ -24,7 +24,7 @@ use crate::terminal::ui::Ui;
 
 pub use patch::between;
 
-/// How often a change is worked out anew because somebody else wrote in between.
+/// How often a change is computed again after a conflict.
 pub const TRIES: usize = 4;
 
 /// The flags that every change has.
@@ -54,23 +54,23 @@ impl Flags {
     }
 }
 
-/// How a change reaches the object.
+/// The subresource that a change is written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum Subresource {
     /// By a patch of what differs.
-    Object,
+    None,
     /// By the scale subresource, which is the least right that suffices, and what an autoscaler uses.
     Scale,
 }
 
-/// What a verb does.
+/// A command that changes objects.
 pub struct Verb<'a> {
     /// How to write it for one object, for who named none, like `scale {name} --replicas=3`.
     pub example: &'static str,
     /// The word for an object that was changed, as in kubectl: `scaled`.
     pub done: &'static str,
-    /// How a change reaches the object.
-    pub door: Door,
+    /// The subresource that a change is written to.
+    pub subresource: Subresource,
     /// Whether what was read must be what is changed. It always must where a list is changed.
     pub guarded: bool,
     /// What becomes of an object. A function of the object alone.
@@ -93,7 +93,7 @@ pub async fn run(cluster: &Cluster, which: &Selection, flags: Flags, verb: Verb<
     conclude(cluster, which.selector.as_deref(), flags, &done, failures, ui).await
 }
 
-/// Tells what was done, waits where that was asked for, and tells what failed.
+/// Prints the changed objects, waits with `--wait`, and reports failures.
 pub async fn conclude(
     cluster: &Cluster,
     selector: Option<&str>,
@@ -102,7 +102,7 @@ pub async fn conclude(
     mut failures: Vec<Error>,
     ui: &mut Ui,
 ) -> Result<()> {
-    flags.change.tell_all(ui, done)?;
+    flags.change.print_results(ui, done)?;
     if !failures.is_empty() && !flags.wait {
         return selection::conclude(failures, ui);
     }
@@ -127,7 +127,7 @@ pub async fn follow(
             let name = one.name();
             ui.warn(&format!(
                 "{name} is paused: nothing is rolled out until {}",
-                cluster.words().verb("resume", name).and(cluster.flag())
+                cluster.kind_info().verb("resume", name).and(cluster.flag())
             ));
         }
         if flags.wait {
@@ -136,7 +136,7 @@ pub async fn follow(
         } else if let ([one], None) = (done, flags.change.output)
             && one.word != UNCHANGED
         {
-            ui.next(cluster.words().verb("status", one.name()).and(cluster.flag()));
+            ui.next(cluster.kind_info().verb("status", one.name()).and(cluster.flag()));
         }
     }
     failures
@@ -178,7 +178,10 @@ async fn change(cluster: &Cluster, flags: Flags, verb: &Verb<'_>, object: Result
         if flags.change.dry_run == DryRun::Client {
             return Ok(done);
         }
-        match cluster.attempt(write(cluster, flags, verb.door, &name, &patch)).await? {
+        match cluster
+            .attempt(write(cluster, flags, verb.subresource, &name, &patch))
+            .await?
+        {
             Ok(Some(written)) => done.object = formats::presentable(&written),
             // The scale subresource gives back a scale.
             Ok(None) if flags.change.output.is_some() && flags.change.dry_run.is_real() => {
@@ -186,7 +189,7 @@ async fn change(cluster: &Cluster, flags: Flags, verb: &Verb<'_>, object: Result
                 done.object = formats::presentable(&written);
             }
             Ok(None) => {}
-            // Somebody else wrote in between.
+            // Another client wrote in between.
             Err(kube::Error::Api(status)) if status.is_conflict() && again < TRIES => {
                 object = kind_info::complete(cluster.kind, cluster.call(api.get(&name)).await?);
                 continue;
@@ -225,7 +228,7 @@ pub fn guarded(mut patch: Value, object: &DynamicObject) -> Value {
 pub async fn write(
     cluster: &Cluster,
     flags: Flags,
-    door: Door,
+    subresource: Subresource,
     name: &str,
     patch: &Value,
 ) -> kube::Result<Option<DynamicObject>> {
@@ -234,12 +237,12 @@ pub async fn write(
         field_manager: Some(MANAGER.to_owned()),
         dry_run: flags.change.dry_run == DryRun::Server,
         // A field that the server's schema is too old for is refused instead of dropped.
-        field_validation: (door == Door::Object).then_some(ValidationDirective::Strict),
+        field_validation: (subresource == Subresource::None).then_some(ValidationDirective::Strict),
         ..PatchParams::default()
     };
-    match door {
-        Door::Object => api.patch(name, &params, &Patch::Merge(patch)).await.map(Some),
-        Door::Scale => api.patch_scale(name, &params, &Patch::Merge(patch)).await.map(|_| None),
+    match subresource {
+        Subresource::None => api.patch(name, &params, &Patch::Merge(patch)).await.map(Some),
+        Subresource::Scale => api.patch_scale(name, &params, &Patch::Merge(patch)).await.map(|_| None),
     }
 }
 
@@ -247,7 +250,7 @@ pub async fn write(
 mod tests {
     use super::*;
     use crate::resource::fields::put;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
 
     fn object() -> DynamicObject {
         serde_json::from_value(json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
@@ -260,7 +263,7 @@ mod tests {
         let verb = Verb {
             example: "",
             done: "changed",
-            door: Door::Object,
+            subresource: Subresource::None,
             guarded,
             edit,
         };
@@ -333,7 +336,7 @@ mod tests {
         let verb = Verb {
             example: "",
             done: "scaled",
-            door: Door::Scale,
+            subresource: Subresource::Scale,
             guarded: false,
             edit: &scale,
         };
@@ -347,7 +350,7 @@ mod tests {
             object["spec"]["image"] = json!("Nginx latest");
             Ok(())
         });
-        insta::assert_snapshot!(error.unwrap_err().text(&Look::default()), @r"
+        insta::assert_snapshot!(error.unwrap_err().text(&RenderOptions::default()), @r"
         error: appdeploy.appdeploy.dev/shop is invalid: nothing was changed
           why:  spec.image: an image is [REGISTRY/]NAME[:TAG], its name in lower case and without spaces; write it like nginx or ghcr.io/acme/shop:1.4
         ");

@@ -1,4 +1,4 @@
-//! Which events are about one and what belongs to it: a list for each kind, whatever the number of pods.
+//! The events of workloads and their children, with one list for each kind of object.
 
 pub mod table;
 
@@ -13,7 +13,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 
 use crate::cluster::connection::Cluster;
-use crate::cluster::pager::Pages;
+use crate::cluster::pager::Pager;
 use crate::error::{Error, Result};
 use crate::output::formats;
 use crate::resource::children::{self, Section};
@@ -86,7 +86,7 @@ async fn fetch(
         .iter()
         .map(|kind| typed(format!("involvedObject.kind={kind}"), of_pods));
     let lists = own.chain(others).map(async |fields| {
-        let mut pages = Pages::list(cluster, api.clone(), ListParams::default().fields(&fields));
+        let mut pages = Pager::list(cluster, api.clone(), ListParams::default().fields(&fields));
         let mut ours = Vec::new();
         loop {
             match pages.attempt().await? {
@@ -113,7 +113,7 @@ async fn fetch(
     Ok(Ok(all))
 }
 
-/// Whether an event is about a workload or about what belongs to it, also of pods that are gone.
+/// Whether an event is about a workload or its children, including deleted pods.
 pub fn is_of(event: &Event, workload: &Workload) -> bool {
     let about = &event.involved_object;
     let (Some(kind), Some(name)) = (about.kind.as_deref(), about.name.as_deref()) else {

@@ -1,4 +1,4 @@
-//! The requests that only an app in trouble costs: is its operator there, and what did it say before it crashed?
+//! Additional requests for apps that are not ready: is the operator running, and what did a container log before it crashed?
 
 use futures::AsyncReadExt as _;
 use jiff::Timestamp;
@@ -7,7 +7,7 @@ use kube::api::LogParams;
 use kube::{Api, ResourceExt as _};
 
 use crate::cluster::connection::Cluster;
-use crate::diagnosis::request_path::Asked;
+use crate::diagnosis::request_path::PathContext;
 use crate::installation::operator;
 use crate::resource::children::Children;
 use crate::resource::workload::Workload;
@@ -15,9 +15,9 @@ use crate::resource::workload::Workload;
 /// The most bytes of a log that are read.
 const MOST: u64 = 1024 * 1024;
 
-/// What there is to ask, which is nothing for most.
+/// The additional requests, none for most apps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Question {
+pub struct ProbeRequest {
     /// The namespace of one that no operator has seen.
     lost: Option<String>,
     /// The namespace of one whose status is about what was.
@@ -36,8 +36,8 @@ struct Crash {
     restarts: i32,
 }
 
-impl Question {
-    /// Returns what there is to ask about one.
+impl ProbeRequest {
+    /// Returns the additional requests for one.
     pub fn about(workload: &Workload, children: &Children, now: Timestamp) -> Self {
         let namespace = || workload.namespace().to_owned();
         Self {
@@ -47,7 +47,7 @@ impl Question {
         }
     }
 
-    /// Returns what there is to ask about several.
+    /// Returns the additional requests for several.
     pub fn about_all(all: &[Workload], now: Timestamp) -> Self {
         let lost = all.iter().find(|one| one.is_overlooked(now));
         Self {
@@ -58,7 +58,7 @@ impl Question {
 }
 
 /// Asks.
-pub async fn answer(cluster: &Cluster, question: &Question) -> Asked {
+pub async fn fetch(cluster: &Cluster, question: &ProbeRequest) -> PathContext {
     let now = Timestamp::now();
     let absence = match (&question.lost, &question.behind) {
         (Some(lost), _) => operator::look(cluster).await.absence(Some(lost), now),
@@ -69,7 +69,7 @@ pub async fn answer(cluster: &Cluster, question: &Question) -> Asked {
         Some(crash) => last_words(cluster, crash).await,
         None => None,
     };
-    Asked { absence, last_words }
+    PathContext { absence, last_words }
 }
 
 /// Whether the status is about what was, which an operator that runs mends within a blink.
@@ -93,7 +93,7 @@ fn crashed(workload: &Workload, pods: &[Pod]) -> Option<Crash> {
     if cause.reason != "CrashLoop" || cause.message.contains("last words") {
         return None;
     }
-    // A pod may have a container that somebody's webhook put in beside the application's.
+    // A webhook may have added containers to the pod.
     let containers = pods.iter().flat_map(|pod| {
         let statuses = pod
             .status

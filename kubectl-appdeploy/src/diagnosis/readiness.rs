@@ -1,4 +1,4 @@
-//! Waiting: until when, for what, and what to say meanwhile. The cluster tells; nothing is polled.
+//! Waits until apps and pod sets are ready. It watches, and does not poll.
 
 mod several;
 
@@ -20,32 +20,32 @@ use crate::terminal::ui::Ui;
 
 pub use several::{Target, all};
 
-/// What a status means for somebody who waits.
+/// Whether an app or a pod set is ready, by its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It serves.
+pub enum Readiness {
+    /// It is ready.
     Ready,
-    /// It will not serve unless somebody changes something.
+    /// It will not become ready without a change.
     Stalled,
-    /// It may still come; this is what it is busy with.
+    /// It may become ready; the text says what it is waiting for.
     Waiting(String),
 }
 
-/// Returns what a status means for somebody who waits.
-pub fn verdict(workload: &Workload) -> Verdict {
+/// Returns the readiness of an app or a pod set.
+pub fn of(workload: &Workload) -> Readiness {
     if !workload.is_accounted_for() {
-        return Verdict::Waiting("waiting for the operator".to_owned());
+        return Readiness::Waiting("waiting for the operator".to_owned());
     }
     if workload.is_true(condition::STALLED) || is_held(workload) {
-        return Verdict::Stalled;
+        return Readiness::Stalled;
     }
     if workload.is_true(condition::READY) {
-        return Verdict::Ready;
+        return Readiness::Ready;
     }
     let busy = workload
         .explanation()
         .map_or_else(|| "not ready yet".to_owned(), |(text, _)| text);
-    Verdict::Waiting(busy)
+    Readiness::Waiting(busy)
 }
 
 /// Whether pods wait for a `resume` to get the spec as it is now. One that is only scaled while it is paused goes on.
@@ -59,7 +59,7 @@ fn is_held(workload: &Workload) -> bool {
     is_paused && reason == Some(Reason::Paused.as_str()) && state.updated < state.replicas
 }
 
-/// Waits until one is ready, and says on the way what it is busy with.
+/// Waits until one is ready, and prints progress.
 pub async fn ready(
     cluster: &Cluster,
     namespace: &str,
@@ -73,19 +73,19 @@ pub async fn ready(
     loop {
         let (object, over) = match deadline.bound(changes.next(ui)).await {
             Some(object) => (object?.flatten(), false),
-            // Nobody is told that something is not ready without a look at it, however short the time was.
+            // A timeout is not reported without one read, however short it was.
             None if last.is_none() => (cluster.call(api.get_opt(name)).await?, true),
             None => (None, true),
         };
         if let Some(object) = object {
             let workload = Workload::read(cluster.kind, &object);
-            match verdict(&workload) {
-                Verdict::Ready => {
+            match of(&workload) {
+                Readiness::Ready => {
                     ui.clear_progress();
                     return Ok(workload);
                 }
-                Verdict::Stalled => return Err(stalled(&workload, cluster.flag())),
-                Verdict::Waiting(busy) => ui.progress(&format!("{name}: {busy}")),
+                Readiness::Stalled => return Err(stalled(&workload, cluster.flag())),
+                Readiness::Waiting(busy) => ui.progress(&format!("{name}: {busy}")),
             }
             last = Some(workload);
         } else if last.is_some() && !over {
@@ -98,7 +98,7 @@ pub async fn ready(
     }
 }
 
-/// Warns of what keeps one that is ready from being reached, in the words of `status`.
+/// Prints warnings about what prevents requests from reaching a ready app.
 pub async fn warn(cluster: &Cluster, workload: &Workload, ui: &mut Ui) {
     // That it is ready stays true where the Secret can't be read.
     let tls = children::tls(cluster, workload).await.ok().flatten();
@@ -110,12 +110,12 @@ pub async fn warn(cluster: &Cluster, workload: &Workload, ui: &mut Ui) {
     }
 }
 
-/// Returns what to say when somebody deleted it meanwhile.
+/// Returns the error for an object that was deleted during a wait.
 pub fn deleted(cluster: &Cluster, name: &str) -> Error {
     Error::failed(format!("{} was deleted while waiting for it", cluster.title(name)))
 }
 
-/// Returns what to say of one that waiting does not help.
+/// Returns the error for a stalled object.
 pub fn stalled(workload: &Workload, flag: NextCommand) -> Error {
     let error = Error::new(
         Kind::Stalled,
@@ -125,7 +125,7 @@ pub fn stalled(workload: &Workload, flag: NextCommand) -> Error {
     explained(error, workload, describe.and(flag))
 }
 
-/// Returns what to say when the time is over. `state` is how it still is and what may yet happen; `busy` is why, where that is known
+/// Returns the error for a timeout. `state` is the current and the expected state; `busy` is the reason, if it is known
 /// better than its status does.
 pub async fn timed_out(
     cluster: &Cluster,
@@ -143,7 +143,7 @@ pub async fn timed_out(
             deadline.text()
         ),
     );
-    let status = cluster.words().verb("status", name);
+    let status = cluster.kind_info().verb("status", name);
     let Some(workload) = last else {
         return error.next(status.and(cluster.flag()));
     };
@@ -172,7 +172,7 @@ fn explained(error: Error, workload: &Workload, otherwise: NextCommand) -> Error
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
     use serde_json::{Value, json};
 
     fn app(status: &Value) -> Workload {
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_status_of_an_older_spec_is_no_verdict() {
         let old = app(&json!({"observedGeneration": 1, "conditions": conditions(&[("Ready", "True")])}));
-        assert_eq!(verdict(&old), Verdict::Waiting("waiting for the operator".to_owned()));
+        assert_eq!(of(&old), Readiness::Waiting("waiting for the operator".to_owned()));
     }
 
     #[test]
@@ -206,21 +206,20 @@ mod tests {
             "2026-01-01T00:00:00Z".to_owned(),
         )];
         inner.metadata.annotations = Some(asked.into());
-        assert_eq!(verdict(&app), Verdict::Waiting("waiting for the operator".to_owned()));
+        assert_eq!(of(&app), Readiness::Waiting("waiting for the operator".to_owned()));
         let Workload::App(inner) = &mut app else { unreachable!() };
         inner.status.as_mut().unwrap().restarted_at = Some("2026-01-01T00:00:00Z".to_owned());
-        assert_eq!(verdict(&app), Verdict::Ready);
+        assert_eq!(of(&app), Readiness::Ready);
     }
 
     #[test]
     fn a_status_is_ready_stalled_or_on_its_way() {
-        let with =
-            |list: &[(&str, &str)]| verdict(&app(&json!({"observedGeneration": 2, "conditions": conditions(list)})));
-        assert_eq!(with(&[("Ready", "True")]), Verdict::Ready);
-        assert_eq!(with(&[("Ready", "False"), ("Stalled", "True")]), Verdict::Stalled);
+        let with = |list: &[(&str, &str)]| of(&app(&json!({"observedGeneration": 2, "conditions": conditions(list)})));
+        assert_eq!(with(&[("Ready", "True")]), Readiness::Ready);
+        assert_eq!(with(&[("Ready", "False"), ("Stalled", "True")]), Readiness::Stalled);
         assert_eq!(
             with(&[("Ready", "False"), ("Reconciling", "True")]),
-            Verdict::Waiting("0 of 2 pods are ready".to_owned())
+            Readiness::Waiting("0 of 2 pods are ready".to_owned())
         );
     }
 
@@ -234,12 +233,12 @@ mod tests {
             let mut app = app(&status);
             let Workload::App(inner) = &mut app else { unreachable!() };
             inner.spec.paused = paused;
-            verdict(&app)
+            of(&app)
         };
-        assert_eq!(with(true, 0), Verdict::Stalled);
+        assert_eq!(with(true, 0), Readiness::Stalled);
         // The status may be older than what resumes it, and a pause does not hold back what is only scaled.
         for verdict in [with(false, 0), with(true, 2)] {
-            assert_eq!(verdict, Verdict::Waiting("the rollout is paused".to_owned()));
+            assert_eq!(verdict, Readiness::Waiting("the rollout is paused".to_owned()));
         }
     }
 
@@ -251,7 +250,7 @@ mod tests {
         );
         let error = stalled(&app, NextCommand::default());
         assert_eq!(error.kind(), Kind::Stalled);
-        insta::assert_snapshot!(error.text(&Look::default()), @r"
+        insta::assert_snapshot!(error.text(&RenderOptions::default()), @r"
         error: appdeploy.appdeploy.dev/shop will not become ready by itself
           why:  image nginx:1.99 does not exist
           next: kubectl edit appdeploy shop

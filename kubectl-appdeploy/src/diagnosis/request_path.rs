@@ -1,5 +1,5 @@
-//! The way of a request to the pods, and where it breaks: what the operator does not look at, because it may not
-//! read Secrets, or because only the person's view of all objects tells it.
+//! The request path to the pods, and where it breaks: what the operator does not check, because it may not
+//! read Secrets, or because only the user's view of all objects shows it.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ use crate::resource::children::{Children, Section};
 use crate::resource::pod;
 use crate::resource::workload::Workload;
 
-/// How long before its end a certificate is told: less than what is left when cert-manager renews one of Let's Encrypt.
+/// How long before its expiry a certificate is reported: less than when cert-manager renews one of Let's Encrypt.
 const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
 
-/// A stop on the way of a request.
+/// A component of the request path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hop {
+pub enum Component {
     /// Takes requests from outside.
     Ingress,
     /// Has the certificate for them.
@@ -43,7 +43,7 @@ pub enum Hop {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Where.
-    pub hop: Hop,
+    pub hop: Component,
     /// Whether requests fail because of it. Else it is only about to happen.
     pub is_broken: bool,
     /// A sentence.
@@ -53,40 +53,40 @@ pub struct Fault {
 }
 
 impl Fault {
-    fn told(&self) -> Told {
+    fn told(&self) -> Hint {
         (self.why.clone(), Some(self.next.clone()))
     }
 }
 
 /// What is to be said of an app or a pod set, and where its way is broken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Story {
+pub struct Diagnosis {
     /// Why it is not as its author wants it, and the command to run next.
-    pub why: Option<Told>,
+    pub why: Option<Hint>,
     /// What is to be known although it is not the reason, with a command.
-    pub notes: Vec<Told>,
+    pub notes: Vec<Hint>,
     /// The stop at which requests fail.
-    pub broken: Option<Hop>,
+    pub broken: Option<Component>,
 }
 
 /// A sentence, and a command where there is one.
-pub type Told = (String, Option<NextCommand>);
+pub type Hint = (String, Option<NextCommand>);
 
-/// What is known beside the status and the children.
+/// Additional facts, next to the status and the children.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct PathContext {
     /// Why no operator takes care of it, and what to do about that.
     pub absence: Option<(String, NextCommand)>,
     /// The last line that a container wrote before it crashed.
     pub last_words: Option<String>,
 }
 
-/// Tells the story: what nobody takes care of first, then the cause that the operator has found, then what only the
+/// Diagnoses an app: first a missing operator, then the cause in the status, then what only the
 /// person may see.
-pub fn story(workload: &Workload, children: &Children, asked: &Asked, now: Timestamp) -> Story {
+pub fn diagnose(workload: &Workload, children: &Children, asked: &PathContext, now: Timestamp) -> Diagnosis {
     let fault = fault(workload, children, now);
     let broken = broken(workload, children, fault.as_ref());
-    let mut notes: Vec<Told> = Vec::new();
+    let mut notes: Vec<Hint> = Vec::new();
     let cause = workload.explanation().map(|(why, next)| match &asked.last_words {
         Some(words) => (format!("{why}; its last words: \"{words}\""), next),
         None => (why, next),
@@ -106,17 +106,17 @@ pub fn story(workload: &Workload, children: &Children, asked: &Asked, now: Times
         (None, None) => cause,
     };
     notes.extend(closed(workload));
-    Story { why, notes, broken }
+    Diagnosis { why, notes, broken }
 }
 
 /// Returns why a ready one is not reachable from outside the cluster. It is printed although nothing is broken.
-fn closed(workload: &Workload) -> Option<Told> {
+fn closed(workload: &Workload) -> Option<Hint> {
     workload.hidden().map(|why| (why.to_owned(), None))
 }
 
 /// Returns what to warn of when one has become ready: Ready is about what the operator sees, and it may not read Secrets.
 /// These are the sentences that [`story`] has for the same state. Endpoints are left out: they follow a moment later.
-pub fn warnings(workload: &Workload, tls: Option<&(String, Tls)>, now: Timestamp) -> Vec<Told> {
+pub fn warnings(workload: &Workload, tls: Option<&(String, Tls)>, now: Timestamp) -> Vec<Hint> {
     let certificate = match workload {
         Workload::App(app) => of_certificate(app, tls, now),
         Workload::PodSet(_) => None,
@@ -138,7 +138,7 @@ pub fn fault(workload: &Workload, children: &Children, now: Timestamp) -> Option
 
 /// Returns where the way is broken: where the cause is, not where it shows. A Service without endpoints is only the
 /// consequence of pods that crash.
-pub fn broken(workload: &Workload, children: &Children, fault: Option<&Fault>) -> Option<Hop> {
+pub fn broken(workload: &Workload, children: &Children, fault: Option<&Fault>) -> Option<Component> {
     if let Some(cause) = workload.state().cause.filter(|_| workload.is_observed()) {
         return of_reason(&cause.reason).or_else(|| missing(workload, children).first().copied());
     }
@@ -146,21 +146,21 @@ pub fn broken(workload: &Workload, children: &Children, fault: Option<&Fault>) -
         .hidden()
         .is_some_and(|_| workload.condition_reason("Exposed") == Some("NoIngressClass"));
     is_closed
-        .then_some(Hop::Ingress)
+        .then_some(Component::Ingress)
         .or_else(|| fault.filter(|fault| fault.is_broken).map(|fault| fault.hop))
 }
 
 /// Returns where a reason of the status is at home; `None` for those about the app itself.
-fn of_reason(reason: &str) -> Option<Hop> {
+fn of_reason(reason: &str) -> Option<Component> {
     // Most reasons are about pods, also those of an operator that is newer than this.
     let Some(reason) = Reason::read(reason) else {
-        return Some(Hop::Pod);
+        return Some(Component::Pod);
     };
     match reason {
-        Reason::NoIngressClass | Reason::HostConflict | Reason::AddressPending => Some(Hop::Ingress),
-        Reason::Paused | Reason::ProgressDeadlineExceeded => Some(Hop::Deployment),
+        Reason::NoIngressClass | Reason::HostConflict | Reason::AddressPending => Some(Component::Ingress),
+        Reason::Paused | Reason::ProgressDeadlineExceeded => Some(Component::Deployment),
         Reason::QuotaExceeded | Reason::OutsideLimitRange | Reason::PodSecurity | Reason::PodsRefused => {
-            Some(Hop::ReplicaSet)
+            Some(Component::ReplicaSet)
         }
         Reason::ImageNotFound
         | Reason::InvalidImageName
@@ -178,7 +178,7 @@ fn of_reason(reason: &str) -> Option<Hop> {
         | Reason::Evicted
         | Reason::NotHealthy
         | Reason::PodNotTerminating
-        | Reason::CommandNotFound => Some(Hop::Pod),
+        | Reason::CommandNotFound => Some(Component::Pod),
         Reason::Available
         | Reason::ScaledToZero
         | Reason::Progressing
@@ -198,7 +198,7 @@ fn of_reason(reason: &str) -> Option<Hop> {
 }
 
 /// Returns the stops that an app wants and does not have.
-pub fn missing(workload: &Workload, children: &Children) -> Vec<Hop> {
+pub fn missing(workload: &Workload, children: &Children) -> Vec<Component> {
     let Workload::App(app) = workload else {
         return Vec::new();
     };
@@ -206,11 +206,11 @@ pub fn missing(workload: &Workload, children: &Children) -> Vec<Hop> {
     let route = valid.route.as_ref();
     let none = [
         (
-            Hop::Ingress,
+            Component::Ingress,
             route.is_some_and(|route| route.ingress.is_some()) && is_none(&children.ingresses),
         ),
-        (Hop::Service, route.is_some() && is_none(&children.services)),
-        (Hop::Deployment, is_none(&children.deployments)),
+        (Component::Service, route.is_some() && is_none(&children.services)),
+        (Component::Deployment, is_none(&children.deployments)),
     ];
     none.into_iter()
         .filter_map(|(hop, is_missing)| is_missing.then_some(hop))
@@ -218,7 +218,7 @@ pub fn missing(workload: &Workload, children: &Children) -> Vec<Hop> {
 }
 
 /// Whether another object has the name that an app needs for this stop. The operator does not change it.
-pub fn is_taken(workload: &Workload, hop: Hop) -> bool {
+pub fn is_taken(workload: &Workload, hop: Component) -> bool {
     let cause = workload.state().cause.filter(|_| workload.is_observed());
     cause.is_some_and(|cause| {
         cause.reason == Reason::NameConflict.as_str()
@@ -243,7 +243,7 @@ fn of_certificate(app: &AppDeploy, tls: Option<&(String, Tls)>, now: Timestamp) 
     let look = command!("kubectl describe secret {} -n {}", name, namespace);
     let fault = |is_broken, why, next| {
         Some(Fault {
-            hop: Hop::Secret,
+            hop: Component::Secret,
             is_broken,
             why,
             next,
@@ -333,7 +333,7 @@ fn of_service(workload: &Workload, children: &Children) -> Option<Fault> {
     let deployment = children.deployments.iter().flatten().next();
     if let Some(port) = deployment.and_then(|deployment| unknown_port(service, deployment)) {
         return Some(Fault {
-            hop: Hop::Service,
+            hop: Component::Service,
             is_broken: true,
             why: format!("the Service sends requests to the port {port}, which no container of the pods has"),
             next: command!("kubectl get service {} -n {} -o yaml", name, namespace),
@@ -382,7 +382,7 @@ fn of_service(workload: &Workload, children: &Children) -> Option<Fault> {
         )
     };
     Some(Fault {
-        hop: Hop::Service,
+        hop: Component::Service,
         is_broken: true,
         why: format!("{count}, but the Service has no endpoints: {reason}"),
         next,

@@ -1,4 +1,4 @@
-//! What belongs to an app or a pod set as a table, the lower under the higher.
+//! The children of an app or a pod set as a tree in a table.
 
 mod app;
 mod podset;
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Resource, ResourceExt as _};
 
-use crate::diagnosis::request_path::Hop;
+use crate::diagnosis::request_path::Component;
 use crate::output::age::age;
 use crate::output::table::{Cell, Table};
 use crate::resource::children::{Children, Section};
@@ -25,7 +25,7 @@ const BROKEN: &str = "✖ ";
 #[derive(Clone, Copy, Debug)]
 pub struct View {
     /// The stop at which requests fail.
-    pub broken: Option<Hop>,
+    pub broken: Option<Component>,
     /// More columns, nothing shortened.
     pub wide: bool,
     /// The columns of the terminal; `None` where nothing limits a line.
@@ -39,7 +39,7 @@ struct Node {
     cells: Vec<Cell>,
     below: Vec<Node>,
     /// The stop at which it stands, if something is wrong with it itself wherever something is wrong with the stop.
-    suspect: Option<Hop>,
+    suspect: Option<Component>,
 }
 
 impl Node {
@@ -68,13 +68,13 @@ impl Node {
     }
 
     /// Returns the same row, marked where that stop is the broken one.
-    fn at(mut self, hop: Hop, is_suspect: bool) -> Self {
+    fn at(mut self, hop: Component, is_suspect: bool) -> Self {
         self.suspect = is_suspect.then_some(hop);
         self
     }
 }
 
-/// Returns what belongs to a workload as a table that fits.
+/// Returns the children of a workload as a table that fits.
 pub fn table(workload: &Workload, children: &Children, view: View) -> Table {
     let roots = match workload {
         Workload::App(_) => app::roots(workload, children, view.now),
@@ -113,7 +113,7 @@ pub fn table(workload: &Workload, children: &Children, view: View) -> Table {
 }
 
 impl Node {
-    fn has_suspect(&self, broken: Option<Hop>) -> bool {
+    fn has_suspect(&self, broken: Option<Component>) -> bool {
         broken.is_some() && (self.suspect == broken || self.below.iter().any(|node| node.has_suspect(broken)))
     }
 }
@@ -121,7 +121,7 @@ impl Node {
 /// What is drawn on.
 struct Canvas {
     table: Table,
-    broken: Option<Hop>,
+    broken: Option<Component>,
     wide: bool,
 }
 

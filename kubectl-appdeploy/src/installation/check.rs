@@ -26,7 +26,7 @@ use finding::Finding;
 
 /// What it is that is to work.
 #[derive(Clone, Copy, Debug)]
-pub enum Aim<'a> {
+pub enum CheckMode<'a> {
     /// Installing AppDeploy like this.
     Install(&'a Scope),
     /// AppDeploy as it is installed.
@@ -34,7 +34,7 @@ pub enum Aim<'a> {
 }
 
 /// Asks for everything, and judges it.
-pub async fn look(cluster: &Cluster, aim: Aim<'_>) -> Vec<Finding> {
+pub async fn look(cluster: &Cluster, aim: CheckMode<'_>) -> Vec<Finding> {
     match Box::pin(facts::gather(cluster, aim)).await {
         Ok(facts) => judge(&facts),
         Err(error) => vec![unreachable(&error)],

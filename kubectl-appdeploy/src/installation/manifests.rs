@@ -89,7 +89,7 @@ impl Default for Options {
     }
 }
 
-/// The label that tells the operator's own objects from those for people.
+/// The label that distinguishes the operator's objects from those for users.
 pub const NAME_LABEL: &str = "app.kubernetes.io/name";
 
 /// Returns what an installation consists of.
@@ -207,7 +207,7 @@ pub fn held_by(object: &DynamicObject) -> Vec<String> {
     held
 }
 
-/// Asks for the deletion of this very object. One that is gone already is no error.
+/// Deletes this object, by its UID. An object that is already deleted is not an error.
 pub async fn delete(
     cluster: &Cluster,
     api: &Api<DynamicObject>,

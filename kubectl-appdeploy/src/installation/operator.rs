@@ -1,4 +1,4 @@
-//! The operator, seen from outside: whether one is there, which, and for which namespaces.
+//! The installed operator: its version, whether it works, and its namespaces.
 
 use futures::join;
 use jiff::Timestamp;
@@ -21,7 +21,7 @@ pub enum Operator {
     Installed(Box<Deployment>, Option<Box<Lease>>),
     /// There is none.
     Absent,
-    /// It may not be looked at, or the look failed.
+    /// It can't be read: the right is missing, or the request failed.
     Unknown(Error),
 }
 
@@ -38,7 +38,7 @@ pub async fn look(cluster: &Cluster) -> Operator {
 }
 
 impl Operator {
-    /// Returns why an app that nobody takes care of is in that state, and what to do about it.
+    /// Returns why no operator manages an app, and the command to run next.
     pub fn absence(&self, namespace: Option<&str>, now: Timestamp) -> Option<(String, NextCommand)> {
         if let Self::Unknown(_) = self {
             return None;
@@ -110,7 +110,7 @@ impl Operator {
     }
 }
 
-/// Returns for how many seconds nobody has held a Lease.
+/// Returns for how many seconds a Lease has been expired.
 fn expired(lease: &Lease, now: Timestamp) -> Option<i64> {
     /// The clocks of two machines are never quite the same.
     const SKEW: i64 = 5;

@@ -1,4 +1,4 @@
-//! What a person, or the operator, has to be allowed.
+//! Rights of the user and of the operator.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::cluster::connection::Cluster;
 use crate::error::Result;
 use crate::installation::manifests::Kind;
 
-/// How many questions are on their way at once.
+/// Maximum number of concurrent access reviews.
 const AT_ONCE: usize = 16;
 
 /// Something that one may be allowed to do.
@@ -81,10 +81,10 @@ impl Right {
 
 /// What a person may not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lacking {
+pub struct MissingRights {
     /// Of what it takes to write an installation.
     pub to_install: Vec<Right>,
-    /// Of what the operator is granted: nobody can grant what they do not have, unless they may escalate.
+    /// Rights that the operator is granted: a user can't grant rights that they do not have, unless they may escalate.
     pub to_grant: Vec<Right>,
 }
 
@@ -163,9 +163,9 @@ pub fn contain(rights: &BTreeSet<Right>, wanted: &Right) -> bool {
 
 /// Asks the API server what of it the person may not. Of an administrator it asks one question; whoever may not install is
 /// not asked what they may grant.
-pub async fn lacking(cluster: &Cluster, objects: &[DynamicObject]) -> Result<Lacking> {
+pub async fn lacking(cluster: &Cluster, objects: &[DynamicObject]) -> Result<MissingRights> {
     let right = |verb: &str, group: &str, resource: &str| Right::within("", verb, group, resource);
-    let mut lacking = Lacking::default();
+    let mut lacking = MissingRights::default();
     if may(cluster, &right("*", "*", "*")).await? {
         return Ok(lacking);
     }

@@ -1,4 +1,4 @@
-//! Waiting for the operator: its Deployment says when it is there, its pods say why not.
+//! Waits for the rollout of the operator, and explains from its pods why it is not ready.
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -12,28 +12,28 @@ use crate::cluster::wait::Deadline;
 use crate::cluster::watch::{self, Connection, Watched};
 use crate::error::{Error, Kind, Result};
 use crate::installation::operator;
-use crate::resource::pod::{self, Trouble};
+use crate::resource::pod::{self, PodProblem};
 use crate::terminal::ui::Ui;
 use model::diagnose::Reason;
 
 /// What is known of the operator.
 #[derive(Default)]
-pub struct Seen {
+pub struct Progress {
     /// Its Deployment.
     pub deployment: Option<Deployment>,
     /// Its pods.
     pub pods: Vec<Pod>,
 }
 
-/// What either watch tells.
-enum News {
+/// An event of either watch.
+enum Update {
     Deployment(Option<Deployment>),
     Pod(Event<Pod>),
 }
 
-/// What the state of the operator means for somebody who waits.
+/// The state of the operator's rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RolloutState {
     /// All of it runs, in the version that is wanted.
     Ready,
     /// It may come; this is what it is busy with.
@@ -49,35 +49,35 @@ pub async fn wait(cluster: &Cluster, deadline: Deadline, ui: &mut Ui) -> Result<
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), namespace);
     let mine = watcher::Config::default().labels(&format!("app.kubernetes.io/name={}", operator::NAME));
     let watched = watch::follow_all(cluster, pods, mine).filter_map(|next| {
-        // Whoever may not see the pods still sees the Deployment.
-        std::future::ready(next.ok().map(|change| Ok(change.map(News::Pod))))
+        // A user without the right to watch pods still sees the Deployment.
+        std::future::ready(next.ok().map(|change| Ok(change.map(Update::Pod))))
     });
     let rollout = watch::follow_one(cluster, deployments, operator::NAME)
-        .map(|next| next.map(|change| change.map(News::Deployment)));
+        .map(|next| next.map(|change| change.map(Update::Deployment)));
     let mut news = Watched::new(stream::select(rollout, watched).boxed(), Connection::after_a_change());
-    let mut seen = Seen::default();
+    let mut seen = Progress::default();
     loop {
         let Some(next) = deadline.bound(news.next(ui)).await else {
             return Err(seen.timed_out(deadline));
         };
         match next? {
-            Some(News::Deployment(deployment)) => seen.deployment = deployment,
-            Some(News::Pod(event)) => seen.take(event),
+            Some(Update::Deployment(deployment)) => seen.deployment = deployment,
+            Some(Update::Pod(event)) => seen.take(event),
             None => return Err(seen.timed_out(deadline)),
         }
-        match seen.verdict() {
-            Verdict::Ready => {
+        match seen.state() {
+            RolloutState::Ready => {
                 ui.clear_progress();
                 return Ok(());
             }
-            Verdict::Failed(error) => return Err(error),
-            Verdict::Waiting(busy) if busy.is_empty() => {}
-            Verdict::Waiting(busy) => ui.progress(&format!("waiting for the operator: {busy}")),
+            RolloutState::Failed(error) => return Err(error),
+            RolloutState::Waiting(busy) if busy.is_empty() => {}
+            RolloutState::Waiting(busy) => ui.progress(&format!("waiting for the operator: {busy}")),
         }
     }
 }
 
-impl Seen {
+impl Progress {
     fn take(&mut self, event: Event<Pod>) {
         match event {
             Event::Init => self.pods.clear(),
@@ -91,9 +91,9 @@ impl Seen {
     }
 
     /// Judges it.
-    pub fn verdict(&self) -> Verdict {
+    pub fn state(&self) -> RolloutState {
         let Some(deployment) = &self.deployment else {
-            return Verdict::Waiting(String::new());
+            return RolloutState::Waiting(String::new());
         };
         let status = deployment.status.clone().unwrap_or_default();
         let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
@@ -104,16 +104,16 @@ impl Seen {
             && count(status.available_replicas) >= wanted
             && count(status.replicas) <= wanted
         {
-            return Verdict::Ready;
+            return RolloutState::Ready;
         }
         if let Some(trouble) = self.trouble() {
             if trouble.terminal {
-                return Verdict::Failed(told(Error::new(Kind::Stalled, "the operator cannot start"), &trouble));
+                return RolloutState::Failed(told(Error::new(Kind::Stalled, "the operator cannot start"), &trouble));
             }
-            return Verdict::Waiting(trouble.message);
+            return RolloutState::Waiting(trouble.message);
         }
         if let Some(refused) = self.refused() {
-            return Verdict::Waiting(refused);
+            return RolloutState::Waiting(refused);
         }
         let word = self
             .pods
@@ -121,14 +121,14 @@ impl Seen {
             .map(pod::word)
             .next_back()
             .unwrap_or_else(|| "no pod yet".to_owned());
-        Verdict::Waiting(format!(
+        RolloutState::Waiting(format!(
             "{}/{wanted} available, {word}",
             count(status.available_replicas)
         ))
     }
 
     /// What is wrong with a pod of the image that is wanted; those of an older one do not matter any more.
-    fn trouble(&self) -> Option<Trouble> {
+    fn trouble(&self) -> Option<PodProblem> {
         let wanted = self.deployment.as_ref().and_then(operator::image);
         let current = self.pods.iter().filter(|pod| {
             let image = pod
@@ -188,7 +188,7 @@ impl Seen {
     }
 }
 
-fn told(error: Error, trouble: &Trouble) -> Error {
+fn told(error: Error, trouble: &PodProblem) -> Error {
     let namespace = crd::OPERATOR_NAMESPACE;
     let next = match trouble.reason {
         Reason::CrashLoop | Reason::OutOfMemory => command!("kubectl -n {} logs {} --previous", namespace, trouble.pod),
@@ -226,11 +226,11 @@ fn told(error: Error, trouble: &Trouble) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
     use serde_json::json;
     use std::time::Duration;
 
-    fn seen(available: i32, waiting: Option<(&str, &str)>) -> Seen {
+    fn seen(available: i32, waiting: Option<(&str, &str)>) -> Progress {
         let template = json!({"spec": {"containers": [{"name": "operator", "image": "op:v1"}]}});
         let deployment = json!({"metadata": {"generation": 2}, "spec": {"replicas": 1, "selector": {}, "template": template},
             "status": {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableReplicas": available}});
@@ -239,7 +239,7 @@ mod tests {
                 {"name": "operator", "image": "op:v1", "imageID": "", "ready": false, "restartCount": 0, "state": {"waiting": {"reason": reason, "message": message}}}]}}))
             .unwrap()
         });
-        Seen {
+        Progress {
             deployment: Some(serde_json::from_value(deployment).unwrap()),
             pods: pod.into_iter().collect(),
         }
@@ -247,23 +247,23 @@ mod tests {
 
     #[test]
     fn an_available_deployment_is_ready() {
-        assert_eq!(seen(1, None).verdict(), Verdict::Ready);
+        assert_eq!(seen(1, None).state(), RolloutState::Ready);
         assert_eq!(
-            seen(0, None).verdict(),
-            Verdict::Waiting("0/1 available, no pod yet".to_owned())
+            seen(0, None).state(),
+            RolloutState::Waiting("0/1 available, no pod yet".to_owned())
         );
     }
 
     #[test]
     fn an_image_that_does_not_exist_ends_the_wait_at_once() {
-        let Verdict::Failed(error) = seen(
+        let RolloutState::Failed(error) = seen(
             0,
             Some(("ImagePullBackOff", "Back-off pulling image \"op:v1\": not found")),
         )
-        .verdict() else {
+        .state() else {
             panic!()
         };
-        insta::assert_snapshot!(error.text(&Look::default()), @r#"
+        insta::assert_snapshot!(error.text(&RenderOptions::default()), @r#"
         error: the operator cannot start
           why:  pod op-1: image op:v1 was not found
           next: kubectl appdeploy install --image=IMAGE
@@ -276,10 +276,10 @@ mod tests {
     fn a_registry_that_does_not_answer_is_waited_for_and_told_in_the_end() {
         let seen = seen(0, Some(("ErrImagePull", "dial tcp: i/o timeout")));
         assert_eq!(
-            seen.verdict(),
-            Verdict::Waiting("the image can't be pulled: op:v1: i/o timeout".to_owned())
+            seen.state(),
+            RolloutState::Waiting("the image can't be pulled: op:v1: i/o timeout".to_owned())
         );
-        insta::assert_snapshot!(seen.timed_out(Deadline::after(Duration::from_secs(180))).text(&Look::default()), @r"
+        insta::assert_snapshot!(seen.timed_out(Deadline::after(Duration::from_secs(180))).text(&RenderOptions::default()), @r"
         error: the operator is not running after 3m
           why:  pod op-1: the image can't be pulled: op:v1: i/o timeout
           next: kubectl appdeploy install --image=IMAGE

@@ -27,7 +27,7 @@ impl Scope {
         !self.watch_namespace.is_empty() || self.webhooks.is_some()
     }
 
-    /// Returns the namespaces to look after, each once; none means all.
+    /// Returns the namespaces to manage, each once; none means all.
     pub fn namespaces(&self) -> Vec<String> {
         let named = self.watch_namespace.iter().map(|name| name.trim().to_owned());
         let mut namespaces: Vec<String> = named.filter(|name| !name.is_empty()).collect();
@@ -102,7 +102,7 @@ impl Settings {
         let namespaces = self.scope.namespaces();
         let namespaces = (!namespaces.is_empty()).then(|| namespaces.join(","));
         let suffixes = (!self.allowed_host_suffix.is_empty()).then(|| self.allowed_host_suffix.join(","));
-        // What is installed serves them unless it is told.
+        // An installation serves webhooks unless the flag says otherwise.
         let webhooks = (!self.scope.webhooks()).then_some(false);
         let resync = self.resync_period.map(duration::text);
         let address = named(self.ingress_address.and_then(|value| value.to_possible_value()));

@@ -25,7 +25,7 @@ const ANSWERED: Duration = Duration::from_secs(30);
 
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Waits until both configurations say whom to trust.
+/// Waits until both configurations have a CA bundle.
 pub async fn wait(cluster: &Cluster, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     for kind in Kind::webhooks() {
         let ours = watcher::Config::default().labels(&format!("app.kubernetes.io/name={}", operator::NAME));
@@ -55,7 +55,7 @@ pub async fn wait(cluster: &Cluster, deadline: Deadline, ui: &mut Ui) -> Result<
 /// Asks the API server to check an app that is not stored, until it has got an answer from the operator.
 pub async fn answered(cluster: &Cluster, namespaces: &[String], deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let begun = Instant::now();
-    // Whatever else it says comes from somebody who was asked after the operator, or before and refuses anyway.
+    // Any other error comes from another webhook, called before or after the operator.
     while let Ok(Some(why)) = ask(cluster, namespaces).await? {
         if begun.elapsed() > ANSWERED || deadline.bound(sleep(PAUSE)).await.is_none() {
             return Err(unanswered(&why));

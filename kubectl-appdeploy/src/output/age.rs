@@ -1,9 +1,9 @@
-//! Time spans as kubectl writes them: `5d3h`, `12m`, `45s`.
+//! Ages as kubectl prints them: `5d3h`, `12m`, `45s`.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// Returns the time since `then`, or `<unknown>` where there is no time.
+/// Returns the time since `then`, or `<unknown>` without a time.
 pub fn age(then: Option<&Time>, now: Timestamp) -> String {
     then.map_or_else(
         || "<unknown>".to_owned(),

@@ -66,7 +66,7 @@ pub struct ChangeArgs {
 impl ChangeArgs {
     /// Prints the outcome for one object: a line as kubectl has it, or what `-o` asks for. What is still to be waited for or
     /// to be reported does not depend on a reader of this.
-    pub fn tell(self, ui: &mut Ui, title: &str, done: &str, object: &Value) -> Result<()> {
+    pub fn print_result(self, ui: &mut Ui, title: &str, done: &str, object: &Value) -> Result<()> {
         let text = match self.output {
             None => format!("{title} {done}{}", self.dry_run.suffix()),
             Some(format) => one(format, title, object)?,
@@ -75,11 +75,11 @@ impl ChangeArgs {
     }
 
     /// Prints the outcome for several objects. Structured output is one document for all of them.
-    pub fn tell_all(self, ui: &mut Ui, done: &[Done]) -> Result<()> {
+    pub fn print_results(self, ui: &mut Ui, done: &[Done]) -> Result<()> {
         match (self.output, done) {
             (None | Some(Format::Name), _) | (_, [_]) => done
                 .iter()
-                .try_for_each(|one| self.tell(ui, &one.title, one.word, &one.object)),
+                .try_for_each(|one| self.print_result(ui, &one.title, one.word, &one.object)),
             (_, []) => Ok(()),
             (Some(format), _) => {
                 let all = list(done.iter().map(|one| one.object.clone()).collect());

@@ -1,6 +1,6 @@
 //! Amounts of cpu and memory as numbers, and back as `kubectl top` writes them.
 
-/// Returns an amount like `250m`, `1.5` or `64Mi` in thousandths of its unit; `None` for what is no amount.
+/// Returns an amount like `250m`, `1.5` or `64Mi` in thousandths of its unit; `None` if it is not an amount.
 pub fn milli(text: &str) -> Option<i128> {
     const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     const DECIMAL: [(&str, i32); 9] = [

@@ -13,7 +13,7 @@ pub const MASK: &str = "<redacted>";
 /// A shorter value may be a word of any text, and hides nothing that is worth it.
 const SHORTEST: usize = 6;
 
-/// Words in the name of what is secret.
+/// Words in the names of secret fields.
 const KEYS: [&str; 9] = [
     "password",
     "passwd",
@@ -47,7 +47,7 @@ const HARMLESS: [&str; 9] = [
 
 /// Knows what is secret, and takes it out.
 #[derive(Clone, Debug, Default)]
-pub struct Mask {
+pub struct Redactor {
     /// Values that were seen where values are secret: they are taken out of all texts, too.
     known: BTreeSet<String>,
     /// Finds all of them in one pass over a text; `None` if there are more than it can take.
@@ -59,14 +59,14 @@ pub struct Mask {
 pub enum Owner {
     /// Part of an installation: the operator's own flags are what one wants to see.
     Operator,
-    /// Somebody's application.
+    /// A third-party application.
     Person,
 }
 
-impl Mask {
+impl Redactor {
     /// Takes the values of an object to heart that will be taken out of it. Annotations of the operator's own objects are
     /// words of tools, which its log has, too.
-    pub fn learn(&mut self, object: &Value, owner: Owner) {
+    pub fn add(&mut self, object: &Value, owner: Owner) {
         walk(object, &mut Vec::new(), &mut |path, text| {
             let is_word = owner == Owner::Operator && path.iter().any(|step| step == "annotations");
             if let Some(secret) = secret(path, text, owner).filter(|_| !is_word)
@@ -78,7 +78,7 @@ impl Mask {
         self.find_known = OnceLock::new();
     }
 
-    /// Takes a name for no secret, although somebody has put it into a variable, too: without names nothing can be understood.
+    /// Keeps a name, even if it is also the value of a variable: without names, a report can't be understood.
     pub fn forget(&mut self, name: &str) {
         self.known.remove(name);
         self.find_known = OnceLock::new();
@@ -161,7 +161,7 @@ fn walk<'a>(value: &'a Value, path: &mut Vec<String>, visit: &mut impl FnMut(&[S
     }
 }
 
-/// A step of a path. A `value` bears the name that stands beside it: whose it is decides whether it is secret.
+/// A step of a path. A `value` has the name next to it, which decides whether it is secret.
 fn step(key: &str, named: &str) -> String {
     if key == "value" && !named.is_empty() {
         format!("value of {named}")
@@ -299,8 +299,8 @@ mod tests {
             text in "[abc \n]{0,200}",
         ) {
             let env: Vec<Value> = secrets.iter().map(|secret| json!({"name": "A", "value": secret})).collect();
-            let mut mask = Mask::default();
-            mask.learn(&json!({"env": env}), Owner::Person);
+            let mut mask = Redactor::default();
+            mask.add(&json!({"env": env}), Owner::Person);
             let masked = mask.text(&text);
             for secret in &secrets {
                 prop_assert!(!masked.contains(secret.as_str()), "{secret} is in {masked}");
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn passwords_are_taken_out_of_texts() {
-        let mask = Mask::default();
+        let mask = Redactor::default();
         for (text, without) in [
             (
                 "dial postgres://jane:open-sesame@db:5432/shop failed",
@@ -368,8 +368,8 @@ mod tests {
                 "livenessProbe": {"httpGet": {"path": "/", "httpHeaders": [{"name": "X", "value": "abc"}]}}}],
                 "imagePullSecrets": [{"name": "regcred"}]},
             "status": {"message": "crashed with hunter22"}});
-        let mut mask = Mask::default();
-        mask.learn(&pod, Owner::Person);
+        let mut mask = Redactor::default();
+        mask.add(&pod, Owner::Person);
         insta::assert_snapshot!(serde_json::to_string_pretty(&mask.object(&pod, Owner::Person)).unwrap(), @r#"
         {
           "metadata": {
@@ -443,14 +443,14 @@ mod tests {
     fn the_operators_own_settings_are_seen() {
         let container = json!({"containers": [{"name": "operator", "args": ["--watch-namespace=a", "--otlp-endpoint=http://jane:abc@collector"],
             "env": [{"name": "APPDEPLOY_WEBHOOKS", "value": "true"}, {"name": "OTEL_EXPORTER_OTLP_HEADERS", "value": "key=abcdefg"}]}]});
-        let seen = Mask::default().object(&container, Owner::Operator)["containers"][0].clone();
+        let seen = Redactor::default().object(&container, Owner::Operator)["containers"][0].clone();
         assert_eq!(
             seen["args"],
             json!(["--watch-namespace=a", "--otlp-endpoint=http://<redacted>@collector"])
         );
-        let mut mask = Mask::default();
+        let mut mask = Redactor::default();
         let noted = json!({"metadata": {"annotations": {"kubectl.kubernetes.io/default-container": "operator"}}});
-        mask.learn(&noted, Owner::Operator);
+        mask.add(&noted, Owner::Operator);
         assert_eq!(
             mask.text("the lease of appdeploy-operator"),
             "the lease of appdeploy-operator"

@@ -37,7 +37,7 @@ impl Cell {
 
 impl From<String> for Cell {
     fn from(text: String) -> Self {
-        // An empty value would shift the columns after it for whoever splits at spaces.
+        // An empty value would shift the next columns for scripts that split at spaces.
         let text = if text.is_empty() {
             "<none>".to_owned()
         } else {
@@ -76,7 +76,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Whether there is no row.
+    /// Whether it is empty.
     pub const fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 
 /// Returns one document.
 pub fn write(value: &impl Serialize) -> Result<String> {
-    // A folded line would be the same string, but nobody could search for it.
+    // A folded line would be the same string, but could not be searched for.
     let options = serde_saphyr::ser_options! { folded_wrap_chars: usize::MAX };
     serde_saphyr::to_string_with_options(value, options)
         .map_err(|source| Error::failed(format!("cannot write YAML: {source}")))
@@ -46,7 +46,7 @@ pub fn why(error: &impl Display) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
     use serde_json::json;
 
     #[test]
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn what_can_not_be_read_is_told_without_advice_for_programmers() {
-        let said = |text: &str| read(text).unwrap_err().text(&Look::default());
+        let said = |text: &str| read(text).unwrap_err().text(&RenderOptions::default());
         let twice = said("kind: AppDeploy\nkind: PodSet\n");
         insta::assert_snapshot!(twice, @"error: cannot read YAML: line 2 column 1: duplicate mapping key: kind");
         insta::assert_snapshot!(said("a: [b"), @"error: cannot read YAML: line 1 column 4: unclosed bracket '['");

@@ -1,4 +1,4 @@
-//! The certificate in a TLS Secret: for which hosts it is, and until when. The key beside it is not looked at.
+//! The certificate in a TLS Secret: its hosts and its expiry. The key is not read.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -14,11 +14,11 @@ const ISSUED: &str = "cert-manager.io/certificate-name";
 /// What is known of a TLS Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tls {
-    /// There is no such Secret.
+    /// The Secret does not exist.
     Missing,
     /// It has no `tls.crt`.
     Empty,
-    /// Its `tls.crt` is no certificate.
+    /// Its `tls.crt` is not a certificate.
     Unreadable,
     /// This is its certificate, the first of the chain.
     Certificate(Certificate),

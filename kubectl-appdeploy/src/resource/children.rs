@@ -1,4 +1,4 @@
-//! What belongs to an app or a pod set: a list per kind by label, whatever the size of the namespace.
+//! The children of an app or a pod set: one list by label for each kind.
 
 mod live;
 
@@ -19,7 +19,7 @@ use crate::resource::autoscaler;
 use crate::resource::certificate::Tls;
 use crate::resource::workload::Workload;
 
-pub use live::{Live, News, watch, watch_secret};
+pub use live::{Live, Update, watch, watch_secret};
 
 /// What stands in place of a list that is not allowed.
 const FORBIDDEN: &str = "n/a (forbidden)";
@@ -30,7 +30,7 @@ pub const SLICE_OF: &str = "kubernetes.io/service-name";
 /// One list, or in a word why there is none.
 pub type Section<T> = std::result::Result<Vec<T>, String>;
 
-/// What belongs to an app or a pod set.
+/// The children of an app or a pod set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Children {
     /// What sets the number of pods. Empty also where it can't be listed: most have none.
@@ -67,7 +67,7 @@ impl Children {
     }
 }
 
-/// Lists what belongs to one. A list that is not allowed does not spoil the others.
+/// Lists the children of one. A list without the right to it does not affect the others.
 pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
     let namespace = workload.namespace();
     let run = ListParams::default().labels(&run(workload));
@@ -145,7 +145,7 @@ pub fn tls_secret(workload: &Workload) -> Option<&str> {
         .and_then(|tls| tls.secret_name.as_deref())
 }
 
-/// Reads the certificate for the host. Whoever may not read Secrets, as many may not, still sees the rest.
+/// Reads the certificate of the host. A user without the right to read Secrets still sees the rest.
 pub async fn tls(cluster: &Cluster, workload: &Workload) -> Result<Option<(String, Tls)>> {
     let Some(name) = tls_secret(workload) else {
         return Ok(None);

@@ -14,7 +14,7 @@ use crate::resource::selection;
 use crate::resource::workload::Workload;
 use crate::terminal::ui::Ui;
 
-/// Waits until one is gone, and says what holds it when it is not.
+/// Waits until one is deleted. After the deadline, returns an error that says what holds it.
 pub async fn until_gone(cluster: &Cluster, object: &DynamicObject, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let (namespace, name) = selection::place(object);
     let api = cluster.objects(Some(&namespace));
@@ -70,7 +70,7 @@ fn held(last: &Workload, children: &Children, deadline: Deadline) -> Error {
         .next(command!("kubectl describe {} -n {}", first, namespace))
 }
 
-/// Returns the finalizers that somebody has to take away; that of the deletion itself is none of them.
+/// Returns the finalizers that must be removed, without that of the foreground deletion.
 fn guards(meta: &ObjectMeta) -> Vec<&str> {
     let all = meta.finalizers.iter().flatten().map(String::as_str);
     all.filter(|guard| *guard != "foregroundDeletion").collect()
@@ -104,7 +104,7 @@ fn blocking(children: &Children) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
     use serde_json::json;
     use std::time::Duration;
 
@@ -122,7 +122,7 @@ mod tests {
             ]),
             ..Children::of_pods(Err("n/a (forbidden)".to_owned()))
         };
-        insta::assert_snapshot!(held(&app, &children, Deadline::after(Duration::from_secs(90))).text(&Look::default()), @r"
+        insta::assert_snapshot!(held(&app, &children, Deadline::after(Duration::from_secs(90))).text(&RenderOptions::default()), @r"
         error: appdeploy.appdeploy.dev/shop is not gone after 1m30s
           why:  service/shop is still there, held by the finalizer lb.example.com/guard
           next: kubectl describe service/shop -n a

@@ -1,4 +1,4 @@
-//! `-f`, for verbs that look at what stands in files.
+//! The `-f` flag of commands that read files.
 
 use std::path::PathBuf;
 

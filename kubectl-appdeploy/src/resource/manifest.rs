@@ -22,7 +22,7 @@ const WRITTEN_BY_THE_SERVER: [&str; 8] = [
     "uid",
 ];
 
-/// What other commands note down: a restart of then is none of now.
+/// Annotations of other commands: an earlier restart is not one of the manifest.
 const NOTES: [&str; 2] = [
     crd::annotation::RESTARTED_AT,
     "kubectl.kubernetes.io/last-applied-configuration",
@@ -142,7 +142,7 @@ fn kind(value: &Value) -> Option<Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
     use serde_json::json;
 
     fn read(value: Value, asked: Option<&str>) -> Result<Manifest> {
@@ -230,7 +230,7 @@ mod tests {
             ),
             read(app(json!({"name": "shop"}), json!({"port": 80})), None),
         ];
-        let said = said.map(|read| read.unwrap_err().text(&Look::default()));
+        let said = said.map(|read| read.unwrap_err().text(&RenderOptions::default()));
         insta::assert_snapshot!(said.join("\n"), @r"
         error: shop.yaml: Service of v1 is neither an app nor a pod set: nothing was done
           why:  kubectl applies objects of every kind

@@ -12,7 +12,7 @@ use similar::{ChangeTag, TextDiff};
 use super::live_children::resource;
 use crate::error::{Error, Result};
 use crate::output::yaml;
-use crate::terminal::ui::{Look, Style, Ui, paint};
+use crate::terminal::ui::{RenderOptions, Style, Ui, paint};
 
 /// The variable that names another program, as kubectl has it.
 const EXTERNAL: &str = "KUBECTL_EXTERNAL_DIFF";
@@ -62,7 +62,7 @@ pub fn show(pairs: &[Pair], ui: &mut Ui) -> Result<()> {
     if let Some(command) = chosen.filter(|command| !command.trim().is_empty()) {
         return external(&command, pairs, ui);
     }
-    let look = ui.look();
+    let look = ui.render_options();
     for pair in pairs {
         ui.print(&unified(pair, &look)?)?;
     }
@@ -70,7 +70,7 @@ pub fn show(pairs: &[Pair], ui: &mut Ui) -> Result<()> {
 }
 
 /// Returns one pair as a unified diff.
-pub fn unified(pair: &Pair, look: &Look) -> Result<String> {
+pub fn unified(pair: &Pair, look: &RenderOptions) -> Result<String> {
     let (live, merged) = pair.texts()?;
     let name = &pair.name;
     let mut text = format!("diff -u -N LIVE/{name} MERGED/{name}\n--- LIVE/{name}\n+++ MERGED/{name}\n");
@@ -148,9 +148,9 @@ mod tests {
             Pair::of(&DEPLOYMENT, "a", "shop", live.as_ref(), merged.as_ref())
         };
         let changed = pair(Some(object("nginx:1")), Some(object("nginx:2\u{1b}[2J")));
-        insta::assert_snapshot!(unified(&changed, &Look::default()).unwrap());
+        insta::assert_snapshot!(unified(&changed, &RenderOptions::default()).unwrap());
         let created = pair(None, Some(object("nginx")));
-        insta::assert_snapshot!(unified(&created, &Look::default()).unwrap());
+        insta::assert_snapshot!(unified(&created, &RenderOptions::default()).unwrap());
         assert!(!pair(Some(object("nginx")), Some(object("nginx"))).differs());
     }
 }

@@ -32,7 +32,7 @@ pub fn word(pod: &Pod) -> String {
 
 /// What keeps a pod from running.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct PodProblem {
     /// The name of the pod.
     pub pod: String,
     /// What kind of trouble.
@@ -46,14 +46,14 @@ pub struct Trouble {
 /// Returns what keeps a pod from running, if it is more than being slow: as the operator would judge a pod of an
 /// app, but that an operator that crashes again and again is no use waiting for. The output of the container is part of
 /// it: the user read the pod.
-pub fn trouble(pod: &Pod) -> Option<Trouble> {
+pub fn trouble(pod: &Pod) -> Option<PodProblem> {
     /// How many crashes are no accident.
     const CRASHES: i32 = 3;
     let PodState { name, trouble, .. } = PodState::read(pod);
     let trouble = trouble?.disclosed();
     let reason = trouble.reason;
     let crashes = matches!(reason, Reason::CrashLoop | Reason::OutOfMemory) && restarts(pod) >= CRASHES;
-    Some(Trouble {
+    Some(PodProblem {
         message: diagnose_pod(
             Subject::named(
                 crd::Kind::AppDeploy,

@@ -1,4 +1,4 @@
-//! One revision, as a ReplicaSet remembers it.
+//! Revisions of an app, from its ReplicaSets.
 
 use crd::annotation::{RESTARTED_AT, REVISION_SPEC};
 use crd::{Kind, PodFields, RevisionStatus};
@@ -24,7 +24,7 @@ const FORMER: &str = "deployment.kubernetes.io/revision-history";
 /// One revision of an app.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Revision {
-    /// Its number. One that is gone back to gets a new one.
+    /// Its number. A rollback gets a new one.
     pub number: u64,
     /// When its rollout began, if this is known: a ReplicaSet is older than a revision that uses it again.
     pub created: Option<Time>,
@@ -38,7 +38,7 @@ pub struct Revision {
     pub became_ready: Option<bool>,
     /// The pods of it that are ready.
     pub ready: i32,
-    /// The pods of it that there shall be.
+    /// The number of its pods that are wanted.
     pub wanted: i32,
 }
 

@@ -1,4 +1,4 @@
-//! Which of a kind a verb means: names, a label selector, or all of a namespace.
+//! Selects objects by name, by label, or all of a namespace.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use model::NextCommand;
 
 use crate::cluster::connection::Cluster;
 use crate::cluster::kind_info;
-use crate::cluster::pager::Pages;
+use crate::cluster::pager::Pager;
 use crate::error::{Error, Kind as Ending, Result};
 use crate::terminal::ui::Ui;
 
@@ -62,7 +62,7 @@ impl Selection {
         self.require(cluster.kind, example)?;
         let complete = |object| kind_info::complete(cluster.kind, object);
         if self.names.is_empty() {
-            let pages = Pages::of(cluster, Some(&cluster.namespace), self.selector.as_deref());
+            let pages = Pager::of(cluster, Some(&cluster.namespace), self.selector.as_deref());
             return Ok(pages.all().await?.into_iter().map(complete).map(Ok).collect());
         }
         let names = self.names.iter().map(|text| name(cluster.kind, text));
@@ -122,8 +122,8 @@ pub fn name(kind: Kind, text: &str) -> Result<&str> {
 
 /// Says that nothing was found where all were asked for.
 pub fn nothing(cluster: &Cluster, ui: &mut Ui) {
-    let many = cluster.words().many;
-    ui.say(&format!("No {many} found in {} namespace.", cluster.namespace));
+    let many = cluster.kind_info().many;
+    ui.eprintln(&format!("No {many} found in {} namespace.", cluster.namespace));
 }
 
 /// Returns the namespace and the name of an object.
@@ -131,7 +131,7 @@ pub fn place(object: &DynamicObject) -> (String, String) {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// Tells every failure but the worst, which ends the command, and with whose code it ends: what failed at once is worse than
+/// Prints all failures except the worst, which is returned and determines the exit code: an immediate failure is worse than
 /// what will not become ready, and that is worse than what takes too long.
 pub fn conclude(mut failures: Vec<Error>, ui: &mut Ui) -> Result<()> {
     failures.sort_by_key(|failure| match failure.kind() {
@@ -149,7 +149,7 @@ pub fn conclude(mut failures: Vec<Error>, ui: &mut Ui) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
 
     #[test]
     fn names_that_would_change_the_path_of_a_request_are_refused() {
@@ -182,13 +182,13 @@ mod tests {
             assert_eq!(name(Kind::PodSet, text), Ok("workers"), "{text}");
         }
         let said = name(Kind::AppDeploy, "podset/workers").unwrap_err();
-        insta::assert_snapshot!(said.text(&Look::default()), @r"
+        insta::assert_snapshot!(said.text(&RenderOptions::default()), @r"
         error: podset/workers is not an app: nothing was done
           why:  it is a pod set
           next: kubectl appdeploy podset --help
         ");
         let said = name(Kind::AppDeploy, "deployment/shop").unwrap_err();
-        insta::assert_snapshot!(said.text(&Look::default()), @r"
+        insta::assert_snapshot!(said.text(&RenderOptions::default()), @r"
         error: deployment/shop is not an app: nothing was done
           why:  give a name, or a name after its kind, like appdeploy/shop
         ");

@@ -1,4 +1,4 @@
-//! An object as a person would write it down.
+//! Objects without what the API server adds.
 
 use crd::Kind;
 use kube::api::DynamicObject;

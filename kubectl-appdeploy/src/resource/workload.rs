@@ -1,4 +1,4 @@
-//! An app or a pod set as the cluster gives it, and what can be said of either in one line.
+//! An app or a pod set, and its state in one line.
 
 use crd::status::condition;
 use crd::{AppDeploy, AppDeploySpec, AppDeployStatus, Cause, Kind, PodFields, PodSet, PodSetSpec, PodSetStatus};
@@ -153,7 +153,7 @@ impl Workload {
         self.condition(kind).is_some_and(|c| c.status == "True")
     }
 
-    /// Whether somebody has deleted it.
+    /// Whether it is being deleted.
     pub const fn is_deleted(&self) -> bool {
         self.meta().deletion_timestamp.is_some()
     }
@@ -203,7 +203,7 @@ impl Workload {
             .map_or_else(|| "<unknown>".to_owned(), |c| c.reason.clone())
     }
 
-    /// Returns what the word means for whoever reads it.
+    /// Returns the style for its state.
     pub fn mood(&self) -> Style {
         if self.is_deleted() || !self.is_observed() {
             Style::Busy
@@ -249,7 +249,7 @@ impl Workload {
         Some((ready.message.clone(), None)).filter(|(text, _)| !text.is_empty())
     }
 
-    /// Returns why nobody outside reaches it although it works, where somebody should.
+    /// Returns why it is not reachable from outside although it is ready and should be.
     pub fn hidden(&self) -> Option<&str> {
         let exposed = self.condition(condition::EXPOSED).filter(|c| c.status == "False")?;
         self.is_true(condition::READY).then_some(exposed.message.as_str())

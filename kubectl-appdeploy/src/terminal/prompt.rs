@@ -1,4 +1,4 @@
-//! What happens to Ctrl-C while a question is asked.
+//! Handles Ctrl-C during a prompt.
 
 use std::process;
 
@@ -6,10 +6,10 @@ use dialoguer::console::Term;
 use tokio::signal;
 use tokio::sync::oneshot;
 
-/// How a command ends that somebody has interrupted, as a shell has it.
+/// The exit code of an interrupted command, as in a shell.
 const INTERRUPTED: i32 = 130;
 
-/// Asks something, and ends the command when Ctrl-C is heard meanwhile; `kept` says what was left as it is.
+/// Prompts, and ends the command on Ctrl-C; `kept` says what was not changed.
 ///
 /// A terminal hands over Ctrl-C as a key while a key is being read, and as a signal in between. A question blocks the
 /// thread that listens for signals elsewhere, so another one listens as long as it is asked: otherwise Ctrl-C would be heard
@@ -18,7 +18,7 @@ pub fn interruptible<T>(kept: &str, ask: impl FnOnce() -> T) -> T {
     let (answered, answer) = oneshot::channel::<()>();
     let kept = kept.to_owned();
     let listener = std::thread::spawn(move || {
-        // Without a runtime nobody listens, and the next key ends the question.
+        // Without a runtime, Ctrl-C is read with the next key.
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
             return;
         };

@@ -1,4 +1,4 @@
-//! The plugin's only mouth: what was asked for goes to stdout, everything else to stderr.
+//! Output: results go to stdout, everything else to stderr.
 
 mod alt_screen;
 
@@ -12,7 +12,7 @@ use model::printable::{REPLACEMENT, is_invisible};
 use crate::error::{Error, Kind, Result};
 use crate::terminal::warnings::Warnings;
 
-pub use alt_screen::Stage;
+pub use alt_screen::AltScreen;
 
 /// When to use colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -26,7 +26,7 @@ pub enum Color {
     Never,
 }
 
-/// What a piece of text means. No meaning is told by colour alone.
+/// The meaning of a piece of text. No meaning is shown by colour only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// It works.
@@ -98,7 +98,7 @@ pub struct Flags {
 
 /// How a page looks.
 #[derive(Clone, Debug, Default)]
-pub struct Look {
+pub struct RenderOptions {
     /// Whether there is colour.
     pub color: bool,
     /// The columns there are; `None` where nothing limits a line.
@@ -107,7 +107,7 @@ pub struct Look {
     pub flags: Flags,
 }
 
-impl Look {
+impl RenderOptions {
     /// Returns a sentence behind its label, broken between words where the terminal ends.
     pub fn sentence(&self, indent: &str, label: &str, sentence: &str) -> String {
         self.styled(Style::Label, indent, label, sentence)
@@ -154,7 +154,7 @@ impl Look {
         // Before the program may stand variables of its environment.
         let program = command.split(' ').find(|word| !word.contains('='));
         let flags = match program {
-            // It reads the kubeconfig that was read, and knows no more of the flags.
+            // It has the flag for the kubeconfig only.
             Some("kubectl") if command.starts_with("kubectl config") => &self.flags.file,
             Some("kubectl") => &self.flags.all,
             _ => return command.to_owned(),
@@ -169,7 +169,7 @@ impl Look {
 
 impl Error {
     /// Returns the whole text: the sentence, then `why:` and `next:` lines.
-    pub fn text(&self, look: &Look) -> String {
+    pub fn text(&self, look: &RenderOptions) -> String {
         // kubectl says "Error from server (NotFound): …" and "error: …"; so do we.
         let (label, rest) = match self.sentence().split_once(": ") {
             Some((label, rest)) if label.starts_with("Error from server") => (format!("{label}:"), rest),
@@ -188,7 +188,7 @@ impl Error {
 
 fn unwritten(source: &io::Error) -> Error {
     match source.kind() {
-        // `kubectl appdeploy status | head -1` is no failure.
+        // `status` piped to `head -1` is not a failure.
         io::ErrorKind::BrokenPipe => Error::new(Kind::Quiet, "nobody reads the output"),
         _ => Error::failed(format!("cannot write the output: {source}")),
     }
@@ -208,14 +208,14 @@ pub struct Ui {
     err: Box<dyn Write>,
     screen: bool,
     talk_screen: bool,
-    page: Look,
-    talk: Look,
+    page: RenderOptions,
+    talk: RenderOptions,
     progress: Option<String>,
     warnings: Warnings,
     ascii: bool,
 }
 
-/// Whether the locale says that there is no Unicode. One that says nothing is no reason to do without.
+/// Whether the locale has no Unicode. Without a locale, Unicode is used.
 fn is_ascii(locale: impl Fn(&str) -> Option<String>) -> bool {
     let said = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
@@ -226,7 +226,7 @@ fn is_ascii(locale: impl Fn(&str) -> Option<String>) -> bool {
     })
 }
 
-/// Returns a page in letters that every terminal has, each in the place of one, so that the columns stay.
+/// Replaces characters that not every terminal has, one by one, so that columns are kept.
 fn plain(text: &str) -> String {
     let letter = |c| match c {
         '├' | '│' => '|',
@@ -246,7 +246,7 @@ impl Ui {
     /// Returns the mouth for this process.
     ///
     /// `flags` are those that chose the cluster: what is suggested must reach the same one. `warnings` are what that cluster
-    /// will warn of: each is told before the next thing that is said.
+    /// will send: each is printed before the next output.
     pub fn new(color: Color, flags: &Flags, warnings: Warnings) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         // As tools that know the variable: 0 and false are no.
@@ -264,12 +264,12 @@ impl Ui {
             err: Box::new(io::stderr()),
             screen: screen && !dumb,
             talk_screen: talk_screen && !dumb,
-            page: Look {
+            page: RenderOptions {
                 color: on(screen),
                 flags: flags.clone(),
                 width: None,
             },
-            talk: Look {
+            talk: RenderOptions {
                 color: on(talk_screen),
                 flags: flags.clone(),
                 width: None,
@@ -281,8 +281,8 @@ impl Ui {
     }
 
     /// Returns how a page on stdout looks.
-    pub fn look(&self) -> Look {
-        Look {
+    pub fn render_options(&self) -> RenderOptions {
+        RenderOptions {
             width: self.width(),
             ..self.page.clone()
         }
@@ -298,12 +298,12 @@ impl Ui {
         self.screen
     }
 
-    /// Whether somebody is there to answer a question.
+    /// Whether the user can be prompted.
     pub fn can_ask() -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
-    /// The number of columns of the terminal; `None` where stdout is no terminal and nothing limits a line.
+    /// The number of columns of the terminal; `None` if stdout is not a terminal.
     pub fn width(&self) -> Option<usize> {
         self.screen
             .then(|| usize::from(Term::stdout().size().1))
@@ -330,21 +330,21 @@ impl Ui {
 
     /// Writes a line, or several, of what was asked for, as it is.
     pub fn print(&mut self, text: &str) -> Result<()> {
-        self.pass_on();
+        self.print_warnings();
         self.clear_progress();
         let newline = if text.ends_with('\n') { "" } else { "\n" };
-        self.steer(&format!("{text}{newline}"))
+        self.write_ansi(&format!("{text}{newline}"))
     }
 
     /// Writes bytes of what was asked for, as they are.
     pub fn print_bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        self.pass_on();
+        self.print_warnings();
         self.clear_progress();
-        self.pass(bytes)
+        self.write_stdout(bytes)
     }
 
     /// Passes on what another program wrote to stdout.
-    pub fn pass(&mut self, bytes: &[u8]) -> Result<()> {
+    pub fn write_stdout(&mut self, bytes: &[u8]) -> Result<()> {
         self.out
             .write_all(bytes)
             .and_then(|()| self.out.flush())
@@ -352,26 +352,26 @@ impl Ui {
     }
 
     /// Passes on what another program wrote to stderr.
-    pub fn pass_aside(&mut self, bytes: &[u8]) {
-        // Nobody is left to tell when stderr is gone.
+    pub fn write_stderr(&mut self, bytes: &[u8]) {
+        // A closed stderr can't be reported.
         let _ = self.err.write_all(bytes).and_then(|()| self.err.flush());
     }
 
     /// Writes as it stands, for what steers a terminal.
-    fn steer(&mut self, text: &str) -> Result<()> {
-        self.pass(text.as_bytes())
+    fn write_ansi(&mut self, text: &str) -> Result<()> {
+        self.write_stdout(text.as_bytes())
     }
 
     /// Says something to the person.
-    pub fn say(&mut self, text: &str) {
-        self.pass_on();
+    pub fn eprintln(&mut self, text: &str) {
+        self.print_warnings();
         self.clear_progress();
-        // Nobody is left to tell when stderr is gone.
+        // A closed stderr can't be reported.
         let _ = writeln!(self.err, "{text}");
     }
 
     /// Warns of what the cluster may warn of, too: it is said once.
-    pub fn foresee(&mut self, warning: String) {
+    pub fn add_warning(&mut self, warning: String) {
         self.warnings.add(warning);
     }
 
@@ -381,7 +381,7 @@ impl Ui {
     }
 
     /// Passes on what the cluster has warned of, in kubectl's words.
-    pub fn pass_on(&mut self) {
+    pub fn print_warnings(&mut self) {
         for warning in self.warnings.take() {
             self.clear_progress();
             let text = self.talk_look().styled(Style::Busy, "", "Warning:", &warning);
@@ -392,12 +392,12 @@ impl Ui {
     /// Says what to run next.
     pub fn next(&mut self, command: impl Into<NextCommand>) {
         let line = self.talk.next("", &command.into());
-        self.say(&line);
+        self.eprintln(&line);
     }
 
     /// Says what may be a surprise.
     pub fn warn(&mut self, text: &str) {
-        self.say(&self.talk_look().styled(Style::Busy, "", "warning:", text));
+        self.eprintln(&self.talk_look().styled(Style::Busy, "", "warning:", text));
     }
 
     /// Says what is being waited for: one line that is overwritten on a terminal, else a line for each change.
@@ -417,19 +417,19 @@ impl Ui {
         self.progress = Some(text);
     }
 
-    /// Tells an error, label in colour.
+    /// Prints an error.
     pub fn error(&mut self, error: &Error) {
         self.clear_progress();
         if error.kind() == Kind::Quiet || error.sentence().is_empty() {
             return;
         }
-        self.say(&error.text(&self.talk_look()));
+        self.eprintln(&error.text(&self.talk_look()));
     }
 
     /// Returns how a sentence on stderr looks.
-    fn talk_look(&self) -> Look {
+    fn talk_look(&self) -> RenderOptions {
         let width = self.talk_screen.then(|| usize::from(Term::stderr().size().1));
-        Look {
+        RenderOptions {
             width: width.filter(|width| *width > 0),
             ..self.talk.clone()
         }
@@ -482,9 +482,9 @@ mod tests {
 
     #[test]
     fn a_flag_that_chose_the_cluster_is_repeated() {
-        let look = Look {
+        let look = RenderOptions {
             flags: flags(),
-            ..Look::default()
+            ..RenderOptions::default()
         };
         assert_eq!(
             look.command(&"kubectl appdeploy status shop".into()),
@@ -495,12 +495,12 @@ mod tests {
             "kubectl config get-contexts"
         );
         assert_eq!(look.command(&"log in again".into()), "log in again");
-        let look = Look {
+        let look = RenderOptions {
             flags: Flags {
                 all: NextCommand::from("--kubeconfig=other --context=dev"),
                 file: NextCommand::from("--kubeconfig=other"),
             },
-            ..Look::default()
+            ..RenderOptions::default()
         };
         assert_eq!(
             look.command(&"kubectl config get-contexts".into()),
@@ -510,9 +510,9 @@ mod tests {
 
     #[test]
     fn the_next_command_stands_alone_on_its_line() {
-        let look = Look {
+        let look = RenderOptions {
             flags: flags(),
-            ..Look::default()
+            ..RenderOptions::default()
         };
         insta::assert_snapshot!(look.next("  ", &"kubectl appdeploy eject shop --yes  (to confirm)".into()), @r"
         next: kubectl appdeploy eject shop --yes --context=dev
@@ -535,7 +535,7 @@ mod tests {
         let error = Error::failed("the AppDeploy API is not installed in this cluster")
             .why("the server knows no appdeploys.appdeploy.dev")
             .next("kubectl appdeploy install");
-        insta::assert_snapshot!(error.text(&Look::default()), @r"
+        insta::assert_snapshot!(error.text(&RenderOptions::default()), @r"
         error: the AppDeploy API is not installed in this cluster
           why:  the server knows no appdeploys.appdeploy.dev
           next: kubectl appdeploy install

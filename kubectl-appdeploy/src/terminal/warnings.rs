@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::HeaderMap;
 use http::header::WARNING;
 
-/// Warnings that nobody has told yet. All copies are one.
+/// Warnings that are not printed yet. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Warnings(Arc<Mutex<Known>>);
 
@@ -18,7 +18,7 @@ struct Known {
 }
 
 impl Warnings {
-    /// Takes in what the headers of an answer warn of. The same warning is told once.
+    /// Records the warnings in the headers of a response. The same warning is printed once.
     pub fn record(&self, headers: &HeaderMap) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let values = headers.get_all(WARNING).iter();
@@ -27,13 +27,13 @@ impl Warnings {
         }
     }
 
-    /// Takes in what the plugin itself warns of. Where a webhook says the same, it is told once.
+    /// Records a warning of the plugin. If a webhook sends the same one, it is printed once.
     pub fn add(&self, text: String) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.add(text);
     }
 
-    /// Returns those that nobody has told yet.
+    /// Returns the warnings that are not printed yet.
     pub fn take(&self) -> Vec<String> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = std::mem::take(&mut known.new);

@@ -1,4 +1,4 @@
-//! kubectl's own flags, which stand before or after any verb.
+//! kubectl's flags for the cluster, which can be before or after any command.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::output::duration;
 use crate::terminal::ui::{self, Flags};
 use crate::terminal::warnings::Warnings;
 
-/// kubectl's flags for where and as whom, with kubectl's names and meaning.
+/// kubectl's flags for cluster and user, with kubectl's names and meaning.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Cluster options, as in kubectl")]
 pub struct KubeArgs {
@@ -79,7 +79,7 @@ pub struct KubeArgs {
     /// What was changed so far.
     #[arg(skip)]
     pub writes: Writes,
-    /// Whether nobody is there to answer what a login asks.
+    /// Whether stdin is not a terminal, so that a login can't prompt.
     #[arg(skip)]
     pub unattended: bool,
 }

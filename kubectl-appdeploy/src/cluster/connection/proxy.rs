@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use http::Uri;
 
-/// Whether `NO_PROXY` covers the cluster, or it runs on this machine: nobody else's proxy can reach that.
+/// Whether `NO_PROXY` covers the cluster, or it runs on this machine, which a remote proxy can't reach.
 ///
 /// kube compares `NO_PROXY` with the proxy's address instead of the cluster's.
 pub fn is_direct(cluster: &Uri) -> bool {

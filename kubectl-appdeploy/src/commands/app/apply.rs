@@ -1,4 +1,4 @@
-//! `kubectl appdeploy apply`: apps and pod sets from files, each as its file says.
+//! `kubectl appdeploy apply`: applies apps and pod sets from files.
 
 mod ownership;
 
@@ -74,8 +74,8 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         }
     }
     let told: Vec<Done> = done.iter().map(|(_, one)| one.clone()).collect();
-    args.flags.change.tell_all(ui, &told)?;
-    // Those of one kind and namespace are waited for at once, all of them until the same moment.
+    args.flags.change.print_results(ui, &told)?;
+    // Objects of one kind and namespace are waited for together, with one deadline.
     let deadline = Deadline::after(args.flags.timeout);
     while let Some((cluster, _)) = done.first() {
         let cluster = cluster.clone();
@@ -123,7 +123,7 @@ async fn apply(args: &Args, cluster: &Cluster, manifest: &Manifest) -> Result<Do
         }
     };
     let after = match cluster.attempt(send(args.force_conflicts)).await? {
-        // What was set by another command of this plugin is not somebody else's.
+        // Fields set by another command of this plugin belong to no other manager.
         Err(kube::Error::Api(status)) if is_our_own(&status) => cluster.call(send(true)).await?,
         other => other.map_err(|source| cluster.explain(source))?,
     };

@@ -84,7 +84,7 @@ pub async fn run<S: Spec>(mut args: Args<S>, kube: &KubeArgs, ui: &mut Ui) -> Re
         if let Some(cluster) = &cluster
             && args.change.dry_run != DryRun::Client
         {
-            // Nobody should answer five questions to learn that it was in vain.
+            // A failure is reported before the prompts.
             check(cluster).await?;
         }
         let namespace = cluster.as_ref().map_or("default", |cluster| cluster.namespace.as_str());
@@ -100,15 +100,15 @@ pub async fn run<S: Spec>(mut args: Args<S>, kube: &KubeArgs, ui: &mut Ui) -> Re
         put(&mut object["metadata"], "namespace", None);
     }
     for warning in tiny_amounts(S::KIND, &object) {
-        ui.foresee(warning);
+        ui.add_warning(warning);
     }
     if asked && !ask::confirm(&object, args.change.dry_run)? {
-        ui.say("Nothing was created.");
+        ui.eprintln("Nothing was created.");
         return Ok(());
     }
     let (Some(cluster), true) = (&cluster, args.change.dry_run != DryRun::Client) else {
         let title = kind_info::title(S::KIND, &name);
-        return args.change.tell(ui, &title, "created", &object);
+        return args.change.print_result(ui, &title, "created", &object);
     };
     create(&args, cluster, &name, &object, ui).await
 }
@@ -119,7 +119,7 @@ impl<S: Spec> Args<S> {
         self.labels.is_empty() && self.spec == S::default() && (S::NEEDS_IMAGE || self.name.is_none())
     }
 
-    /// Returns the name, if everything is there that nobody can guess.
+    /// Returns the name, if all required values are given.
     fn complete(&mut self) -> Result<String> {
         let has_image = !S::NEEDS_IMAGE || self.spec.pod().image.is_some();
         let what = match (&self.name, has_image) {
@@ -156,7 +156,7 @@ fn tiny_amounts(kind: Kind, object: &Value) -> Vec<String> {
 async fn check(cluster: &Cluster) -> Result<()> {
     let api = cluster.objects(Some(&cluster.namespace));
     match cluster.attempt(api.list(&ListParams::default().limit(1))).await? {
-        // Whoever may create but not list finds out in the end.
+        // Without the right to list, the create itself reports it.
         Err(kube::Error::Api(status)) if status.is_forbidden() => Ok(()),
         Err(source) => Err(cluster.explain(source)),
         Ok(_) => Ok(()),
@@ -172,18 +172,18 @@ async fn create<S: Spec>(args: &Args<S>, cluster: &Cluster, name: &str, object: 
         }
     })?;
     args.change
-        .tell(ui, &cluster.title(name), "created", &formats::presentable(&created))?;
+        .print_result(ui, &cluster.title(name), "created", &formats::presentable(&created))?;
     if !args.change.dry_run.is_real() {
         return Ok(());
     }
     if !args.wait {
         if args.change.output.is_none() {
-            ui.next(cluster.words().verb("status", name).and(cluster.flag()));
+            ui.next(cluster.kind_info().verb("status", name).and(cluster.flag()));
         }
         return Ok(());
     }
     let ready = readiness::ready(cluster, &cluster.namespace, name, Deadline::after(args.timeout), ui).await?;
-    ui.say(&match ready.address() {
+    ui.eprintln(&match ready.address() {
         Some(url) => format!("{name} is ready: {url}"),
         None => format!("{name} is ready"),
     });

@@ -124,7 +124,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
             object: formats::presentable(&object),
         });
     }
-    args.change.tell_all(ui, &gone)?;
+    args.change.print_results(ui, &gone)?;
     selection::conclude(failures, ui)
 }
 
@@ -141,7 +141,7 @@ fn consent(args: &Args, cluster: &Cluster, found: &[Result<DynamicObject>]) -> R
     if names.is_empty() {
         return Ok(());
     }
-    let words = cluster.words();
+    let words = cluster.kind_info();
     let what = format!("{} ({})", words.count(names.len()), formats::some(&names));
     let selected = match &args.which.selector {
         Some(selector) => command!("delete -l {}", selector),
@@ -173,7 +173,7 @@ async fn ask(args: &Args, cluster: &Cluster, object: Result<DynamicObject>) -> R
             Cascade::Background => PropagationPolicy::Background,
             Cascade::Orphan => PropagationPolicy::Orphan,
         }),
-        // The one that was looked at, not another that took its name meanwhile.
+        // Not another object that has taken its name in the meantime.
         preconditions: Some(Preconditions {
             uid: object.uid(),
             resource_version: None,

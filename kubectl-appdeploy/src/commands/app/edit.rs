@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use crate::cluster::connection::{Cluster, KubeArgs};
 use crate::cluster::{interrupt, kind_info};
-use crate::commands::change::{self, Door, Flags, UNCHANGED, between};
+use crate::commands::change::{self, Flags, Subresource, UNCHANGED, between};
 use crate::error::{Error, Kind as Ending, Result};
 use crate::output::formats::{self, Done, DryRun};
 use crate::output::yaml;
 use crate::resource::{schema, selection, validation};
-use crate::terminal::ui::{Look, Ui};
+use crate::terminal::ui::{RenderOptions, Ui};
 
 use file::File;
 
@@ -51,14 +51,14 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
         }
         Ok(None) => {
             file.remove();
-            ui.say("Edit cancelled, no changes made.");
+            ui.eprintln("Edit cancelled, no changes made.");
             Ok(())
         }
         Err(error) if file.is_as_shown(&before)? => {
             file.remove();
             Err(error)
         }
-        // Nobody should have to type it twice.
+        // The edited text must not be lost.
         Err(error) => Err(error.why(format!("your changes are kept in {}", file.path().display()))),
     }
 }
@@ -73,7 +73,7 @@ async fn until_written(
 ) -> Result<Option<Done>> {
     let mut shown = file::page(&yaml::write(before)?, None);
     let mut problem: Option<Error> = None;
-    let again = cluster.words().verb("edit", &args.name).and(cluster.flag());
+    let again = cluster.kind_info().verb("edit", &args.name).and(cluster.flag());
     loop {
         file.write(&shown)?;
         interrupt::left_to_child(|| editor::open(file.path(), &again)).await?;
@@ -88,7 +88,7 @@ async fn until_written(
             Ok(done) => return Ok(done),
             // Who edits can mend it.
             Err(error) if error.kind() == Ending::Usage || error.is_refusal() => {
-                shown = file::page(&file::without_head(&text), Some(&error.text(&Look::default())));
+                shown = file::page(&file::without_head(&text), Some(&error.text(&RenderOptions::default())));
                 problem = Some(error);
             }
             Err(error) => return Err(error),
@@ -143,7 +143,7 @@ async fn send(
     for again in 1.. {
         patch["metadata"]["uid"] = json!(object.metadata.uid);
         patch["metadata"]["resourceVersion"] = json!(version);
-        let sent = cluster.attempt(change::write(cluster, args.flags, Door::Object, name, &patch));
+        let sent = cluster.attempt(change::write(cluster, args.flags, Subresource::None, name, &patch));
         match sent.await? {
             Ok(written) => return Ok(written),
             Err(kube::Error::Api(status)) if status.is_conflict() && again < change::TRIES => {}
@@ -161,7 +161,7 @@ async fn send(
     let title = cluster.title(name);
     Err(
         Error::failed(format!("{title} has changed since it was opened: nothing was changed"))
-            .next(cluster.words().verb("edit", name).and(cluster.flag())),
+            .next(cluster.kind_info().verb("edit", name).and(cluster.flag())),
     )
 }
 
@@ -253,7 +253,7 @@ mod tests {
         ]
         .map(|text| match read(Kind::AppDeploy, &before, &text) {
             Ok(after) => after["spec"].to_string(),
-            Err(error) => error.text(&Look::default()),
+            Err(error) => error.text(&RenderOptions::default()),
         });
         insta::assert_snapshot!(said.join("\n"), @r#"
         {"image":"nginx:2","replicas":1}

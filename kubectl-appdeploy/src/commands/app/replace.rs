@@ -57,12 +57,12 @@ pub struct Args {
     change: ChangeArgs,
 }
 
-/// A pod set that was told to replace pods.
-struct Told {
+/// A pod set with pods to replace.
+struct Report {
     object: DynamicObject,
     /// All its pods.
     pods: Vec<Pod>,
-    /// Whether it was told so before.
+    /// Whether they were already named.
     again: bool,
 }
 
@@ -78,7 +78,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         }
     }
     let told = match tell(&args, &cluster, name, &named).await? {
-        // Somebody wrote in between: what was checked may not hold any more, so it is checked again, once.
+        // Another client wrote in between, so it is checked again, once.
         Err(source) if is_conflict(&source) => tell(&args, &cluster, name, &named).await?,
         other => other,
     };
@@ -89,7 +89,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         format!("marked {} for replacement", named.join(", "))
     };
     args.change
-        .tell(ui, &cluster.title(name), &done, &formats::presentable(&told.object))?;
+        .print_result(ui, &cluster.title(name), &done, &formats::presentable(&told.object))?;
     if !args.change.dry_run.is_real() {
         return Ok(());
     }
@@ -98,7 +98,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         return progress::wait(&cluster, &told.object, &named, told.pods, deadline, ui).await;
     }
     if args.change.output.is_none() {
-        let status = cluster.words().verb("status", name);
+        let status = cluster.kind_info().verb("status", name);
         ui.next(status.and("-w").and(cluster.flag()));
     }
     Ok(())
@@ -110,7 +110,7 @@ fn is_conflict(error: &kube::Error) -> bool {
 
 /// Checks the pods and writes their names into the spec, as it was when they were checked. Leaves the server's
 /// answer to the write to the caller.
-async fn tell(args: &Args, cluster: &Cluster, name: &str, named: &[String]) -> Result<kube::Result<Told>> {
+async fn tell(args: &Args, cluster: &Cluster, name: &str, named: &[String]) -> Result<kube::Result<Report>> {
     let api = cluster.objects(Some(&cluster.namespace));
     let mut object = kind_info::complete(Kind::PodSet, cluster.call(api.get(name)).await?);
     let workload = Workload::read(Kind::PodSet, &object);
@@ -147,7 +147,7 @@ async fn tell(args: &Args, cluster: &Cluster, name: &str, named: &[String]) -> R
             Err(source) => return Ok(Err(source)),
         }
     }
-    Ok(Ok(Told { object, pods, again }))
+    Ok(Ok(Report { object, pods, again }))
 }
 
 /// Returns the pods to replace: those of the spec that still exist, then the named ones.
@@ -171,7 +171,7 @@ async fn strangers(cluster: &Cluster, name: &str, pods: &[Pod], missing: &[&Stri
     let api: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let mut others = Vec::new();
     for one in missing.iter().take(5) {
-        // Whoever may list pods but not get one learns less.
+        // Without the right to get a pod, the message has less detail.
         if let Ok(Some(pod)) = cluster.attempt(api.get_opt(one)).await? {
             others.push(pod);
         }
@@ -201,7 +201,7 @@ fn refusal(cluster: &Cluster, name: &str, pods: &[Pod], missing: &[&String], oth
     } else {
         format!("its pods are {}", some(&own))
     });
-    error.next(cluster.words().verb("status", name).and(cluster.flag()))
+    error.next(cluster.kind_info().verb("status", name).and(cluster.flag()))
 }
 
 #[cfg(test)]

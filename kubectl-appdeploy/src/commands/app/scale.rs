@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::connection::{Cluster, KubeArgs};
 use crate::cluster::kind_info;
-use crate::commands::change::{self, Door, Flags, Verb};
+use crate::commands::change::{self, Flags, Subresource, Verb};
 use crate::error::{Error, Result};
 use crate::resource::selection::Selection;
 use crate::resource::{autoscaler, children};
@@ -50,7 +50,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     let verb = Verb {
         example: "scale {name} --replicas=3",
         done: "scaled",
-        door: Door::Scale,
+        subresource: Subresource::Scale,
         guarded: args.current_replicas.is_some(),
         edit: &|object| {
             scale(kind, args.replicas, args.current_replicas, object)?;
@@ -68,7 +68,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     result
 }
 
-/// Warns of autoscalers that will change the number of pods again. That they can't be listed is no failure.
+/// Warns of autoscalers that will change the number of pods again. A missing right to list them is not a failure.
 async fn warn(cluster: &Cluster, scaled: &[String], ui: &mut Ui) {
     let list = children::list::<HorizontalPodAutoscaler>(cluster, &cluster.namespace, &ListParams::default()).await;
     let Ok(Ok(autoscalers)) = list else { return };
@@ -99,13 +99,13 @@ fn scale(kind: Kind, replicas: i32, expected: Option<i32>, object: &mut Value) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
 
     #[test]
     fn another_number_than_expected_is_left_alone() {
         let mut app = json!({"metadata": {"name": "shop"}, "spec": {"image": "nginx"}});
         let error = scale(Kind::AppDeploy, 3, Some(2), &mut app).unwrap_err();
-        insta::assert_snapshot!(error.text(&Look::default()), @"error: appdeploy.appdeploy.dev/shop has 1 replica, not 2: nothing was changed");
+        insta::assert_snapshot!(error.text(&RenderOptions::default()), @"error: appdeploy.appdeploy.dev/shop has 1 replica, not 2: nothing was changed");
         scale(Kind::AppDeploy, 3, Some(1), &mut app).unwrap();
         assert_eq!(app["spec"]["replicas"], 3);
     }

@@ -1,4 +1,4 @@
-//! The least that has to be written to make one object of another.
+//! The smallest merge patch between two objects.
 
 use serde_json::{Map, Value};
 

@@ -11,12 +11,12 @@ use crate::cluster::connection::KubeArgs;
 use crate::cluster::wait::Deadline;
 use crate::error::{Error, Kind, Result};
 use crate::installation::check::code::Code;
-use crate::installation::check::{Aim, finding, look, page};
+use crate::installation::check::{CheckMode, finding, look, page};
 use crate::installation::settings::Scope;
 use crate::output::{duration, formats};
 use crate::terminal::ui::{Ui, tolerate_closed};
 
-/// How long to wait before all is looked at again.
+/// The pause before the checks are repeated.
 const PAUSE: Duration = Duration::from_secs(2);
 
 const EXAMPLES: &str = "\
@@ -79,7 +79,11 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         let error = Error::usage("--watch-namespace and --webhooks say what install would be told, and go with --pre");
         return Err(error.next("kubectl appdeploy check  (finds out by itself how AppDeploy is installed)"));
     }
-    let aim = if args.pre { Aim::Install(&args.scope) } else { Aim::Run };
+    let aim = if args.pre {
+        CheckMode::Install(&args.scope)
+    } else {
+        CheckMode::Run
+    };
     let cluster = kube.connect().await?;
     let deadline = args.wait.then(|| Deadline::after(args.timeout));
     let findings = loop {
@@ -96,7 +100,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     };
     ui.clear_progress();
     let written = match args.output {
-        None => ui.print(&page::text(&findings, &ui.look())),
+        None => ui.print(&page::text(&findings, &ui.render_options())),
         Some(Format::Json) => ui.print(&formats::json(&page::value(&findings))?),
         Some(Format::Short) => findings
             .iter()

@@ -110,7 +110,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     protection::allow_older(&mut objects, &before);
     prune::warn_of_age(&before, &objects, ui);
     let former = prune::objects(&cluster, &objects).await?;
-    // Nobody may be asked any more before the operator stops to answer.
+    // Webhooks must not be called any more when the operator stops answering.
     let (asking, former): (Vec<_>, Vec<_>) = former
         .into_iter()
         .partition(|(kind, _)| Kind::webhooks().contains(kind));
@@ -125,7 +125,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     for (object, before) in objects.iter().zip(&before) {
         let kind = Kind::of(object);
         if Kind::webhooks().contains(&kind) && !is_running {
-            // Until somebody answers, API servers would refuse every app.
+            // Until the operator answers, API servers would reject all apps.
             rollout::wait(&cluster, deadline, ui).await?;
             is_running = true;
         }
@@ -180,13 +180,13 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
             webhook_ready::wait(&cluster, deadline, ui).await?;
             webhook_ready::answered(&cluster, &options.namespaces, deadline, ui).await?;
         }
-        ui.say("AppDeploy is ready.");
+        ui.eprintln("AppDeploy is ready.");
     }
     ui.next("kubectl appdeploy create");
     Ok(())
 }
 
-/// Looks at what is there under the same names, before anything is written.
+/// Reads existing objects of the same names, before anything is written.
 async fn survey(
     cluster: &Cluster,
     objects: &[DynamicObject],
@@ -276,7 +276,7 @@ async fn apply(args: &Args, cluster: &Cluster, kind: &Kind, object: &DynamicObje
         .map_err(|error| error.about(&kind.title(&name)))
 }
 
-/// Whether an apply changed nothing of what is wanted. Versions do not tell: a controller writes meanwhile.
+/// Whether an apply changed nothing that is wanted. The resourceVersion does not show it: controllers write too.
 fn is_same(wanted: &DynamicObject, before: &DynamicObject, after: &DynamicObject) -> bool {
     let content = |object: &DynamicObject| {
         let mut data = object.data.clone();

@@ -1,4 +1,4 @@
-//! `kubectl appdeploy report`: what somebody who helps wants to see, in one file, without what nobody should.
+//! `kubectl appdeploy report`: collects the state of AppDeploy in an archive, without secrets.
 
 mod archive;
 mod collect;
@@ -63,15 +63,15 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     ui.clear_progress();
     let files = contents.entries.len();
     let size = packed.len().div_ceil(1024);
-    ui.say(&format!(
+    ui.eprintln(&format!(
         "{files} files, {size} KiB: versions, checks, the operator with its log, apps and pod sets of {scope}."
     ));
     for line in &contents.left_out {
-        ui.say(&format!("left out: {line}"));
+        ui.eprintln(&format!("left out: {line}"));
     }
-    ui.say("Secrets were not read, and values are masked. Look at it before you send it.");
+    ui.eprintln("Secrets were not read, and values are masked. RenderOptions at it before you send it.");
     if args.stdout {
-        return ui.pass(&packed);
+        return ui.write_stdout(&packed);
     }
     let file = args.file.unwrap_or_else(|| PathBuf::from(format!("{folder}.tar.gz")));
     write(&file, &packed)?;

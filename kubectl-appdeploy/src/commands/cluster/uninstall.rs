@@ -1,4 +1,4 @@
-//! `kubectl appdeploy uninstall`: shows its plan, then removes in the order in which nothing is left hanging.
+//! `kubectl appdeploy uninstall`: prints its plan, then deletes in an order in which no deletion hangs.
 
 mod contents;
 mod plan;
@@ -97,7 +97,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     };
     let plan = plan::plan(&found, choice);
     if plan.is_empty() {
-        ui.say(&if plan.stays.is_empty() {
+        ui.eprintln(&if plan.stays.is_empty() {
             "AppDeploy is not installed in this cluster: there is nothing to remove.".to_owned()
         } else {
             format!("There is nothing to remove.\n{}", plan.text(Names::Some))
@@ -107,7 +107,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     if args.dry_run == DryRun::Client {
         return ui.print(&plan.text(Names::All));
     }
-    ui.say(&plan.text(Names::Some));
+    ui.eprintln(&plan.text(Names::Some));
     if args.dry_run.is_real() && !plan.workloads.is_empty() && !args.yes {
         consent(&args, &cluster, &plan)?;
         if survey::look(&cluster).await?.shape() != found.shape() {
@@ -116,12 +116,12 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     }
     remove(&args, &cluster, &plan, found.owners(), ui).await?;
     if args.dry_run.is_real() && args.wait {
-        ui.say("AppDeploy is uninstalled.");
+        ui.eprintln("AppDeploy is uninstalled.");
     }
     Ok(())
 }
 
-/// Lets nobody lose anything by accident.
+/// Asks for confirmation before apps and pod sets are deleted.
 fn consent(args: &Args, cluster: &Cluster, plan: &Plan) -> Result<()> {
     let lost = format!("{} {}", plan::count(&plan.workloads), plan.fate());
     let unasked = Error::usage(format!("this deletes {lost}: nothing was removed"))
@@ -170,7 +170,7 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<St
                 "and what belongs to it are gone"
             };
             ui.progress(&format!("waiting until {title} {family}"));
-            // Even without --wait: without its definition or its operator an object could hang for ever.
+            // Even without --wait: without its CRD or the operator, an object could hang indefinitely.
             deletion::until_gone(&cluster.clone().about(*kind), object, deadline, ui)
                 .await
                 .map_err(|error| error.next(AGAIN))?;
@@ -202,7 +202,7 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<St
             manifests::delete(cluster, &api, object, PropagationPolicy::Foreground, args.dry_run).await?;
         }
         if args.wait && args.dry_run.is_real() {
-            // Of these there is something to wait for; the others go at once.
+            // These take time; others are deleted immediately.
             if [Kind::deployment(), Kind::crd(), Kind::namespace()].contains(kind) {
                 ui.progress(&format!("waiting until {title} is gone"));
             }
@@ -216,7 +216,7 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<St
     Ok(())
 }
 
-/// Notes on a definition that it may be deleted, which an admission policy asks for. One that was deleted is no error.
+/// Sets the annotation that an admission policy requires on a CRD before its deletion. A deleted CRD is not an error.
 async fn allow_deletion(
     cluster: &Cluster,
     api: &Api<DynamicObject>,

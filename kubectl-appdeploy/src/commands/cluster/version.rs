@@ -46,7 +46,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     if args.client {
         return tell(&args, None, ui);
     }
-    // Without a cluster the half that is known is still told, as kubectl does.
+    // Without a cluster, the plugin's version is still printed, as kubectl does.
     let cluster = match kube.connect().await {
         Ok(cluster) => cluster,
         Err(error) => {
@@ -56,7 +56,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     };
     let (operator, definitions) = join!(operator::look(&cluster), schema::skews(&cluster));
     tell(&args, Some(&operator), ui)?;
-    // Whoever may not see the definitions may see the rest.
+    // A user without the right to read CRDs still gets the rest.
     for (name, skew) in definitions.unwrap_or_default() {
         if let Some((warning, fields, next)) = skew.warning(&name) {
             ui.warn(&format!("{warning} ({})", some(fields)));

@@ -16,7 +16,7 @@ const PROGRAM: (&str, &str) = (
     include_str!("kubectl_complete-appdeploy.cmd"),
 );
 
-/// Writes it into a folder, or beside the plugin.
+/// Writes it to a folder, or next to the plugin.
 pub fn run(folder: Option<PathBuf>, ui: &mut Ui) -> Result<()> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folder = folder.or_else(|| beside(&path)).ok_or_else(|| {
@@ -37,7 +37,7 @@ pub fn run(folder: Option<PathBuf>, ui: &mut Ui) -> Result<()> {
             folder.display()
         ));
     }
-    ui.say("It works wherever kubectl itself is completed, from kubectl 1.26 on; in bash:");
+    ui.eprintln("It works wherever kubectl itself is completed, from kubectl 1.26 on; in bash:");
     ui.next("source <(kubectl completion bash)");
     Ok(())
 }

@@ -35,7 +35,7 @@ pub struct Line {
     pub values: BTreeMap<String, Vec<String>>,
     /// What stands before the word that is to be completed, in the same list of values.
     pub before: String,
-    /// What is there of the word.
+    /// The typed part of the word.
     pub partial: String,
     /// What is wanted.
     pub wanted: Wanted,
@@ -107,7 +107,7 @@ impl<'c> Reader<'c> {
         if let Some(arg) = self.pending.take() {
             self.value(arg, word);
         } else if self.rest {
-            // The words of somebody else's command line.
+            // Words after `--` belong to another command line.
         } else if word == "--" {
             self.rest = true;
         } else if let Some(flag) = word.strip_prefix("--") {

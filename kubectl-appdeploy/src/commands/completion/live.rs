@@ -18,7 +18,7 @@ use super::Candidate;
 use super::line::Line;
 use super::source::Source;
 use crate::cluster::connection::{Cluster, KubeArgs};
-use crate::cluster::pager::Pages;
+use crate::cluster::pager::Pager;
 use crate::resource::selection;
 use crate::resource::workload::Workload;
 
@@ -68,7 +68,7 @@ async fn ask(source: Source, line: &Line, send: &Sender<Vec<Candidate>>) -> Opti
     let name = name.and_then(|name| selection::name(kind, name).ok());
     let found = match source {
         Source::Workloads => {
-            let mut pages = Pages::of(&cluster, Some(&cluster.namespace), None);
+            let mut pages = Pager::of(&cluster, Some(&cluster.namespace), None);
             while let Some(page) = pages.next().await.ok()? {
                 let names = page.iter().map(|object| {
                     let one = Workload::read(kind, object);
@@ -92,7 +92,7 @@ async fn ask(source: Source, line: &Line, send: &Sender<Vec<Candidate>>) -> Opti
     send.send(found).ok()
 }
 
-/// Returns what stands in the kubeconfig.
+/// Returns names from the kubeconfig.
 fn configured(source: Source, flags: &KubeArgs) -> Option<Vec<Candidate>> {
     if !matches!(source, Source::Contexts | Source::Clusters | Source::Users) {
         return None;

@@ -31,7 +31,7 @@ pub enum Source {
     Files,
     /// These words.
     Words(&'static [&'static str]),
-    /// Nobody knows but the person.
+    /// Unknown: the user has to type it.
     Free,
 }
 
@@ -106,7 +106,7 @@ const FREE: &[&str] = &[
     "USER",
 ];
 
-/// Returns where the values of an argument come from; `None` where nobody has said so.
+/// Returns the source of an argument's values; `None` if it is not in the table.
 pub fn of(path: &[String], id: &str, name: &str) -> Option<Source> {
     let verb = path.last().map_or("", String::as_str);
     let argument = ARGUMENTS

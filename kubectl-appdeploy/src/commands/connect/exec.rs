@@ -104,8 +104,8 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
 /// Passes on what is typed and what is written, until the command ends.
 async fn attend(mut process: AttachedProcess, stdin: bool, tty: bool, ui: &mut Ui) -> Result<Option<Status>> {
     let status = process.take_status();
-    // Beside what is written: a command that waits for its reader does not read either.
-    let mut typed = Box::pin(pass_on(stdin.then(input::typed), process.stdin()));
+    // Concurrently with the output: a command that waits for its reader does not read either.
+    let mut typed = Box::pin(forward_stdin(stdin.then(input::typed), process.stdin()));
     let (mut out, mut err) = (process.stdout(), process.stderr());
     let mut sizes = tty.then(input::sizes).flatten();
     let mut sender = process.terminal_size().filter(|_| tty);
@@ -116,11 +116,11 @@ async fn attend(mut process: AttachedProcess, stdin: bool, tty: bool, ui: &mut U
             () = &mut typed => {}
             read = read(out.as_mut(), &mut out_buffer), if out.is_some() => match read {
                 0 => out = None,
-                count => ui.pass(&out_buffer[..count])?,
+                count => ui.write_stdout(&out_buffer[..count])?,
             },
             read = read(err.as_mut(), &mut err_buffer), if err.is_some() => match read {
                 0 => err = None,
-                count => ui.pass_aside(&err_buffer[..count]),
+                count => ui.write_stderr(&err_buffer[..count]),
             },
             () = resized(sizes.as_mut()), if sizes.is_some() => tell_size(sender.as_mut()),
         }
@@ -132,7 +132,7 @@ async fn attend(mut process: AttachedProcess, stdin: bool, tty: bool, ui: &mut U
 }
 
 /// Passes on what is typed, and its end. Never returns: it is the command that ends.
-async fn pass_on(typed: Option<Receiver<Vec<u8>>>, to: Option<impl AsyncWrite + Unpin>) {
+async fn forward_stdin(typed: Option<Receiver<Vec<u8>>>, to: Option<impl AsyncWrite + Unpin>) {
     if let (Some(mut typed), Some(mut to)) = (typed, to) {
         while let Some(bytes) = typed.recv().await {
             if to.write_all(&bytes).await.is_err() {
@@ -144,7 +144,7 @@ async fn pass_on(typed: Option<Receiver<Vec<u8>>>, to: Option<impl AsyncWrite + 
     std::future::pending::<()>().await;
 }
 
-/// Reads what is there; 0 at the end, whatever ended it.
+/// Reads available bytes; 0 at the end, also after an error.
 async fn read(from: Option<&mut (impl AsyncRead + Unpin)>, buffer: &mut [u8]) -> usize {
     match from {
         Some(from) => from.read(buffer).await.unwrap_or(0),
@@ -169,7 +169,7 @@ fn tell_size(sender: Option<&mut Sender<TerminalSize>>) {
 /// Ends as the command did.
 fn conclude(status: Option<&Status>, cluster: &Cluster, workload: &Workload) -> Result<()> {
     let Some(status) = status else {
-        let next = cluster.words().verb("status", workload.name()).and(cluster.flag());
+        let next = cluster.kind_info().verb("status", workload.name()).and(cluster.flag());
         return Err(Error::failed("the connection to the pod ended before the command did").next(next));
     };
     match outcome(status) {

@@ -1,4 +1,4 @@
-//! `kubectl appdeploy logs`: the logs of all pods of one or several, each line with its pod.
+//! `kubectl appdeploy logs`: prints logs of the pods of apps or pod sets.
 
 mod filter;
 mod follow;
@@ -27,7 +27,7 @@ use crate::terminal::ui::Ui;
 
 use filter::Filter;
 use line::Prefixes;
-use read::Piece;
+use read::LogChunk;
 use scope::Scope;
 
 /// How many logs are followed at a time unless the person says otherwise, and at most: each is a connection and a buffer.
@@ -164,7 +164,11 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
         return selection::conclude(failures, ui);
     }
     let mut printer = Printer {
-        prefixes: Prefixes::new(args.prefix.unwrap_or(args.follow), ui.look().color, Ui::is_terminal()),
+        prefixes: Prefixes::new(
+            args.prefix.unwrap_or(args.follow),
+            ui.render_options().color,
+            Ui::is_terminal(),
+        ),
         filter: Filter::new(args.include.clone(), args.exclude.clone(), args.timestamps),
     };
     if args.follow {
@@ -185,7 +189,7 @@ struct Printer {
 }
 
 impl Printer {
-    fn print(&mut self, label: &str, piece: &Piece, ui: &mut Ui) -> Result<()> {
+    fn print(&mut self, label: &str, piece: &LogChunk, ui: &mut Ui) -> Result<()> {
         if self.filter.takes(label, piece) {
             ui.print_bytes(&self.prefixes.line(label, piece))?;
         }
@@ -216,13 +220,13 @@ async fn print_all(args: &Args, cluster: &Cluster, scope: &Scope, printer: &mut 
             None => has_any = true,
             Some(why) => {
                 if let Some(before) = last.replace(format!("{label}: {why}")) {
-                    ui.say(&before);
+                    ui.eprintln(&before);
                 }
             }
         }
     }
     match last {
-        Some(why) if has_any => ui.say(&why),
+        Some(why) if has_any => ui.eprintln(&why),
         Some(why) => {
             return Err(Error::failed("there is no log to show")
                 .why(why)
@@ -235,7 +239,7 @@ async fn print_all(args: &Args, cluster: &Cluster, scope: &Scope, printer: &mut 
 
 /// Returns the command that shows the state of what was selected.
 fn status(cluster: &Cluster, scope: &Scope) -> NextCommand {
-    let words = cluster.words();
+    let words = cluster.kind_info();
     let all = || NextCommand::from(words.command).and("status");
     let mut workloads = scope.workloads.values();
     match (workloads.next(), workloads.next()) {
@@ -309,7 +313,7 @@ fn broken(pod: &str, source: &std::io::Error) -> Error {
 }
 
 fn without_pods(cluster: &Cluster, scope: &Scope) -> Error {
-    let words = cluster.words();
+    let words = cluster.kind_info();
     let mut workloads = scope.workloads.values();
     let (Some(workload), None) = (workloads.next(), workloads.next()) else {
         let count = words.count(scope.workloads.len());
@@ -335,7 +339,7 @@ impl Args {
         Ok(vec![target::container(pod, self.container.as_deref())?])
     }
 
-    /// Returns all logs that are meant. That one pod of several lacks a container is no mistake.
+    /// Returns all selected logs. If only some pods lack the container, that is not an error.
     fn sources<'a>(&self, pods: &'a [Pod]) -> Result<Vec<(&'a Pod, String)>> {
         let mut sources = Vec::new();
         let mut mistake = None;

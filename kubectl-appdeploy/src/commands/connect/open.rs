@@ -53,7 +53,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         _ => Vec::new(),
     };
     if let Some((why, next)) = detour(route.as_ref(), url, &found, &workload, cluster.flag()) {
-        ui.say(&why);
+        ui.eprintln(&why);
         ui.next(next);
         return Ok(());
     }
@@ -188,7 +188,7 @@ fn browse(url: &str) -> Result<()> {
     let mut browser = command
         .spawn()
         .map_err(|source| Error::failed("no browser could be opened").why(format!("{program}: {source}")))?;
-    // The desktop's own program returns at once; a browser that it becomes is left alone.
+    // The desktop's program returns immediately; if it becomes the browser, it keeps running.
     let _ = browser.try_wait();
     Ok(())
 }

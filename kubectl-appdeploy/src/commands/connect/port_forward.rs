@@ -1,4 +1,4 @@
-//! `kubectl appdeploy port-forward`: a port of this machine that leads to a pod which is ready now.
+//! `kubectl appdeploy port-forward`: forwards a local port to a ready pod.
 
 mod ports;
 
@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::cluster::connection::{Cluster, KubeArgs};
 use crate::cluster::kind_info;
-use crate::cluster::known::Known;
+use crate::cluster::known::ObjectCache;
 use crate::cluster::watch::{self, Connection, Watched};
 use crate::commands::connect::target;
 use crate::error::{Error, Result};
@@ -70,13 +70,13 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
         (Some(ports), _) => ports,
         (None, Some(port)) => Ports::unnamed(u16::try_from(port).unwrap_or_default()),
         (None, None) => {
-            let words = cluster.words();
+            let words = cluster.kind_info();
             return Err(Error::usage(format!("{name} has no port"))
                 .why("give the port of its pods")
                 .next(words.verb("port-forward", name).and("8080").and(cluster.flag())));
         }
     };
-    // A mistake is told before anything listens.
+    // Errors are reported before anything listens.
     let pods = target::pods(&cluster, &workload).await?;
     if target::choose(&pods, args.pod.as_deref()).is_none() {
         return Err(target::nobody(&cluster, &workload, &pods, args.pod.as_deref()));
@@ -93,7 +93,7 @@ async fn listen(args: &Args, ports: Ports, cluster: &Cluster) -> Result<TcpListe
     let address = SocketAddr::new(args.address, ports.local);
     TcpListener::bind(address).await.map_err(|source| {
         let next = cluster
-            .words()
+            .kind_info()
             .verb("port-forward", &args.name)
             .and(command!(":{}", ports.remote))
             .and(cluster.flag())
@@ -104,7 +104,7 @@ async fn listen(args: &Args, ports: Ports, cluster: &Cluster) -> Result<TcpListe
     })
 }
 
-/// Leads each connection to a pod, until somebody ends it.
+/// Forwards each connection to a pod, until Ctrl-C.
 async fn forward(
     args: &Args,
     cluster: &Cluster,
@@ -119,7 +119,7 @@ async fn forward(
         watch::follow_all(cluster, api.clone(), config),
         Connection::first(false),
     );
-    let mut known = Known::<Pod>::default();
+    let mut known = ObjectCache::<Pod>::default();
     let mut open = FuturesUnordered::new();
     loop {
         tokio::select! {
@@ -127,7 +127,7 @@ async fn forward(
                 Some(event) => drop(known.take(event)),
                 None => return Ok(()),
             },
-            // Whoever connects before the pods are known waits in the queue of the port.
+            // Connections wait in the backlog until the pods are known.
             accepted = listener.accept(), if known.is_complete() => {
                 let (stream, _) = accepted.map_err(|source| Error::failed(format!("cannot accept a connection: {source}")))?;
                 let pods: Vec<Pod> = known.all().filter(|pod| is_pod_of(pod, workload)).cloned().collect();

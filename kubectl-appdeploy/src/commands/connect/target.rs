@@ -1,4 +1,4 @@
-//! Which pod of several a verb means, and which of its containers.
+//! Selects the pod and the container to connect to.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
@@ -34,9 +34,9 @@ pub fn choose<'a>(pods: &'a [Pod], named: Option<&str>) -> Option<&'a Pod> {
     runs.max_by_key(|pod| (pod::is_ready(pod), pod.creation_timestamp()))
 }
 
-/// Says that there is no pod to talk to, and why.
+/// Returns the error for an app without a pod to connect to, with the reason.
 pub fn nobody(cluster: &Cluster, workload: &Workload, pods: &[Pod], named: Option<&str>) -> Error {
-    let words = cluster.words();
+    let words = cluster.kind_info();
     let (name, flag) = (workload.name(), cluster.flag());
     let status = words.verb("status", name).and(flag.clone());
     if let Some(pod) = named {
@@ -112,7 +112,7 @@ pub fn resting(cluster: &Cluster, workload: &Workload, pod: &Pod, container: &st
         pod.name_any()
     ));
     let why = workload.explanation().map(|(text, _)| text);
-    let (words, name, flag) = (cluster.words(), workload.name(), cluster.flag());
+    let (words, name, flag) = (cluster.kind_info(), workload.name(), cluster.flag());
     why.into_iter()
         .fold(error, Error::why)
         .next(words.verb("status", name).and(flag.clone()))
@@ -121,7 +121,7 @@ pub fn resting(cluster: &Cluster, workload: &Workload, pod: &Pod, container: &st
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
     use serde_json::{Value, json};
 
     fn pod(name: &str, ready: bool, more: &Value) -> Pod {
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(containers(&one), ["migrate", "proxy", "app"]);
         let other = pod("a", true, &json!({"annotations": {DEFAULT: "proxy"}}));
         assert_eq!(container(&other, None).as_deref(), Ok("proxy"));
-        insta::assert_snapshot!(container(&one, Some("db")).unwrap_err().text(&Look::default()), @r"
+        insta::assert_snapshot!(container(&one, Some("db")).unwrap_err().text(&RenderOptions::default()), @r"
         error: a has no container db
           why:  it has migrate, proxy, app
         ");

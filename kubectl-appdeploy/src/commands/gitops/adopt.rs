@@ -1,6 +1,6 @@
 //! `kubectl appdeploy adopt`: a Deployment, a Service and an Ingress that are there become an app.
 //!
-//! What to do is computed from what is there (`plan`), each time anew: a command that was interrupted goes on where it
+//! The plan is computed from the current state each time, so an interrupted command continues where it
 //! stopped, and in between old pods serve. The order, and why, is in docs/adr/0013.
 
 mod dependents;
@@ -29,7 +29,7 @@ use crate::resource::selection;
 use crate::terminal::ui::Ui;
 
 use plan::Plan;
-use snapshot::Found;
+use snapshot::Snapshot;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -79,7 +79,7 @@ impl Args {
         let deployment = self.deployment.as_ref();
         let deployment = deployment.map(|name| command!("--deployment={}", name));
         cluster
-            .words()
+            .kind_info()
             .verb("adopt", &self.name)
             .and(deployment.unwrap_or_default())
             .and(if self.force { "--force" } else { "" })
@@ -92,12 +92,12 @@ impl Args {
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?.about(Kind::AppDeploy);
     let name = selection::name(Kind::AppDeploy, &args.name)?.to_owned();
-    let found = Found::gather(&cluster, &name, args.deployment.as_deref()).await?;
+    let found = Snapshot::gather(&cluster, &name, args.deployment.as_deref()).await?;
     let mut plan = plan::plan(&found)?;
     plan.again = args.again(&cluster, "");
     let title = cluster.title(&name);
     if plan.is_done() {
-        return args.change.tell(ui, &title, "unchanged", &plan.manifest);
+        return args.change.print_result(ui, &title, "unchanged", &plan.manifest);
     }
     // Who is asked sees what for, whatever else is printed.
     let is_shown = args.change.output.is_none() || args.change.dry_run.is_real() && !args.yes;
@@ -108,7 +108,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         return Err(refusal.next(args.again(&cluster, "--force").remark("to confirm")));
     }
     if args.change.dry_run != DryRun::Client {
-        // What the server would refuse shall be known before anything is changed.
+        // Rejections of the API server must be known before anything is changed.
         if plan.app.is_none() {
             step::create(&cluster, &plan, DryRun::Server).await?;
         }
@@ -118,13 +118,13 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     if args.change.dry_run.is_real() {
         ask(&args, &cluster, &plan)?;
         // The Deployment may have changed while the prompt was open.
-        let now = Found::gather(&cluster, &name, args.deployment.as_deref()).await?;
+        let now = Snapshot::gather(&cluster, &name, args.deployment.as_deref()).await?;
         if now.shapes() != found.shapes() {
             return Err(confirm::outdated(args.again(&cluster, "")));
         }
         Box::pin(execute::run(&cluster, &found, &plan, Deadline::after(args.timeout), ui)).await?;
     }
-    args.change.tell(ui, &title, "adopted", &plan.manifest)
+    args.change.print_result(ui, &title, "adopted", &plan.manifest)
 }
 
 /// Shows the app, what becomes of each object, and what is lost.
@@ -134,7 +134,7 @@ fn show(args: &Args, plan: &Plan, ui: &mut Ui) -> Result<()> {
     if plan.app.is_none() {
         texts.push(yaml::write(&plan.manifest)?);
     }
-    let look = ui.look();
+    let look = ui.render_options();
     for pair in plan.pairs.iter().filter(|pair| pair.differs()) {
         texts.push(object_diff::unified(pair, &look)?);
     }
@@ -143,7 +143,7 @@ fn show(args: &Args, plan: &Plan, ui: &mut Ui) -> Result<()> {
         if is_asked_for {
             ui.print(&text)?;
         } else {
-            ui.say(text.trim_end_matches('\n'));
+            ui.eprintln(text.trim_end_matches('\n'));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `kubectl appdeploy diff`: what the operator would change.
+//! `kubectl appdeploy diff`: prints what the operator would change.
 
 use crd::{AppDeploy, Kind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
@@ -59,14 +59,14 @@ async fn compare(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         if found.is_empty() {
             selection::nothing(&cluster, ui);
         }
-        found.into_iter().map(|object| object.map(Wish::of_now)).collect()
+        found.into_iter().map(|object| object.map(Comparison::of_now)).collect()
     } else if args.which.is_empty() {
         let mut wishes = Vec::new();
         let objects = args
             .files
             .read(Kind::AppDeploy, kube.namespace.as_deref(), &cluster.namespace)?;
         for object in objects {
-            wishes.push(Wish::of_file(&cluster, object).await);
+            wishes.push(Comparison::of_file(&cluster, object).await);
         }
         wishes
     } else {
@@ -96,7 +96,7 @@ async fn compare(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
 }
 
 /// What is wanted of one app.
-struct Wish {
+struct Comparison {
     namespace: String,
     name: String,
     /// What was wanted until now.
@@ -104,7 +104,7 @@ struct Wish {
     now: AppDeploy,
 }
 
-impl Wish {
+impl Comparison {
     fn of_now(object: DynamicObject) -> Self {
         let (namespace, name) = selection::place(&object);
         Self {
@@ -128,7 +128,7 @@ impl Wish {
         let now = loop {
             let Some(found) = &before else {
                 let mut now = app(&cluster.call(api.create(&params, &object)).await?);
-                // The identity that a dry run gives is nobody's.
+                // The UID of a dry run is not of an object.
                 now.metadata.uid = None;
                 break now;
             };
@@ -184,7 +184,7 @@ impl Wish {
             });
             let becomes = match (there, wanted) {
                 (Some(there), Some(wanted)) => {
-                    // What older children do without, and get with their next pods, is no difference.
+                    // Fields that older children get with their next pods are not a difference.
                     let due = later::due(wanted, &Digest::of(there));
                     Some(defaults::filled(kind, &merged(there, before.as_ref(), &due)))
                 }
@@ -197,8 +197,8 @@ impl Wish {
     }
 }
 
-/// Returns the object of a file in the place of the one that is there. What the file does not name and no file has named stays: the
-/// number that somebody has scaled it to, and a pause.
+/// Returns an existing object with the content of a file. Fields that neither this nor an earlier file names are kept: the
+/// number of replicas from a scale, and a pause.
 fn over(object: &DynamicObject, before: &DynamicObject) -> DynamicObject {
     let owns = |entry: &ManagedFieldsEntry, field: &str| {
         let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);

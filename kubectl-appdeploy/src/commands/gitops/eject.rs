@@ -1,4 +1,4 @@
-//! `kubectl appdeploy eject`: the app goes, what belongs to it stays and serves on.
+//! `kubectl appdeploy eject`: deletes an app and keeps its children, which keep serving.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -52,13 +52,13 @@ pub struct Args {
 }
 
 /// An app that goes, and what stays of it.
-struct Leaving {
+struct Ejection {
     name: String,
     /// The app; nothing where only the rest of an interrupted command is to be done.
     app: Option<DynamicObject>,
     /// What stays: its kind, and its identity.
     stays: Vec<(&'static ChildKind, String)>,
-    /// Who scales the app, and nothing when it is gone.
+    /// Autoscalers that target the app, and will have no target.
     scalers: Vec<String>,
 }
 
@@ -67,17 +67,17 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     args.which.require(Kind::AppDeploy, "eject {name}")?;
     let cluster = kube.connect().await?.about(Kind::AppDeploy);
     let (leaving, mut failures) = find(&args, &cluster, ui).await?;
-    let plan: Vec<String> = leaving.iter().map(Leaving::plan).collect();
+    let plan: Vec<String> = leaving.iter().map(Ejection::plan).collect();
     let is_asked = args.change.dry_run.is_real() && !args.yes && leaving.iter().any(|one| one.app.is_some());
     // Who is asked sees what for, whatever else is printed.
     if (args.change.output.is_none() || is_asked) && !leaving.is_empty() {
-        ui.say(&plan.join("\n"));
+        ui.eprintln(&plan.join("\n"));
     }
     if is_asked {
         let names: Vec<&str> = leaving.iter().map(|one| one.name.as_str()).collect();
         let names = names.join(" ");
         let again = leaving.iter().fold(
-            NextCommand::from(cluster.words().command).and("eject"),
+            NextCommand::from(cluster.kind_info().command).and("eject"),
             |command, one| command.and(command!("{}", one.name)),
         );
         let unasked = Error::usage(format!(
@@ -93,7 +93,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
             "nothing was changed",
         )?;
         let (now, _) = find(&args, &cluster, ui).await?;
-        if now.iter().map(Leaving::shape).ne(leaving.iter().map(Leaving::shape)) {
+        if now.iter().map(Ejection::shape).ne(leaving.iter().map(Ejection::shape)) {
             return Err(confirm::outdated(again.and(cluster.flag())));
         }
     }
@@ -110,11 +110,11 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
             Err(error) => failures.push(error),
         }
     }
-    args.change.tell_all(ui, &done)?;
+    args.change.print_results(ui, &done)?;
     selection::conclude(failures, ui)
 }
 
-async fn find(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<(Vec<Leaving>, Vec<Error>)> {
+async fn find(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<(Vec<Ejection>, Vec<Error>)> {
     // Each once, as they are resolved.
     let typed = args.which.names.iter().map(|text| selection::name(cluster.kind, text));
     let mut known = BTreeSet::new();
@@ -140,7 +140,7 @@ async fn find(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<(Vec<Leavin
         };
         let live = Live::fetch(cluster, &cluster.namespace, &name).await?;
         match app {
-            Ok(app) => leaving.push(Leaving {
+            Ok(app) => leaving.push(Ejection {
                 // Of one that is being deleted, the garbage collector may have let something go already.
                 stays: of(&live, |object| {
                     live_children::is_of(object, app.metadata.uid.as_deref())
@@ -155,7 +155,7 @@ async fn find(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<(Vec<Leavin
                 if stays.is_empty() {
                     failures.push(error);
                 } else {
-                    leaving.push(Leaving {
+                    leaving.push(Ejection {
                         name,
                         app: None,
                         stays,
@@ -208,7 +208,7 @@ fn is_half_free(object: &Value) -> bool {
         && metadata["ownerReferences"].as_array().is_none_or(Vec::is_empty)
 }
 
-impl Leaving {
+impl Ejection {
     /// Returns what was shown of it.
     fn shape(&self) -> (Option<Value>, &[(&'static ChildKind, String)]) {
         let app = self.app.as_ref().map(|app| {
@@ -248,7 +248,7 @@ impl Leaving {
 }
 
 /// Takes one app out. Each step can be done again.
-async fn eject(args: &Args, cluster: &Cluster, one: &Leaving, deadline: Deadline, ui: &mut Ui) -> Result<Value> {
+async fn eject(args: &Args, cluster: &Cluster, one: &Ejection, deadline: Deadline, ui: &mut Ui) -> Result<Value> {
     let dry_run = args.change.dry_run;
     let shown = one.app.as_ref().map(formats::presentable).unwrap_or_default();
     if dry_run == DryRun::Client {
@@ -310,14 +310,14 @@ async fn free(
         .attempt(api.patch(name, &params, &Patch::Strategic(&patch)))
         .await?;
     match patched {
-        // Somebody has deleted it: it is nobody's already.
+        // It was deleted, and so has no owner.
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         Err(source) => Err(cluster.explain(source).about(&format!("{}/{name}", kind.plural))),
         Ok(_) => Ok(()),
     }
 }
 
-fn held(cluster: &Cluster, one: &Leaving, deadline: Deadline) -> Error {
+fn held(cluster: &Cluster, one: &Ejection, deadline: Deadline) -> Error {
     Error::new(
         ErrorKind::TimedOut,
         format!(
@@ -329,7 +329,7 @@ fn held(cluster: &Cluster, one: &Leaving, deadline: Deadline) -> Error {
     .why("Kubernetes' garbage collector lets go of what belongs to it: is the kube-controller-manager running?")
     .next(
         cluster
-            .words()
+            .kind_info()
             .verb("eject", &one.name)
             .and(cluster.flag())
             .remark("continues"),
@@ -347,7 +347,7 @@ mod tests {
         let plan = |app: Option<DynamicObject>, stays: &[(&'static ChildKind, String)]| {
             let stays = stays.to_vec();
             let name = "shop".to_owned();
-            Leaving {
+            Ejection {
                 name,
                 scalers: app.iter().map(|_| "shop".to_owned()).collect(),
                 app,

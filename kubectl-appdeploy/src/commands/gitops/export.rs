@@ -1,4 +1,4 @@
-//! `kubectl appdeploy export`: what belongs to one, as the operator writes it.
+//! `kubectl appdeploy export`: prints the children of an app or a pod set as the operator writes them.
 
 use clap::ValueEnum;
 use crd::Kind;

@@ -1,4 +1,4 @@
-//! `kubectl appdeploy describe`: everything about one on one page, with events.
+//! `kubectl appdeploy describe`: prints details of apps or pod sets, with events.
 
 mod page;
 mod spec;
@@ -10,7 +10,7 @@ use kube::api::DynamicObject;
 
 use crate::cluster::connection::{Cluster, KubeArgs};
 use crate::diagnosis::events;
-use crate::diagnosis::probe::{self, Question};
+use crate::diagnosis::probe::{self, ProbeRequest};
 use crate::error::Result;
 use crate::resource::children;
 use crate::resource::selection::{self, Selection};
@@ -69,7 +69,7 @@ async fn describe(cluster: &Cluster, object: &DynamicObject, ui: &Ui) -> Result<
     );
     let children = children?;
     let events = events?;
-    let asked = probe::answer(cluster, &Question::about(&workload, &children, now)).await;
+    let asked = probe::fetch(cluster, &ProbeRequest::about(&workload, &children, now)).await;
     let page = page::Subject {
         workload: &workload,
         children: &children,
@@ -77,5 +77,5 @@ async fn describe(cluster: &Cluster, object: &DynamicObject, ui: &Ui) -> Result<
         asked: &asked,
         now,
     };
-    Ok(page::text(&page, &ui.look()))
+    Ok(page::text(&page, &ui.render_options()))
 }

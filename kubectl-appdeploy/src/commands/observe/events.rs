@@ -1,4 +1,4 @@
-//! `kubectl appdeploy events`: what happened to one and to all that belongs to it, in the order of time.
+//! `kubectl appdeploy events`: events of apps or pod sets and their children, in the order of time.
 
 use clap::ValueEnum;
 use jiff::Timestamp;
@@ -7,7 +7,7 @@ use kube::Api;
 use kube::runtime::watcher;
 
 use crate::cluster::connection::{Cluster, KubeArgs};
-use crate::cluster::known::Known;
+use crate::cluster::known::ObjectCache;
 use crate::cluster::watch::{self, Connection, Watched};
 use crate::diagnosis::events::table::table;
 use crate::diagnosis::events::{self, Type};
@@ -108,11 +108,11 @@ async fn print(args: &Args, cluster: &Cluster, all: &[Workload], ui: &mut Ui) ->
         }
         None if events.is_empty() => {
             let titles: Vec<String> = all.iter().map(Workload::title).collect();
-            ui.say(&format!("No events found for {}.", formats::some(&titles)));
+            ui.eprintln(&format!("No events found for {}.", formats::some(&titles)));
             Ok(())
         }
         None => {
-            let look = ui.look();
+            let look = ui.render_options();
             let table = table(&events, Timestamp::now());
             let table = if args.no_headers { table.without_header() } else { table };
             ui.page(&table.wrapped(look.color, look.width))
@@ -128,12 +128,12 @@ async fn watch(args: &Args, cluster: &Cluster, all: &[Workload], ui: &mut Ui) ->
         config = config.fields(&format!("type={}", one.as_str()));
     }
     let mut changes = Watched::new(watch::follow_all(cluster, api, config), Connection::first(false));
-    let mut known = Known::default();
+    let mut known = ObjectCache::default();
     let mut widths = Vec::new();
     let mut is_headed = args.no_headers;
     while let Some(event) = changes.next(ui).await? {
         let news = known.take(event);
-        // One that is forgotten after an hour is no news.
+        // An expired event is not news.
         let news = news
             .into_iter()
             .filter_map(|(event, is_gone)| (!is_gone).then_some(event));
@@ -147,7 +147,7 @@ async fn watch(args: &Args, cluster: &Cluster, all: &[Workload], ui: &mut Ui) ->
         let table = table(&news, Timestamp::now()).below(&mut widths);
         let table = if is_headed { table.without_header() } else { table };
         is_headed = true;
-        let look = ui.look();
+        let look = ui.render_options();
         ui.page(&table.wrapped(look.color, look.width))?;
     }
     Ok(())

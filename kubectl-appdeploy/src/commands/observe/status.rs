@@ -1,4 +1,4 @@
-//! `kubectl appdeploy status`: all of a kind in a table, or one with all that belongs to it.
+//! `kubectl appdeploy status`: apps or pod sets in a table, or one with its children.
 
 pub mod list;
 mod page;
@@ -8,7 +8,7 @@ mod watch;
 use std::time::Duration;
 
 use crate::cluster::kind_info;
-use crate::diagnosis::probe::{self, Question};
+use crate::diagnosis::probe::{self, ProbeRequest};
 use clap::ValueEnum;
 use crd::Kind;
 use jiff::Timestamp;
@@ -16,7 +16,7 @@ use kube::api::DynamicObject;
 use model::NextCommand;
 
 use crate::cluster::connection::{Cluster, KubeArgs};
-use crate::cluster::pager::Pages;
+use crate::cluster::pager::Pager;
 use crate::error::{Error, Result};
 use crate::output::{duration, formats, yaml};
 use crate::resource::children;
@@ -104,7 +104,7 @@ pub async fn run(mut args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Re
         let text = Box::pin(page(&args, &cluster, &object, ui)).await?;
         return ui.page(&text);
     }
-    let mut pages = Pages::of(&cluster, args.scope(&cluster), args.selector.as_deref());
+    let mut pages = Pager::of(&cluster, args.scope(&cluster), args.selector.as_deref());
     match args.output {
         None | Some(Format::Wide) => table_of(&args, &cluster, pages, ui).await,
         Some(Format::Name) => {
@@ -119,7 +119,7 @@ pub async fn run(mut args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Re
 }
 
 /// Prints the table as its pages come, then what is to be said of all.
-async fn table_of(args: &Args, cluster: &Cluster, mut pages: Pages<'_>, ui: &mut Ui) -> Result<()> {
+async fn table_of(args: &Args, cluster: &Cluster, mut pages: Pager<'_>, ui: &mut Ui) -> Result<()> {
     let now = Timestamp::now();
     let mut all: Vec<Workload> = Vec::new();
     let mut widths = Vec::new();
@@ -127,7 +127,7 @@ async fn table_of(args: &Args, cluster: &Cluster, mut pages: Pages<'_>, ui: &mut
         let rows: Vec<Workload> = page.iter().map(|object| Workload::read(cluster.kind, object)).collect();
         if !rows.is_empty() {
             let view = args.view().continued(!all.is_empty());
-            ui.page(&list::rows(&rows, view, now, &ui.look(), &mut widths))?;
+            ui.page(&list::rows(&rows, view, now, &ui.render_options(), &mut widths))?;
         }
         all.extend(rows);
     }
@@ -157,7 +157,7 @@ async fn several(args: &Args, cluster: &Cluster, found: Vec<Result<DynamicObject
             &all,
             args.view(),
             Timestamp::now(),
-            &ui.look(),
+            &ui.render_options(),
             &mut Vec::new(),
         ))?;
         explain(args, cluster, &all, ui).await?;
@@ -170,9 +170,9 @@ async fn explain(args: &Args, cluster: &Cluster, all: &[Workload], ui: &mut Ui) 
     if args.no_headers {
         return Ok(());
     }
-    let question = Question::about_all(all, Timestamp::now());
-    let absence = probe::answer(cluster, &question).await.absence;
-    let notes = list::notes(all, args.view(), absence, &ui.look());
+    let question = ProbeRequest::about_all(all, Timestamp::now());
+    let absence = probe::fetch(cluster, &question).await.absence;
+    let notes = list::notes(all, args.view(), absence, &ui.render_options());
     if notes.is_empty() { Ok(()) } else { ui.page(&notes) }
 }
 
@@ -198,7 +198,7 @@ impl Args {
     }
 }
 
-/// Says on stderr that there is nothing, and whether there could be.
+/// Reports on stderr that nothing was found, and the command to create something.
 fn nothing(args: &Args, cluster: &Cluster, ui: &mut Ui) {
     let selected = args
         .selector
@@ -207,8 +207,8 @@ fn nothing(args: &Args, cluster: &Cluster, ui: &mut Ui) {
     let place = args
         .scope(cluster)
         .map_or_else(String::new, |namespace| format!(" in {namespace} namespace"));
-    let words = cluster.words();
-    ui.say(&format!("No {}{selected} found{place}.", words.many));
+    let words = cluster.kind_info();
+    ui.eprintln(&format!("No {}{selected} found{place}.", words.many));
     if args.selector.is_none() && !args.no_headers {
         let create = NextCommand::from(words.command).and("create").and(cluster.flag());
         ui.next(if args.all_namespaces {
@@ -224,7 +224,7 @@ async fn page(args: &Args, cluster: &Cluster, object: &DynamicObject, ui: &Ui) -
     let workload = Workload::read(cluster.kind, object);
     let now = Timestamp::now();
     let children = children::fetch(cluster, &workload).await?;
-    let asked = probe::answer(cluster, &Question::about(&workload, &children, now)).await;
+    let asked = probe::fetch(cluster, &ProbeRequest::about(&workload, &children, now)).await;
     let page = page::Page {
         workload: &workload,
         children: &children,
@@ -232,7 +232,7 @@ async fn page(args: &Args, cluster: &Cluster, object: &DynamicObject, ui: &Ui) -
         wide: args.output == Some(Format::Wide),
         now,
     };
-    Ok(page::text(&page, &ui.look()))
+    Ok(page::text(&page, &ui.render_options()))
 }
 
 fn raw(args: &Args, kind: Kind, items: Vec<DynamicObject>, ui: &mut Ui) -> Result<()> {

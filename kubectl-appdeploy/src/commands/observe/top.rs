@@ -1,4 +1,4 @@
-//! `kubectl appdeploy top`: what the pods use, beside what they asked for and what they may use at most.
+//! `kubectl appdeploy top`: CPU and memory usage of pods, with their requests and limits.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::cluster::connection::{Cluster, KubeArgs};
 use crate::cluster::kind_info;
-use crate::cluster::pager::Pages;
+use crate::cluster::pager::Pager;
 use crate::error::{Error, Result};
 use crate::output::quantity;
 use crate::output::table::{Cell, Table};
@@ -62,7 +62,7 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
     let named = Selection::of_names(kind, &args.names)?;
     let (mut found, mut failures) = (Vec::new(), Vec::new());
     let selector = if named.is_empty() {
-        found = Pages::of(&cluster, namespace, args.selector.as_deref()).all().await?;
+        found = Pager::of(&cluster, namespace, args.selector.as_deref()).all().await?;
         label.to_owned()
     } else {
         for one in named.resolve(&cluster, "top {name}").await? {
@@ -85,7 +85,7 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
         .collect();
     if all.is_empty() {
         let place = namespace.map_or_else(String::new, |namespace| format!(" in {namespace} namespace"));
-        ui.say(&format!("No {} found{place}.", cluster.words().many));
+        ui.eprintln(&format!("No {} found{place}.", cluster.kind_info().many));
         return Ok(());
     }
     let params = ListParams::default().labels(&selector);
@@ -104,7 +104,7 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
         of_all(&all, &uses, args.all_namespaces)
     };
     let table = if args.no_headers { table.without_header() } else { table };
-    let look = ui.look();
+    let look = ui.render_options();
     ui.page(&table.fit("NAME", look.width).text(look.color))?;
     selection::conclude(failures, ui)
 }
@@ -132,7 +132,7 @@ async fn measured(cluster: &Cluster, namespace: Option<&str>, params: &ListParam
     }
 }
 
-/// Says that nobody measures.
+/// Returns the error for a cluster without metrics.
 fn unmeasured(is_absent: bool) -> Error {
     let error = Error::failed("usage of pods is not available");
     if is_absent {
@@ -184,7 +184,7 @@ fn used(object: &DynamicObject) -> ((String, String), Amounts) {
 
 /// What a pod uses, asked for and may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Use {
+struct PodUsage {
     /// The workload that it belongs to, by its place among all.
     owner: usize,
     name: String,
@@ -194,7 +194,7 @@ struct Use {
 }
 
 /// Brings together what is known of each pod that has not ended.
-fn uses(all: &[Workload], pods: &[Pod], measured: &Measured) -> Vec<Use> {
+fn uses(all: &[Workload], pods: &[Pod], measured: &Measured) -> Vec<PodUsage> {
     let lives = |pod: &&Pod| {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         !matches!(phase, Some("Succeeded" | "Failed"))
@@ -214,7 +214,7 @@ fn uses(all: &[Workload], pods: &[Pod], measured: &Measured) -> Vec<Use> {
         }
         let place = (pod.namespace().unwrap_or_default(), pod.name_any());
         let containers = || pod.spec.iter().flat_map(|spec| &spec.containers);
-        Some(Use {
+        Some(PodUsage {
             owner,
             name: pod.name_any(),
             used: measured.get(&place).copied().unwrap_or_default(),
@@ -253,19 +253,19 @@ fn amounts(container: &Container, requests: bool) -> Amounts {
 const COLUMNS: [&str; 6] = ["CPU", "CPU-REQ", "CPU-LIM", "MEM", "MEM-REQ", "MEM-LIM"];
 
 /// Returns the rows of all: one for each.
-fn of_all(all: &[Workload], uses: &[Use], namespaces: bool) -> Table {
+fn of_all(all: &[Workload], uses: &[PodUsage], namespaces: bool) -> Table {
     let mut header = vec!["NAME", "PODS"];
     if namespaces {
         header.insert(0, "NAMESPACE");
     }
     header.extend(COLUMNS);
     let mut table = Table::new(header);
-    let mut pods: Vec<Vec<&Use>> = vec![Vec::new(); all.len()];
+    let mut pods: Vec<Vec<&PodUsage>> = vec![Vec::new(); all.len()];
     for pod in uses {
         pods[pod.owner].push(pod);
     }
     for (one, mine) in all.iter().zip(pods) {
-        let sum = |of: fn(&Use) -> Amounts| mine.iter().map(|pod| of(pod)).fold(Amounts::default(), plus);
+        let sum = |of: fn(&PodUsage) -> Amounts| mine.iter().map(|pod| of(pod)).fold(Amounts::default(), plus);
         let mut row: Vec<Cell> = vec![one.name().into(), mine.len().to_string().into()];
         if namespaces {
             row.insert(0, one.namespace().into());
@@ -277,11 +277,11 @@ fn of_all(all: &[Workload], uses: &[Use], namespaces: bool) -> Table {
 }
 
 /// Returns the rows of one: one for each pod.
-fn of_one(uses: &[Use]) -> Table {
+fn of_one(uses: &[PodUsage]) -> Table {
     let mut header = vec!["NAME"];
     header.extend(COLUMNS);
     let mut table = Table::new(header);
-    let mut uses: Vec<&Use> = uses.iter().collect();
+    let mut uses: Vec<&PodUsage> = uses.iter().collect();
     uses.sort_by_key(|pod| (pod.name.len(), &pod.name));
     for pod in uses {
         let mut row: Vec<Cell> = vec![pod.name.as_str().into()];
@@ -310,7 +310,7 @@ fn cells(used: Amounts, request: Amounts, limit: Amounts) -> [Cell; 6] {
 mod tests {
     use super::*;
     use crate::commands::observe::status::list::tests::{broken, healthy};
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
     use serde_json::json;
 
     fn pod(app: &str, name: &str, phase: &str) -> Pod {
@@ -354,12 +354,12 @@ mod tests {
 
     #[test]
     fn a_cluster_that_does_not_measure_says_what_is_missing() {
-        insta::assert_snapshot!(unmeasured(true).text(&Look::default()), @r"
+        insta::assert_snapshot!(unmeasured(true).text(&RenderOptions::default()), @r"
         error: usage of pods is not available
           why:  metrics-server is not installed: the API metrics.k8s.io is missing
           next: kubectl apply -f https://github.com/kubernetes-sigs/metrics-server/releases/latest/download/components.yaml
         ");
-        insta::assert_snapshot!(unmeasured(false).text(&Look::default()), @r"
+        insta::assert_snapshot!(unmeasured(false).text(&RenderOptions::default()), @r"
         error: usage of pods is not available
           why:  metrics-server is installed, but does not answer
           next: kubectl describe apiservice v1beta1.metrics.k8s.io

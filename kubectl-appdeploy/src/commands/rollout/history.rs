@@ -1,4 +1,4 @@
-//! `kubectl appdeploy history`: the revisions of an app, and what each changed.
+//! `kubectl appdeploy history`: prints the revisions of an app and what each changed.
 
 mod difference;
 
@@ -39,13 +39,13 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     let app = find(&cluster, &args.name).await?;
     let revisions = fetch(&cluster, &app).await?;
     if revisions.is_empty() {
-        ui.say(&format!("{} has no revisions yet.", app.title()));
+        ui.eprintln(&format!("{} has no revisions yet.", app.title()));
         return Ok(());
     }
     ui.print(&match args.output {
         None => table(&revisions, Timestamp::now())
             .fit("CHANGE", ui.width())
-            .text(ui.look().color),
+            .text(ui.render_options().color),
         Some(Format::Json) => formats::json(&list(&revisions))?,
         Some(Format::Yaml) => crate::output::yaml::write(&list(&revisions))?,
         Some(Format::Name) => {

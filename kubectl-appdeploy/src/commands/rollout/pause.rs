@@ -4,7 +4,7 @@ use crd::Kind;
 use serde_json::Value;
 
 use crate::cluster::connection::KubeArgs;
-use crate::commands::change::{self, Door, Flags, Verb};
+use crate::commands::change::{self, Flags, Subresource, Verb};
 use crate::error::Result;
 use crate::output::formats::ChangeArgs;
 use crate::resource::fields::put;
@@ -62,7 +62,7 @@ async fn run(which: &Selection, flags: Flags, paused: bool, kind: Kind, kube: &K
     let verb = Verb {
         example,
         done: if paused { "paused" } else { "resumed" },
-        door: Door::Object,
+        subresource: Subresource::None,
         guarded: false,
         edit: &|object| {
             put(&mut object["spec"], "paused", paused.then_some(Value::Bool(true)));

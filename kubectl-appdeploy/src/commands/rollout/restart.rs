@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::cluster::connection::KubeArgs;
-use crate::commands::change::{self, Door, Flags, Verb};
+use crate::commands::change::{self, Flags, Subresource, Verb};
 use crate::error::Result;
 use crate::resource::selection::Selection;
 use crate::terminal::ui::Ui;
@@ -37,7 +37,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     let verb = Verb {
         example: "restart {name}",
         done: "restarted",
-        door: Door::Object,
+        subresource: Subresource::None,
         guarded: false,
         edit: &|object| {
             restart(object, now);

@@ -1,10 +1,10 @@
-//! `kubectl appdeploy undo`: back to what an earlier revision ran.
+//! `kubectl appdeploy undo`: rolls back to an earlier revision.
 
 use crd::{Kind, PodFields};
 use serde_json::{Value, json};
 
 use crate::cluster::connection::KubeArgs;
-use crate::commands::change::{self, Door, Flags, Verb};
+use crate::commands::change::{self, Flags, Subresource, Verb};
 use crate::error::{Error, Result};
 use crate::resource::fields::{pod_of, put};
 use crate::resource::revision::{self, Revision};
@@ -42,12 +42,12 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     if is_paused(&app) {
         // As kubectl: what runs, what the spec says and what was before are three things then.
         return Err(Error::failed(format!("{} is paused: nothing was changed", app.title()))
-            .next(cluster.words().verb("resume", app.name()).and(cluster.flag())));
+            .next(cluster.kind_info().verb("resume", app.name()).and(cluster.flag())));
     }
     let revisions = revision::fetch(&cluster, &app).await?;
     let current = app.pod();
     let target = target(&app.title(), &revisions, args.to_revision, current)
-        .map_err(|error| error.next(cluster.words().verb("history", app.name()).and(cluster.flag())))?;
+        .map_err(|error| error.next(cluster.kind_info().verb("history", app.name()).and(cluster.flag())))?;
     let which = Selection {
         names: vec![app.name().to_owned()],
         ..Selection::default()
@@ -55,7 +55,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     let verb = Verb {
         example: "undo {name}",
         done: "rolled back",
-        door: Door::Object,
+        subresource: Subresource::None,
         guarded: true,
         edit: &|object| {
             // The revision was chosen by the object that was read.
@@ -64,14 +64,14 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
                     "the spec of {} was changed by another client: nothing was changed",
                     app.title()
                 ))
-                .next(cluster.words().verb("history", app.name()).and(cluster.flag())));
+                .next(cluster.kind_info().verb("history", app.name()).and(cluster.flag())));
             }
             back(pod_of(kind, object), &target.pod);
             Ok(())
         },
     };
     if args.flags.change.output.is_none() {
-        ui.say(&format!("revision {}: image {}", target.number, target.image()));
+        ui.eprintln(&format!("revision {}: image {}", target.number, target.image()));
     }
     change::run(&cluster, &which, args.flags, verb, ui).await
 }
@@ -138,7 +138,7 @@ fn target<'a>(
         .fold(error, |error, path| error.why(path.clone())))
 }
 
-/// Puts the fields of a revision in the place of those of the app, and leaves what this plugin is too old to know.
+/// Replaces the fields of the app by those of a revision, and keeps fields that this plugin does not know.
 fn back(pod: &mut Value, fields: &PodFields) {
     let fields = json!(fields);
     for name in schema::pod_fields() {
@@ -149,7 +149,7 @@ fn back(pod: &mut Value, fields: &PodFields) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
     use crd::ContainerFields;
 
     fn runs(image: &str) -> PodFields {
@@ -180,7 +180,7 @@ mod tests {
         let revisions = [revision(2, &["spec.volumes[data]"]), revision(5, &[]), revision(7, &[])];
         let said = |number, revisions: &[Revision]| match target("shop", revisions, number, &runs("shop:7")) {
             Ok(found) => found.number.to_string(),
-            Err(error) => error.text(&Look::default()),
+            Err(error) => error.text(&RenderOptions::default()),
         };
         let said = [
             said(None, &revisions),
@@ -236,7 +236,7 @@ mod tests {
         };
         let revisions = [recorded(4, false), recorded(5, true)];
         let error = target("shop", &revisions, None, &runs("shop:5")).unwrap_err();
-        insta::assert_snapshot!(error.text(&Look::default()), @r"
+        insta::assert_snapshot!(error.text(&RenderOptions::default()), @r"
         error: shop has no other revision that was ready: nothing was changed
           why:  undo skips revisions that were never ready, --to-revision does not
         ");

@@ -1,4 +1,4 @@
-//! Events as a table.
+//! The table of events.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;

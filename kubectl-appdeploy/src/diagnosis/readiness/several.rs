@@ -1,4 +1,4 @@
-//! Waiting for several at once: one list and one watch, whatever their number.
+//! Waits for several objects with one list and one watch.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use kube::api::DynamicObject;
 use kube::runtime::watcher;
 use serde_json::Value;
 
-use super::{Verdict, deleted, stalled, timed_out, verdict, warn};
+use super::{Readiness, deleted, of, stalled, timed_out, warn};
 use crate::cluster::connection::Cluster;
-use crate::cluster::known::Known;
+use crate::cluster::known::ObjectCache;
 use crate::cluster::wait::Deadline;
 use crate::cluster::watch::{Change, Changes, Connection, Watched, follow_all, follow_one};
 use crate::error::{Error, Result};
@@ -37,7 +37,7 @@ impl Target {
 }
 
 /// What has been seen so far.
-struct Seen<'a> {
+struct Progress<'a> {
     all: Vec<One<'a>>,
 }
 
@@ -57,7 +57,7 @@ pub async fn all(
     ui: &mut Ui,
 ) -> Vec<Error> {
     let targets = distinct(targets);
-    let mut seen = Seen::new(&targets);
+    let mut seen = Progress::new(&targets);
     let mut news = Watched::new(news(cluster, &targets, selector), Connection::after_a_change());
     while !seen.is_done() {
         let Some(next) = deadline.bound(news.next(ui)).await else {
@@ -73,8 +73,8 @@ pub async fn all(
         for (name, object) in changed {
             if let Some(text) = seen.take(cluster, &name, object.as_ref()) {
                 match text {
-                    Said::Busy(text) => ui.progress(&text),
-                    Said::Ready(text) => ui.say(&text),
+                    Message::Busy(text) => ui.progress(&text),
+                    Message::Ready(text) => ui.eprintln(&text),
                 }
             }
         }
@@ -87,17 +87,17 @@ pub async fn all(
     seen.conclude(cluster, deadline).await
 }
 
-/// Returns each target once, in their order: nobody is told twice that one is ready.
+/// Returns each target once, in their order.
 fn distinct(targets: &[Target]) -> Vec<Target> {
     let mut names = BTreeSet::new();
     let new = targets.iter().filter(|target| names.insert(&target.name));
     new.cloned().collect()
 }
 
-/// What changed: the name, and the object unless it is gone.
-type News = Vec<(String, Option<DynamicObject>)>;
+/// Changes: a name, and the object unless it was deleted.
+type Updates = Vec<(String, Option<DynamicObject>)>;
 
-fn news(cluster: &Cluster, targets: &[Target], selector: Option<&str>) -> Changes<News> {
+fn news(cluster: &Cluster, targets: &[Target], selector: Option<&str>) -> Changes<Updates> {
     let api = cluster.objects(Some(&cluster.namespace));
     if let [one] = targets {
         // The least right that suffices, and the least traffic.
@@ -112,7 +112,7 @@ fn news(cluster: &Cluster, targets: &[Target], selector: Option<&str>) -> Change
         ..watcher::Config::default()
     };
     let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
-    let mut known = Known::default();
+    let mut known = ObjectCache::default();
     let mut listed = false;
     follow_all(cluster, api, config)
         .map(move |next| {
@@ -124,14 +124,14 @@ fn news(cluster: &Cluster, targets: &[Target], selector: Option<&str>) -> Change
             let changed = changed
                 .into_iter()
                 .map(|(object, gone)| (object.name_any(), (!gone).then_some(object)));
-            let mut news: News = changed.collect();
+            let mut news: Updates = changed.collect();
             if known.is_complete() && !listed {
                 listed = true;
-                // One that was gone before the list began is in no event.
+                // An object that was deleted before the list is in no event.
                 let gone = names
                     .iter()
                     .filter(|name| !news.iter().any(|(known, _)| known == *name));
-                let gone: News = gone.map(|name| (name.clone(), None)).collect();
+                let gone: Updates = gone.map(|name| (name.clone(), None)).collect();
                 news.extend(gone);
             }
             Ok(Change::New(news))
@@ -139,12 +139,12 @@ fn news(cluster: &Cluster, targets: &[Target], selector: Option<&str>) -> Change
         .boxed()
 }
 
-enum Said {
+enum Message {
     Busy(String),
     Ready(String),
 }
 
-impl<'a> Seen<'a> {
+impl<'a> Progress<'a> {
     fn new(targets: &'a [Target]) -> Self {
         Self {
             all: targets
@@ -162,8 +162,8 @@ impl<'a> Seen<'a> {
         self.all.iter().all(|one| one.outcome.is_some())
     }
 
-    /// Takes in how one is now, and returns what to say of it.
-    fn take(&mut self, cluster: &Cluster, name: &str, object: Option<&DynamicObject>) -> Option<Said> {
+    /// Records the state of one, and returns the message to print.
+    fn take(&mut self, cluster: &Cluster, name: &str, object: Option<&DynamicObject>) -> Option<Message> {
         let count = self.all.len();
         let done = self.all.iter().filter(|one| one.outcome.is_some()).count();
         let One { target, last, outcome } = self.all.iter_mut().find(|one| one.target.name == name)?;
@@ -175,21 +175,21 @@ impl<'a> Seen<'a> {
             return None;
         };
         let workload = Workload::read(cluster.kind, object);
-        let said = match verdict(&workload) {
-            Verdict::Ready => {
+        let said = match of(&workload) {
+            Readiness::Ready => {
                 *outcome = Some(Ok(()));
-                Some(Said::Ready(format!(
+                Some(Message::Ready(format!(
                     "{} is ready ({})",
                     workload.title(),
                     workload.ready()
                 )))
             }
-            Verdict::Stalled => {
+            Readiness::Stalled => {
                 *outcome = Some(Err(stalled(&workload, cluster.flag())));
                 None
             }
-            Verdict::Waiting(busy) if count == 1 => Some(Said::Busy(format!("{name}: {busy}"))),
-            Verdict::Waiting(busy) => Some(Said::Busy(format!("{done} of {count} done, {name}: {busy}"))),
+            Readiness::Waiting(busy) if count == 1 => Some(Message::Busy(format!("{name}: {busy}"))),
+            Readiness::Waiting(busy) => Some(Message::Busy(format!("{done} of {count} done, {name}: {busy}"))),
         };
         *last = Some(workload);
         said
@@ -214,7 +214,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Says of one for which the time was too short how it is. Nobody is told so without a look at it.
+/// Returns the outcome of one after the deadline. It is read once if no watch has reported it.
 async fn late(cluster: &Cluster, name: &str, last: Option<Workload>, deadline: Deadline) -> Result<()> {
     let last = if let Some(last) = last {
         last
@@ -225,10 +225,10 @@ async fn late(cluster: &Cluster, name: &str, last: Option<Workload>, deadline: D
             None => return Err(deleted(cluster, name)),
         }
     };
-    match verdict(&last) {
-        Verdict::Ready => Ok(()),
-        Verdict::Stalled => Err(stalled(&last, cluster.flag())),
-        Verdict::Waiting(_) => {
+    match of(&last) {
+        Readiness::Ready => Ok(()),
+        Readiness::Stalled => Err(stalled(&last, cluster.flag())),
+        Readiness::Waiting(_) => {
             let state = ("is not ready", "become so");
             Err(timed_out(cluster, name, Some(&last), state, deadline, None).await)
         }
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_watch_that_fails_does_not_hide_how_others_ended() {
         let targets = ["good", "bad", "late"].map(target);
-        let mut seen = Seen::new(&targets);
+        let mut seen = Progress::new(&targets);
         seen.all[0].outcome = Some(Ok(()));
         seen.all[1].outcome = Some(Err(Error::failed("bad")));
         let failures = seen.broken_off(Error::failed("forbidden"));

@@ -7,7 +7,7 @@ use k8s_openapi::api::networking::v1::Ingress;
 use kube::{Resource, ResourceExt as _};
 
 use super::{Node, born, mood, of_pod, pods, progress, status};
-use crate::diagnosis::request_path::{self, Hop};
+use crate::diagnosis::request_path::{self, Component};
 use crate::output::table::Cell;
 use crate::resource::children::{Children, Section, is_of};
 use crate::resource::pod;
@@ -17,26 +17,26 @@ use crate::terminal::ui::Style;
 /// The annotation in which Kubernetes numbers the revisions of a Deployment.
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
-/// Returns what belongs to an app, in the order in which a request passes through.
+/// Returns the children of an app, in the order of the request path.
 pub fn roots(workload: &Workload, children: &Children, now: Timestamp) -> Vec<Node> {
     let missing = request_path::missing(workload, children);
     let mut stops = vec![
         (
-            Hop::Ingress,
+            Component::Ingress,
             nodes("Ingress", &children.ingresses, |one| ingress(one, children, now)),
         ),
         (
-            Hop::Service,
+            Component::Service,
             nodes("Service", &children.services, |one| service(one, children, now)),
         ),
         (
-            Hop::Deployment,
+            Component::Deployment,
             nodes("Deployment", &children.deployments, |one| {
                 deployment(one, children, now)
             }),
         ),
     ];
-    // What is not there yet is only worth a word beside what is.
+    // Missing children are shown only next to existing ones.
     if stops.iter().any(|(_, nodes)| !nodes.is_empty()) {
         for (hop, nodes) in &mut stops {
             if missing.contains(hop) {
@@ -80,13 +80,13 @@ fn ingress(ingress: &Ingress, children: &Children, now: Timestamp) -> Node {
     } else {
         Cell::styled(format!("{class} at {}", addresses.join(",")), Style::Good)
     };
-    let mut node = Node::new("Ingress", ingress, cells(ingress, "-".into(), status, now)).at(Hop::Ingress, true);
+    let mut node = Node::new("Ingress", ingress, cells(ingress, "-".into(), status, now)).at(Component::Ingress, true);
     if let Some((name, tls)) = &children.tls {
         let (word, is_fine) = request_path::certificate(tls, now);
         let style = if is_fine { Style::Good } else { Style::Bad };
         let mut secret = Node::alone(format!("Secret/{name}"));
         secret.cells.extend(["-".into(), Cell::styled(word, style)]);
-        node.below.push(secret.at(Hop::Secret, true));
+        node.below.push(secret.at(Component::Secret, true));
     }
     node
 }
@@ -104,7 +104,7 @@ fn service(service: &Service, children: &Children, now: Timestamp) -> Node {
         Err(_) => "n/a".into(),
     };
     let address = format!("{address}:{}", ports.join(",")).into();
-    Node::new("Service", service, cells(service, ready, address, now)).at(Hop::Service, true)
+    Node::new("Service", service, cells(service, ready, address, now)).at(Component::Service, true)
 }
 
 fn deployment(deployment: &Deployment, children: &Children, now: Timestamp) -> Node {
@@ -118,7 +118,8 @@ fn deployment(deployment: &Deployment, children: &Children, now: Timestamp) -> N
         progress(wanted, updated, ready)
     };
     let ready = format!("{ready}/{wanted}").into();
-    let mut node = Node::new("Deployment", deployment, cells(deployment, ready, word, now)).at(Hop::Deployment, true);
+    let mut node =
+        Node::new("Deployment", deployment, cells(deployment, ready, word, now)).at(Component::Deployment, true);
     match &children.replica_sets {
         Ok(sets) => {
             let mut sets: Vec<&ReplicaSet> = sets
@@ -161,13 +162,13 @@ fn replica_set(set: &ReplicaSet, all: &Section<Pod>, now: Timestamp) -> Node {
     let owner = set.metadata.uid.as_deref();
     Node {
         below: pods(all, |one| is_of(one, owner), pod::is_ready, |one| pod_node(one, now)),
-        ..Node::new("ReplicaSet", set, cells(set, ready, word, now)).at(Hop::ReplicaSet, failure.is_some())
+        ..Node::new("ReplicaSet", set, cells(set, ready, word, now)).at(Component::ReplicaSet, failure.is_some())
     }
 }
 
 fn pod_node(one: &Pod, now: Timestamp) -> Node {
     let word = Cell::styled(status(one), mood(one));
-    Node::new("Pod", one, of_pod(one, word, now)).at(Hop::Pod, !pod::is_ready(one))
+    Node::new("Pod", one, of_pod(one, word, now)).at(Component::Pod, !pod::is_ready(one))
 }
 
 fn replicas(set: &ReplicaSet) -> i32 {

@@ -5,13 +5,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::{Node, born, mood, of_pod, pods, progress, status};
-use crate::diagnosis::request_path::Hop;
+use crate::diagnosis::request_path::Component;
 use crate::output::table::Cell;
 use crate::resource::children::Section;
 use crate::resource::pod;
 use crate::terminal::ui::Style;
 
-/// Returns the pod set with its pods; nothing where there is no pod.
+/// Returns the pod set with its pods; nothing without pods.
 pub fn roots(set: &PodSet, all: &Section<Pod>, now: Timestamp) -> Vec<Node> {
     if all.as_ref().is_ok_and(Vec::is_empty) {
         return Vec::new();
@@ -58,6 +58,6 @@ fn node(set: &PodSet, known: &[Pod], one: &Pod, now: Timestamp) -> Node {
     let successors = known.iter().filter(|next| uid.is_some() && pod::replaces(next) == uid);
     Node {
         below: successors.map(|next| node(set, known, next, now)).collect(),
-        ..Node::new("Pod", one, cells).at(Hop::Pod, !pod::is_ready(one))
+        ..Node::new("Pod", one, cells).at(Component::Pod, !pod::is_ready(one))
     }
 }

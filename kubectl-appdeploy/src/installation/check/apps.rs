@@ -1,4 +1,4 @@
-//! Whether the apps and pod sets of a cluster are looked after. That one of them does not work is no fault of the installation.
+//! Whether the apps and pod sets of a cluster are managed. An app that is not ready is not a fault of the installation.
 
 use model::{NextCommand, command};
 use std::collections::BTreeSet;

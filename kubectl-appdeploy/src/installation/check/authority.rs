@@ -17,7 +17,7 @@ pub fn end(configuration: &DynamicObject) -> Option<Timestamp> {
     ends.collect::<Option<Vec<_>>>()?.into_iter().min()
 }
 
-/// Returns when the last certificate in a text of PEM ends. What is no certificate is passed over.
+/// Returns when the last certificate in a PEM text expires. Other blocks are skipped.
 fn last(pem: &[u8]) -> Option<Timestamp> {
     let blocks = Pem::iter_from_buffer(pem).filter_map(Result::ok);
     let ends = blocks.filter_map(|block| {

@@ -27,7 +27,7 @@ pub fn findings(facts: &Facts, before: &Before) -> Vec<Finding> {
                 "you may grant the operator what it needs",
                 "you may not grant the operator what you may not do yourself",
             );
-            // Of whoever may not install it was not asked.
+            // It is not read if the user may not install.
             let is_known = lacking.to_install.is_empty();
             [install].into_iter().chain(is_known.then_some(grant)).collect()
         }
@@ -155,7 +155,7 @@ mod tests {
         let facts = sample::empty();
         let wanted: Vec<_> = facts.parts.iter().map(|part| part.wanted.clone()).collect();
         let lacking = |to_install: bool| Before {
-            lacking: Ok(rights::Lacking {
+            lacking: Ok(rights::MissingRights {
                 to_install: rights::to_install(&wanted).into_iter().filter(|_| to_install).collect(),
                 to_grant: rights::granted_by(&wanted).into_iter().take(2).collect(),
             }),
@@ -175,7 +175,7 @@ mod tests {
     fn what_is_in_the_way_is_named_with_what_holds_it() {
         let mut facts = sample::well();
         let before = Before {
-            lacking: Ok(rights::Lacking::default()),
+            lacking: Ok(rights::MissingRights::default()),
             refused: Vec::new(),
         };
         insta::assert_snapshot!(short(&[free(&facts)]), @"info AD0203: AppDeploy is installed: install brings it up to date; next: kubectl appdeploy check");

@@ -65,19 +65,19 @@ pub enum Code {
     Leader,
     /// The operator is of this plugin's version.
     Release,
-    /// The operator may do what it has to.
+    /// The operator has its rights.
     Rights,
     /// Whatever else belongs to an installation is there.
     Complete,
-    /// API servers know whom to ask and to trust.
+    /// Webhook configurations have an endpoint and a CA bundle.
     Configured,
     /// The certificates that are trusted last.
     Certificates,
     /// The operator answers API servers.
     Answers,
-    /// Everything is looked after.
+    /// All apps and pod sets are managed.
     Watched,
-    /// Nothing waits for somebody to change it.
+    /// No app is stalled.
     Stalled,
 }
 

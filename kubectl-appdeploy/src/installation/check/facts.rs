@@ -1,4 +1,4 @@
-//! What is known of a cluster and of AppDeploy in it. Everything is read at once; nothing is judged here.
+//! The facts about a cluster and AppDeploy in it. Everything is read concurrently; findings are made elsewhere.
 
 use futures::future::{join_all, try_join_all};
 use futures::join;
@@ -10,12 +10,12 @@ use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt as _};
 
 use crate::cluster::connection::{Cluster, MANAGER};
-use crate::cluster::pager::Pages;
+use crate::cluster::pager::Pager;
 use crate::error::{Error, Result};
-use crate::installation::check::Aim;
+use crate::installation::check::CheckMode;
 use crate::installation::manifests::{self, Kind, Options, policy};
 use crate::installation::operator::{self, Operator};
-use crate::installation::rights::{self, Lacking};
+use crate::installation::rights::{self, MissingRights};
 use crate::installation::webhook_ready;
 use crate::resource::workload::Workload;
 
@@ -29,12 +29,12 @@ pub struct Part {
     pub kind: Kind,
     /// What this plugin would write.
     pub wanted: DynamicObject,
-    /// What is there.
+    /// The existing object.
     pub found: Result<Option<DynamicObject>>,
 }
 
 impl Part {
-    /// Returns what is there, if it was seen.
+    /// Returns the existing object, if it was read.
     pub fn there(&self) -> Option<&DynamicObject> {
         self.found.as_ref().ok()?.as_ref()
     }
@@ -50,7 +50,7 @@ impl Part {
 #[derive(Clone, Debug)]
 pub struct Before {
     /// What the person may not.
-    pub lacking: Result<Lacking>,
+    pub lacking: Result<MissingRights>,
     /// What the API server would refuse, and why.
     pub refused: Vec<(String, Error)>,
 }
@@ -58,13 +58,13 @@ pub struct Before {
 /// What is asked of an installation.
 #[derive(Clone, Debug)]
 pub struct Installed {
-    /// Who leads.
+    /// The holder of the Lease.
     pub lease: Result<Option<Lease>>,
     /// The operator's pods.
     pub pods: Result<Vec<Pod>>,
     /// All apps and pod sets.
     pub workloads: Result<Vec<Workload>>,
-    /// Why the operator gave an API server no answer, if it did not. Nobody asks an operator without webhooks.
+    /// Why the API server got no answer from the operator's webhooks, if it got none.
     pub answer: Option<Result<Option<String>>>,
 }
 
@@ -103,16 +103,16 @@ impl Facts {
         }
     }
 
-    /// Whether OLM has made the installation, and looks after what belongs to it.
+    /// Whether OLM manages the installation.
     pub fn is_by_olm(&self) -> bool {
         matches!(&self.operator, Operator::Installed(deployment, _) if deployment.labels().contains_key("olm.owner"))
     }
 }
 
-/// Asks for everything. Fails when the API server does not answer, or does not know who asks.
-pub async fn gather(cluster: &Cluster, aim: Aim<'_>) -> Result<Facts> {
+/// Reads all facts. Fails if the API server does not answer, or does not authenticate the user.
+pub async fn gather(cluster: &Cluster, aim: CheckMode<'_>) -> Result<Facts> {
     let version = cluster.call(cluster.client.apiserver_version()).await?.git_version;
-    // Whoever is nobody may ask for the version, and then for nothing.
+    // An anonymous user may read the version, and nothing else.
     let nodes = list::<Node>(
         cluster,
         Api::all(cluster.client.clone()),
@@ -130,8 +130,8 @@ pub async fn gather(cluster: &Cluster, aim: Aim<'_>) -> Result<Facts> {
         operator::look(cluster),
     );
     let options = match aim {
-        Aim::Install(scope) if scope.is_given() => scope.options(),
-        Aim::Install(_) | Aim::Run => options(&operator),
+        CheckMode::Install(scope) if scope.is_given() => scope.options(),
+        CheckMode::Install(_) | CheckMode::Run => options(&operator),
     };
     let mut wanted = manifests::objects(&options)?;
     // One that is too old has another finding.
@@ -139,8 +139,8 @@ pub async fn gather(cluster: &Cluster, aim: Aim<'_>) -> Result<Facts> {
         wanted.retain(|object| !policy::is_one(object));
     }
     let (before, installed) = match aim {
-        Aim::Install(_) => (Some(try_before(cluster, &options, &wanted).await), None),
-        Aim::Run => (None, Some(installed(cluster, &operator, &options).await)),
+        CheckMode::Install(_) => (Some(try_before(cluster, &options, &wanted).await), None),
+        CheckMode::Run => (None, Some(installed(cluster, &operator, &options).await)),
     };
     let parts = join_all(wanted.into_iter().map(|wanted| async move {
         let kind = Kind::of(&wanted);
@@ -160,7 +160,7 @@ pub async fn gather(cluster: &Cluster, aim: Aim<'_>) -> Result<Facts> {
     })
 }
 
-/// Returns how the installation that is there was made, as far as it matters to what belongs to it.
+/// Returns the options of the existing installation that determine its objects.
 fn options(operator: &Operator) -> Options {
     match operator {
         Operator::Installed(deployment, _) => Options {
@@ -229,7 +229,7 @@ async fn installed(cluster: &Cluster, operator: &Operator, options: &Options) ->
     };
     let workloads = try_join_all(crd::Kind::ALL.map(|kind| async move {
         let cluster = cluster.clone().about(kind);
-        let objects = Pages::of(&cluster, None, None).of_known_kinds().all().await?;
+        let objects = Pager::of(&cluster, None, None).of_known_kinds().all().await?;
         let read = objects.iter().map(|object| Workload::read(kind, object));
         Ok::<_, Error>(read.collect::<Vec<_>>())
     }));

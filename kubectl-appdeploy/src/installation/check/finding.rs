@@ -78,7 +78,7 @@ impl Finding {
         Self::new(code, Severity::Error, message)
     }
 
-    /// Returns that `what` can't be told: a missing right is a warning, any other failure an error.
+    /// Returns that `what` is unknown: a missing right is a warning, any other failure an error.
     pub fn unseen(code: Code, what: &str, error: &Error) -> Self {
         let finding = if error.is_forbidden() {
             Self::warning(code, format!("{what}: n/a (forbidden)"))
@@ -106,7 +106,7 @@ impl Finding {
         self
     }
 
-    /// Whether somebody should look at it.
+    /// Whether it is a warning or an error.
     pub fn is_trouble(&self) -> bool {
         self.severity >= Severity::Warning
     }

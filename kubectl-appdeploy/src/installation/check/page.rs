@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::finding::{Finding, Severity};
 use crate::installation::version::PLUGIN;
-use crate::terminal::ui::{Look, Style, clean};
+use crate::terminal::ui::{RenderOptions, Style, clean};
 
-/// How many findings there are of what somebody should look at.
+/// Numbers of errors and warnings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// What does not work.
@@ -37,8 +37,8 @@ fn of(count: usize, word: &str) -> String {
     format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Returns the page: a heading for each group, a line for each check, and below it what there is to say.
-pub fn text(findings: &[Finding], look: &Look) -> String {
+/// Returns the page: a heading for each group, a line for each check, and its details below.
+pub fn text(findings: &[Finding], look: &RenderOptions) -> String {
     let mut text = String::new();
     let mut group = None;
     for finding in findings {
@@ -54,7 +54,7 @@ pub fn text(findings: &[Finding], look: &Look) -> String {
     text
 }
 
-fn entry(finding: &Finding, look: &Look) -> String {
+fn entry(finding: &Finding, look: &RenderOptions) -> String {
     let style = match finding.severity {
         Severity::Ok => Style::Good,
         Severity::Info => Style::Label,
@@ -129,13 +129,13 @@ mod tests {
 
     #[test]
     fn a_page_has_a_line_for_each_check_and_says_what_to_do() {
-        let look = Look {
+        let look = RenderOptions {
             width: Some(80),
             flags: crate::terminal::ui::Flags {
                 all: "--context=dev".into(),
                 ..Default::default()
             },
-            ..Look::default()
+            ..RenderOptions::default()
         };
         let page = text(&sample(), &look);
         insta::assert_snapshot!(page, @r"

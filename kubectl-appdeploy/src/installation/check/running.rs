@@ -16,12 +16,12 @@ use crate::installation::check::code::Code;
 use crate::installation::manifests::{self, Kind};
 use crate::installation::operator::{self, Operator};
 use crate::installation::rights;
-use crate::installation::rollout::{Seen, Verdict};
+use crate::installation::rollout::{Progress, RolloutState};
 use crate::installation::version;
 use crate::output::age::span;
 use crate::output::formats::some;
 
-/// How often a Lease may have missed its end before nobody believes in clocks that differ any more.
+/// Multiples of its duration after which an expired Lease is not explained by clock skew any more.
 const PATIENCE: i64 = 4;
 
 /// Judges it.
@@ -63,12 +63,12 @@ fn running(deployment: &Deployment, pods: &Result<Vec<Pod>>, now: Timestamp) -> 
         let (why, next) = absence.unwrap_or_default();
         return Finding::error(Code::Running, why).next(next);
     }
-    let seen = Seen {
+    let seen = Progress {
         deployment: Some(deployment.clone()),
         pods: pods.as_ref().map_or_else(|_| Vec::new(), Clone::clone),
     };
     let counts = format!("{available} of {wanted} replicas of the operator are available");
-    if seen.verdict() == Verdict::Ready {
+    if seen.state() == RolloutState::Ready {
         return Finding::ok(Code::Running, counts);
     }
     let severity = if available > 0 {
@@ -136,7 +136,7 @@ fn nobody(why: &str) -> Finding {
         ))
 }
 
-/// Returns who holds a Lease, how many seconds ago that was said, and for how many it counts.
+/// Returns the holder of a Lease, its age and its duration in seconds.
 fn held(lease: &Lease, now: Timestamp) -> Option<(&str, i64, i64)> {
     let spec = lease.spec.as_ref()?;
     let holder = spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
@@ -202,7 +202,7 @@ fn granted(facts: &Facts) -> Finding {
         .next("kubectl appdeploy install")
 }
 
-/// Whether a binding gives the wanted role to whom it should.
+/// Whether a binding grants the role to the operator's ServiceAccount.
 fn is_bound(found: &DynamicObject, wanted: &DynamicObject) -> bool {
     let role = |object: &DynamicObject| serde_json::from_value::<RoleRef>(object.data["roleRef"].clone()).ok();
     let subjects = |object: &DynamicObject| -> Vec<Subject> {

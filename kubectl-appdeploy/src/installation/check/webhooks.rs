@@ -30,7 +30,7 @@ pub fn findings(facts: &Facts, installed: &Installed) -> Vec<Finding> {
         }
     }
     if facts.operator == Operator::Absent {
-        // Without an operator nobody is to be asked.
+        // Without an operator, webhooks are not called.
         return there.first().map_or_else(Vec::new, |(title, _)| {
             vec![
                 Finding::error(
@@ -113,7 +113,7 @@ fn answers(installed: &Installed) -> Option<Finding> {
         .why(why)
         .next("let API servers reach the operator's pods at port 9443: often a firewall is in between")
         .next("kubectl appdeploy install --webhooks=false  (does without)"),
-        // Somebody else who was asked said no: that is an answer, but not one of ours.
+        // Another webhook denied it, which is an answer, but not of the operator.
         Err(error) if !error.is_forbidden() => Finding::info(
             Code::Answers,
             "whether the operator answers is not known: the app that it was to be asked about is refused before",

@@ -15,7 +15,7 @@ use crate::installation::manifests;
 pub struct Field {
     /// The way to it from the object. `*` is each element of a list, and each value of a map.
     pub path: Vec<String>,
-    /// What it is, with the values that it has if nobody sets it.
+    /// Its schema, with its default.
     pub schema: Value,
 }
 

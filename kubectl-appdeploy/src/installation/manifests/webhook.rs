@@ -13,7 +13,7 @@ pub fn ask_nobody(role: &mut Value) {
     }
 }
 
-/// Limits a configuration to some namespaces; none means all. An operator knows nothing of the others.
+/// Limits a configuration to some namespaces; none means all. The operator has no rights in the others.
 pub fn only_in(configuration: &mut Value, namespaces: &[String]) {
     if namespaces.is_empty() {
         return;
@@ -25,7 +25,7 @@ pub fn only_in(configuration: &mut Value, namespaces: &[String]) {
     }
 }
 
-/// Whether API servers know whom to trust for each webhook of a configuration.
+/// Whether each webhook of a configuration has a CA bundle.
 pub fn is_trusted(configuration: &DynamicObject) -> bool {
     let webhooks = configuration.data["webhooks"].as_array();
     webhooks.into_iter().flatten().all(|webhook| {

@@ -1,4 +1,4 @@
-//! What belongs to one as its watches tell it: one for each kind, and none of them asks twice.
+//! The children of one, kept up to date by a watch for each kind.
 
 use std::fmt::Debug;
 
@@ -17,41 +17,41 @@ use serde::de::DeserializeOwned;
 
 use super::{Children, Section, autoscalers_of, is_pod_of, owned, run, slices, tls_secret};
 use crate::cluster::connection::Cluster;
-use crate::cluster::known::Known;
+use crate::cluster::known::ObjectCache;
 use crate::cluster::watch::{self, Change};
 use crate::error::{Error, Result};
 use crate::resource::certificate::Tls;
 use crate::resource::workload::Workload;
 
 /// What a watch has to say to what is known.
-pub type News = Box<dyn FnOnce(&mut Live) + Send>;
+pub type Update = Box<dyn FnOnce(&mut Live) + Send>;
 
-/// What the watches have told so far.
+/// The children that the watches have reported so far.
 #[derive(Default)]
 pub struct Live {
-    autoscalers: Told<HorizontalPodAutoscaler>,
-    ingresses: Told<Ingress>,
-    services: Told<Service>,
-    slices: Told<EndpointSlice>,
-    secrets: Told<Secret>,
-    deployments: Told<Deployment>,
-    replica_sets: Told<ReplicaSet>,
-    pods: Told<Pod>,
+    autoscalers: Listing<HorizontalPodAutoscaler>,
+    ingresses: Listing<Ingress>,
+    services: Listing<Service>,
+    slices: Listing<EndpointSlice>,
+    secrets: Listing<Secret>,
+    deployments: Listing<Deployment>,
+    replica_sets: Listing<ReplicaSet>,
+    pods: Listing<Pod>,
 }
 
-/// What a watch has told, or in a word why it tells nothing.
-enum Told<K> {
-    Known(Known<K>),
+/// The objects of a watch, or why they are unknown.
+enum Listing<K> {
+    Known(ObjectCache<K>),
     Unknown(String),
 }
 
-impl<K> Default for Told<K> {
+impl<K> Default for Listing<K> {
     fn default() -> Self {
-        Self::Known(Known::default())
+        Self::Known(ObjectCache::default())
     }
 }
 
-impl<K: Resource + Clone> Told<K> {
+impl<K: Resource + Clone> Listing<K> {
     fn take(&mut self, event: Result<Event<K>>) {
         match (self, event) {
             (Self::Known(known), Ok(event)) => {
@@ -82,7 +82,7 @@ fn word(error: &Error) -> String {
 impl Live {
     /// Forgets the Secret, where another one is named.
     pub fn forget_secret(&mut self) {
-        self.secrets = Told::default();
+        self.secrets = Listing::default();
     }
 
     /// Returns the children; `None` as long as a first list is not read.
@@ -123,7 +123,7 @@ impl Live {
 }
 
 /// Watches all that can belong to one. The Secret is the one that it names now.
-pub fn watch(cluster: &Cluster, workload: &Workload) -> SelectAll<BoxStream<'static, News>> {
+pub fn watch(cluster: &Cluster, workload: &Workload) -> SelectAll<BoxStream<'static, Update>> {
     let by = |labels: String| Config::default().labels(&labels);
     let (run, owned) = (by(run(workload)), by(owned(workload)));
     let mut all = SelectAll::new();
@@ -144,7 +144,7 @@ pub fn watch(cluster: &Cluster, workload: &Workload) -> SelectAll<BoxStream<'sta
 }
 
 /// Watches the Secret that an app names now, if it names one.
-pub fn watch_secret(cluster: &Cluster, workload: &Workload) -> Option<BoxStream<'static, News>> {
+pub fn watch_secret(cluster: &Cluster, workload: &Workload) -> Option<BoxStream<'static, Update>> {
     let name = tls_secret(workload).filter(|name| is_object_name(name))?;
     let config = Config::default().fields(&format!("metadata.name={name}"));
     Some(follow(cluster, workload, config, |live| &mut live.secrets))
@@ -154,8 +154,8 @@ fn follow<K>(
     cluster: &Cluster,
     workload: &Workload,
     config: Config,
-    place: fn(&mut Live) -> &mut Told<K>,
-) -> BoxStream<'static, News>
+    place: fn(&mut Live) -> &mut Listing<K>,
+) -> BoxStream<'static, Update>
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
@@ -175,6 +175,6 @@ where
             *is_over = matches!(next, Some(Err(_)));
             future::ready(next)
         })
-        .map(move |event| -> News { Box::new(move |live| place(live).take(event)) })
+        .map(move |event| -> Update { Box::new(move |live| place(live).take(event)) })
         .boxed()
 }

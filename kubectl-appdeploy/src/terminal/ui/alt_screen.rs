@@ -11,12 +11,12 @@ const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
 /// A screen on which pages are drawn. It is left when this is dropped, also by Ctrl-C.
-pub struct Stage<'a> {
+pub struct AltScreen<'a> {
     ui: &'a mut Ui,
     last: Option<String>,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> AltScreen<'a> {
     /// Returns a stage on a terminal. Nothing is drawn yet.
     pub const fn new(ui: &'a mut Ui) -> Self {
         Self { ui, last: None }
@@ -40,15 +40,15 @@ impl<'a> Stage<'a> {
         }
         frame.push_str("\x1b[J");
         self.last = Some(page);
-        self.ui.steer(&frame)
+        self.ui.write_ansi(&frame)
     }
 }
 
-impl Drop for Stage<'_> {
+impl Drop for AltScreen<'_> {
     fn drop(&mut self) {
         if let Some(page) = self.last.take() {
             // The terminal may be gone, and then there is nothing to put back.
-            let _ = self.ui.steer(LEAVE);
+            let _ = self.ui.write_ansi(LEAVE);
             let _ = self.ui.print(&page);
         }
     }

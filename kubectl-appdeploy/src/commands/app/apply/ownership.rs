@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::cluster::connection::MANAGER;
 
 const APPLY: &str = "Apply";
-/// The key for a field or an item itself, beside the keys for what is in it.
+/// The key for a field or an item itself, next to the keys of its content.
 const ITSELF: &str = ".";
 
 /// Orders of the moment, which no file is expected to repeat: one that does not name them takes none of them back.
@@ -53,7 +53,7 @@ pub fn taken_over(record: &[ManagedFieldsEntry]) -> Option<Vec<ManagedFieldsEntr
     Some(kept)
 }
 
-/// Returns the fields that go when a manifest is applied: those that are ours and nobody else's, and that it does not name.
+/// Returns the fields that an apply removes: those that only we own and that the manifest does not name.
 pub fn dropped(record: &[ManagedFieldsEntry], manifest: &Value) -> Value {
     let mut ours = Fields::new();
     for entry in record.iter().filter(|entry| is_ours(entry)) {

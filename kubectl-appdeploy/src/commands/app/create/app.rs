@@ -113,7 +113,7 @@ Examples:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
 
     fn args(image: &str, port: Option<i32>) -> AppArgs {
         let image = Some(image.to_owned());
@@ -134,7 +134,7 @@ mod tests {
             ..ObjectMeta::default()
         }) {
             Ok(_) => "valid".to_owned(),
-            Err(error) => error.text(&Look::default()),
+            Err(error) => error.text(&RenderOptions::default()),
         }
     }
 

@@ -1,5 +1,5 @@
-//! The questions of `create`. Each has a default that a person would guess, and refuses at once what the
-//! server would refuse in the end.
+//! The prompts of `create`. Each has a default, and rejects immediately what the
+//! server would reject.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::error::{Error, Kind, Result};
 use crate::output::formats::DryRun;
 use crate::output::yaml;
 use crate::terminal::prompt;
-use crate::terminal::ui::Look;
+use crate::terminal::ui::RenderOptions;
 
 /// Asks for the name, unless it is known.
 pub fn name<S: Spec>(known: Option<&str>, namespace: &str) -> Result<String> {
@@ -132,9 +132,9 @@ fn acceptable<S: Spec>(name: &str, mut spec: S) -> std::result::Result<(), Strin
 
 /// Breaks a sentence where the terminal ends: dialoguer takes away as many lines as it wrote.
 fn broken_up(sentence: &str) -> String {
-    let look = Look {
+    let look = RenderOptions {
         width: Some(usize::from(Term::stderr().size().1)),
-        ..Look::default()
+        ..RenderOptions::default()
     };
     let text = look.sentence("", "error:", sentence);
     text.trim_start_matches("error:").trim_start().to_owned()

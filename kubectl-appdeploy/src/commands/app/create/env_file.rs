@@ -99,7 +99,7 @@ fn is_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
 
     fn parsed(text: &str) -> std::result::Result<Variables, Problems> {
         parse(text.as_bytes(), |name| (name == "HOME").then(|| "/root".to_owned()))
@@ -146,7 +146,9 @@ mod tests {
     fn file_that_cannot_be_used_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let said = |name: &str| {
-            let text = read(&folder.path().join(name)).unwrap_err().text(&Look::default());
+            let text = read(&folder.path().join(name))
+                .unwrap_err()
+                .text(&RenderOptions::default());
             text.replace(&folder.path().display().to_string(), "DIR")
         };
         std::fs::write(folder.path().join("wrong"), "A=1\nB\u{a0}=2\n").unwrap();

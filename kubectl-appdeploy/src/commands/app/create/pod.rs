@@ -88,7 +88,7 @@ fn profile(text: &str) -> std::result::Result<SecurityProfile, String> {
 }
 
 impl PodArgs {
-    /// Returns the flags that were given beside the image.
+    /// Returns the flags that were given in addition to the image.
     pub fn given(&self) -> Vec<&'static str> {
         let Self {
             image: _,

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::commands::app::create::Args;
     use crate::output::yaml;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -120,7 +120,7 @@ mod tests {
     fn created(line: &str) -> String {
         let args = Line::parse_from(std::iter::once("create").chain(line.split(' '))).args;
         let made = args.object("workers", None).and_then(|object| yaml::write(&object));
-        made.unwrap_or_else(|error| error.text(&Look::default()))
+        made.unwrap_or_else(|error| error.text(&RenderOptions::default()))
     }
 
     #[test]

@@ -6,10 +6,10 @@ use std::process::Command;
 
 use crate::error::{Error, Result};
 
-/// What is taken where nobody has chosen.
+/// The default editor.
 const USUAL: &str = if cfg!(windows) { "notepad" } else { "vi" };
 
-/// Opens a file and returns when the editor ends. `again` is the command that opens it anew.
+/// Opens a file and returns when the editor ends. `again` is the command that opens it again.
 pub fn open(path: &Path, again: &NextCommand) -> Result<()> {
     let chosen = ["KUBE_EDITOR", "EDITOR"]
         .into_iter()

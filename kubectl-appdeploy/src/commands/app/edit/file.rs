@@ -1,4 +1,4 @@
-//! The file that is edited. It stays where it is until somebody takes it away.
+//! The file that is edited. It is kept if the edit fails.
 
 use std::fmt::Write as _;
 use std::io;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::output::yaml;
 
-/// What stands above the object.
+/// The comment above the object.
 const HEAD: &str = "\
 # Change what you like, save it, and leave the editor. To cancel, leave the file as it is.
 # Lines that begin with # are not part of it.
@@ -46,14 +46,14 @@ impl File {
         std::fs::read_to_string(&self.0).map_err(|source| failed("read", &source))
     }
 
-    /// Whether nobody has written anything into it: it shows an object as it is.
+    /// Whether it is unchanged.
     pub fn is_as_shown(&self, object: &Value) -> Result<bool> {
         Ok(self.read()? == page(&yaml::write(object)?, None))
     }
 
     /// Takes it away.
     pub fn remove(&self) {
-        // One that stays is no harm.
+        // A leftover file is harmless.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -74,7 +74,7 @@ pub fn page(object: &str, problem: Option<&str>) -> String {
     text + object
 }
 
-/// Returns a text without what stands above the object.
+/// Returns a text without the comment above the object.
 pub fn without_head(text: &str) -> String {
     let mut rest = text;
     while rest.starts_with('#') {
@@ -83,7 +83,7 @@ pub fn without_head(text: &str) -> String {
     rest.to_owned()
 }
 
-/// Whether nothing is left: somebody wants to cancel.
+/// Whether the text is empty, which cancels the edit.
 pub fn is_empty(text: &str) -> bool {
     text.lines().all(|line| line.trim().is_empty() || line.starts_with('#'))
 }

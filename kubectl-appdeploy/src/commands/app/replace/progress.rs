@@ -7,30 +7,30 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, ResourceExt as _};
 
 use crate::cluster::connection::Cluster;
-use crate::cluster::known::Known;
+use crate::cluster::known::ObjectCache;
 use crate::cluster::wait::Deadline;
 use crate::cluster::watch::{self, Connection, Watched};
-use crate::diagnosis::readiness::{self, Verdict};
+use crate::diagnosis::readiness::{self, Readiness};
 use crate::error::Result;
 use crate::resource::pod;
 use crate::resource::workload::Workload;
 use crate::terminal::ui::Ui;
 
 /// What is known while waiting.
-struct Seen {
+struct Progress {
     set: Workload,
-    pods: Known<Pod>,
+    pods: ObjectCache<Pod>,
     /// The names and UIDs of the pods that are to go.
     named: Vec<(String, String)>,
 }
 
-/// What either watch tells.
-enum News {
+/// An event of either watch.
+enum Update {
     Set(Option<Box<DynamicObject>>),
     Pod(Box<Event<Pod>>),
 }
 
-/// Waits until the named of these pods are gone and the pod set is ready, and says on the way what it waits for.
+/// Waits until the named pods are deleted and the pod set is ready, and prints progress.
 pub async fn wait(
     cluster: &Cluster,
     object: &DynamicObject,
@@ -39,28 +39,28 @@ pub async fn wait(
     deadline: Deadline,
     ui: &mut Ui,
 ) -> Result<()> {
-    let mut seen = Seen::new(Workload::read(cluster.kind, object), named, pods);
+    let mut seen = Progress::new(Workload::read(cluster.kind, object), named, pods);
     let name = object.name_any();
     let sets = watch::follow_one(cluster, cluster.objects(Some(&cluster.namespace)), &name)
-        .map(|next| next.map(|change| change.map(|object| News::Set(object.map(Box::new)))));
+        .map(|next| next.map(|change| change.map(|object| Update::Set(object.map(Box::new)))));
     let api: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let mine = watcher::Config::default().labels(&cluster.kind.pod_selector(&name));
     let pods = watch::follow_all(cluster, api, mine)
-        .map(|next| next.map(|change| change.map(|event| News::Pod(Box::new(event)))));
+        .map(|next| next.map(|change| change.map(|event| Update::Pod(Box::new(event)))));
     let mut news = Watched::new(stream::select(sets, pods).boxed(), Connection::after_a_change());
     loop {
         match seen.verdict() {
-            Verdict::Ready => {
-                ui.say(&format!("{name} is ready ({})", seen.set.ready()));
+            Readiness::Ready => {
+                ui.eprintln(&format!("{name} is ready ({})", seen.set.ready()));
                 return Ok(());
             }
-            Verdict::Stalled => return Err(readiness::stalled(&seen.set, cluster.flag())),
-            Verdict::Waiting(busy) => ui.progress(&format!("{name}: {busy}")),
+            Readiness::Stalled => return Err(readiness::stalled(&seen.set, cluster.flag())),
+            Readiness::Waiting(busy) => ui.progress(&format!("{name}: {busy}")),
         }
         match deadline.bound(news.next(ui)).await.transpose()?.flatten() {
-            Some(News::Set(Some(object))) => seen.set = Workload::read(cluster.kind, &object),
-            Some(News::Set(None)) => return Err(readiness::deleted(cluster, &name)),
-            Some(News::Pod(event)) => {
+            Some(Update::Set(Some(object))) => seen.set = Workload::read(cluster.kind, &object),
+            Some(Update::Set(None)) => return Err(readiness::deleted(cluster, &name)),
+            Some(Update::Pod(event)) => {
                 seen.pods.take(*event);
             }
             None => {
@@ -74,14 +74,14 @@ pub async fn wait(
     }
 }
 
-impl Seen {
+impl Progress {
     fn new(set: Workload, named: &[String], pods: Vec<Pod>) -> Self {
         let uid = |name: &String| {
             let pod = pods.iter().find(|pod| pod.name_any() == *name)?;
             Some((name.clone(), pod.metadata.uid.clone()?))
         };
         let named = named.iter().filter_map(uid).collect();
-        let mut known = Known::default();
+        let mut known = ObjectCache::default();
         for pod in pods {
             known.take(Event::InitApply(pod));
         }
@@ -93,11 +93,11 @@ impl Seen {
         }
     }
 
-    fn verdict(&self) -> Verdict {
-        match readiness::verdict(&self.set) {
-            Verdict::Stalled => Verdict::Stalled,
+    fn verdict(&self) -> Readiness {
+        match readiness::of(&self.set) {
+            Readiness::Stalled => Readiness::Stalled,
             other if !self.set.is_observed() => other,
-            other => self.busy().map_or(other, Verdict::Waiting),
+            other => self.busy().map_or(other, Readiness::Waiting),
         }
     }
 
@@ -117,7 +117,7 @@ impl Seen {
         }
     }
 
-    /// Returns what is being waited for, until the named pods are gone.
+    /// Returns what is being waited for, until the named pods are deleted.
     fn busy(&self) -> Option<String> {
         let left = self.left();
         let successor = |pod: &Pod| {
@@ -180,10 +180,10 @@ mod tests {
             "status": {"phase": if ready { "Running" } else { "Pending" }, "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}]}})
     }
 
-    fn seen(named: &[&str], pods: &[Value]) -> Seen {
+    fn seen(named: &[&str], pods: &[Value]) -> Progress {
         let named: Vec<String> = named.iter().map(ToString::to_string).collect();
         let pods = pods.iter().map(|pod| serde_json::from_value(pod.clone()).unwrap());
-        Seen::new(set("False", 2), &named, pods.collect())
+        Progress::new(set("False", 2), &named, pods.collect())
     }
 
     #[test]
@@ -235,10 +235,13 @@ mod tests {
         let mut again = pod("web-0", None, true);
         again["metadata"]["uid"] = "another".into();
         seen.pods.take(Event::Apply(serde_json::from_value(again).unwrap()));
-        assert_eq!(seen.verdict(), Verdict::Waiting("1 of 2 pods are ready".to_owned()));
+        assert_eq!(seen.verdict(), Readiness::Waiting("1 of 2 pods are ready".to_owned()));
         seen.set = set("True", 1);
-        assert_eq!(seen.verdict(), Verdict::Waiting("waiting for the operator".to_owned()));
+        assert_eq!(
+            seen.verdict(),
+            Readiness::Waiting("waiting for the operator".to_owned())
+        );
         seen.set = set("True", 2);
-        assert_eq!(seen.verdict(), Verdict::Ready);
+        assert_eq!(seen.verdict(), Readiness::Ready);
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::value::Others;
 use crate::cluster::connection::{Cluster, KubeArgs};
 use crate::cluster::kind_info;
-use crate::commands::change::{self, Door, Flags, Verb};
+use crate::commands::change::{self, Flags, Subresource, Verb};
 use crate::error::{Error, Result};
 use crate::output::formats;
 use crate::resource::fields::{pod_of, put};
@@ -142,7 +142,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     let verb = Verb {
         example: EXAMPLE,
         done: "env updated",
-        door: Door::Object,
+        subresource: Subresource::None,
         guarded: false,
         edit: &|object| {
             edit(pod_of(kind, object), &changes);
@@ -323,7 +323,7 @@ fn listed(title: &str, pod: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
 
     fn changes(words: &[&str]) -> (Vec<String>, Vec<Change>) {
         split(&words.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap()
@@ -347,7 +347,10 @@ mod tests {
     fn a_word_that_is_nothing_is_refused() {
         for word in ["-", "=1"] {
             let error = split(&[word.to_owned()]).unwrap_err();
-            assert!(error.text(&Look::default()).contains("is no variable"), "{word}");
+            assert!(
+                error.text(&RenderOptions::default()).contains("is no variable"),
+                "{word}"
+            );
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::value::Others;
 use crate::cluster::connection::KubeArgs;
 use crate::cluster::kind_info;
-use crate::commands::change::{self, Door, Flags, Verb};
+use crate::commands::change::{self, Flags, Subresource, Verb};
 use crate::error::{Error, Result};
 use crate::output::quantity;
 use crate::resource::fields::{pod_of, put};
@@ -71,12 +71,12 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     let which = args.others.select(args.names.clone())?;
     let cluster = kube.connect().await?.about(kind);
     for warning in tiny(&args, kind) {
-        ui.foresee(warning);
+        ui.add_warning(warning);
     }
     let verb = Verb {
         example: EXAMPLE,
         done: "resource requirements updated",
-        door: Door::Object,
+        subresource: Subresource::None,
         guarded: false,
         edit: &|object| {
             edit(pod_of(kind, object), &args.requests, &args.limits);

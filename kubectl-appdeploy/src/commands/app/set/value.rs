@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::connection::KubeArgs;
 use crate::cluster::kind_info;
-use crate::commands::change::{self, Door, Flags, Verb};
+use crate::commands::change::{self, Flags, Subresource, Verb};
 use crate::error::{Error, Result};
 use crate::resource::fields::{pod_of, put};
 use crate::resource::selection::{self, Selection};
@@ -131,7 +131,7 @@ enum What {
     Port,
 }
 
-/// A field, for whom, and to what.
+/// A field, the names of objects, and its value.
 pub struct Setting {
     what: What,
     words: Vec<String>,
@@ -179,7 +179,7 @@ pub async fn run(setting: Setting, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> 
     let verb = Verb {
         example: what.example(),
         done: what.done(),
-        door: Door::Object,
+        subresource: Subresource::None,
         guarded: false,
         edit: &|object| {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
@@ -325,7 +325,7 @@ impl What {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::ui::Look;
+    use crate::terminal::ui::RenderOptions;
 
     fn split(what: What, kind: Kind, words: &[&str], all: bool) -> String {
         let words = words.iter().map(ToString::to_string).collect();
@@ -333,7 +333,7 @@ mod tests {
         match what.split(kind, words, &others) {
             Ok((which, Values::All(value))) => format!("{:?} {}", which.names, value.unwrap_or_default()),
             Ok((which, Values::Each(values))) => format!("{:?} {}", which.names, json!(values)),
-            Err(error) => error.text(&Look::default()),
+            Err(error) => error.text(&RenderOptions::default()),
         }
     }
 

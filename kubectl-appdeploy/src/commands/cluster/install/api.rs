@@ -1,4 +1,4 @@
-//! Waiting for the API: a definition can be accepted and its objects still be unknown.
+//! Waits until the API server serves a CRD.
 
 use std::time::Duration;
 

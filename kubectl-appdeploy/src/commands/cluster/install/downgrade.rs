@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use crate::cluster::connection::Cluster;
 use crate::cluster::kind_info;
-use crate::cluster::pager::Pages;
+use crate::cluster::pager::Pager;
 use crate::error::{Error, Result};
 use crate::installation::manifests::Kind;
 use crate::installation::manifests::schema::{self, Field};
 use crate::installation::version::PLUGIN;
 use crate::output::formats::some;
 
-/// Refuses to replace a definition of the API by one that would lose something of what is stored. A field that nobody uses
-/// is no loss.
+/// Refuses to replace a CRD by one that would drop fields of stored objects. A field that no object
+/// uses is not a loss.
 pub async fn refuse_loss(cluster: &Cluster, wanted: &[DynamicObject], before: &[Option<DynamicObject>]) -> Result<()> {
     for (wanted, before) in wanted.iter().zip(before) {
         let Some(before) = before.as_ref().filter(|_| Kind::of(wanted) == Kind::crd()) else {
@@ -55,12 +55,12 @@ fn lossy(why: String) -> Error {
 /// Returns the fields of the version that is stored which the wanted definition does not have.
 fn unknown_fields(before: &Value, wanted: &Value) -> Vec<Field> {
     let mut found = schema::lost(before, wanted);
-    // Only the operator writes a status, and it writes it anew.
+    // Only the operator writes a status, and it writes all of it.
     found.retain(|field| field.path.first().is_some_and(|first| first != "status"));
     found
 }
 
-/// Whether somebody has set something at a path.
+/// Whether an object has a value at a path.
 fn has(object: &Value, path: &[String], schema: &Value) -> bool {
     let Some((first, rest)) = path.split_first() else {
         return is_set(object, schema);
@@ -93,7 +93,7 @@ async fn uses(cluster: &Cluster, definition: &DynamicObject, fields: &[Field]) -
         return Ok(Vec::new());
     };
     let cluster = cluster.clone().about(kind);
-    let mut pages = Pages::of(&cluster, None, None);
+    let mut pages = Pager::of(&cluster, None, None);
     let mut found = Vec::new();
     while let Some(page) = pages.next().await? {
         for object in &page {

@@ -1,4 +1,4 @@
-//! The namespaces that an operator is to look after, which have to be there before it is granted anything in them.
+//! The namespaces that an operator will manage, which must exist before it gets rights in them.
 
 use kube::ResourceExt as _;
 use model::command;

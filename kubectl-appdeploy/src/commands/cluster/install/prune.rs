@@ -53,7 +53,7 @@ fn is_same(kind: &Kind, found: &DynamicObject, wanted: &DynamicObject) -> bool {
     (kind, found.name_any(), found.namespace()) == (&Kind::of(wanted), wanted.name_any(), wanted.namespace())
 }
 
-/// Warns that an operator that looked after some namespaces is now to look after all.
+/// Warns that an operator that managed some namespaces will manage all.
 pub fn warn_of_more(before: &[Option<DynamicObject>], ui: &mut Ui) {
     let deployments = before
         .iter()
@@ -93,7 +93,7 @@ pub fn warn_of_age(before: &[Option<DynamicObject>], wanted: &[DynamicObject], u
     }
 }
 
-/// Removes them, and says so of each at once.
+/// Removes them, and prints each immediately.
 pub async fn remove(
     cluster: &Cluster,
     former: &[(Kind, DynamicObject)],
@@ -107,7 +107,7 @@ pub async fn remove(
         let line = format!("{title} deleted{place}{}", args.dry_run.suffix());
         match args.output {
             None => ui.print(&line)?,
-            Some(_) => ui.say(&line),
+            Some(_) => ui.eprintln(&line),
         }
     }
     Ok(())

@@ -21,9 +21,9 @@ use crate::installation::manifests::{self, Kind};
 use crate::installation::operator::{self, Operator};
 use crate::output::redactor::Owner;
 
-/// The objects of one kind that are looked at.
+/// Lists objects of one kind.
 const OBJECTS: u32 = 500;
-/// The Events that are looked at: of all namespaces there may be many.
+/// The maximum number of events.
 const EVENTS: u32 = 2000;
 /// The end of a log: so many lines, and never more bytes.
 const LINES: i64 = 5000;
@@ -69,16 +69,17 @@ pub struct Collected {
 /// Collects everything; of apps and pod sets what is in a namespace, or in all.
 pub async fn collect(cluster: &Cluster, namespace: Option<&str>) -> Collected {
     let kubernetes = cluster.call(cluster.client.apiserver_version()).await;
-    let findings = check::look(cluster, check::Aim::Run).await;
+    let findings = check::look(cluster, check::CheckMode::Run).await;
     let operator = operator::look(cluster).await;
     let home = crd::OPERATOR_NAMESPACE;
     let ours = format!("{}={}", manifests::NAME_LABEL, operator::NAME);
     let of_apps = format!("{}={}", crd::label::MANAGED_BY, crd::label::MANAGED_BY_VALUE);
     let definitions = format!("{}={}", crd::label::PART_OF, crd::label::PART_OF_VALUE);
     let [validating, mutating] = Kind::webhooks().map(|kind| kind.resource);
-    let operators = |file, resource, selector: &str| Wish::new(file, Owner::Operator, resource, Some(home), selector);
-    let of_cluster = |file, resource, selector: &str| Wish::new(file, Owner::Operator, resource, None, selector);
-    let apps = |file, resource, selector: &str| Wish::new(file, Owner::Person, resource, namespace, selector);
+    let operators =
+        |file, resource, selector: &str| ListRequest::new(file, Owner::Operator, resource, Some(home), selector);
+    let of_cluster = |file, resource, selector: &str| ListRequest::new(file, Owner::Operator, resource, None, selector);
+    let apps = |file, resource, selector: &str| ListRequest::new(file, Owner::Person, resource, namespace, selector);
     let [app, set] = crd::Kind::ALL.map(kind_info::resource);
     let events = ApiResource::erase::<Event>(&());
     let pods = ApiResource::erase::<Pod>(&());
@@ -105,7 +106,7 @@ pub async fn collect(cluster: &Cluster, namespace: Option<&str>) -> Collected {
         apps("apps/podset-pods.yaml", pods, crd::label::PODSET),
         apps("apps/events.yaml", events, ""),
     ];
-    let mut sections = join_all(wishes.into_iter().map(|wish| wish.come_true(cluster))).await;
+    let mut sections = join_all(wishes.into_iter().map(|wish| wish.fetch(cluster))).await;
     only_of_apps(&mut sections);
     let pods = sections.iter().find(|section| section.file == "operator/pods.yaml");
     let pods = pods.and_then(|section| section.objects.as_ref().ok());
@@ -124,7 +125,7 @@ pub async fn collect(cluster: &Cluster, namespace: Option<&str>) -> Collected {
 }
 
 /// A list that is wanted.
-struct Wish {
+struct ListRequest {
     file: &'static str,
     owner: Owner,
     resource: ApiResource,
@@ -132,7 +133,7 @@ struct Wish {
     selector: String,
 }
 
-impl Wish {
+impl ListRequest {
     fn new(file: &'static str, owner: Owner, resource: ApiResource, namespace: Option<&str>, selector: &str) -> Self {
         Self {
             file,
@@ -143,7 +144,7 @@ impl Wish {
         }
     }
 
-    async fn come_true(self, cluster: &Cluster) -> Section {
+    async fn fetch(self, cluster: &Cluster) -> Section {
         let api: Api<DynamicObject> = match &self.namespace {
             Some(namespace) => Api::namespaced_with(cluster.client.clone(), namespace, &self.resource),
             None => Api::all_with(cluster.client.clone(), &self.resource),

@@ -12,9 +12,9 @@ use crate::error::{Error, Result};
 use crate::installation::check::page;
 use crate::installation::operator::{self, Operator};
 use crate::installation::version::PLUGIN;
-use crate::output::redactor::{MASK, Mask};
+use crate::output::redactor::{MASK, Redactor};
 use crate::output::{formats, yaml};
-use crate::terminal::ui::Look;
+use crate::terminal::ui::RenderOptions;
 
 /// The file that says what the others are.
 const README: &str = "README.txt";
@@ -35,7 +35,7 @@ pub fn contents(collected: &Collected, scope: &str, now: Timestamp) -> Result<Co
     contents.add("versions.yaml", &yaml::write(&versions(collected))?);
     contents.add(
         "checks.txt",
-        &mask.text(&page::text(&collected.findings, &Look::default())),
+        &mask.text(&page::text(&collected.findings, &RenderOptions::default())),
     );
     contents.add(
         "checks.json",
@@ -78,14 +78,14 @@ pub fn contents(collected: &Collected, scope: &str, now: Timestamp) -> Result<Co
 }
 
 /// Returns a mask that knows all that is secret anywhere.
-fn mask(collected: &Collected) -> Mask {
-    let mut mask = Mask::default();
+fn mask(collected: &Collected) -> Redactor {
+    let mut mask = Redactor::default();
     let objects = || {
         let sections = collected.sections.iter();
         sections.flat_map(|section| section.objects.iter().flatten().map(|object| (section.owner, object)))
     };
     for (owner, object) in objects() {
-        mask.learn(&serde_json::to_value(object).unwrap_or_default(), owner);
+        mask.add(&serde_json::to_value(object).unwrap_or_default(), owner);
     }
     for (_, object) in objects() {
         mask.forget(&object.name_any());

@@ -1,4 +1,4 @@
-//! What a namespace holds beside AppDeploy: what would be lost with it.
+//! The objects in a namespace that are not part of AppDeploy, and would be deleted with it.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ pub async fn look(cluster: &Cluster, owners: BTreeSet<String>) -> Result<Content
                 resource: resource.clone(),
                 meta: object.metadata,
             })),
-            // Its definition was deleted meanwhile.
+            // Its CRD was deleted in the meantime.
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
             Err(kube::Error::Api(status)) if status.is_forbidden() => {
                 unseen.get_or_insert_with(|| format!("listing {} is forbidden", resource.plural));

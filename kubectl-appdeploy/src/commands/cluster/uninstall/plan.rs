@@ -1,4 +1,4 @@
-//! What an uninstallation removes, in which order, and what it leaves: a function of what was found.
+//! The plan of an uninstallation, as a function of the existing objects.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 
-use super::survey::Found;
+use super::survey::Inventory;
 use crate::cluster::kind_info;
 use crate::installation::manifests::{Kind, place};
 use crate::output::formats::some;
@@ -18,7 +18,7 @@ pub struct Choice {
     pub apps: bool,
     /// Delete the definition of the API.
     pub crds: bool,
-    /// Keep what belongs to the apps and pod sets that are deleted.
+    /// Keep the children of deleted apps and pod sets.
     pub orphans: bool,
 }
 
@@ -36,7 +36,7 @@ pub enum Names {
 pub struct Plan {
     /// Apps and pod sets to delete first, while the operator is alive.
     pub workloads: Vec<(crd::Kind, DynamicObject)>,
-    /// Whether what belongs to them stays.
+    /// Whether their children are kept.
     pub keeps_children: bool,
     /// Those that stay, and no operator manages any more.
     pub kept: Vec<(crd::Kind, DynamicObject)>,
@@ -49,8 +49,8 @@ pub struct Plan {
 /// Returns the plan.
 ///
 /// The order: apps and pod sets while their operator lives, what makes API servers ask it, the operator, what it has around
-/// it, the definition of the API, and at last the namespace, when nobody else has anything in it.
-pub fn plan(found: &Found, choice: Choice) -> Plan {
+/// it, the CRDs, and last the namespace, if it has no third-party objects.
+pub fn plan(found: &Inventory, choice: Choice) -> Plan {
     let mut plan = Plan {
         keeps_children: choice.orphans,
         ..Plan::default()
@@ -59,7 +59,7 @@ pub fn plan(found: &Found, choice: Choice) -> Plan {
     let all_go = choice.apps || choice.crds;
     let workloads = if all_go { &mut plan.workloads } else { &mut plan.kept };
     workloads.clone_from(&found.workloads);
-    // Without it nobody would answer.
+    // Webhooks are not answered without the operator.
     plan.steps.extend(found.webhooks.iter().cloned());
     plan.steps.extend(found.operator.iter().cloned());
     plan.steps.extend(in_order(&found.rights));
@@ -117,7 +117,7 @@ impl Plan {
         self.workloads.is_empty() && self.steps.is_empty()
     }
 
-    /// Returns what becomes of what belongs to the apps and pod sets that are deleted, for a sentence that begins with them.
+    /// Returns what becomes of the children of deleted apps and pod sets, for a sentence that begins with them.
     pub const fn fate(&self) -> &'static str {
         if self.keeps_children {
             "and leaves what belongs to them as it is, without an owner"
@@ -205,8 +205,8 @@ mod tests {
     use crate::installation::manifests::{self, Options, policy};
     use serde_json::json;
 
-    fn installed() -> Found {
-        let mut found = Found::default();
+    fn installed() -> Inventory {
+        let mut found = Inventory::default();
         for object in manifests::objects(&Options::default()).unwrap() {
             let kind = Kind::of(&object);
             match kind.resource.kind.as_str() {
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn apps_and_their_definition_stay_unless_told() {
-        let found = Found {
+        let found = Inventory {
             workloads: vec![app("a", "shop"), app("b", "blog"), set("a", "workers")],
             ..installed()
         };
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn apps_go_first_and_the_namespace_last() {
-        let found = Found {
+        let found = Inventory {
             workloads: vec![app("a", "shop"), set("a", "workers")],
             ..installed()
         };
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_definition_takes_its_apps_along() {
-        let found = Found {
+        let found = Inventory {
             workloads: vec![app("a", "shop"), set("a", "workers")],
             ..installed()
         };
@@ -340,13 +340,13 @@ mod tests {
     #[test]
     fn every_app_has_its_place_in_a_dry_run_and_children_may_stay() {
         let names = ["a", "b", "c", "d", "e", "f", "g"];
-        let found = Found {
+        let found = Inventory {
             workloads: names
                 .map(|name| app("shop", name))
                 .into_iter()
                 .chain([set("batch", "workers")])
                 .collect(),
-            ..Found::default()
+            ..Inventory::default()
         };
         let choice = Choice {
             apps: true,
@@ -372,14 +372,14 @@ mod tests {
 
     #[test]
     fn a_namespace_that_others_use_stays() {
-        let mut found = Found {
+        let mut found = Inventory {
             contents: Contents {
                 foreign: vec!["configmap/notes".to_owned()],
                 unseen: None,
             },
             ..installed()
         };
-        let stays = |found: &Found| {
+        let stays = |found: &Inventory| {
             plan(found, Choice::default())
                 .stays
                 .iter()

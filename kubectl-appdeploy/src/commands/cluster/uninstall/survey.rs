@@ -1,4 +1,4 @@
-//! What there is to uninstall, and what of others stands in the way.
+//! The objects to uninstall, and third-party objects that prevent it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::contents::{self, Contents};
 use crate::cluster::confirm;
 use crate::cluster::connection::Cluster;
-use crate::cluster::pager::Pages;
+use crate::cluster::pager::Pager;
 use crate::error::Result;
 use crate::installation::manifests::{Kind, labelled, policy};
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct Inventory {
     /// All apps and pod sets of the cluster.
     pub workloads: Vec<(crd::Kind, DynamicObject)>,
     /// What makes API servers ask the operator.
@@ -30,11 +30,11 @@ pub struct Found {
     pub definitions: Vec<(Kind, DynamicObject)>,
     /// The operator's namespace.
     pub namespace: Option<DynamicObject>,
-    /// What it holds beside AppDeploy.
+    /// Third-party objects in it.
     pub contents: Contents,
 }
 
-impl Found {
+impl Inventory {
     /// Returns what a plan is made from: the UID, labels, owner references and spec of each object.
     pub fn shape(&self) -> Value {
         let workloads = self.workloads.iter().map(|(_, object)| object);
@@ -63,18 +63,18 @@ impl Found {
 }
 
 /// Looks for everything that carries the label, so that leftovers of another version go as well.
-pub async fn look(cluster: &Cluster) -> Result<Found> {
-    let mut found = Found {
+pub async fn look(cluster: &Cluster) -> Result<Inventory> {
+    let mut found = Inventory {
         operator: labelled(cluster, Kind::deployment()).await?,
         definitions: labelled(cluster, Kind::crd()).await?,
-        ..Found::default()
+        ..Inventory::default()
     };
     found
         .definitions
         .retain(|(_, object)| object.data["spec"]["group"] == crd::GROUP);
     for kind in crd::Kind::ALL {
         let cluster = cluster.clone().about(kind);
-        let objects = Pages::of(&cluster, None, None).of_known_kinds().all().await?;
+        let objects = Pager::of(&cluster, None, None).of_known_kinds().all().await?;
         found.workloads.extend(objects.into_iter().map(|object| (kind, object)));
     }
     for kind in Kind::around().into_iter().chain([Kind::secret()]) {
@@ -99,15 +99,15 @@ pub async fn look(cluster: &Cluster) -> Result<Found> {
 mod tests {
     use super::*;
 
-    fn found(uid: &str, image: &str, more: &Value) -> Found {
+    fn found(uid: &str, image: &str, more: &Value) -> Inventory {
         let mut app = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
             "metadata": {"name": "shop", "namespace": "a", "uid": uid}, "spec": {"image": image}});
         for (key, value) in more.as_object().into_iter().flatten() {
             app[key] = value.clone();
         }
-        Found {
+        Inventory {
             workloads: vec![(crd::Kind::AppDeploy, serde_json::from_value(app).unwrap())],
-            ..Found::default()
+            ..Inventory::default()
         }
     }
 

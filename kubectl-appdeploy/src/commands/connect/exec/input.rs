@@ -4,14 +4,14 @@ use std::io::{self, IsTerminal as _, Read as _};
 
 use tokio::sync::mpsc;
 
-/// Whether somebody types.
+/// Whether stdin is a terminal.
 pub fn is_terminal() -> bool {
     io::stdin().is_terminal()
 }
 
 /// Returns what comes in, until its end.
 ///
-/// A read of stdin can't be taken back: it has a thread of its own, which nobody waits for.
+/// A read of stdin can't be cancelled: it has its own thread, which is not joined.
 pub fn typed() -> mpsc::Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel(16);
     std::thread::spawn(move || {
@@ -59,7 +59,7 @@ mod unix {
         }
     }
 
-    /// Tells when the terminal has another size.
+    /// Reports changes of the terminal's size.
     pub struct Sizes(Signal);
 
     impl Sizes {
@@ -69,7 +69,7 @@ mod unix {
         }
     }
 
-    /// Returns what tells of sizes, where anything does.
+    /// Returns the size changes, if the system reports them.
     pub fn sizes() -> Option<Sizes> {
         signal(SignalKind::window_change()).ok().map(Sizes)
     }
@@ -89,7 +89,7 @@ mod elsewhere {
         }
     }
 
-    /// Tells when the terminal has another size.
+    /// Reports changes of the terminal's size.
     pub struct Sizes;
 
     impl Sizes {
@@ -99,7 +99,7 @@ mod elsewhere {
         }
     }
 
-    /// Returns what tells of sizes.
+    /// Returns the size changes.
     pub fn sizes() -> Option<Sizes> {
         None
     }

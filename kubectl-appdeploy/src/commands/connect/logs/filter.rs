@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::read::Piece;
+use super::read::LogChunk;
 use super::source;
 
 /// The most memory of one compiled expression, in bytes.
@@ -48,7 +48,7 @@ impl Filter {
     }
 
     /// Whether a piece of the log with this label is printed. The first piece of a long line decides for the others.
-    pub fn takes(&mut self, label: &str, piece: &Piece) -> bool {
+    pub fn takes(&mut self, label: &str, piece: &LogChunk) -> bool {
         if self.include.is_empty() && self.exclude.is_empty() {
             return true;
         }
@@ -79,8 +79,8 @@ mod tests {
         Filter::new(all(include), all(exclude), has_times)
     }
 
-    fn piece(text: &[u8], ends: bool) -> Piece {
-        Piece {
+    fn piece(text: &[u8], ends: bool) -> LogChunk {
+        LogChunk {
             bytes: text.to_vec(),
             ends,
         }

@@ -1,4 +1,4 @@
-//! Logs as they are written, also by pods and containers that come later.
+//! Follows logs, including those of pods and containers that start later.
 
 use std::collections::HashSet;
 use std::io;
@@ -11,7 +11,7 @@ use kube::api::LogParams;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, ResourceExt as _};
 
-use super::read::{Piece, pieces};
+use super::read::{LogChunk, pieces};
 use super::scope::Scope;
 use super::source::{self, Failure, Source};
 use super::{Args, Printer};
@@ -21,14 +21,14 @@ use crate::error::{Error, Result};
 use crate::terminal::ui::Ui;
 
 /// A container that writes: a pod, by its UID, its name, and how often it was started before.
-type Writer = (String, String, i32);
+type ContainerRun = (String, String, i32);
 
 /// A line, and who wrote it.
-type Line = (String, std::result::Result<Piece, kube::Error>);
+type Line = (String, std::result::Result<LogChunk, kube::Error>);
 
-type Pieces = BoxStream<'static, io::Result<Piece>>;
+type Pieces = BoxStream<'static, io::Result<LogChunk>>;
 
-/// Prints until somebody ends it.
+/// Prints until Ctrl-C.
 pub(super) async fn run(
     args: &Args,
     cluster: &Cluster,
@@ -74,7 +74,7 @@ pub(super) async fn run(
                 // Its log is not followed again: a pod of the same name has another UID.
                 (Some(Event::Delete(pod)), _) => {
                     let uid = pod.uid().unwrap_or_default();
-                    known.retain(|(of, _, _): &Writer| *of != uid);
+                    known.retain(|(of, _, _): &ContainerRun| *of != uid);
                     continue;
                 }
                 (Some(_), _) => continue,
@@ -88,7 +88,7 @@ pub(super) async fn run(
                 continue;
             }
         };
-        // That one pod of several lacks a container is no mistake.
+        // Only some pods may have the container.
         for (pod, container) in args.sources(&pods).unwrap_or_default() {
             let Some(writer) = writer(pod, &container).filter(|writer| !known.contains(writer)) else {
                 continue;
@@ -110,7 +110,7 @@ pub(super) async fn run(
                 ..params.clone()
             };
             let label = args.label(scope, pod, &container);
-            let source = OfContainer {
+            let source = ContainerLog {
                 api: Api::namespaced(cluster.client.clone(), &pod.namespace().unwrap_or_default()),
                 name: pod.name_any(),
                 writer,
@@ -131,7 +131,7 @@ fn too_many(logs: usize, most: usize) -> Error {
 }
 
 /// Returns the container of a pod that writes or has written, if it was started.
-pub(super) fn writer(pod: &Pod, name: &str) -> Option<Writer> {
+pub(super) fn writer(pod: &Pod, name: &str) -> Option<ContainerRun> {
     let status = pod.status.as_ref()?;
     let inits = status.init_container_statuses.iter().flatten();
     let mut all = inits.chain(status.container_statuses.iter().flatten());
@@ -144,13 +144,13 @@ pub(super) fn writer(pod: &Pod, name: &str) -> Option<Writer> {
 }
 
 /// The log of one container of a pod.
-struct OfContainer {
+struct ContainerLog {
     api: Api<Pod>,
     name: String,
-    writer: Writer,
+    writer: ContainerRun,
 }
 
-impl Source for OfContainer {
+impl Source for ContainerLog {
     fn open(&mut self, params: LogParams) -> BoxFuture<'_, std::result::Result<Pieces, Failure>> {
         async move {
             let log = self.api.log_stream(&self.name, &params).await?;
@@ -172,7 +172,7 @@ impl Source for OfContainer {
 }
 
 /// Whether a container runs that was seen writing, and was not restarted since.
-fn is_running(pod: &Pod, seen: &Writer) -> bool {
+fn is_running(pod: &Pod, seen: &ContainerRun) -> bool {
     let inits = pod
         .status
         .iter()
@@ -194,7 +194,7 @@ fn tell(cluster: &Cluster, label: &str, error: kube::Error, ui: &mut Ui) -> Resu
         kube::Error::Api(status) if status.code == 404 => {}
         _ => {
             let why = cluster.explain(error);
-            ui.say(&format!("the log of {label} can't be read: {}", why.sentence()));
+            ui.eprintln(&format!("the log of {label} can't be read: {}", why.sentence()));
         }
     }
     Ok(())

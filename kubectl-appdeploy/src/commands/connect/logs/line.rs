@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use model::printable::{stripped, with_colors};
 
-use super::read::Piece;
+use super::read::LogChunk;
 
 /// Colours of pods, in turn. Not red: that means that something is wrong.
 const COLORS: [&str; 5] = ["36", "35", "34", "33", "32"];
@@ -38,7 +38,7 @@ impl Prefixes {
 
     /// Returns a line as it is printed. A terminal gets text without control characters, apart from colours. A pipe or a file
     /// gets the bytes that the application wrote, as from kubectl.
-    pub fn line(&mut self, pod: &str, piece: &Piece) -> Vec<u8> {
+    pub fn line(&mut self, pod: &str, piece: &LogChunk) -> Vec<u8> {
         let mut line = Vec::new();
         if self.shown {
             if self.known.len() >= MAX_KNOWN && !self.known.contains_key(pod) {
@@ -76,8 +76,8 @@ impl Prefixes {
 mod tests {
     use super::*;
 
-    fn piece(text: &[u8]) -> Piece {
-        Piece {
+    fn piece(text: &[u8]) -> LogChunk {
+        LogChunk {
             bytes: text.to_vec(),
             ends: true,
         }
@@ -100,7 +100,7 @@ mod tests {
     fn one_pod_needs_no_name() {
         let mut prefixes = Prefixes::new(false, false, false);
         assert_eq!(text(&mut prefixes, "a", b"x"), "x\n");
-        let part = Piece {
+        let part = LogChunk {
             ends: false,
             ..piece(b"x")
         };

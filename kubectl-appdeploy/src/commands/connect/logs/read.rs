@@ -11,7 +11,7 @@ const MOST: usize = 64 * 1024;
 
 /// A line of a log, or a part of one that is longer than [`MOST`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Piece {
+pub struct LogChunk {
     /// What was written, without the newline.
     pub bytes: Vec<u8>,
     /// Whether the line ends here.
@@ -19,7 +19,7 @@ pub struct Piece {
 }
 
 /// Reads a log piece by piece.
-pub fn pieces<R>(log: R) -> BoxStream<'static, io::Result<Piece>>
+pub fn pieces<R>(log: R) -> BoxStream<'static, io::Result<LogChunk>>
 where
     R: AsyncBufRead + Send + 'static,
 {
@@ -29,13 +29,13 @@ where
     .boxed()
 }
 
-async fn piece<R: AsyncBufRead>(mut log: Pin<&mut R>) -> io::Result<Option<Piece>> {
+async fn piece<R: AsyncBufRead>(mut log: Pin<&mut R>) -> io::Result<Option<LogChunk>> {
     let mut bytes = Vec::new();
     loop {
         let chunk = log.fill_buf().await?;
         if chunk.is_empty() {
             let ends = true;
-            return Ok((!bytes.is_empty()).then_some(Piece { bytes, ends }));
+            return Ok((!bytes.is_empty()).then_some(LogChunk { bytes, ends }));
         }
         let room = chunk.len().min(MOST - bytes.len());
         let end = chunk[..room].iter().position(|byte| *byte == b'\n');
@@ -44,7 +44,7 @@ async fn piece<R: AsyncBufRead>(mut log: Pin<&mut R>) -> io::Result<Option<Piece
         log.as_mut().consume(taken + usize::from(end.is_some()));
         if end.is_some() || bytes.len() == MOST {
             let ends = end.is_some();
-            return Ok(Some(Piece { bytes, ends }));
+            return Ok(Some(LogChunk { bytes, ends }));
         }
     }
 }

@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt as _};
 use super::Args;
 use crate::cluster::connection::Cluster;
 use crate::cluster::kind_info;
-use crate::cluster::pager::Pages;
+use crate::cluster::pager::Pager;
 use crate::error::{Error, Result};
 use crate::resource::children::is_pod_of;
 use crate::resource::selection::Selection;
@@ -38,7 +38,7 @@ impl Scope {
             workloads.insert((one.namespace().to_owned(), one.name().to_owned()), one);
         };
         if args.all_namespaces {
-            let mut pages = Pages::of(cluster, None, args.selector.as_deref());
+            let mut pages = Pager::of(cluster, None, args.selector.as_deref());
             while let Some(page) = pages.next().await? {
                 page.into_iter()
                     .map(|object| kind_info::complete(cluster.kind, object))

@@ -1,4 +1,4 @@
-//! The log of one container, read on where a connection to it ends before the container does.
+//! The log of one container. It is reopened if the connection ends before the container does.
 
 use std::io;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use kube::api::LogParams;
 
-use super::read::Piece;
+use super::read::LogChunk;
 
 /// How long to wait before a log is opened again, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -17,7 +17,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// Why a log can't be read.
 #[derive(Debug)]
 pub enum Failure {
-    /// It will not become readable: there is no right, or no such log.
+    /// It will not become readable: the right is missing, or the log does not exist.
     Final(kube::Error),
     /// The connection failed.
     Passing,
@@ -35,7 +35,7 @@ impl From<kube::Error> for Failure {
 /// What a log is read from.
 pub trait Source: Send + 'static {
     /// Opens the log.
-    fn open(&mut self, params: LogParams) -> BoxFuture<'_, Result<BoxStream<'static, io::Result<Piece>>, Failure>>;
+    fn open(&mut self, params: LogParams) -> BoxFuture<'_, Result<BoxStream<'static, io::Result<LogChunk>>, Failure>>;
 
     /// Whether the container still writes this log.
     fn is_writing(&mut self) -> BoxFuture<'_, bool>;
@@ -43,7 +43,7 @@ pub trait Source: Send + 'static {
 
 /// Returns the pieces of a log until its container has ended, or until it can't be read. The time before each line is there
 /// only if the parameters say so.
-pub fn follow(source: impl Source, params: LogParams) -> BoxStream<'static, Result<Piece, kube::Error>> {
+pub fn follow(source: impl Source, params: LogParams) -> BoxStream<'static, Result<LogChunk, kube::Error>> {
     let log = Log {
         source,
         shows_times: params.timestamps,
@@ -73,7 +73,7 @@ struct Log<S> {
     source: S,
     params: LogParams,
     shows_times: bool,
-    lines: Option<BoxStream<'static, io::Result<Piece>>>,
+    lines: Option<BoxStream<'static, io::Result<LogChunk>>>,
     /// Whether the next piece goes on with a line.
     is_inside_line: bool,
     /// Whether that line was returned before the connection ended.
@@ -86,7 +86,7 @@ struct Log<S> {
 }
 
 impl<S: Source> Log<S> {
-    async fn next(mut self) -> (Option<Result<Piece, kube::Error>>, Self) {
+    async fn next(mut self) -> (Option<Result<LogChunk, kube::Error>>, Self) {
         loop {
             let Some(lines) = &mut self.lines else {
                 match self.source.open(self.params.clone()).await {
@@ -127,7 +127,7 @@ impl<S: Source> Log<S> {
     }
 
     /// Returns a piece as it is printed, unless it was returned before.
-    fn take(&mut self, mut piece: Piece) -> Option<Piece> {
+    fn take(&mut self, mut piece: LogChunk) -> Option<LogChunk> {
         let is_start = !self.is_inside_line;
         self.is_inside_line = !piece.ends;
         if is_start {
@@ -168,14 +168,17 @@ mod tests {
     }
 
     impl Source for Scripted {
-        fn open(&mut self, params: LogParams) -> BoxFuture<'_, Result<BoxStream<'static, io::Result<Piece>>, Failure>> {
+        fn open(
+            &mut self,
+            params: LogParams,
+        ) -> BoxFuture<'_, Result<BoxStream<'static, io::Result<LogChunk>>, Failure>> {
             self.asked.lock().unwrap().push(params);
             let (lines, is_writing) = self.script.pop_front().unwrap();
             self.is_writing = is_writing;
             let lines = lines.map(|lines| {
                 let pieces = lines.into_iter().map(|line| {
                     let bytes = line.as_bytes().to_vec();
-                    Ok(Piece { bytes, ends: true })
+                    Ok(LogChunk { bytes, ends: true })
                 });
                 stream::iter(pieces.collect::<Vec<_>>()).boxed()
             });

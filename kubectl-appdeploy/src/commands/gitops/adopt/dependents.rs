@@ -17,7 +17,7 @@ use crate::resource::children::{Section, list};
 
 /// The objects of a namespace that may count on others.
 #[derive(Clone, Debug)]
-pub struct Neighbours {
+pub struct Dependents {
     pub services: Section<Service>,
     pub ingresses: Section<Ingress>,
     pub policies: Section<NetworkPolicy>,
@@ -25,7 +25,7 @@ pub struct Neighbours {
     pub scalers: Section<HorizontalPodAutoscaler>,
 }
 
-impl Default for Neighbours {
+impl Default for Dependents {
     fn default() -> Self {
         Self {
             services: Ok(Vec::new()),
@@ -39,7 +39,7 @@ impl Default for Neighbours {
 
 type Labels = BTreeMap<String, String>;
 
-impl Neighbours {
+impl Dependents {
     /// Lists them: a request for each kind.
     pub async fn list(cluster: &Cluster) -> Result<Self> {
         let (namespace, all) = (&cluster.namespace, kube::api::ListParams::default());
@@ -59,7 +59,7 @@ impl Neighbours {
         })
     }
 
-    /// Says what may not be looked at, and so may count on something unseen.
+    /// Reports what could not be read, and so may depend on these objects.
     pub fn unseen(&self) -> Vec<&'static str> {
         [
             (self.services.is_err(), "services"),

@@ -1,4 +1,4 @@
-//! Where the requests of a Service go while it is taken over.
+//! Endpoints of a Service during an adoption.
 //!
 //! Proxies and ingress controllers find the endpoints of a port by the port's name, and hear of a Service and of its slices of
 //! endpoints by two watches. A Service that somebody else has made calls its ports otherwise than ours; the slices that Kubernetes
@@ -20,7 +20,7 @@ use model::desired::PORT;
 use serde_json::{Value, json};
 
 use crate::cluster::connection::{Cluster, MANAGER};
-use crate::cluster::known::Known;
+use crate::cluster::known::ObjectCache;
 use crate::cluster::watch::{self, Connection, Watched};
 use crate::error::{Error, Result};
 use crate::installation::rights::{Right, refused};
@@ -34,7 +34,7 @@ pub const PROXIES_LISTEN: Duration = Duration::from_secs(5);
 /// Who keeps a slice; the value of ours is [`MANAGER`].
 const KEPT_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
-/// How many requests are on their way at once.
+/// Maximum number of concurrent requests.
 const AT_ONCE: usize = 8;
 
 /// Returns the ports of a Service that get another name: the one of before, and that.
@@ -174,7 +174,7 @@ pub async fn remove_bridges(cluster: &Cluster, app: &str) -> Result<()> {
     let api = slices_of(cluster);
     for name in bridges(cluster, app).await? {
         match cluster.attempt(api.delete(&name, &DeleteParams::default())).await? {
-            // It has gone with its pod.
+            // It was deleted with its pod.
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
             Err(source) => return Err(cluster.explain(source).about(&format!("endpointslices/{name}"))),
             Ok(_) => {}
@@ -196,7 +196,7 @@ pub async fn until_moved(
     let names: BTreeSet<String> = ports(service, number).iter().map(|port| text(&port["name"])).collect();
     let changes = watch::follow_all(cluster, slices_of(cluster), config);
     let mut changes = Watched::new(changes, Connection::after_a_change());
-    let mut known = Known::default();
+    let mut known = ObjectCache::default();
     while let Some(event) = changes.next(ui).await? {
         known.take(event);
         if !known.is_complete() {

@@ -1,4 +1,4 @@
-//! The order of an adoption, in which somebody answers all the time.
+//! Executes an adoption in an order in which requests are always served.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use model::{CHILDREN, ChildKind, Desired};
 
 use super::plan::{Plan, wanted};
 use super::pods::Pods;
-use super::snapshot::Found;
+use super::snapshot::Snapshot;
 use super::step::{self, Takeover};
 use super::{endpoints, retire};
 use crate::cluster::connection::Cluster;
@@ -19,7 +19,7 @@ use crate::installation::rights::{Right, refused};
 use crate::output::formats::DryRun;
 use crate::terminal::ui::Ui;
 
-/// Fails if the person may not do all that there is to do: what is begun shall come to its end.
+/// Fails if the user lacks a right for a step, before the first step.
 pub async fn check_rights(cluster: &Cluster, plan: &Plan) -> Result<()> {
     let refused = refused(cluster, rights(plan, &cluster.namespace)).await?;
     let Some(first) = refused.first() else {
@@ -76,7 +76,7 @@ fn rights(plan: &Plan, namespace: &str) -> BTreeSet<Right> {
 }
 
 /// Lets the API server check each write that hands an object over, and forget it.
-pub async fn rehearse(cluster: &Cluster, found: &Found, plan: &Plan) -> Result<()> {
+pub async fn rehearse(cluster: &Cluster, found: &Snapshot, plan: &Plan) -> Result<()> {
     let uid = found.uid().unwrap_or_default();
     for kind in CHILDREN {
         if let Some(over) = takeover(found, plan, &plan.wanted, uid, kind) {
@@ -86,9 +86,9 @@ pub async fn rehearse(cluster: &Cluster, found: &Found, plan: &Plan) -> Result<(
     Ok(())
 }
 
-/// Returns what is to be done with an object of somebody else, if there is one.
+/// Returns the takeover of a third-party object, if there is one.
 fn takeover<'a>(
-    found: &'a Found,
+    found: &'a Snapshot,
     plan: &'a Plan,
     wanted: &'a Desired,
     uid: &str,
@@ -107,7 +107,7 @@ fn takeover<'a>(
 }
 
 /// Does what is left to do.
-pub async fn run(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+pub async fn run(cluster: &Cluster, found: &Snapshot, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let app = match &plan.app {
         Some(app) => app.clone(),
         None => step::create(cluster, plan, DryRun::None).await?,
@@ -130,13 +130,13 @@ pub async fn run(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Deadli
     }
     // Then the way to them.
     lead(cluster, found, plan, &wanted, uid, deadline, ui).await?;
-    // At last what nobody asks any more.
+    // Last, the pods that get no requests any more.
     if plan.pods.are_replaced() {
         retire::remove(cluster, found, plan, deadline, ui).await?;
     }
     step::until_ours(cluster, &plan.name, deadline, ui).await?;
     let ready = readiness::ready(cluster, &cluster.namespace, &plan.name, deadline, ui).await?;
-    ui.say(&match ready.address() {
+    ui.eprintln(&match ready.address() {
         Some(url) => format!("{} is ready: {url}", plan.name),
         None => format!("{} is ready", plan.name),
     });
@@ -147,7 +147,7 @@ pub async fn run(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Deadli
 /// Leads requests to the pods of the app.
 async fn lead(
     cluster: &Cluster,
-    found: &Found,
+    found: &Snapshot,
     plan: &Plan,
     wanted: &Desired,
     uid: &str,

@@ -1,4 +1,4 @@
-//! What an adoption costs: what is lost, and what is good to know.
+//! The impact of an adoption: what is lost, and notes.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use serde_json::Value;
 
 use super::endpoints::renamed;
 use super::pods::Pods;
-use super::snapshot::Found;
+use super::snapshot::Snapshot;
 
 /// What an adoption costs, a sentence each.
 #[derive(Clone, Debug, Default)]
-pub struct Costs {
+pub struct Impact {
     /// What would be missed.
     pub lost: Vec<String>,
     /// What is good to know.
@@ -24,13 +24,13 @@ pub struct Costs {
 }
 
 /// Returns the costs. `read` is what was read from the objects; `beside` are the ports that the Service offers on.
-pub fn of(found: &Found, read: &App, wanted: &Desired, beside: &[Value], pods: Pods) -> Costs {
+pub fn of(found: &Snapshot, read: &App, wanted: &Desired, beside: &[Value], pods: Pods) -> Impact {
     let nothing = Value::Null;
     let old = found.old().unwrap_or(&nothing);
     // Of a former Deployment, or of the app's own.
     let template = &found.old().or_else(|| found.own()).unwrap_or(&nothing)["spec"]["template"];
     let uid = found.uid().unwrap_or_default();
-    let mut costs = Costs::default();
+    let mut costs = Impact::default();
     costs.of_fields(found, &read.left, pods);
     costs.lost.extend(owners(found, uid));
     if let Some(service) = found.foreign(&SERVICE, uid) {
@@ -48,10 +48,10 @@ pub fn of(found: &Found, read: &App, wanted: &Desired, beside: &[Value], pods: P
     costs.of_the_app(found, old, wanted, pods);
     if pods != Pods::Own {
         let deployment = old["metadata"]["name"].as_str().unwrap_or_default();
-        costs.lost.extend(found.neighbours.scale(deployment));
+        costs.lost.extend(found.dependents.scale(deployment));
     }
     costs.notes.extend(holders(found));
-    let unseen = found.neighbours.unseen();
+    let unseen = found.dependents.unseen();
     if !unseen.is_empty() {
         let unseen = unseen.join(", ");
         costs
@@ -61,12 +61,12 @@ pub fn of(found: &Found, read: &App, wanted: &Desired, beside: &[Value], pods: P
     costs
 }
 
-impl Costs {
+impl Impact {
     /// Where an app that exists already has another host or another number of pods. One that leaves its host to the default was
     /// not meant to take the host of the live Ingress away.
-    fn of_the_app(&mut self, found: &Found, old: &Value, wanted: &Desired, pods: Pods) {
+    fn of_the_app(&mut self, found: &Snapshot, old: &Value, wanted: &Desired, pods: Pods) {
         let Some(app) = &found.app else { return };
-        let Found { name, namespace, .. } = found;
+        let Snapshot { name, namespace, .. } = found;
         let host = |ingress: &Value| ingress["spec"]["rules"][0]["host"].as_str().map(str::to_owned);
         let live = found.foreign(&INGRESS, found.uid().unwrap_or_default());
         let hosts = live.and_then(host).zip(wanted.first(&INGRESS).and_then(host));
@@ -94,7 +94,7 @@ impl Costs {
     }
 
     /// What no spec can say.
-    fn of_fields(&mut self, found: &Found, left: &[(&'static ChildKind, Left)], pods: Pods) {
+    fn of_fields(&mut self, found: &Snapshot, left: &[(&'static ChildKind, Left)], pods: Pods) {
         for (kind, rest) in left {
             // What the app's own Deployment says beside the app is of no concern here.
             if **kind == DEPLOYMENT && found.old().is_none() {
@@ -113,12 +113,12 @@ impl Costs {
     }
 
     /// What knows the pods by labels that they lose.
-    fn of_labels(&mut self, found: &Found, template: &Value, wanted: &Desired) {
+    fn of_labels(&mut self, found: &Snapshot, template: &Value, wanted: &Desired) {
         let Some(deployment) = wanted.first(&DEPLOYMENT) else {
             return;
         };
         let (before, after) = (labels(template), labels(&deployment["spec"]["template"]));
-        self.lost.extend(found.neighbours.lose(&found.name, &before, &after));
+        self.lost.extend(found.dependents.lose(&found.name, &before, &after));
         if found.other.is_none() && before.get(label::APP) == Some(&found.name) {
             self.lost.push(format!(
                 "the pods have the label {}={} already, so the app's Deployment takes them for its own and ends them before \
@@ -137,7 +137,7 @@ impl Costs {
         }
     }
 
-    /// What tools have been told of a Deployment, which another takes the place of.
+    /// Annotations of tools on a Deployment that is replaced.
     fn of_the_deployment(&mut self, old: &Value) {
         const KNOWN: [&str; 4] = [
             "deployment.kubernetes.io/",
@@ -203,7 +203,7 @@ impl Costs {
     }
 
     /// Ports that get another name lead nowhere for a moment, unless there is a bridge.
-    fn of_names(&mut self, found: &Found, service: &Value, wanted: &Desired, beside: &[Value]) {
+    fn of_names(&mut self, found: &Snapshot, service: &Value, wanted: &Desired, beside: &[Value]) {
         let Some(wanted) = wanted.first(&SERVICE) else {
             return;
         };
@@ -224,13 +224,13 @@ impl Costs {
     }
 
     /// What else leads to the Service.
-    fn of_ingresses(&mut self, found: &Found, has_one: bool, beside: &[Value]) {
+    fn of_ingresses(&mut self, found: &Snapshot, has_one: bool, beside: &[Value]) {
         let names: Vec<String> = std::iter::once(PORT)
             .chain(beside.iter().filter_map(|port| port["name"].as_str()))
             .map(str::to_owned)
             .collect();
         let name = &found.name;
-        for (ingress, breaks) in found.neighbours.lead_to(name, has_one, &names) {
+        for (ingress, breaks) in found.dependents.lead_to(name, has_one, &names) {
             if breaks {
                 let told = format!("{ingress} leads to a port of service/{name} by a name that goes");
                 self.lost.push(told);
@@ -242,7 +242,7 @@ impl Costs {
     }
 }
 
-fn tell(found: &Found, kind: &ChildKind, rest: &Left) -> String {
+fn tell(found: &Snapshot, kind: &ChildKind, rest: &Left) -> String {
     const LONG: usize = 60;
     let value = rest.value.to_string();
     let value = if value.chars().count() > LONG {
@@ -257,8 +257,8 @@ fn tell(found: &Found, kind: &ChildKind, rest: &Left) -> String {
     format!("{}/{name} {}: {value}", kind.as_str().to_lowercase(), rest.path)
 }
 
-/// Says which objects belong to somebody who would write them back or delete them.
-fn owners(found: &Found, uid: &str) -> Vec<String> {
+/// Reports objects whose owner would revert or delete them.
+fn owners(found: &Snapshot, uid: &str) -> Vec<String> {
     let foreign = CHILDREN.iter().map(|kind| (*kind, found.foreign(kind, uid)));
     let other = (&DEPLOYMENT, found.other.as_ref());
     let mut owners = Vec::new();
@@ -282,7 +282,7 @@ fn owners(found: &Found, uid: &str) -> Vec<String> {
 }
 
 /// Says which tools keep a copy of these objects and may write it back.
-fn holders(found: &Found) -> Vec<String> {
+fn holders(found: &Snapshot) -> Vec<String> {
     const HOLDERS: [(&str, &str, &str); 4] = [
         ("annotations", "meta.helm.sh/release-name", "Helm's release"),
         ("annotations", "argocd.argoproj.io/tracking-id", "Argo CD's"),
@@ -307,7 +307,7 @@ fn holders(found: &Found) -> Vec<String> {
 }
 
 /// Says where a way to the pods would end.
-fn ways(found: &Found, service: &Value, template: &Value, wanted: &Desired) -> Vec<String> {
+fn ways(found: &Snapshot, service: &Value, template: &Value, wanted: &Desired) -> Vec<String> {
     let mut lost = Vec::new();
     let name = &found.name;
     if wanted.first(&SERVICE).is_none() {
@@ -339,7 +339,7 @@ pub fn leads(service: &Value, template: &Value) -> bool {
 }
 
 /// Says which ports that are offered on lead to one that the app's pods don't have under that name.
-fn nowhere(found: &Found, beside: &[Value]) -> Vec<String> {
+fn nowhere(found: &Snapshot, beside: &[Value]) -> Vec<String> {
     let named = beside
         .iter()
         .filter_map(|port| Some((port, port["targetPort"].as_str()?)));

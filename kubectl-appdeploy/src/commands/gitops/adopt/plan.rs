@@ -1,4 +1,4 @@
-//! What an adoption does and costs, as a function of what there is.
+//! The plan of an adoption, as a function of the existing objects.
 
 use crd::{AppDeploy, AppDeploySpec, Kind, label};
 use kube::core::ObjectMeta;
@@ -11,14 +11,14 @@ use model::{NextCommand, command};
 use serde_json::Value;
 
 use super::endpoints::are_renamed;
-use super::impact::{self, Costs};
+use super::impact::{self, Impact};
 use super::pods::Pods;
-use super::snapshot::Found;
+use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::resource::live_children::is_of;
 use crate::resource::object_diff::Pair;
 use crate::resource::strip_defaults;
-use crate::terminal::ui::Look;
+use crate::terminal::ui::RenderOptions;
 
 /// What is going to be done.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct Plan {
     /// The app as one would write it.
     pub manifest: Value,
     pub pods: Pods,
-    /// What the app wants. Where there is no app yet, nobody owns it.
+    /// The wanted children. Without an app yet, they have no owner.
     pub wanted: Desired,
     /// What was read of the Deployment, as the operator would have written it.
     pub before: Option<Value>,
@@ -45,7 +45,7 @@ pub struct Plan {
     pub ingress: Option<Value>,
     /// The port of the app.
     pub port: Option<i32>,
-    /// The ports that the Service offers on beside the one of the app.
+    /// The ports that the Service keeps offering, in addition to that of the app.
     pub beside: Vec<Value>,
     /// The pods have to be found under the new names of the Service's ports before it has them.
     pub is_bridged: bool,
@@ -57,7 +57,7 @@ pub struct Plan {
 }
 
 /// Makes the plan.
-pub fn plan(found: &Found) -> Result<Plan> {
+pub fn plan(found: &Snapshot) -> Result<Plan> {
     let nothing = Value::Null;
     let keeper = found.old().or_else(|| found.own());
     let template = &keeper.unwrap_or(&nothing)["spec"]["template"];
@@ -84,7 +84,7 @@ pub fn plan(found: &Found) -> Result<Plan> {
         (Some(service), Some(port)) => inverse::beside(service, template, port),
         _ => Vec::new(),
     };
-    let Costs { lost, notes } = impact::of(found, &read, &wanted, &beside, pods);
+    let Impact { lost, notes } = impact::of(found, &read, &wanted, &beside, pods);
     let becomes = service.zip(wanted.first(&SERVICE));
     let becomes = becomes.map(|(live, wanted)| service_with(live, wanted, &beside));
     let before = AppDeploy {
@@ -137,7 +137,7 @@ pub fn plan(found: &Found) -> Result<Plan> {
     })
 }
 
-fn named(found: &Found) -> AppDeploy {
+fn named(found: &Snapshot) -> AppDeploy {
     AppDeploy {
         metadata: ObjectMeta {
             name: Some(found.name.clone()),
@@ -149,8 +149,8 @@ fn named(found: &Found) -> AppDeploy {
     }
 }
 
-/// Fails where no new pods could take the place of the old ones.
-fn feasible(found: &Found, app: &AppDeploy, pods: Pods) -> Result<()> {
+/// Fails if new pods could not replace the old ones.
+fn feasible(found: &Snapshot, app: &AppDeploy, pods: Pods) -> Result<()> {
     let name = &found.name;
     let namespace = &found.namespace;
     if app.metadata.deletion_timestamp.is_some() {
@@ -196,7 +196,7 @@ pub fn wanted(app: &AppDeploy) -> Result<Desired> {
     Ok(desired(&valid))
 }
 
-fn pods(found: &Found) -> Pods {
+fn pods(found: &Snapshot) -> Pods {
     let uid = found.uid().unwrap_or_default();
     if found.other.is_some() {
         return Pods::Replaced;
@@ -216,7 +216,7 @@ fn pods(found: &Found) -> Pods {
 }
 
 /// Returns each object as it is and as it becomes.
-fn pairs(found: &Found, wanted: &Desired, service: Option<&Value>, before: Option<&Value>, pods: Pods) -> Vec<Pair> {
+fn pairs(found: &Snapshot, wanted: &Desired, service: Option<&Value>, before: Option<&Value>, pods: Pods) -> Vec<Pair> {
     let uid = found.uid();
     let mut pairs = Vec::new();
     for Wanted { id, object } in wanted.iter() {
@@ -227,7 +227,7 @@ fn pairs(found: &Found, wanted: &Desired, service: Option<&Value>, before: Optio
         } else {
             found.live.of(kind).filter(|live| !is_of(live, uid))
         };
-        // Of what is the app's own already, `diff` tells.
+        // `diff` shows the children that the app already owns.
         if found.app.is_some() && live.is_none() {
             continue;
         }
@@ -250,7 +250,7 @@ impl Plan {
     }
 
     /// Says what becomes of the pods, and what is lost.
-    pub fn summary(&self, force: bool, look: &Look) -> String {
+    pub fn summary(&self, force: bool, look: &RenderOptions) -> String {
         let pods = match self.pods {
             Pods::Own => "are the app's already",
             Pods::Kept => "are kept, and nothing restarts unless the Deployment's template is shown to change",

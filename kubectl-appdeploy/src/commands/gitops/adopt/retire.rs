@@ -1,4 +1,4 @@
-//! The pods of before: they are let go of, and go at last.
+//! Orphans the old pods first, and deletes them last.
 
 use crd::label;
 use k8s_openapi::api::apps::v1::ReplicaSet;
@@ -8,7 +8,7 @@ use model::children::DEPLOYMENT;
 use serde_json::json;
 
 use super::plan::Plan;
-use super::snapshot::{Found, is_left};
+use super::snapshot::{Snapshot, is_left};
 use super::step;
 use crate::cluster::connection::{Cluster, MANAGER};
 use crate::cluster::wait::{self, Deadline};
@@ -19,7 +19,7 @@ use crate::terminal::ui::Ui;
 
 /// Takes the Deployment away whose name the app's needs, and leaves its pods with its ReplicaSets, which keep them. Those
 /// are marked before, so that they are found again.
-pub async fn release(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+pub async fn release(cluster: &Cluster, found: &Snapshot, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let live = found.live.of(&DEPLOYMENT);
     let Some(old) = live.filter(|live| found.other.is_none() && !live_children::is_of(live, found.uid())) else {
         // A command that was interrupted may not have come to say that the name is free.
@@ -55,7 +55,7 @@ pub async fn release(cluster: &Cluster, found: &Found, plan: &Plan, deadline: De
 }
 
 /// Removes the old pods, to which no request is led any more.
-pub async fn remove(cluster: &Cluster, found: &Found, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+pub async fn remove(cluster: &Cluster, found: &Snapshot, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     ui.progress(&format!("{}: waiting until the old pods are gone", plan.name));
     let late = || late(plan, deadline, "the old pods are not gone");
     if let Some(other) = &found.other {
@@ -96,7 +96,7 @@ fn sets(cluster: &Cluster) -> Api<ReplicaSet> {
 fn delete(uid: &str, policy: PropagationPolicy) -> DeleteParams {
     DeleteParams {
         propagation_policy: Some(policy),
-        // The one that was looked at, not another that took its name meanwhile.
+        // Not another object that has taken its name in the meantime.
         preconditions: Some(Preconditions {
             uid: Some(uid.to_owned()),
             resource_version: None,

@@ -1,4 +1,4 @@
-//! What there is before an adoption, or in the middle of one.
+//! The objects before an adoption, or in the middle of one.
 
 use crd::{AppDeploy, label};
 use futures::{join, try_join};
@@ -10,7 +10,7 @@ use model::children::DEPLOYMENT;
 use model::{CHILDREN, ChildKind};
 use serde_json::Value;
 
-use super::dependents::Neighbours;
+use super::dependents::Dependents;
 use super::endpoints;
 use crate::cluster::confirm;
 use crate::cluster::connection::Cluster;
@@ -19,16 +19,16 @@ use crate::resource::live_children;
 use crate::resource::live_children::Live;
 use crate::resource::workload::Workload;
 
-/// What there is.
+/// The existing objects.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct Snapshot {
     pub namespace: String,
     pub name: String,
     /// The app, if there is one already.
     pub app: Option<AppDeploy>,
     /// What has the app's name.
     pub live: Live,
-    /// A Deployment of another name that the app takes the place of.
+    /// A Deployment of another name that the app replaces.
     pub other: Option<Value>,
     /// ReplicaSets that a former Deployment of the app's name has left, the newest first.
     pub orphans: Vec<Value>,
@@ -37,10 +37,10 @@ pub struct Found {
     /// The person may let pods be found under other names of ports.
     pub may_bridge: bool,
     /// What else of the namespace counts on these objects.
-    pub neighbours: Neighbours,
+    pub dependents: Dependents,
 }
 
-impl Found {
+impl Snapshot {
     /// Looks, and changes nothing.
     pub async fn gather(cluster: &Cluster, name: &str, deployment: Option<&str>) -> Result<Self> {
         let namespace = &cluster.namespace;
@@ -62,14 +62,14 @@ impl Found {
                 },
             )
         };
-        let (objects, neighbours, bridges, may_bridge) = join!(
+        let (objects, dependents, bridges, may_bridge) = join!(
             objects,
-            Neighbours::list(cluster),
+            Dependents::list(cluster),
             endpoints::bridges(cluster, name),
             endpoints::may_bridge(cluster),
         );
         let (app, live, left, found) = objects?;
-        // One that has done its part is gone.
+        // It is deleted after its last step.
         let has_taken_its_place = app.as_ref().is_some_and(|app| {
             let deployment = live.of(&DEPLOYMENT);
             deployment.is_some_and(|live| live_children::is_of(live, app.metadata.uid.as_deref()))
@@ -96,7 +96,7 @@ impl Found {
             orphans,
             is_bridged: !bridges?.is_empty(),
             may_bridge: may_bridge?,
-            neighbours: neighbours?,
+            dependents: dependents?,
         };
         if found.app.is_none() && found.old().is_none() {
             return Err(missing(cluster, name));

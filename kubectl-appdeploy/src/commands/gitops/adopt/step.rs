@@ -1,4 +1,4 @@
-//! The writes of an adoption, and what is waited for between them.
+//! The writes of an adoption, and the waits between them.
 
 use crd::{AppDeploy, annotation, label};
 use jiff::Timestamp;
@@ -40,7 +40,7 @@ pub async fn create(cluster: &Cluster, plan: &Plan, dry_run: DryRun) -> Result<A
     }
 }
 
-/// Waits until the operator has seen the app: without one, nobody would start new pods.
+/// Waits until the operator has seen the app: without it, no new pods would start.
 pub async fn until_seen(cluster: &Cluster, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let name = &plan.name;
     if until(cluster, name, deadline, ui, Workload::is_observed).await? {
@@ -68,7 +68,7 @@ pub async fn until_ours(cluster: &Cluster, name: &str, deadline: Deadline, ui: &
         let cause = workload.state().cause;
         cause.is_none_or(|cause| cause.reason != Reason::NameConflict.as_str())
     };
-    // What is taken even then is told as what the app waits for.
+    // A name that is still taken is reported by the wait for the app.
     until(cluster, name, deadline, ui, is_ours).await.map(drop)
 }
 
@@ -91,7 +91,7 @@ async fn until(
     Ok(false)
 }
 
-/// Lets the operator look at the app at once. It watches what is its own, and so is not told when a name becomes free.
+/// Triggers a reconcile. The operator watches its own children, so it gets no event when a name becomes free.
 pub async fn call_the_operator(cluster: &Cluster, name: &str) -> Result<()> {
     let now = Timestamp::now().to_string();
     let patch = json!({"metadata": {"annotations": {annotation::ADOPTED_AT: now}}});
@@ -132,7 +132,7 @@ pub async fn until_available(cluster: &Cluster, plan: &Plan, uid: &str, deadline
             .and_then(Child::rollout)
         {
             Some(rollout) if rollout.is_complete() => return Ok(()),
-            // What is being rolled out beside them is nobody's way yet.
+            // Pods of a concurrent rollout get no requests yet.
             Some(rollout) if plan.pods == Pods::Own && rollout.available >= rollout.wanted => return Ok(()),
             Some(rollout) => ui.progress(&format!(
                 "{name}: {} of {} new pods are available; the old ones serve",
@@ -165,11 +165,11 @@ async fn late(cluster: &Cluster, plan: &Plan, deadline: Deadline) -> Result<Erro
         None => error,
     };
     Ok(error
-        .next(cluster.words().verb("status", name).and(cluster.flag()))
+        .next(cluster.kind_info().verb("status", name).and(cluster.flag()))
         .next(plan.again.clone().remark("continues")))
 }
 
-/// An object of somebody else that becomes one of the app.
+/// A third-party object that becomes a child of the app.
 #[derive(Clone, Copy, Debug)]
 pub struct Takeover<'a> {
     pub kind: &'static ChildKind,
@@ -183,7 +183,7 @@ pub struct Takeover<'a> {
     pub beside: &'a [Value],
 }
 
-/// Makes an object of somebody else one of the app: its owner, its labels and what the app wants of it, in one write. Before
+/// Makes a third-party object a child of the app: owner, labels and wanted fields in one write. Before
 /// that it only gets the label with the app's name, for the sake of [`Takeover::done`].
 ///
 /// The operator then finds one that it has not noted as its own wish, and applies its own: what belongs to it is written by it
@@ -249,7 +249,7 @@ fn is_as_planned(now: &Value, planned: &Value) -> bool {
 }
 
 impl Takeover<'_> {
-    /// Returns what an object of somebody else is as one of the app.
+    /// Returns a third-party object as a child of the app.
     ///
     /// Nobody else owns a field of it any more: one that the app stops wanting must go, and would stay for as long as somebody owns
     /// it who has long forgotten it. The operator is said to have applied one field, which this write does not change; else the

@@ -9,14 +9,14 @@ use k8s_openapi::api::core::v1::Event;
 use super::spec;
 use super::writer::Page;
 use crate::diagnosis::events::table::table;
-use crate::diagnosis::request_path::{self, Asked, Story};
+use crate::diagnosis::request_path::{self, Diagnosis, PathContext};
 use crate::diagnosis::tree;
 use crate::output::age::age;
 use crate::output::table::{Cell, Table};
 use crate::resource::children::{Children, Section};
 use crate::resource::revision::{self, Revision};
 use crate::resource::workload::{Workload, url};
-use crate::terminal::ui::{Look, Style};
+use crate::terminal::ui::{RenderOptions, Style};
 
 /// How many events are shown: the youngest.
 const EVENTS: usize = 15;
@@ -26,18 +26,18 @@ const EVENTS: usize = 15;
 pub struct Subject<'a> {
     /// Whose page it is.
     pub workload: &'a Workload,
-    /// What belongs to it.
+    /// Its children.
     pub children: &'a Children,
-    /// What happened to it and to what belongs to it.
+    /// Its events, and those of its children.
     pub events: &'a Section<Event>,
     /// What else is known.
-    pub asked: &'a Asked,
+    pub asked: &'a PathContext,
     /// The time.
     pub now: Timestamp,
 }
 
 /// Returns the page.
-pub fn text(subject: &Subject<'_>, look: &Look) -> String {
+pub fn text(subject: &Subject<'_>, look: &RenderOptions) -> String {
     let Subject {
         workload,
         children,
@@ -49,7 +49,7 @@ pub fn text(subject: &Subject<'_>, look: &Look) -> String {
         text: String::new(),
         look,
     };
-    let story = request_path::story(workload, children, asked, now);
+    let story = request_path::diagnose(workload, children, asked, now);
     head(&mut page, workload, now);
     spec::write(&mut page, workload);
     state(&mut page, workload, children, &story);
@@ -98,7 +98,7 @@ fn head(page: &mut Page<'_>, workload: &Workload, now: Timestamp) {
     }
 }
 
-fn state(page: &mut Page<'_>, workload: &Workload, children: &Children, story: &Story) {
+fn state(page: &mut Page<'_>, workload: &Workload, children: &Children, story: &Diagnosis) {
     let state = workload.state();
     let mut replicas = format!(
         "{} wanted, {} exist, {} up to date, {} ready",
@@ -197,14 +197,14 @@ mod tests {
             workload,
             children: &Children::of_pods(Ok(vec![])),
             events: &Ok(events),
-            asked: &Asked::default(),
+            asked: &PathContext::default(),
             now: noon(),
         };
         text(
             &subject,
-            &Look {
+            &RenderOptions {
                 width,
-                ..Look::default()
+                ..RenderOptions::default()
             },
         )
     }
@@ -275,10 +275,10 @@ mod tests {
                 workload: &app,
                 children: &children,
                 events: &Ok(vec![]),
-                asked: &Asked::default(),
+                asked: &PathContext::default(),
                 now: noon(),
             };
-            let text = text(&subject, &Look::default());
+            let text = text(&subject, &RenderOptions::default());
             let is_shown = |line: &&str| line.starts_with("Serving:") || line.starts_with("Rolling out:");
             text.lines().filter(is_shown).map(str::to_owned).collect::<Vec<_>>()
         };

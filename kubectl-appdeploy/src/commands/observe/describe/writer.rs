@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use model::NextCommand;
 
-use crate::terminal::ui::{Look, clean, wrap};
+use crate::terminal::ui::{RenderOptions, clean, wrap};
 
 /// The width of the labels.
 const LABEL: usize = 14;
@@ -12,7 +12,7 @@ const LABEL: usize = 14;
 /// A page that is being written.
 pub struct Page<'a> {
     pub text: String,
-    pub look: &'a Look,
+    pub look: &'a RenderOptions,
 }
 
 impl Page<'_> {

@@ -9,7 +9,7 @@ use model::NextCommand;
 use super::table::{View, table};
 use crate::output::formats::some;
 use crate::resource::workload::Workload;
-use crate::terminal::ui::Look;
+use crate::terminal::ui::RenderOptions;
 
 /// Returns the table with its explanations.
 pub fn text(
@@ -17,7 +17,7 @@ pub fn text(
     view: View,
     absence: Option<(String, NextCommand)>,
     now: Timestamp,
-    look: &Look,
+    look: &RenderOptions,
 ) -> String {
     let rows = rows(all, view, now, look, &mut Vec::new());
     if !view.headers {
@@ -32,7 +32,7 @@ pub fn text(
 }
 
 /// Returns the rows, below others of these widths.
-pub fn rows(all: &[Workload], view: View, now: Timestamp, look: &Look, widths: &mut Vec<usize>) -> String {
+pub fn rows(all: &[Workload], view: View, now: Timestamp, look: &RenderOptions, widths: &mut Vec<usize>) -> String {
     let mut table = table(&sorted(all), view, now).below(widths);
     if !view.wide {
         table = table.fit("URL", look.width);
@@ -44,7 +44,7 @@ pub fn rows(all: &[Workload], view: View, now: Timestamp, look: &Look, widths: &
 }
 
 /// Returns the explanations of all rows, below an empty line; nothing where everything is fine.
-pub fn notes(all: &[Workload], view: View, absence: Option<(String, NextCommand)>, look: &Look) -> String {
+pub fn notes(all: &[Workload], view: View, absence: Option<(String, NextCommand)>, look: &RenderOptions) -> String {
     let all = sorted(all);
     let mut parts = Vec::new();
     let said = said(&all, view, absence.is_some(), look);
@@ -74,8 +74,8 @@ fn sorted(all: &[Workload]) -> Vec<&Workload> {
 /// How many are explained one by one.
 const EXPLAINED: usize = 10;
 
-/// Returns what is said of each that is not ready.
-fn said(all: &[&Workload], view: View, absence: bool, look: &Look) -> Vec<String> {
+/// Returns the explanation of each that is not ready.
+fn said(all: &[&Workload], view: View, absence: bool, look: &RenderOptions) -> Vec<String> {
     let said = all.iter().filter_map(|one| {
         // One sentence at the end says it for all of these.
         if absence && one.state().observed.is_none() {
@@ -97,7 +97,7 @@ fn said(all: &[&Workload], view: View, absence: bool, look: &Look) -> Vec<String
     notes
 }
 
-/// Returns those that work, but are reached by nobody from outside, by the reason for it.
+/// Returns those that are ready, but not reachable from outside, by reason.
 fn hidden(all: &[&Workload], view: View) -> BTreeMap<String, Vec<String>> {
     let mut hidden: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for one in all {
@@ -217,7 +217,7 @@ pub mod tests {
     #[test]
     fn a_list_shows_each_app_and_explains_what_is_not_ready() {
         let apps = [worker(), healthy(), broken()];
-        insta::assert_snapshot!(text(&apps, PLAIN, None, noon(), &Look::default()), @r"
+        insta::assert_snapshot!(text(&apps, PLAIN, None, noon(), &RenderOptions::default()), @r"
         NAME     READY   PODS   REASON          URL                   AGE
         blog     False   0/2    ImageNotFound   http://blog.default   12h
         shop     True    3/3    Ready           http://shop.default   12h
@@ -236,7 +236,7 @@ pub mod tests {
             wide: true,
             headers: true,
         };
-        insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), &Look { width: Some(80), ..Look::default() }), @r"
+        insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), &RenderOptions { width: Some(80), ..RenderOptions::default() }), @r"
         NAMESPACE   NAME   READY   PODS   REASON          URL                   ADDRESS    IMAGE                   AGE
         default     blog   False   0/2    ImageNotFound   http://blog.default   <none>     nginx:1.99              12h
         default     shop   True    3/3    Ready           http://shop.default   10.0.0.7   ghcr.io/acme/shop:1.4   12h
@@ -249,7 +249,7 @@ pub mod tests {
     #[test]
     fn pod_sets_have_columns_of_their_own() {
         let sets = [workers(), batch()];
-        insta::assert_snapshot!(text(&sets, PLAIN, None, noon(), &Look { width: Some(80), ..Look::default() }), @r"
+        insta::assert_snapshot!(text(&sets, PLAIN, None, noon(), &RenderOptions { width: Some(80), ..RenderOptions::default() }), @r"
         NAME      READY   PODS   REASON          AGE
         batch     False   6/8    ImageNotFound   12h
         workers   False   3/3    Progressing     12h
@@ -272,7 +272,7 @@ pub mod tests {
             headers: false,
             ..PLAIN
         };
-        insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), &Look::default()), @r"
+        insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), &RenderOptions::default()), @r"
         blog   False   0/2    ImageNotFound   http://blog.default   12h
         shop   True    3/3    Ready           http://shop.default   12h
         ");
@@ -288,7 +288,7 @@ pub mod tests {
             app("a", &json!({"image": "nginx", "port": 80}), &json!({})),
             app("b", &json!({"image": "nginx"}), &json!({})),
         ];
-        insta::assert_snapshot!(text(&apps, PLAIN, absence, noon(), &Look::default()), @r"
+        insta::assert_snapshot!(text(&apps, PLAIN, absence, noon(), &RenderOptions::default()), @r"
         NAME   READY     PODS   REASON    URL         AGE
         a      Unknown   0/1    Pending   <pending>   12h
         b      Unknown   0/1    Pending   <none>      12h
@@ -313,9 +313,9 @@ pub mod tests {
             PLAIN,
             None,
             noon(),
-            &Look {
+            &RenderOptions {
                 width: Some(80),
-                ..Look::default()
+                ..RenderOptions::default()
             },
         );
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

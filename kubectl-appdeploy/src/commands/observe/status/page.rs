@@ -1,4 +1,4 @@
-//! The page of one: how it is, why, what to do next, and what belongs to it.
+//! The page of one app or pod set: its state, why, the next command, and its children.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,23 +6,23 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use super::table::{self, View};
-use crate::diagnosis::request_path::{self, Asked};
+use crate::diagnosis::request_path::{self, PathContext};
 use crate::diagnosis::tree;
 use crate::output::formats::some;
 use crate::resource::children::Children;
 use crate::resource::pod;
 use crate::resource::workload::Workload;
-use crate::terminal::ui::Look;
+use crate::terminal::ui::RenderOptions;
 
 /// What the page is about.
 #[derive(Clone, Debug)]
 pub struct Page<'a> {
     /// Whose page it is.
     pub workload: &'a Workload,
-    /// What belongs to it.
+    /// Its children.
     pub children: &'a Children,
     /// What else is known.
-    pub asked: &'a Asked,
+    pub asked: &'a PathContext,
     /// More columns, nothing shortened.
     pub wide: bool,
     /// The time.
@@ -30,7 +30,7 @@ pub struct Page<'a> {
 }
 
 /// Returns the page.
-pub fn text(page: &Page<'_>, look: &Look) -> String {
+pub fn text(page: &Page<'_>, look: &RenderOptions) -> String {
     let Page {
         workload,
         children,
@@ -46,7 +46,7 @@ pub fn text(page: &Page<'_>, look: &Look) -> String {
     let table = table::table(&[workload], view, now);
     let table = if wide { table } else { table.fit("URL", look.width) };
     let mut text = table.text(look.color);
-    let story = request_path::story(workload, children, asked, now);
+    let story = request_path::diagnose(workload, children, asked, now);
     let told = story.why.as_ref().map_or("", |(why, _)| why.as_str()).to_owned();
     let notes = story.notes.into_iter().map(|note| ("note:", note));
     for (label, (sentence, next)) in story.why.into_iter().map(|why| ("why: ", why)).chain(notes) {
@@ -79,7 +79,7 @@ pub fn text(page: &Page<'_>, look: &Look) -> String {
     text
 }
 
-/// Returns what is wrong with which pods. One app runs one template, whose trouble its status has told; pods of a
+/// Returns the problems of pods. An app has one template, whose problem is in its status; pods of a
 /// pod set can differ.
 fn troubles(workload: &Workload, children: &Children) -> BTreeMap<String, Vec<String>> {
     let mut troubles: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -102,18 +102,18 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
     use serde_json::{Value, json};
 
-    fn narrow() -> Look {
-        Look {
+    fn narrow() -> RenderOptions {
+        RenderOptions {
             width: Some(80),
-            ..Look::default()
+            ..RenderOptions::default()
         }
     }
 
-    fn text(workload: &Workload, children: &Children, look: &Look) -> String {
-        asked(workload, children, &Asked::default(), look)
+    fn text(workload: &Workload, children: &Children, look: &RenderOptions) -> String {
+        asked(workload, children, &PathContext::default(), look)
     }
 
-    fn asked(workload: &Workload, children: &Children, asked: &Asked, look: &Look) -> String {
+    fn asked(workload: &Workload, children: &Children, asked: &PathContext, look: &RenderOptions) -> String {
         let page = Page {
             workload,
             children,
@@ -248,7 +248,7 @@ mod tests {
         └─ReplicaSet/blog-5d4f8c7b6d    1/1     revision 2                    2m
           └─Pod/blog-5d4f8c7b6d-x2x9k   1/1     Running                       2m
         ");
-        insta::assert_snapshot!(text(&blog(1, Some("blog-tls")), &with_tls(tls), &Look::default()), @r"
+        insta::assert_snapshot!(text(&blog(1, Some("blog-tls")), &with_tls(tls), &RenderOptions::default()), @r"
         NAME   READY   PODS   REASON      URL                         ADDRESS   IMAGE        AGE
         blog   True    1/1    Available   https://blog.example.com/   <none>    nginx:1.27   12h
 
@@ -292,7 +292,7 @@ mod tests {
                 "the certificate in the Secret blog-tls is for example.com, *.example.org, not for blog.example.com",
             ),
         ] {
-            let text = text(&blog(1, Some("blog-tls")), &with_tls(tls), &Look::default());
+            let text = text(&blog(1, Some("blog-tls")), &with_tls(tls), &RenderOptions::default());
             assert!(text.contains(&format!("why:  {said}\nnext: kubectl ")), "{text}");
             assert!(text.contains("\n✖ └─Secret/blog-tls "), "{text}");
         }
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn a_certificate_that_is_about_to_expire_breaks_nothing_yet() {
         let tls = Tls::read(Some(&secret(&pem(&["*.example.com"], (6, 9)))));
-        let text = text(&blog(1, Some("blog-tls")), &with_tls(tls), &Look::default());
+        let text = text(&blog(1, Some("blog-tls")), &with_tls(tls), &RenderOptions::default());
         assert!(
             text.contains("note: the certificate in the Secret blog-tls expires in 7d12h\nnext: "),
             "{text}"
@@ -314,7 +314,7 @@ mod tests {
         let tls = Tls::read(Some(&secret(&pem(&["blog.example.com"], (6, 9)))));
         let mut children = with_tls(tls);
         children.slices = Ok(vec![]);
-        let text = text(&blog(1, Some("blog-tls")), &children, &Look::default());
+        let text = text(&blog(1, Some("blog-tls")), &children, &RenderOptions::default());
         assert!(
             text.contains("why:  1 pod is ready, but the Service has no endpoints: ")
                 && text.contains("\n✖ Service/blog "),
@@ -324,18 +324,18 @@ mod tests {
 
     #[test]
     fn what_fails_is_told_also_where_there_is_no_operator() {
-        let absent = Asked {
+        let absent = PathContext {
             absence: Some((
                 "the operator does not run".to_owned(),
                 "kubectl appdeploy install".into(),
             )),
-            ..Asked::default()
+            ..PathContext::default()
         };
         let text = asked(
             &blog(1, Some("blog-tls")),
             &with_tls(Tls::Missing),
             &absent,
-            &Look::default(),
+            &RenderOptions::default(),
         );
         assert!(
             text.contains("why:  the operator does not run\nnext: kubectl appdeploy install\n")
@@ -385,7 +385,7 @@ mod tests {
         for pod in children.pods.as_mut().unwrap() {
             pod.metadata.labels = Some([("appdeploy.dev/app".to_owned(), "blog".to_owned())].into());
         }
-        let text = text(&blog(2, None), &children, &Look::default());
+        let text = text(&blog(2, None), &children, &RenderOptions::default());
         assert!(text.contains("nobody has entered them yet, which kube-controller-manager does\nnext: kubectl get endpointslices -n default -l kubernetes.io/service-name=blog\n"), "{text}");
     }
 
@@ -400,7 +400,7 @@ mod tests {
             .as_mut()
             .unwrap()[0];
         port.target_port = Some(IntOrString::String("web".to_owned()));
-        let text = text(&blog(1, None), &children, &Look::default());
+        let text = text(&blog(1, None), &children, &RenderOptions::default());
         assert!(
             text.contains("why:  the Service sends requests to the port web, which no container of the pods has\n"),
             "{text}"
@@ -453,11 +453,11 @@ mod tests {
             &json!({"observedGeneration": 1, "conditions": [cond("Ready", "False", "CrashLoop", "")],
                 "cause": {"reason": "CrashLoop", "message": "the application ends by itself, with exit code 1", "next": "kubectl appdeploy logs blog --previous"}}),
         );
-        let asked_for = Asked {
+        let asked_for = PathContext {
             last_words: Some("no such table: users".to_owned()),
-            ..Asked::default()
+            ..PathContext::default()
         };
-        let text = asked(&crashing, &children(vec![]), &asked_for, &Look::default());
+        let text = asked(&crashing, &children(vec![]), &asked_for, &RenderOptions::default());
         assert!(
             text.contains(
                 "why:  the application ends by itself, with exit code 1; its last words: \"no such table: users\"\n"

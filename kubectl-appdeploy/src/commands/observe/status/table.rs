@@ -1,4 +1,4 @@
-//! The rows of a kind: one for each of it.
+//! The table of apps or pod sets.
 
 use crd::{Kind, PodSet};
 use jiff::Timestamp;
@@ -87,7 +87,7 @@ fn row(one: &Workload, view: View, now: Timestamp) -> Vec<Cell> {
     row
 }
 
-/// Returns the first pods of a pod set and the number of the others, as one word for whoever splits at spaces.
+/// Returns the first pods of a pod set and the number of the others, without spaces.
 fn pods(set: &PodSet) -> String {
     const NAMED: usize = 5;
     let names = set.status.as_ref().map_or(&[][..], |status| &status.pod_names);

@@ -1,4 +1,4 @@
-//! `status -w`: redrawn in place on a terminal, a line for each change in a pipe.
+//! `status -w`: redraws a page on a terminal, and prints a line for each change in a pipe.
 
 mod lines;
 mod screen;
@@ -13,7 +13,7 @@ use super::{Args, Format};
 use crate::cluster::connection::Cluster;
 use crate::cluster::wait::Deadline;
 use crate::cluster::watch::{self, Change, Changes, Connection, Watched};
-use crate::diagnosis::readiness::{self, Verdict};
+use crate::diagnosis::readiness::{self, Readiness};
 use crate::error::{Error, Kind, Result};
 use crate::resource::workload::Workload;
 use crate::terminal::ui::Ui;
@@ -47,11 +47,11 @@ impl Until {
             (Self::Ready, Some(name)) => Some(End::Gone(name.clone())),
             (Self::Ready, None) if all.is_empty() => None,
             (Self::Ready, None) => {
-                let verdicts: Vec<Verdict> = all.iter().map(readiness::verdict).collect();
-                if let Some(index) = verdicts.iter().position(|verdict| *verdict == Verdict::Stalled) {
+                let verdicts: Vec<Readiness> = all.iter().map(readiness::of).collect();
+                if let Some(index) = verdicts.iter().position(|verdict| *verdict == Readiness::Stalled) {
                     return Some(End::Stalled(index));
                 }
-                let is_ready = verdicts.iter().all(|verdict| *verdict == Verdict::Ready);
+                let is_ready = verdicts.iter().all(|verdict| *verdict == Readiness::Ready);
                 is_ready.then_some(End::Reached)
             }
         }
@@ -66,7 +66,7 @@ impl Until {
     }
 }
 
-/// Runs until what was asked for is so, or somebody presses Ctrl-C.
+/// Runs until the awaited state, or Ctrl-C.
 pub async fn run(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<()> {
     let api = cluster.objects(args.scope(cluster));
     let mut config = watcher::Config::default();
@@ -90,7 +90,7 @@ pub async fn run(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<()> {
         config = config.fields(&format!("metadata.name={name}"));
     }
     let changes = only(watch::follow_all(cluster, api, config), args.names.clone());
-    // Who waits for something and has set no time for it is not left waiting for a cluster that is gone.
+    // --until without --timeout does not wait indefinitely for an unreachable cluster.
     let connection = Connection::first(args.until.is_some() && args.timeout.is_none());
     let mut all = Vec::new();
     let show = async {
@@ -129,11 +129,11 @@ fn only(changes: Changes<Event<DynamicObject>>, names: Vec<String>) -> Changes<E
 /// Returns what to say when the time is over: of the first that is not as it was waited for.
 async fn late(args: &Args, cluster: &Cluster, until: Until, all: &[Workload], deadline: Deadline) -> Error {
     let last = match until {
-        Until::Ready => all.iter().find(|one| readiness::verdict(one) != Verdict::Ready),
+        Until::Ready => all.iter().find(|one| readiness::of(one) != Readiness::Ready),
         Until::Deleted => all.first(),
     };
     let Some(name) = last.map(Workload::name).or(args.names.first().map(String::as_str)) else {
-        let words = cluster.words();
+        let words = cluster.kind_info();
         return Error::new(
             Kind::TimedOut,
             format!("there are no {} after {}", words.many, deadline.text()),

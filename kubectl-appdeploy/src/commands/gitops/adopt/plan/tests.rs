@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::commands::gitops::adopt::dependents::Neighbours;
+use crate::commands::gitops::adopt::dependents::Dependents;
 use crate::resource::live_children::Live;
 
 fn deployment() -> Value {
@@ -25,13 +25,13 @@ fn ingress() -> Value {
             "backend": {"service": {"name": "shop", "port": {"number": 80}}}}]}}]}})
 }
 
-fn found(live: [Option<Value>; 3]) -> Found {
-    Found {
+fn found(live: [Option<Value>; 3]) -> Snapshot {
+    Snapshot {
         namespace: "a".into(),
         name: "shop".into(),
         live: Live::from(live),
         may_bridge: true,
-        ..Found::default()
+        ..Snapshot::default()
     }
 }
 
@@ -49,9 +49,9 @@ fn owned(mut object: Value, uid: &str) -> Value {
 
 /// All that a person sees of a plan at 80 columns.
 fn screen(plan: &Plan) -> String {
-    let look = Look {
+    let look = RenderOptions {
         width: Some(80),
-        ..Look::default()
+        ..RenderOptions::default()
     };
     let mut text = crate::output::yaml::write(&plan.manifest).unwrap();
     for pair in plan.pairs.iter().filter(|pair| pair.differs()) {
@@ -78,7 +78,7 @@ fn what_would_be_missed_is_refused_field_by_field_unless_forced() {
     let pod = &mut rich["spec"]["template"]["spec"];
     pod["serviceAccountName"] = json!("shop");
     pod["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
-    let neighbours = Neighbours {
+    let dependents = Dependents {
         services: Ok(vec![
             serde_json::from_value(json!({"metadata": {"name": "shop-admin"}, "spec": {"selector": {"app": "shop"}}})).unwrap(),
             serde_json::from_value(json!({"metadata": {"name": "blog"}, "spec": {"selector": {"app": "blog"}}})).unwrap(),
@@ -101,13 +101,13 @@ fn what_would_be_missed_is_refused_field_by_field_unless_forced() {
             .unwrap(),
         ]),
     };
-    let found = Found {
-        neighbours,
+    let found = Snapshot {
+        dependents,
         ..found([Some(rich), Some(service()), Some(owned(ingress(), "other"))])
     };
     let plan = plan(&found).unwrap();
     let refusal = plan.refusal("appdeploy.appdeploy.dev/shop", false).unwrap();
-    insta::assert_snapshot!(refusal.text(&Look::default()));
+    insta::assert_snapshot!(refusal.text(&RenderOptions::default()));
     assert_eq!(plan.refusal("appdeploy.appdeploy.dev/shop", true), None);
 }
 
@@ -128,7 +128,7 @@ fn pods_that_are_selected_as_ours_are_kept() {
 #[test]
 fn it_goes_on_where_it_was_interrupted() {
     let at = |live: [Option<Value>; 3], orphans: Vec<Value>| {
-        let found = Found {
+        let found = Snapshot {
             app: Some(app("u1")),
             orphans,
             ..found(live)
@@ -164,7 +164,7 @@ fn a_port_that_gets_another_name_needs_a_bridge() {
     let plan_of = |name: &str, may_bridge: bool| {
         let mut service = service();
         service["spec"]["ports"][0]["name"] = json!(name);
-        let found = Found {
+        let found = Snapshot {
             may_bridge,
             ..found([Some(deployment()), Some(service), None])
         };
@@ -177,7 +177,7 @@ fn a_port_that_gets_another_name_needs_a_bridge() {
     assert!(!plan_of("web", true).is_bridged, "80 is called web on");
     assert_eq!(plan_of("web", false).refusal("shop", false), None);
     let refusal = plan_of("http", false).refusal("shop", false).unwrap();
-    insta::assert_snapshot!(refusal.text(&Look::default()), @r"
+    insta::assert_snapshot!(refusal.text(&RenderOptions::default()), @r"
     error: something would be lost with shop: nothing was changed
       why:  requests to service/shop fail for a moment when its ports get other names; whoever may create and delete EndpointSlices can avoid it, and you may not
     ");
@@ -195,7 +195,7 @@ fn a_pause_is_no_part_of_an_app_that_needs_new_pods() {
     let theirs = json!({"matchLabels": {"app": "shop"}});
     let idle = plan_of(2, theirs.clone());
     assert_eq!(idle.manifest["spec"]["paused"], Value::Null);
-    insta::assert_snapshot!(idle.summary(false, &Look::default()), @r"
+    insta::assert_snapshot!(idle.summary(false, &RenderOptions::default()), @r"
     pods:  are replaced, since a Deployment's selector can't be changed: new ones are started beside them, and they go when the new ones serve
     note:  deployment/shop is paused; the app is not, for it needs new pods
     note:  the pods lose the labels app=shop
@@ -203,7 +203,7 @@ fn a_pause_is_no_part_of_an_app_that_needs_new_pods() {
     note:  Helm's release shop may write these objects back: take them out of it
     ");
     let refusal = plan_of(1, theirs).refusal("shop", false).unwrap();
-    insta::assert_snapshot!(refusal.text(&Look::default()), @r"
+    insta::assert_snapshot!(refusal.text(&RenderOptions::default()), @r"
     error: something would be lost with shop: nothing was changed
       why:  deployment/shop is paused in the middle of a rollout, and all new pods would be those of its new template
     ");
@@ -220,21 +220,21 @@ fn a_pause_is_no_part_of_an_app_that_needs_new_pods() {
 fn where_no_new_pods_could_come_nothing_is_planned() {
     let mut paused = app("u1");
     paused.spec.paused = true;
-    let held = Found {
+    let held = Snapshot {
         app: Some(paused),
         ..found([Some(deployment()), None, None])
     };
-    let two = Found {
+    let two = Snapshot {
         other: Some(deployment()),
         ..found([Some(deployment()), None, None])
     };
     let mut going = app("u1");
     going.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
-    let going = Found {
+    let going = Snapshot {
         app: Some(going),
         ..found([Some(owned(deployment(), "u1")), Some(service()), None])
     };
-    let errors = [held, two, going].map(|found| plan(&found).unwrap_err().text(&Look::default()));
+    let errors = [held, two, going].map(|found| plan(&found).unwrap_err().text(&RenderOptions::default()));
     insta::assert_snapshot!(errors.join("\n"), @r"
     error: AppDeploy shop is paused, so there would be no new pods: nothing was changed
       next: kubectl appdeploy resume shop -n a
@@ -254,7 +254,7 @@ fn a_service_that_leads_elsewhere_is_told_and_waits_for_the_pods_of_the_app() {
         deployment["spec"]["template"]["metadata"]["labels"] = json!({"appdeploy.dev/app": "shop"});
         service["spec"]["selector"] = selector;
         let app = AppDeploy { spec, ..app("u1") };
-        plan(&Found {
+        plan(&Snapshot {
             app: Some(app),
             ..found([Some(deployment), Some(service), None])
         })
@@ -267,7 +267,7 @@ fn a_service_that_leads_elsewhere_is_told_and_waits_for_the_pods_of_the_app() {
     let plan = own(app("u1").spec, outside, json!({"app": "shop-v1"}));
     assert_eq!((plan.pods, plan.waits, plan.is_done()), (Pods::Own, true, false));
     assert_eq!(plan.beside[0]["targetPort"], "http", "it leads to the app on");
-    insta::assert_snapshot!(plan.refusal("shop", false).unwrap().text(&Look::default()), @r#"
+    insta::assert_snapshot!(plan.refusal("shop", false).unwrap().text(&RenderOptions::default()), @r#"
     error: something would be lost with shop: nothing was changed
       why:  service/shop spec.type: "LoadBalancer" has no place in an app
       why:  service/shop leads to other pods than those of the app; a Deployment that keeps them is named with --deployment
@@ -276,7 +276,7 @@ fn a_service_that_leads_elsewhere_is_told_and_waits_for_the_pods_of_the_app() {
     // One that leads to them already, as that of an app that was ejected, or that an interrupted command has left.
     let plan = own(app("u1").spec, service(), json!({"appdeploy.dev/app": "shop"}));
     assert_eq!((plan.waits, plan.refusal("shop", false)), (false, None));
-    // One that the app does not want is somebody else's on.
+    // One that the app does not want keeps its owner.
     let worker = AppDeploySpec {
         pod: crd::PodFields {
             container: crd::ContainerFields {
@@ -293,7 +293,7 @@ fn a_service_that_leads_elsewhere_is_told_and_waits_for_the_pods_of_the_app() {
 
 #[test]
 fn who_keeps_the_deployment_and_what_takes_its_pods_early_is_told() {
-    let other = Found {
+    let other = Snapshot {
         other: Some(owned(deployment(), "u2")),
         ..found([None, Some(service()), None])
     };
@@ -303,11 +303,11 @@ fn who_keeps_the_deployment_and_what_takes_its_pods_early_is_told() {
     let container = &mut marked["spec"]["template"]["spec"]["containers"][0];
     container["readinessProbe"] = json!({"httpGet": {"path": "/ready", "port": "web"}});
     let marked = plan(&found([Some(marked), Some(service()), None])).unwrap();
-    let refused = |plan: &Plan| plan.refusal("shop", false).unwrap().text(&Look::default());
+    let refused = |plan: &Plan| plan.refusal("shop", false).unwrap().text(&RenderOptions::default());
     let texts = [
         refused(&plan(&other).unwrap()),
         refused(&marked),
-        marked.summary(false, &Look::default()),
+        marked.summary(false, &RenderOptions::default()),
     ];
     insta::assert_snapshot!(texts.join("\n"), @r#"
     error: something would be lost with shop: nothing was changed
@@ -332,7 +332,7 @@ fn pods_that_are_kept_and_change_are_waited_for() {
         live["spec"]["template"]["spec"]["containers"][0]["name"] = json!(name);
         let mut app = app("u1");
         app.spec.pod.container.image = image.to_owned();
-        let found = Found {
+        let found = Snapshot {
             app: Some(app),
             ..found([Some(live), None, None])
         };
@@ -353,7 +353,7 @@ fn host_and_number_of_pods_of_an_app_that_exists_are_not_changed_in_silence() {
         app.spec.host = None;
         app.spec.replicas = 1;
         change(&mut app.spec);
-        let found = Found {
+        let found = Snapshot {
             app: Some(app),
             ..found(live())
         };

@@ -1,4 +1,4 @@
-//! A watch in a pipe: a line for each change that can be seen, or one object for each.
+//! A watch in a pipe: prints a line or an object for each visible change.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use kube::runtime::watcher::Event;
 use super::ended;
 use crate::cluster::connection::Cluster;
 use crate::cluster::kind_info;
-use crate::cluster::known::Known;
+use crate::cluster::known::ObjectCache;
 use crate::cluster::watch::Watched;
 use crate::commands::observe::status::{Args, Format, nothing, presentable, table};
 use crate::error::{Error, Result};
@@ -27,7 +27,7 @@ pub async fn run(
     all: &mut Vec<Workload>,
     ui: &mut Ui,
 ) -> Result<()> {
-    let mut known = Known::default();
+    let mut known = ObjectCache::default();
     let mut lines = Lines::new(args, cluster.kind);
     while let Some(event) = changes.next(ui).await? {
         let is_list = matches!(event, Event::InitDone);

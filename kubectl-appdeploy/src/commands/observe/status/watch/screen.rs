@@ -1,4 +1,4 @@
-//! A watch on a terminal: the page as it is now, drawn again when something changes.
+//! A watch on a terminal: the page is redrawn when something changes.
 
 use std::time::Duration;
 
@@ -11,27 +11,27 @@ use tokio::time::Instant;
 
 use super::ended;
 use crate::cluster::connection::Cluster;
-use crate::cluster::known::Known;
-use crate::cluster::watch::{Change, Changes, Connection, Said};
+use crate::cluster::known::ObjectCache;
+use crate::cluster::watch::{Change, Changes, Connection, ConnectionEvent};
 use crate::commands::observe::status::{Args, Format, list, page, page as one};
-use crate::diagnosis::probe::{self, Question};
-use crate::diagnosis::request_path::Asked;
+use crate::diagnosis::probe::{self, ProbeRequest};
+use crate::diagnosis::request_path::PathContext;
 use crate::error::Result;
-use crate::resource::children::{self, Children, Live, News};
+use crate::resource::children::{self, Children, Live, Update};
 use crate::resource::workload::Workload;
-use crate::terminal::ui::{Stage, Style, Ui};
+use crate::terminal::ui::{AltScreen, Style, Ui};
 
-/// Changes come in bursts; nobody reads faster than this.
+/// Minimum time between two redraws.
 const FLICKER: Duration = Duration::from_millis(200);
 /// Ages grow also while nothing changes.
 const TICK: Duration = Duration::from_secs(10);
 
 /// What makes a page another one.
-enum Wake {
+enum ScreenEvent {
     /// An app or a pod set changed.
     Change(Box<Change<Event<DynamicObject>>>),
     /// Something that belongs to it changed.
-    Part(News),
+    Part(Update),
     /// The page looks different although nothing changed.
     Redraw,
 }
@@ -45,15 +45,15 @@ pub async fn run(
     all: &mut Vec<Workload>,
     ui: &mut Ui,
 ) -> Result<()> {
-    let mut wakes: SelectAll<BoxStream<'static, Result<Wake>>> = SelectAll::new();
+    let mut wakes: SelectAll<BoxStream<'static, Result<ScreenEvent>>> = SelectAll::new();
     wakes.push(
         changes
-            .map(|change| change.map(|change| Wake::Change(Box::new(change))))
+            .map(|change| change.map(|change| ScreenEvent::Change(Box::new(change))))
             .boxed(),
     );
     if let Some(first) = &first {
         let parts = children::watch(cluster, first);
-        wakes.push(parts.map(|news| Ok(Wake::Part(news))).boxed());
+        wakes.push(parts.map(|news| Ok(ScreenEvent::Part(news))).boxed());
     }
     wakes.push(clock().chain(stream::pending()).boxed());
     wakes.push(resizes().boxed());
@@ -61,16 +61,16 @@ pub async fn run(
         args,
         cluster,
         live: Live::default(),
-        asked: Answer::default(),
+        asked: ProbeState::default(),
         lost: None,
     };
-    let mut known = Known::default();
-    let mut stage = Stage::new(ui);
+    let mut known = ObjectCache::default();
+    let mut stage = AltScreen::new(ui);
     let mut secret = first.as_ref().and_then(children::tls_secret).map(str::to_owned);
     let mut drawn = None::<Instant>;
     while let Some(wake) = wakes.next().await {
         let mut pending = vec![wake?];
-        // Drawn at once after a pause, and not more often than one can see.
+        // Drawn immediately after a pause, and not more often than this.
         if let Some(drawn) = drawn {
             tokio::time::sleep_until(drawn + FLICKER).await;
         }
@@ -79,17 +79,17 @@ pub async fn run(
         }
         for wake in pending {
             match wake {
-                Wake::Change(change) => {
+                ScreenEvent::Change(change) => {
                     let (event, said) = connection.judge(*change)?;
                     match said {
-                        Some(Said::Lost(why)) => view.lost = Some(why),
-                        Some(Said::Back) => view.lost = None,
+                        Some(ConnectionEvent::Lost(why)) => view.lost = Some(why),
+                        Some(ConnectionEvent::Restored) => view.lost = None,
                         None => {}
                     }
                     drop(event.map(|event| known.take(event)));
                 }
-                Wake::Part(news) => news(&mut view.live),
-                Wake::Redraw => {}
+                ScreenEvent::Part(news) => news(&mut view.live),
+                ScreenEvent::Redraw => {}
             }
         }
         if !known.is_complete() {
@@ -103,7 +103,7 @@ pub async fn run(
             secret = children::tls_secret(now).map(str::to_owned);
             view.live.forget_secret();
             let news = children::watch_secret(cluster, now);
-            wakes.extend(news.map(|news| news.map(|news| Ok(Wake::Part(news))).boxed()));
+            wakes.extend(news.map(|news| news.map(|news| Ok(ScreenEvent::Part(news))).boxed()));
         }
         if let Some(text) = view.text(all, stage.ui()).await {
             stage.draw(&text)?;
@@ -126,30 +126,30 @@ pub async fn run(
     Ok(())
 }
 
-fn clock() -> impl Stream<Item = Result<Wake>> + Send + 'static {
+fn clock() -> impl Stream<Item = Result<ScreenEvent>> + Send + 'static {
     stream::unfold((), |()| async {
         tokio::time::sleep(TICK).await;
-        Some((Ok(Wake::Redraw), ()))
+        Some((Ok(ScreenEvent::Redraw), ()))
     })
 }
 
 /// Says when the terminal has another size.
 #[cfg(unix)]
-fn resizes() -> impl Stream<Item = Result<Wake>> + Send + 'static {
+fn resizes() -> impl Stream<Item = Result<ScreenEvent>> + Send + 'static {
     use tokio::signal::unix::{SignalKind, signal};
-    // Where there is no such signal, the next change draws the page as it should be.
+    // Without the signal, the next change redraws the page.
     let signals = signal(SignalKind::window_change()).ok();
     stream::iter(signals)
         .flat_map(|signals| {
             stream::unfold(signals, |mut signals| async {
-                signals.recv().await.map(|()| (Ok(Wake::Redraw), signals))
+                signals.recv().await.map(|()| (Ok(ScreenEvent::Redraw), signals))
             })
         })
         .chain(stream::pending())
 }
 
 #[cfg(not(unix))]
-fn resizes() -> impl Stream<Item = Result<Wake>> + Send + 'static {
+fn resizes() -> impl Stream<Item = Result<ScreenEvent>> + Send + 'static {
     stream::pending()
 }
 
@@ -158,16 +158,16 @@ struct View<'a> {
     args: &'a Args,
     cluster: &'a Cluster,
     live: Live,
-    asked: Answer,
+    asked: ProbeState,
     /// Why the page may be outdated.
     lost: Option<String>,
 }
 
 /// The answer to a question that is asked once.
 #[derive(Default)]
-struct Answer {
-    question: Option<Question>,
-    asked: Asked,
+struct ProbeState {
+    question: Option<ProbeRequest>,
+    asked: PathContext,
 }
 
 impl View<'_> {
@@ -175,7 +175,10 @@ impl View<'_> {
     async fn text(&mut self, all: &[Workload], ui: &Ui) -> Option<String> {
         let page = self.page_of(all, ui).await?;
         Some(match &self.lost {
-            Some(why) => format!("{}\n{page}", ui.look().styled(Style::Busy, "", "warning:", why)),
+            Some(why) => format!(
+                "{}\n{page}",
+                ui.render_options().styled(Style::Busy, "", "warning:", why)
+            ),
             None => page,
         })
     }
@@ -186,14 +189,14 @@ impl View<'_> {
             (Some(name), None) => Some(format!("{} is gone", self.cluster.title(name))),
             (Some(_), Some(workload)) => {
                 let children = self.live.children(workload)?;
-                self.ask(Question::about(workload, &children, now)).await;
+                self.ask(ProbeRequest::about(workload, &children, now)).await;
                 Some(self.page(workload, &children, now, ui))
             }
-            (None, None) => Some(format!("No {} found.", self.cluster.words().many)),
+            (None, None) => Some(format!("No {} found.", self.cluster.kind_info().many)),
             (None, Some(_)) => {
-                self.ask(Question::about_all(all, now)).await;
+                self.ask(ProbeRequest::about_all(all, now)).await;
                 let absence = self.asked.asked.absence.clone().filter(|_| !self.args.no_headers);
-                Some(list::text(all, self.args.view(), absence, now, &ui.look()))
+                Some(list::text(all, self.args.view(), absence, now, &ui.render_options()))
             }
         }
     }
@@ -206,12 +209,12 @@ impl View<'_> {
             wide: self.args.output == Some(Format::Wide),
             now,
         };
-        page::text(&page, &ui.look())
+        page::text(&page, &ui.render_options())
     }
 
-    async fn ask(&mut self, question: Question) {
+    async fn ask(&mut self, question: ProbeRequest) {
         if self.asked.question.as_ref() != Some(&question) {
-            self.asked.asked = probe::answer(self.cluster, &question).await;
+            self.asked.asked = probe::fetch(self.cluster, &question).await;
             self.asked.question = Some(question);
         }
     }
