@@ -118,7 +118,7 @@ async fn attempt_one(controller: &dyn Controller, attempt: &Attempt, key: &Key) 
 fn span(kind: &'static str, key: &Key) -> Span {
     error_span!(
         "reconcile",
-        kind,
+        kind = %kind,
         namespace = %key.namespace,
         name = %key.name,
         generation = field::Empty,
