@@ -90,7 +90,19 @@ impl World {
             }
             world.install()?;
         }
+        world.delete_leftovers()?;
         Ok(world)
+    }
+
+    /// Deletes the namespaces that an interrupted run has left, with the finalizer that a test adds.
+    fn delete_leftovers(&self) -> Result<()> {
+        let delete = r#"
+for namespace in $(kubectl get namespace --selector e2e=test --output jsonpath='{.items[*].metadata.name}'); do
+  kubectl get deployment held --namespace "$namespace" --ignore-not-found --output name |
+    xargs --no-run-if-empty kubectl patch --namespace "$namespace" --type merge --patch '{"metadata":{"finalizers":null}}'
+  kubectl delete namespace "$namespace" --wait=false
+done"#;
+        self.shell.run(delete).map(drop)
     }
 
     /// Returns why a test can't run here: on fake nodes only the demo says anything, and OLM takes long to build.
