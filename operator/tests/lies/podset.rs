@@ -193,7 +193,9 @@ fn a_delete_of_a_pod_that_comes_late_does_not_hit_a_namesake() {
 #[test]
 fn a_new_image_that_comes_late_does_not_hit_a_namesake() {
     let stage = Stage::new("late-image");
-    stage.shop.podset_of("web", json!({}), &["web-0"]);
+    stage
+        .shop
+        .podset_of("web", json!({"template": {"image": "app:1"}}), &["web-0"]);
     comes_late(&stage, "web-0", &patches(), || {
         stage.shop.set_podset("web", json!({"template": {"image": "app:2"}}));
     });

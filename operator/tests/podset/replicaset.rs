@@ -171,7 +171,7 @@ fn the_observed_generation_follows_changes_of_the_scale_and_of_the_template() {
     }
     space.set_podset(
         "web",
-        json!({"template": {"env": [{"name": "TEST", "value": "generation"}]}}),
+        json!({"template": {"image": "app", "env": [{"name": "TEST", "value": "generation"}]}}),
     );
     let set = space.until_podset("web", "it is observed", |set| count_of(set, "observedGeneration") == 5);
     assert_eq!(set["metadata"]["generation"], 5);

@@ -19,7 +19,7 @@ fn a_set_costs_a_write_for_each_pod_and_one_for_its_status() {
     let mark = space.mark();
     space.podset_of(
         "web",
-        json!({"replicas": 3, "maxUnavailable": 3}),
+        json!({"replicas": 3, "maxUnavailable": 3, "template": {"image": "app:1"}}),
         &["web-0", "web-1", "web-2"],
     );
     space.settle_podsets();

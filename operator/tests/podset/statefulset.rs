@@ -81,7 +81,10 @@ fn a_rollout_waits_for_a_pod_that_is_stuck_while_it_terminates() {
     space.delete(POD, "web-1");
     space.until_podset("web", "it is stuck", |set| count_of(set, "terminatingReplicas") == 1);
     let before = uids_of(&space, &["web-0", "web-2"]);
-    space.set_podset("web", json!({"template": {"env": [{"name": "NEW", "value": "1"}]}}));
+    space.set_podset(
+        "web",
+        json!({"template": {"image": "app", "env": [{"name": "NEW", "value": "1"}]}}),
+    );
     space.settle_podsets();
     assert_eq!(uids_of(&space, &["web-0", "web-2"]), before, "the rollout waits");
 

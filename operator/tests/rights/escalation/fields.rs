@@ -42,7 +42,14 @@ const OF_APPS: [&str; 7] = [
     "replicas",
     "tls.secretName",
 ];
-const OF_SETS: [&str; 5] = ["maxUnavailable", "minReadySeconds", "paused", "replacePods", "replicas"];
+const OF_SETS: [&str; 6] = [
+    "maxUnavailable",
+    "minReadySeconds",
+    "paused",
+    "replacePods.name",
+    "replacePods.uid",
+    "replicas",
+];
 
 /// What a pod template has, and must not be had through us.
 const BEYOND: [&str; 40] = [
