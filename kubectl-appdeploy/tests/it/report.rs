@@ -62,7 +62,10 @@ fn a_report_has_what_helps_and_no_secret() {
             .iter()
             .all(|request| !["secrets", "configmaps"].contains(&request.resource.as_str()))
     );
-    assert!(written.err.contains("Look at it before you send it."), "{written:?}");
+    assert!(
+        written.err.contains("Check the file before you send it."),
+        "{written:?}"
+    );
     assert_eq!(written.ok(), format!("{}\n", file.display()));
 
     let files = files(&file);

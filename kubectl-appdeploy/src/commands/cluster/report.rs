@@ -69,7 +69,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     for line in &contents.left_out {
         ui.eprintln(&format!("left out: {line}"));
     }
-    ui.eprintln("Secrets were not read, and values are masked. RenderOptions at it before you send it.");
+    ui.eprintln("Secrets were not read, and values are masked. Check the file before you send it.");
     if args.stdout {
         return ui.write_stdout(&packed);
     }
