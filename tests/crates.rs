@@ -6,7 +6,8 @@
 //! crd, model, testcluster <-  bench
 //! crd, fault-proxy, testcluster <-  faults <-  the tests of operator and kubectl-appdeploy
 //! testcluster     <-  fault-proxy
-//!                 <-  tests, and the tests of the others
+//!                 <-  demo
+//!                 <-  the tests of all others
 //! terminal        <-  the tests of kubectl-appdeploy, and of tests
 //! packages        <-  the tests of tests
 //! ```
@@ -17,11 +18,13 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
+use testcluster::checkout::root;
 
 /// Which crates of the workspace each crate may depend on, without its tests.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("bench", &["crd", "model", "testcluster"]),
     ("crd", &[]),
+    ("demo", &["testcluster"]),
     ("fault-proxy", &["testcluster"]),
     ("faults", &["crd", "fault-proxy", "testcluster"]),
     ("model", &["crd"]),
@@ -30,7 +33,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("packages", &[]),
     ("terminal", &[]),
     ("testcluster", &[]),
-    ("tests", &["testcluster"]),
+    ("tests", &[]),
 ];
 
 /// Crates that a crate without I/O may not depend on directly.
@@ -122,7 +125,7 @@ fn crates_depend_on_each_other_only_along_the_arrows() -> Result<()> {
 
 #[test]
 fn every_crate_is_there_when_the_image_is_built() -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root();
     let context = std::fs::read_to_string(root.join(".dockerignore"))?;
     for name in dependencies()?.keys() {
         let line = format!("!{name}");
@@ -137,7 +140,7 @@ fn pure_crates_use_no_client_runtime_or_clock() -> Result<()> {
     for name in ["crd", "model"] {
         let effects: Vec<_> = EFFECTS.iter().filter(|effect| found[name].contains(**effect)).collect();
         assert!(effects.is_empty(), "{name} depends on {effects:?}");
-        let files = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src"))?;
+        let files = sources(&root().join(name).join("src"))?;
         assert!(!files.is_empty(), "{name} has no source");
         for file in files {
             let text = std::fs::read_to_string(&file)?;
@@ -164,7 +167,7 @@ fn every_file_of_a_test_program_is_part_of_it() -> Result<()> {
     // Cargo builds each file in `tests` as a program, unless `autotests` is off; then a file that is not a module is
     // never compiled, and its tests never run.
     for (folder, main) in [("operator/tests", "main.rs"), ("kubectl-appdeploy/tests/it", "main.rs")] {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
+        let folder = root().join(folder);
         let main = folder.join(main);
         for file in sources(&folder)?.iter().filter(|file| **file != main) {
             let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
@@ -281,7 +284,7 @@ const CIRCLES: [&str; 2] = ["model", "operator"];
 fn no_two_files_import_each_other() -> Result<()> {
     let mut circles = Vec::new();
     for (name, _) in ARROWS.into_iter().filter(|(name, _)| !CIRCLES.contains(name)) {
-        let graph = imported(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src"))?;
+        let graph = imported(&root().join(name).join("src"))?;
         for (from, imports) in &graph {
             let back = imports
                 .iter()
@@ -316,7 +319,7 @@ fn folders_of_the_plugin_import_only_those_below() -> Result<()> {
     };
     let folder = |path: &[String]| path.get(1).filter(|_| path[0] == "commands").cloned();
     let (mut broken, mut seen) = (Vec::new(), BTreeSet::new());
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kubectl-appdeploy/src");
+    let src = root().join("kubectl-appdeploy/src");
     for (file, imports) in imported(&src)? {
         for other in imports {
             let (Some(from), Some(to)) = (room(&file), room(&other)) else {

@@ -3,10 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
+use testcluster::checkout::root;
 
 fn read(name: &str) -> Result<String> {
     std::fs::read_to_string(root().join(name)).with_context(|| format!("failed to read {name}"))

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+
+use testcluster::checkout::root;
 
 /// The file with the phrases, the checked paths and the exceptions.
 const RULES: &str = "prose.txt";
@@ -34,10 +35,6 @@ struct Word {
 
 /// A text that is written for people, in pieces that a phrase can't cross.
 type Pieces = Vec<Vec<Word>>;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
 
 fn words(phrase: &str) -> Vec<String> {
     phrase.split_whitespace().map(str::to_lowercase).collect()

@@ -1,9 +1,8 @@
 //! The CI workflows only call `make`, as a developer does.
 
-use std::path::{Path, PathBuf};
-
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
+use testcluster::checkout::root;
 
 /// Permissions of jobs beyond reading the code, and their reasons.
 const MORE: [(&str, &str); 4] = [
@@ -15,10 +14,6 @@ const MORE: [(&str, &str); 4] = [
     ("publish", "attestations"),
     ("publish", "id-token"),
 ];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
 
 /// Returns each workflow with its name.
 fn workflows() -> Result<Vec<(String, Value)>> {

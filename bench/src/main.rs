@@ -193,8 +193,7 @@ fn one(entry: &Entry, size: Size, journal: &Journal) -> Result<()> {
 
 /// Returns the contenders.
 fn entries(options: &Run, results: &Path) -> Result<Vec<Entry>> {
-    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/crd");
-    let crds = vec![config.join("appdeploys.yaml"), config.join("podsets.yaml")];
+    let crds = memory::crds();
     let operator = operator(options.operator.as_ref())?;
     let entry = |contender, program, crds| Entry {
         contender,

@@ -7,20 +7,22 @@ mod attack;
 mod limit;
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use kube::CustomResourceExt as _;
+use model::CHILDREN;
 use serde_json::{Value, json};
+use testcluster::checkout::{manifest, root};
 use testcluster::port::free_address;
 
 use crate::cluster::Cluster;
 use crate::contender::{Contender, Entry};
 use crate::loader::load;
 use crate::program::Program;
-use crate::request::{Key, create_app};
+use crate::request::{Key, create_app, path};
 use limit::Limit;
 
 /// The limit of `config/manager/deployment.yaml`, in MiB.
@@ -115,9 +117,9 @@ impl Bench<'_> {
         (self.note)("two replicas under attack");
         let entry = self.entry(crds());
         let cluster = Cluster::start(&entry)?;
-        cluster.apply(&config("manager/namespace.yaml")?)?;
+        cluster.apply(&manifest("manager/namespace")?)?;
         for file in ["service", "validating", "mutating"] {
-            cluster.apply(&config(&format!("webhook/{file}.yaml"))?)?;
+            cluster.apply(&manifest(&format!("webhook/{file}"))?)?;
         }
         let mut replicas = Vec::new();
         for _ in 0..2 {
@@ -175,7 +177,7 @@ impl Bench<'_> {
             })
             .collect();
         cluster.runtime.block_on(load(&cluster.people, requests?))?;
-        cluster.apply(&config("crd/appdeploys.yaml")?)?;
+        cluster.apply(&manifest("crd/appdeploys")?)?;
         let mut most = 0.0_f64;
         for _ in 0..2 {
             // Each start lists, and so does each resync.
@@ -269,14 +271,11 @@ pub fn insert(page: &str, figures: &str) -> Option<String> {
     Some(format!("{before}{BEGIN}\n{figures}\n{END}{after}"))
 }
 
-fn crds() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/crd");
+/// Returns the files of the CRDs.
+#[must_use]
+pub fn crds() -> Vec<PathBuf> {
+    let folder = root().join("config/crd");
     vec![folder.join("appdeploys.yaml"), folder.join("podsets.yaml")]
-}
-
-fn config(file: &str) -> Result<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config").join(file);
-    std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))
 }
 
 /// Returns a CRD that accepts any spec.
@@ -290,11 +289,13 @@ fn loose_crd() -> Result<String> {
     Ok(crd.to_string())
 }
 
-/// Waits until there are as many Deployments as apps.
+/// Waits until there are as many children of each kind as apps.
 fn until_converged(cluster: &Cluster, apps: usize) -> Result<()> {
     until("all apps have their children", || {
-        let ingresses = cluster.count("/apis/networking.k8s.io/v1/ingresses")?;
-        ensure!(ingresses >= apps, "{ingresses} of {apps}");
+        for kind in CHILDREN {
+            let count = cluster.count(&path(Some(kind)))?;
+            ensure!(count >= apps, "{count} of {apps} {}", kind.plural);
+        }
         Ok(())
     })
 }
@@ -341,13 +342,13 @@ mod tests {
 
     #[test]
     fn page_has_markers_for_figures() {
-        let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md")).unwrap();
+        let page = std::fs::read_to_string(root().join("docs/security.md")).unwrap();
         assert!(insert(&page, "figures").is_some());
     }
 
     #[test]
     fn limit_is_that_of_the_deployment() {
-        let deployment = config("manager/deployment.yaml").unwrap();
+        let deployment = manifest("manager/deployment").unwrap();
         assert!(deployment.contains(&format!("memory: {LIMIT_MIB}Mi")));
     }
 }

@@ -1,18 +1,18 @@
 //! An operator as a process: start, wait until ready, measure, stop.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use testcluster::http::Request;
 use testcluster::port::free_address;
-use testcluster::process::Process;
+use testcluster::process::{Memory, Process};
 
 use crate::contender::Entry;
-use crate::usage::{self, Memory, Open};
+use crate::usage::{self, Open};
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// How long it may take to exit after SIGTERM.
@@ -132,7 +132,7 @@ impl Program {
     /// # Errors
     /// When it has exited.
     pub fn memory(&self) -> Result<Memory> {
-        usage::memory(self.process.pid())
+        Ok(Memory::of(self.process.pid())?)
     }
 
     /// Returns its open descriptors and its connections to the API server.
@@ -153,18 +153,8 @@ impl Program {
     /// Returns whether the readiness probe succeeds.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        let ask = || -> io::Result<bool> {
-            let mut stream = TcpStream::connect(self.probes)?;
-            stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-            write!(
-                stream,
-                "GET /readyz HTTP/1.1\r\nHost: operator\r\nConnection: close\r\n\r\n"
-            )?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer)?;
-            Ok(answer.split(' ').nth(1) == Some("200"))
-        };
-        ask().unwrap_or(false)
+        let probe = Request::get("/readyz").send(self.probes);
+        probe.is_ok_and(|response| response.status == 200)
     }
 
     fn end(&self) -> String {

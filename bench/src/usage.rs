@@ -5,15 +5,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-/// The memory of a process.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Memory {
-    /// The current memory, in MiB.
-    pub now_mib: f64,
-    /// The maximum memory, in MiB.
-    pub peak_mib: f64,
-}
-
 /// The open descriptors of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Open {
@@ -32,14 +23,6 @@ pub fn cpu(pid: u32) -> Result<Duration> {
     ticks(&text)
         .map(|ticks| Duration::from_millis(ticks * 1000 / TICKS))
         .with_context(|| format!("failed to understand the processor time of {pid}"))
-}
-
-/// Returns the memory of a process.
-///
-/// # Errors
-/// When it has exited.
-pub fn memory(pid: u32) -> Result<Memory> {
-    resident(&read(pid, "status")?).with_context(|| format!("failed to understand the memory of {pid}"))
 }
 
 /// Returns the open descriptors of a process; connections are those to `port`.
@@ -89,20 +72,6 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(next()? + next()?)
 }
 
-fn resident(status: &str) -> Option<Memory> {
-    let mib = |field: &str| {
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
-        let kib: f64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-        Some(kib / 1024.0)
-    };
-    Some(Memory {
-        now_mib: mib("VmRSS")?,
-        peak_mib: mib("VmHWM")?,
-    })
-}
-
 /// Returns the inodes of the established connections to a port, from the kernel's table.
 fn established(table: &str, port: u16) -> Vec<&str> {
     let ending = format!(":{port:04X}");
@@ -123,16 +92,6 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_in_mib() {
-        let status = "Name:\tx\nVmPeak:\t  900 kB\nVmHWM:\t    3072 kB\nVmRSS:\t    2048 kB\n";
-        let memory = Memory {
-            now_mib: 2.0,
-            peak_mib: 3.0,
-        };
-        assert_eq!(resident(status), Some(memory));
-    }
-
-    #[test]
     fn only_established_connections_to_the_port_count() {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
              0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 11 1\n\
@@ -145,7 +104,6 @@ mod tests {
     fn own_process_uses_resources() {
         let pid = std::process::id();
         assert!(cpu(pid).is_ok());
-        assert!(memory(pid).unwrap().now_mib > 0.5);
         assert!(open(pid, 1).unwrap().descriptors > 2);
     }
 }

@@ -17,7 +17,6 @@ pub mod invariant;
 pub mod journal;
 pub mod kind;
 pub mod leadership;
-mod manifest;
 mod observer;
 mod operator;
 pub mod oracle;

@@ -135,20 +135,6 @@ fn controllers(deps: &Deps) -> Vec<Arc<dyn Controller>> {
     all
 }
 
-/// One request, one answer.
-fn get(address: std::net::SocketAddr, path: &str) -> Option<String> {
-    use std::io::{Read as _, Write as _};
-    let mut stream = std::net::TcpStream::connect(address).ok()?;
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: operator\r\nConnection: close\r\n\r\n"
-    )
-    .ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    Some(answer)
-}
-
 #[test]
 fn new_controller_reconciles_and_is_in_metrics_and_probes() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
@@ -165,7 +151,9 @@ fn new_controller_reconciles_and_is_in_metrics_and_probes() {
         run::run_with(Stores::default(), controllers, settings, client, LogLevel::fixed()).await
     });
     eventually("it is ready", || {
-        get(bind, "/readyz").is_some_and(|answer| answer.contains("200 OK"))
+        testcluster::http::Request::get("/readyz")
+            .send(bind)
+            .is_ok_and(|probe| probe.status == 200)
     });
 
     let labels = json!({LABEL: "yes"});
@@ -187,7 +175,8 @@ fn new_controller_reconciles_and_is_in_metrics_and_probes() {
         "appdeploy_objects{controller=\"configmap\",state=\"ready\"} 2",
     ];
     eventually("it is counted", || {
-        get(bind, "/metrics").is_some_and(|text| lines.iter().all(|line| text.contains(line)))
+        let metrics = testcluster::http::Request::get("/metrics").send(bind);
+        metrics.is_ok_and(|metrics| lines.iter().all(|line| metrics.body.contains(line)))
     });
     runtime.shutdown_background();
 }

@@ -14,7 +14,7 @@ use crate::harness::{APP, Cluster, Operator, Webhooks, condition, ready, text, w
 use crate::webhook::client::Caller;
 
 /// The most resident memory in MiB: half of the limit that the Deployment sets.
-const MOST: u64 = 128;
+const MOST: f64 = 128.0;
 
 fn assert_small(operator: &Operator, what: &str) {
     let peak = operator.peak_mib();

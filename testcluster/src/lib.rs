@@ -12,14 +12,18 @@
 //! [`binaries`] builds the programs, once; [`process`], [`pki`], [`kubeconfig`] and [`kubectl`] are the parts of a
 //! cluster, which this crate's command also uses for a permanent one.
 //!
+//! Helpers that tests of several crates and the demo share are here, too: [`checkout`], [`http`], [`shared`] and [`wait`].
+//!
 //! Everything is synchronous: a test is a sequence of steps, with or without a runtime.
 
 pub mod audit;
 pub mod binaries;
+pub mod checkout;
 pub mod consent;
 pub mod control_plane;
 pub mod disk;
 pub mod fake_nodes;
+pub mod http;
 pub mod kubeconfig;
 pub mod kubectl;
 pub mod node;
@@ -27,6 +31,8 @@ pub mod pki;
 pub mod port;
 pub mod process;
 pub mod registry;
+pub mod shared;
+pub mod wait;
 
 pub use control_plane::{ControlPlane, PooledControlPlane};
 pub use kubectl::Kubectl;

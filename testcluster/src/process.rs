@@ -6,6 +6,7 @@
 //!
 //! Permanent processes are started with [`detach`], and found again by their [`Record`].
 
+mod memory;
 mod owned;
 mod record;
 
@@ -16,6 +17,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+pub use memory::Memory;
 pub use owned::Process;
 pub use record::Record;
 

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use testcluster::ControlPlane;
 use testcluster::process::Record;
+use testcluster::wait::eventually;
 
-const PATIENCE: Duration = Duration::from_secs(30);
 /// etcd, the API server, the controller manager, the scheduler and kwok.
 const ALL_PROCESSES: usize = 5;
 
@@ -42,7 +41,7 @@ fn it_is_ready_and_knows_who_asks() {
     ] {
         control_plane.kubectl(&right).unwrap();
     }
-    eventually(|| alice.run(&["get", "pods"]).is_ok());
+    eventually("alice may list pods", || alice.run(&["get", "pods"]).is_ok());
 }
 
 #[test]
@@ -73,12 +72,12 @@ fn controllers_run_when_asked_for() {
             .lines()
             .count()
     };
-    eventually(|| pods() == 2);
+    eventually("two pods exist", || pods() == 2);
     // Only the garbage collector removes them: without a node, no kubelet reports that they ended.
     control_plane
         .kubectl(&["delete", "deployment", "web", "--cascade=foreground"])
         .unwrap();
-    eventually(|| pods() == 0);
+    eventually("the pods are deleted", || pods() == 0);
 }
 
 #[test]
@@ -122,7 +121,9 @@ fn a_flag_reaches_the_api_server() {
              [{{apiVersion: v1, kind: ConfigMap, name: owner, uid: {uid}, blockOwnerDeletion: {block}}}]}}}}"
         )
     };
-    eventually(|| alice.apply(&owned("free", false)).is_ok());
+    eventually("alice may create config maps", || {
+        alice.apply(&owned("free", false)).is_ok()
+    });
     let refused = alice.apply(&owned("blocking", true)).unwrap_err().to_string();
     assert!(refused.contains("cannot set blockOwnerDeletion"), "{refused}");
 }
@@ -202,7 +203,7 @@ fn nothing_is_left_after_sigkill() {
 
     owner.kill().unwrap();
     owner.wait().unwrap();
-    eventually(|| !processes.iter().any(Record::is_alive));
+    eventually("all processes end", || !processes.iter().any(Record::is_alive));
 
     // The kernel does not remove folders, so the next control plane does.
     assert!(Path::new(folder).exists());
@@ -215,12 +216,4 @@ fn left_behind(control_plane: &ControlPlane) -> (Vec<Record>, PathBuf) {
         control_plane.pids().into_iter().map(Record::of).collect(),
         control_plane.folder().to_owned(),
     )
-}
-
-fn eventually(condition: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < PATIENCE, "it did not happen within {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(50));
-    }
 }

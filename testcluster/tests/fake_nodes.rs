@@ -1,13 +1,10 @@
 //! On fake nodes pods run, terminate and fail as on real ones, but immediately.
 
 use std::collections::BTreeSet;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use testcluster::ControlPlane;
 use testcluster::control_plane::Error;
-
-const TIMEOUT: Duration = Duration::from_secs(60);
+use testcluster::wait::{TIMEOUT, eventually};
 
 #[test]
 fn pods_run_as_soon_as_they_are_wanted_and_go_as_soon_as_they_are_not() {
@@ -22,14 +19,14 @@ fn pods_run_as_soon_as_they_are_wanted_and_go_as_soon_as_they_are_not() {
     let gone = before.first().unwrap();
     // Half of the default grace period of a pod: no container uses it.
     control_plane.kubectl(&["delete", gone, "--timeout=15s"]).unwrap();
-    eventually(|| {
+    eventually("the pod is replaced", || {
         let now = pods(&control_plane).unwrap();
         now.len() == 20 && !now.contains(gone)
     });
     wait_for_ready(&control_plane, 20).unwrap();
 
     control_plane.kubectl(&["delete", "replicaset", "web"]).unwrap();
-    eventually(|| pods(&control_plane).unwrap().is_empty());
+    eventually("all pods are deleted", || pods(&control_plane).unwrap().is_empty());
 }
 
 #[test]
@@ -66,7 +63,7 @@ fn terminating_pod_is_deleted_once_and_never_its_replacement() {
     let control_plane = with_replica_set(20).unwrap();
     let mark = control_plane.audit().mark().unwrap();
     control_plane.kubectl(&["delete", "replicaset", "web"]).unwrap();
-    eventually(|| pods(&control_plane).unwrap().is_empty());
+    eventually("all pods are deleted", || pods(&control_plane).unwrap().is_empty());
     // kwok receives pods in the order of their changes, so it has received its own deletions when this one runs.
     control_plane.kubectl(&["run", "later", "--image=web"]).unwrap();
     control_plane
@@ -91,20 +88,12 @@ fn with_replica_set(replicas: usize) -> Result<ControlPlane, Error> {
 
 fn wait_for_ready(control_plane: &ControlPlane, replicas: usize) -> Result<(), Error> {
     let condition = format!("--for=jsonpath={{.status.readyReplicas}}={replicas}");
-    let patience = format!("--timeout={}s", TIMEOUT.as_secs());
-    control_plane.kubectl(&["wait", "replicaset/web", &condition, &patience])?;
+    let timeout = format!("--timeout={}s", TIMEOUT.as_secs());
+    control_plane.kubectl(&["wait", "replicaset/web", &condition, &timeout])?;
     Ok(())
 }
 
 fn pods(control_plane: &ControlPlane) -> Result<BTreeSet<String>, Error> {
     let pods = control_plane.kubectl(&["get", "pods", "-o", "name"])?;
     Ok(pods.lines().map(str::to_owned).collect())
-}
-
-fn eventually(condition: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < TIMEOUT, "it did not happen within {TIMEOUT:?}");
-        thread::sleep(Duration::from_millis(50));
-    }
 }

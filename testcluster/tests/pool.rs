@@ -12,12 +12,10 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use testcluster::process::Record;
+use testcluster::wait::eventually;
 use testcluster::{ControlPlane, PooledControlPlane};
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns a control plane that only tests with the same definition share.
 fn pooled(definition: &str) -> PooledControlPlane {
@@ -61,7 +59,7 @@ fn disturb(control_plane: &ControlPlane) {
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"]}]}]}"#;
     control_plane.apply(policy).unwrap();
     let refused = ["create", "secret", "generic", "refused"];
-    eventually(|| control_plane.kubectl(&refused).is_err());
+    eventually("the webhook is called", || control_plane.kubectl(&refused).is_err());
 }
 
 #[test]
@@ -81,9 +79,11 @@ fn nothing_of_one_test_is_seen_by_the_next() {
         let data = ["get", "configmap", "changed", "-o", "jsonpath={.data.is}"];
         assert_eq!(next.kubectl(&data).unwrap(), "defined");
         // API servers need a moment to notice that a kind or a webhook was deleted.
-        eventually(|| names(&next, KINDS) == before);
+        eventually("kinds and webhooks are deleted", || names(&next, KINDS) == before);
         next.kubectl(&["get", "things"]).unwrap_err();
-        eventually(|| next.kubectl(&["create", "secret", "generic", "taken"]).is_ok());
+        eventually("the webhook is not called", || {
+            next.kubectl(&["create", "secret", "generic", "taken"]).is_ok()
+        });
         disturb(&next);
     }
 }
@@ -153,13 +153,7 @@ fn nothing_is_left_when_the_process_ends() {
     assert_eq!(processes.len(), 2);
     lines.for_each(drop);
     assert!(owner.wait().unwrap().success());
-    eventually(|| !processes.iter().any(Record::is_alive) && !Path::new(folder).exists());
-}
-
-fn eventually(condition: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < PATIENCE, "it did not happen within {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(50));
-    }
+    eventually("processes and folder are removed", || {
+        !processes.iter().any(Record::is_alive) && !Path::new(folder).exists()
+    });
 }

@@ -3,7 +3,7 @@
 mod capture;
 
 use anyhow::{Context as _, Result, ensure};
-use tests::Shell;
+use testcluster::checkout::Shell;
 
 use crate::story::has;
 use crate::world::{Space, World};

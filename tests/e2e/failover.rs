@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
+use testcluster::checkout::Shell;
 use testcluster::process::Process;
-use tests::Shell;
 
 use crate::world::{Space, World};
 

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use tests::page;
+use testcluster::http;
 
 use crate::story::{INGRESS, has};
 use crate::world::{Space, World};
@@ -19,13 +19,13 @@ struct Visitor {
 
 impl Visitor {
     fn comes(host: &str) -> Result<Self> {
-        page::get(INGRESS, host, Duration::from_secs(30))?;
+        http::page(INGRESS, host, Duration::from_secs(30))?;
         let leaves = Arc::new(AtomicBool::new(false));
         let (host, is_over) = (host.to_owned(), Arc::clone(&leaves));
         let seen = thread::spawn(move || {
             let (mut answered, mut dropped) = (0, Vec::new());
             while !is_over.load(Ordering::Relaxed) {
-                match page::get(INGRESS, &host, Duration::ZERO) {
+                match http::page(INGRESS, &host, Duration::ZERO) {
                     Ok(_) => answered += 1,
                     Err(error) => dropped.push(format!("{error:#}")),
                 }

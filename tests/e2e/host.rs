@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use testcluster::http;
 use testcluster::node::Node;
-use tests::page;
 
 use crate::story::has;
 use crate::world::{Space, World};
@@ -117,7 +117,7 @@ impl Second {
              kubectl rollout status deployment web --timeout=90s",
         )?;
         let address = format!("127.0.0.1:{}", node.ingress_port);
-        let html = page::get(&address, "web.example.com", Duration::from_secs(30))?;
+        let html = http::page(&address, "web.example.com", Duration::from_secs(30))?;
         has(&html, &["Welcome to nginx!"])
     }
 

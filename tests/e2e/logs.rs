@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 
-use tests::shell::Shell;
+use testcluster::checkout::Shell;
 
 use crate::story::has;
 use crate::world::{Space, World};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use tests::page;
+use testcluster::http;
 
 use crate::registry::{HOST, IMAGE, PASSWORD, Registry, USER};
 use crate::story::{INGRESS, has};
@@ -59,7 +59,7 @@ pub fn each_sentence_leads_one_step_closer_to_the_page(world: &World, space: &Sp
     shell
         .run("kubectl wait appdeploy/shop --for=condition=Ready --timeout=5m")
         .context("the right password did not help")?;
-    let html = page::get(INGRESS, &format!("shop.{}", space.namespace), Duration::from_secs(30))?;
+    let html = http::page(INGRESS, &format!("shop.{}", space.namespace), Duration::from_secs(30))?;
     has(&html, &["Welcome to nginx!"])?;
     shell.run("kubectl appdeploy delete shop").map(drop)
 }

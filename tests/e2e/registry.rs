@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use testcluster::checkout::Checkout;
 use testcluster::node::Node;
 use testcluster::process::Process;
-use tests::Checkout;
 
 /// What the node calls it.
 pub const HOST: &str = "registry.example.com";

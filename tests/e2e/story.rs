@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use tests::page;
+use testcluster::http;
 
 use crate::world::{Space, World};
 
@@ -69,7 +69,7 @@ pub fn an_app_is_five_kinds_of_objects_and_a_page(_: &World, space: &Space) -> R
         objects.lines().count() == kinds.len(),
         "there is more than that:\n{objects}"
     );
-    let html = page::get(INGRESS, &host, Duration::from_secs(30))?;
+    let html = http::page(INGRESS, &host, Duration::from_secs(30))?;
     has(&html, &["Welcome to nginx!"])?;
     // What was deleted behind the operator's back comes back.
     shell.run(

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use anyhow::{Context as _, Result, ensure};
+use testcluster::checkout::cluster::{ingress, operator_image, pack_operator, testcluster};
+use testcluster::checkout::{Checkout, Cluster, Shell};
 use testcluster::node::Node;
-use tests::cluster::{ingress, operator_image, pack_operator, testcluster};
-use tests::{Checkout, Cluster, Shell};
 
 use crate::story::INGRESS;
 

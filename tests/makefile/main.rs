@@ -9,11 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use tempfile::TempDir;
 use testcluster::ControlPlane;
 use testcluster::binaries::{Binaries, Component, Quiet};
-use tests::Checkout;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
+use testcluster::checkout::{Checkout, root};
 
 /// Writes a program that appends its name and arguments to the file that `CALLS` names.
 fn stub(file: &Path, more: &str) -> Result<()> {

@@ -3,16 +3,12 @@
 mod query;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use testcluster::binaries::{Binaries, Component, Lines, Program};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
+use testcluster::checkout::root;
 
 fn read(name: &str) -> Result<String> {
     std::fs::read_to_string(root().join(name)).with_context(|| format!("failed to read {name}"))

@@ -5,12 +5,12 @@ pub mod parts;
 use std::time::{Duration, Instant};
 
 use testcluster::ControlPlane;
+use testcluster::checkout::OPERATOR_USER;
 
 use crate::tools::config;
 use parts::{HOME, Parts, definitions, subscription};
 
 const TIMEOUT: Duration = Duration::from_secs(180);
-const OPERATOR: &str = "system:serviceaccount:appdeploy-system:appdeploy-operator";
 
 /// OLM, and a catalog with the bundle.
 struct Olm {
@@ -74,7 +74,7 @@ impl Olm {
     }
 
     fn may(&self, verb: &str, resource: &str, namespace: &str, wanted: &str) {
-        let asked = ["auth", "can-i", verb, resource, "--as", OPERATOR, "-n", namespace];
+        let asked = ["auth", "can-i", verb, resource, "--as", OPERATOR_USER, "-n", namespace];
         // `kubectl auth can-i` prints `no` with an exit code, and its output is then in the error.
         let output = self
             .cluster

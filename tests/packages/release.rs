@@ -12,7 +12,7 @@ use packages::{helm, release, sbom};
 use serde_json::Value;
 use tempfile::TempDir;
 use testcluster::binaries::{Component, Program};
-use tests::Checkout;
+use testcluster::checkout::Checkout;
 
 use crate::objects::assert_same;
 use crate::tools::{Helm, config, ok, program, said};

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use packages::{helm, output};
 use tempfile::TempDir;
 use testcluster::binaries::{Binaries, Component, Lines, Program};
-use tests::Checkout;
+use testcluster::checkout::Checkout;
 
 use crate::objects::{self, Objects};
 

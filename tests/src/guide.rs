@@ -180,7 +180,7 @@ mod tests {
         );
     }
 
-    /// Runs a guide as [`crate::Shell`] does, and returns the exit code and the output.
+    /// Runs a guide as [`testcluster::checkout::Shell`] does, and returns the exit code and the output.
     fn run(guide: &str) -> (Option<i32>, String) {
         let mut bash = std::process::Command::new("bash");
         bash.args(["-eu", "-o", "pipefail", "-c", &script(&blocks(guide))]);

@@ -7,19 +7,22 @@ mod watches;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fault_proxy::Proxy;
 use fault_proxy::{Requests, Verb};
 use serde_json::{Value, json};
+use testcluster::shared::Shared;
 use testcluster::{ControlPlane, Kubectl};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long there must be no event until a test assumes that there will be none.
 const QUIET: Duration = Duration::from_millis(500);
+
+static SHARED: Shared<ControlPlane> = Shared::new();
 
 /// A namespace of a control plane, and a client that accesses it through a proxy.
 struct Stage {
@@ -31,7 +34,7 @@ struct Stage {
 
 impl Stage {
     fn new(namespace: &'static str) -> Self {
-        let control_plane = shared();
+        let control_plane = SHARED.get(|| ControlPlane::start().unwrap());
         control_plane.kubectl(&["create", "namespace", namespace]).unwrap();
         let proxy = Proxy::before(&control_plane, "operator", &["system:masters"]).unwrap();
         let kubectl = control_plane.kubectl_as(proxy.kubeconfig());
@@ -153,14 +156,6 @@ fn lines(stdout: ChildStdout) -> Receiver<String> {
     receive
 }
 
-fn eventually(condition: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < TIMEOUT, "it did not happen within {TIMEOUT:?}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
 fn count(records: &[fault_proxy::Record], verb: Verb) -> usize {
     records.iter().filter(|record| record.request.verb == verb).count()
 }
@@ -171,16 +166,4 @@ fn creates() -> Requests {
 
 fn watches() -> Requests {
     Requests::with(&[Verb::Watch]).on("configmaps")
-}
-
-/// Returns a control plane that concurrent tests share, and that ends with the last of them: a plain static would never
-/// be dropped.
-fn shared() -> Arc<ControlPlane> {
-    static SHARED: Mutex<Weak<ControlPlane>> = Mutex::new(Weak::new());
-    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-    shared.upgrade().unwrap_or_else(|| {
-        let control_plane = Arc::new(ControlPlane::start().unwrap());
-        *shared = Arc::downgrade(&control_plane);
-        control_plane
-    })
 }

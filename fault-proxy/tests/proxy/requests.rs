@@ -8,8 +8,9 @@ use fault_proxy::{Action, Answer, Edit, Point, Requests, Rule, Verb};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 use testcluster::kubeconfig::{Credential, Kubeconfig};
+use testcluster::wait::eventually;
 
-use crate::{Stage, TIMEOUT, count, creates, eventually};
+use crate::{Stage, TIMEOUT, count, creates};
 
 #[test]
 fn proxy_without_rules_forwards_everything() {
@@ -251,7 +252,7 @@ fn request_is_done_and_never_answered() {
     let rule = stage.proxy.add(Rule::new(creates(), Action::ForwardThenHang));
     thread::scope(|scope| {
         let patient = scope.spawn(|| stage.create("one"));
-        eventually(|| stage.exists("one"));
+        eventually("the object exists", || stage.exists("one"));
         assert!(!patient.is_finished());
         stage.proxy.remove(rule);
         patient.join().unwrap().unwrap_err();
@@ -265,7 +266,7 @@ fn held_request_is_done_later_without_its_client() {
     stage.create_with("one", &["--request-timeout=1s"]).unwrap_err();
     assert!(!stage.exists("one"));
     stage.proxy.remove(rule);
-    eventually(|| stage.exists("one"));
+    eventually("the object exists", || stage.exists("one"));
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Actions for watches.
 
 use fault_proxy::{Action, Events, Requests, Rule};
+use testcluster::wait::eventually;
 
-use crate::{Stage, TIMEOUT, eventually, watches};
+use crate::{Stage, TIMEOUT, watches};
 
 #[test]
 fn watch_is_closed_after_a_number_of_events() {
@@ -79,7 +80,7 @@ fn watch_is_open_until_its_client_disconnects() {
     assert_eq!(stage.proxy.open_watches(&watches()), 1);
     assert_eq!(stage.proxy.open_watches(&Requests::all().on("secrets")), 0);
     drop(watch);
-    eventually(|| stage.proxy.open_watches(&watches()) == 0);
+    eventually("the watch is closed", || stage.proxy.open_watches(&watches()) == 0);
 }
 
 #[test]

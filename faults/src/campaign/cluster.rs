@@ -11,20 +11,17 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
+use testcluster::checkout::{OPERATOR_USER, manifest};
 use tokio::runtime::Runtime;
 
 use super::history::text;
 use super::invariant::THIRD_PARTY;
 use super::kind::{APP, INGRESS, Kind, PODSET, SERVICE};
-use super::manifest::manifest;
 use super::observer::Observer;
 use super::operator::Place;
 use super::scenario::{Scenario, UserAction};
 use super::tenant;
 use super::webhooks::Webhooks;
-
-/// The operator's user: the ServiceAccount to which config/rbac grants its rights.
-pub const OPERATOR: &str = "system:serviceaccount:appdeploy-system:appdeploy-operator";
 
 /// Kubernetes' controllers whose objects are compared, and the one that cleans up after a run: the node has no space for
 /// the pods of all runs.
@@ -135,7 +132,16 @@ impl Cluster {
             self.control_plane
                 .apply(&manifest.replacen(&there, &format!("namespace: {namespace}"), 1))?;
         }
-        let asked = ["auth", "can-i", "create", "leases", "-n", namespace, "--as", OPERATOR];
+        let asked = [
+            "auth",
+            "can-i",
+            "create",
+            "leases",
+            "-n",
+            namespace,
+            "--as",
+            OPERATOR_USER,
+        ];
         eventually(&self.control_plane, &asked)
     }
 
@@ -182,7 +188,7 @@ impl Cluster {
                 UserAction::CreateOwned(kind, object) => {
                     let app = self.api(APP, tenant::run_of(namespace)).get(tenant::OWNER).await?;
                     let mut object = object.clone();
-                    object["metadata"]["ownerReferences"] = json!([{"apiVersion": APP.api_version(), "kind": APP.name,
+                    object["metadata"]["ownerReferences"] = json!([{"apiVersion": APP.api_version(), "kind": APP.name(),
                         "name": tenant::OWNER, "uid": app.metadata.uid, "controller": true}]);
                     self.create(*kind, namespace, &object).await
                 }
@@ -234,7 +240,7 @@ impl Cluster {
 fn typed(kind: Kind, object: &Value) -> Value {
     let mut object = object.clone();
     object["apiVersion"] = kind.api_version().into();
-    object["kind"] = kind.name.into();
+    object["kind"] = kind.name().into();
     object
 }
 
@@ -243,7 +249,11 @@ fn is_unanswered(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.message.contains("failed calling webhook"))
 }
 
-pub(super) async fn connect(kubeconfig: &Path) -> Result<Client> {
+/// Returns a client for a kubeconfig.
+///
+/// # Errors
+/// When the kubeconfig is invalid.
+pub async fn connect(kubeconfig: &Path) -> Result<Client> {
     let file = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)
@@ -268,12 +278,12 @@ fn install(control_plane: &ControlPlane) -> Result<()> {
     }
     // Rights and new kinds take a moment to become effective.
     for kind in [APP, PODSET] {
-        let path = format!("/apis/{}/{}", kind.api_version(), kind.plural);
+        let path = format!("/apis/{}/{}", kind.api_version(), kind.plural());
         eventually(control_plane, &["get", "--raw", &path])?;
     }
     eventually(
         control_plane,
-        &["auth", "can-i", "list", "deployments.apps", "-A", "--as", OPERATOR],
+        &["auth", "can-i", "list", "deployments.apps", "-A", "--as", OPERATOR_USER],
     )
 }
 
@@ -297,7 +307,7 @@ fn confine(control_plane: &ControlPlane) -> Result<()> {
         "spec": {"containers": [{"name": "probe", "image": "probe"}]},
     });
     let admin = control_plane.kubectl_as(&control_plane.kubeconfig());
-    let create = ["create", "--dry-run=server", "--as", OPERATOR, "-f", "-"];
+    let create = ["create", "--dry-run=server", "--as", OPERATOR_USER, "-f", "-"];
     let started = Instant::now();
     loop {
         match admin.run_with_input(&create, &pod.to_string()) {

@@ -7,10 +7,8 @@ use kube::discovery::ApiResource;
 pub struct Kind {
     group: &'static str,
     version: &'static str,
-    /// The kind's name, such as `Service`.
-    pub name: &'static str,
-    /// The resource, such as `services`.
-    pub plural: &'static str,
+    name: &'static str,
+    plural: &'static str,
 }
 
 /// Applications.
@@ -25,35 +23,38 @@ pub const SERVICE: Kind = Kind::new("", "v1", "Service", "services");
 pub const INGRESS: Kind = Kind::new("networking.k8s.io", "v1", "Ingress", "ingresses");
 /// Pods.
 pub const POD: Kind = Kind::new("", "v1", "Pod", "pods");
-
 /// Leases: the holder is the leader.
 pub const LEASE: Kind = Kind::new("coordination.k8s.io", "v1", "Lease", "leases");
 
+/// Replica sets.
+pub const REPLICA_SET: Kind = Kind::new("apps", "v1", "ReplicaSet", "replicasets");
+
 /// The kinds that are compared: those that users write, their children, and the objects that Kubernetes creates for
 /// these.
-pub const OBSERVED: [Kind; 7] = [
-    APP,
-    PODSET,
-    DEPLOYMENT,
-    Kind::new("apps", "v1", "ReplicaSet", "replicasets"),
-    SERVICE,
-    INGRESS,
-    POD,
-];
+pub const OBSERVED: [Kind; 7] = [APP, PODSET, DEPLOYMENT, REPLICA_SET, SERVICE, INGRESS, POD];
 
 impl Kind {
-    pub(super) const fn new(
-        group: &'static str,
-        version: &'static str,
-        name: &'static str,
-        plural: &'static str,
-    ) -> Self {
+    /// Returns a kind; the core group is empty.
+    #[must_use]
+    pub const fn new(group: &'static str, version: &'static str, name: &'static str, plural: &'static str) -> Self {
         Self {
             group,
             version,
             name,
             plural,
         }
+    }
+
+    /// Returns the kind's name, such as `Service`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the resource, such as `services`.
+    #[must_use]
+    pub const fn plural(self) -> &'static str {
+        self.plural
     }
 
     /// Returns the value of `apiVersion`.

@@ -135,7 +135,7 @@ impl Histories {
         let Ok(mut object) = serde_json::to_value(object) else {
             return;
         };
-        object["kind"] = kind.name.into();
+        object["kind"] = kind.name().into();
         // The tenant's namespace is part of a run.
         let namespace = tenant::run_of(text(&object, "/metadata/namespace")).to_owned();
         let mut pages = self.lock();
@@ -144,7 +144,7 @@ impl Histories {
             leadership::record_holder(&mut page.leaderships, &object);
         } else {
             page.seen.push(Seen {
-                resource: kind.plural,
+                resource: kind.plural(),
                 object,
                 gone,
             });

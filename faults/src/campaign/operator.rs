@@ -1,7 +1,6 @@
 //! The operator, as a process that can be killed.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use nix::sys::signal::Signal;
 use testcluster::ControlPlane;
+use testcluster::http::Request;
 use testcluster::port::free_address;
 use testcluster::process::Process;
 
@@ -84,7 +84,8 @@ impl Operator {
     pub fn until_ready(&mut self, patience: Duration) -> bool {
         let started = Instant::now();
         while started.elapsed() < patience && self.is_running() {
-            if status_of(self.probes).is_ok_and(|status| status == 200) {
+            let probe = Request::get("/readyz").send(self.probes);
+            if probe.is_ok_and(|response| response.status == 200) {
                 return true;
             }
             thread::sleep(POLL_INTERVAL);
@@ -130,17 +131,4 @@ impl Operator {
             .map(str::to_owned)
             .collect()
     }
-}
-
-/// Sends an HTTP request to the readiness probe and returns the status.
-fn status_of(probes: SocketAddr) -> io::Result<u16> {
-    let mut stream = TcpStream::connect(probes)?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    write!(
-        stream,
-        "GET /readyz HTTP/1.1\r\nHost: operator\r\nConnection: close\r\n\r\n"
-    )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0))
 }

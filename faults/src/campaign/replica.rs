@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::cluster::{Cluster, OPERATOR};
+use super::cluster::Cluster;
 use super::leadership::{Leadership, writes_without_lease};
 use super::operator::{Operator, Place};
 use fault_proxy::Proxy;
+use testcluster::checkout::OPERATOR_USER;
 
 /// How long the lock of the operator is held at a time, so that another thread can kill it.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -35,7 +36,7 @@ impl<'a> Replica<'a> {
         candidate: Option<&'static str>,
         script: impl FnOnce(&Proxy),
     ) -> Result<Self> {
-        let proxy = Proxy::before(&cluster.control_plane, OPERATOR, &[])?;
+        let proxy = Proxy::before(&cluster.control_plane, OPERATOR_USER, &[])?;
         script(&proxy);
         let starts = vec![Instant::now()];
         let Cluster {

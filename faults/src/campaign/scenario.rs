@@ -289,16 +289,16 @@ fn is_refused_the_names(history: &[Seen], left: &Value) -> bool {
 fn the_other_is_ready(history: &[Seen], left: &Value) -> bool {
     let living = living(history);
     let of = |name: &str| living.values().filter(|seen| seen.name() == name).count();
-    let mut apps = living.values().filter(|seen| seen.resource == APP.plural);
+    let mut apps = living.values().filter(|seen| seen.resource == APP.plural());
     of(text(left, "/metadata/name")) == 0 && apps.all(|seen| ready(&seen.object) == Some(("True", "")))
 }
 
 /// Returns whether the pod has no controller any more, and another pod replaces it.
 fn is_released(history: &[Seen], left: &Value) -> bool {
     let living = living(history);
-    let pods = living.values().filter(|seen| seen.resource == POD.plural);
+    let pods = living.values().filter(|seen| seen.resource == POD.plural());
     let (owned, free): (Vec<&Seen>, Vec<&Seen>) = pods.partition(|seen| !seen.controllers().is_empty());
-    let mut sets = living.values().filter(|seen| seen.resource == PODSET.plural);
+    let mut sets = living.values().filter(|seen| seen.resource == PODSET.plural());
     free.iter().any(|seen| seen.uid() == text(left, "/metadata/uid"))
         && owned.len() == 2
         && sets.all(|seen| ready(&seen.object) == Some(("True", "")))

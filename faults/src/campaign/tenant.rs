@@ -247,7 +247,7 @@ fn hosts(history: &[Seen]) -> BTreeSet<String> {
     let mut ending: BTreeSet<&str> = BTreeSet::new();
     for seen in ordered {
         let is_ending = seen.gone || !text(&seen.object, "/metadata/deletionTimestamp").is_empty();
-        if seen.resource == APP.plural && is_ending {
+        if seen.resource == APP.plural() && is_ending {
             ending.insert(seen.uid());
         }
         let owner = seen.controllers().first().map(|owner| text(owner, "/uid"));

@@ -8,10 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
+use testcluster::checkout::manifest;
 use testcluster::pki::Authority;
 use testcluster::port::free_address;
-
-use super::manifest::manifest;
 
 const KINDS: [(&str, &str); 2] = [("validating", "validate"), ("mutating", "mutate")];
 

@@ -1,10 +1,10 @@
 //! An installation for some namespaces: rights in them, and nowhere else.
 
 use testcluster::ControlPlane;
+use testcluster::checkout::OPERATOR_USER;
 
 use crate::plugin::Plugin;
 
-const OPERATOR: &str = "system:serviceaccount:appdeploy-system:appdeploy-operator";
 const OURS: &str = "app.kubernetes.io/part-of=appdeploy,app.kubernetes.io/name=appdeploy-operator";
 
 /// Returns the operator's roles and their bindings, each as `kind namespace/name`, but for those of the election.
@@ -23,7 +23,7 @@ fn rights(cluster: &ControlPlane) -> Vec<String> {
 /// Waits until the operator may, or may not: a right needs a moment until it counts.
 #[track_caller]
 fn may(cluster: &ControlPlane, arguments: &[&str], wanted: bool) {
-    let all: Vec<&str> = ["auth", "can-i", "--as", OPERATOR]
+    let all: Vec<&str> = ["auth", "can-i", "--as", OPERATOR_USER]
         .into_iter()
         .chain(arguments.iter().copied())
         .collect();

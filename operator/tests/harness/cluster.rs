@@ -1,26 +1,21 @@
 //! A control plane with what `install` would give it.
 
 use std::future::Future;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fault_proxy::Proxy;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use faults::campaign::cluster::connect;
+use kube::Client;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 use testcluster::control_plane::{Builder, PooledControlPlane};
 use tokio::runtime::Runtime;
 
-use super::eventually;
 use super::kind::{APP, Kind, PODSET};
 use super::namespace::Namespace;
 use super::operator::Operator;
 use super::rights::Rights;
-
-/// The operator's user: the name of the ServiceAccount that config/rbac gives its rights to, so that they are
-/// tested with everything else.
-pub const OPERATOR: &str = "system:serviceaccount:appdeploy-system:appdeploy-operator";
+use super::{OPERATOR, eventually};
 
 /// A control plane, a connection to it as its administrator, and perhaps an operator that looks after all of it.
 pub struct Cluster {
@@ -65,7 +60,7 @@ impl Cluster {
             .build()
             .unwrap();
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = runtime.block_on(connect(&control_plane.kubeconfig()));
+        let client = runtime.block_on(connect(&control_plane.kubeconfig())).unwrap();
         let cluster = Self {
             operator: None,
             rights: Rights::of(control_plane.audit()),
@@ -177,12 +172,5 @@ pub fn await_policy(control_plane: &ControlPlane) {
 
 /// Reads a file of config/, as a person would apply it.
 pub fn config(path: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../config").join(path);
-    std::fs::read_to_string(path).unwrap()
-}
-
-async fn connect(kubeconfig: &Path) -> Client {
-    let file = Kubeconfig::read_from(kubeconfig).unwrap();
-    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
-    Client::try_from(config.unwrap()).unwrap()
+    testcluster::checkout::manifest(path.trim_end_matches(".yaml")).unwrap()
 }

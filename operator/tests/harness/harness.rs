@@ -20,13 +20,12 @@ mod podset;
 mod rights;
 mod webhooks;
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 pub use base::Base;
-pub use cluster::{Cluster, OPERATOR, await_policy, config};
+pub use cluster::{Cluster, await_policy, config};
 pub use kind::{
     APP, CLASS, CONFIG_MAP, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, LEASE, POD, PODSET, QUOTA, REPLICA_SET, SERVICE,
     SERVICE_ACCOUNT, VALIDATING_WEBHOOK,
@@ -34,11 +33,14 @@ pub use kind::{
 pub use namespace::{Namespace, SENTINEL};
 pub use operator::Operator;
 pub use podset::{count_of, pods_of};
+pub use testcluster::checkout::OPERATOR_USER as OPERATOR;
 pub use testcluster::port::free_address;
+pub use testcluster::shared::Shared;
+pub use testcluster::wait::eventually;
 pub use webhooks::Webhooks;
 
-/// How long a test waits for what has to happen. Long, because a machine may be busy.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a test waits before it fails.
+pub const PATIENCE: Duration = testcluster::wait::TIMEOUT;
 
 /// How long nothing has to happen until a test believes that nothing does: longer than the second for which
 /// a status may be held back.
@@ -50,42 +52,6 @@ pub fn is_long() -> bool {
 }
 
 const GLANCE: Duration = Duration::from_millis(20);
-const SLOWEST: Duration = Duration::from_millis(160);
-
-/// What the tests of one binary share while they run, gone with the last of them: a plain static would never
-/// be dropped, and would leave its processes behind.
-pub struct Shared<T>(Mutex<Weak<T>>);
-
-impl<T> Shared<T> {
-    pub const fn new() -> Self {
-        Self(Mutex::new(Weak::new()))
-    }
-
-    /// Returns what is shared; the first one makes it.
-    pub fn get(&self, make: impl FnOnce() -> T) -> Arc<T> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.upgrade().unwrap_or_else(|| {
-            let new = Arc::new(make());
-            *known = Arc::downgrade(&new);
-            new
-        })
-    }
-}
-
-/// Waits for what nobody announces.
-pub fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let started = Instant::now();
-    let mut pause = GLANCE;
-    while !condition() {
-        assert!(
-            started.elapsed() < PATIENCE,
-            "it did not happen within {PATIENCE:?}: {what}"
-        );
-        std::thread::sleep(pause);
-        // Most conditions run kubectl, which other tests pay for.
-        pause = (pause * 2).min(SLOWEST);
-    }
-}
 
 /// Returns the spec of an application with all three children.
 pub fn web() -> Value {

@@ -1,7 +1,7 @@
 //! The operator, as the process that people run.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,8 +9,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use testcluster::http::Request;
 use testcluster::port::free_address;
-use testcluster::process::Process;
+use testcluster::process::{Memory, Process};
 
 use super::{GLANCE, PATIENCE};
 
@@ -65,7 +66,7 @@ impl Operator {
     pub fn until(&self, path: &str, what: &str, wanted: impl Fn(u16, &str) -> bool) -> String {
         let started = Instant::now();
         loop {
-            let answer = ask(self.bind, "GET", path, "");
+            let answer = send(self.bind, "GET", path, "");
             if let Ok((status, body)) = &answer
                 && wanted(*status, body)
             {
@@ -83,17 +84,17 @@ impl Operator {
 
     /// Asks for probes and metrics.
     pub fn get(&self, path: &str) -> (u16, String) {
-        ask(self.bind, "GET", path, "").unwrap()
+        send(self.bind, "GET", path, "").unwrap()
     }
 
     /// Asks where everybody may, for something that nobody should get.
     pub fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
-        ask(self.bind, method, path, body).unwrap()
+        send(self.bind, method, path, body).unwrap()
     }
 
     /// Asks where only this machine may.
     pub fn debug(&self, method: &str, path: &str, body: &str) -> (u16, String) {
-        ask(self.debug_bind, method, path, body).unwrap()
+        send(self.debug_bind, method, path, body).unwrap()
     }
 
     /// Tells it to end, and returns how it ended and how long it took.
@@ -129,11 +130,8 @@ impl Operator {
     }
 
     /// Returns the most memory that was resident at a time, in MiB.
-    pub fn peak_mib(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process().pid())).unwrap();
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
-        kib >> 10
+    pub fn peak_mib(&self) -> f64 {
+        Memory::of(self.process().pid()).unwrap().peak_mib
     }
 
     pub fn log(&self) -> String {
@@ -157,18 +155,13 @@ impl Drop for Operator {
     }
 }
 
-/// One request, one answer: all of HTTP that a probe needs.
-fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> io::Result<(u16, String)> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let length = body.len();
-    write!(
-        stream,
-        "{method} {path} HTTP/1.1\r\nHost: operator\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-    )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-    Ok((status.unwrap_or(0), body.to_owned()))
+fn send(address: SocketAddr, method: &str, path: &str, body: &str) -> io::Result<(u16, String)> {
+    let request = Request {
+        method,
+        path,
+        body,
+        ..Request::default()
+    };
+    let response = request.send(address)?;
+    Ok((response.status, response.body))
 }

@@ -3,13 +3,15 @@
 //! An API server learns of a key that is set back from its watches, as of any other change.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
+use std::io;
+use std::net::Ipv4Addr;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use crate::http::{Request, Response};
 
 /// The range of all that an API server stores, up to the character after `/`.
 const FIRST: &str = "/registry/";
@@ -113,20 +115,17 @@ fn encode(key: &str) -> String {
     BASE64_STANDARD.encode(key)
 }
 
-/// Sends a request to the gateway. With HTTP/1.0 the answer ends with the connection.
+/// Sends a request to the gateway.
 fn call<T: serde::de::DeserializeOwned>(port: u16, method: &str, body: &Value) -> io::Result<T> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-    let body = body.to_string();
-    write!(
-        stream,
-        "POST /v3/kv/{method} HTTP/1.0\r\nHost: etcd\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    if head.split(' ').nth(1) != Some("200") {
-        return Err(io::Error::other(format!("etcd refused {method}: {answer}")));
+    let request = Request {
+        method: "POST",
+        path: &format!("/v3/kv/{method}"),
+        body: &body.to_string(),
+        ..Request::default()
+    };
+    let Response { status, body } = request.send((Ipv4Addr::LOCALHOST, port).into())?;
+    if status != 200 {
+        return Err(io::Error::other(format!("etcd refused {method}: {body}")));
     }
-    Ok(serde_json::from_str(body)?)
+    Ok(serde_json::from_str(&body)?)
 }

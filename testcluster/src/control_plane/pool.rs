@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 
 use super::contents::Contents;
 use super::{Builder, ControlPlane, Error};
-use crate::process;
+use crate::process::{self, Memory};
 
 /// Idle control planes. They are ended by their reapers, for a static is never dropped.
 static IDLE: Mutex<Vec<Member>> = Mutex::new(Vec::new());
 /// How many of them are kept.
 const MOST_IDLE: usize = 8;
 /// The resident memory in MiB up to which an API server is kept. It does not give back what a test with large objects took.
-const MOST_MEMORY: u64 = 1024;
+const MOST_MEMORY: f64 = 1024.0;
 
 /// Keys that an API server writes last of those that it creates once.
 const LAST: [&str; 3] = [
@@ -118,7 +118,10 @@ impl Member {
     /// Removes what a test has left. Returns whether the control plane can be used again.
     fn reset(&mut self) -> Result<bool, Error> {
         let control_plane = &self.control_plane;
-        let is_large = control_plane.pids().into_iter().any(|pid| resident(pid) > MOST_MEMORY);
+        let is_large = control_plane
+            .pids()
+            .into_iter()
+            .any(|pid| Memory::of(pid).is_ok_and(|memory| memory.now_mib > MOST_MEMORY));
         if is_large || control_plane.is_disturbed.load(Ordering::Relaxed) {
             return Ok(false);
         }
@@ -129,14 +132,6 @@ impl Member {
         control_plane.audit_start.store(end, Ordering::Relaxed);
         Ok(true)
     }
-}
-
-/// Returns the resident memory of a process in MiB, where there is a /proc.
-fn resident(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kib.unwrap_or_default() >> 10
 }
 
 /// A shell that kills a control plane and removes its folder as soon as this process has ended, however it did.

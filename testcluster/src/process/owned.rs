@@ -214,6 +214,7 @@ fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
 mod tests {
     use super::*;
     use crate::process::Record;
+    use crate::wait::eventually;
 
     fn sleeper(folder: &Path) -> Process {
         let mut command = Command::new("sleep");
@@ -243,16 +244,18 @@ mod tests {
                     "trap 'echo alive' USR1; echo ready; while true; do sleep 0.01; done",
                 ]);
                 let process = Process::spawn(&command, &log).unwrap();
-                eventually(|| process.log_tail(1) == "ready");
+                eventually("it is ready", || process.log_tail(1) == "ready");
                 (process, nix::unistd::gettid())
             });
             started.join().unwrap()
         });
         // A thread can be joined a little before the kernel has sent the signal to its children.
-        eventually(|| !Path::new(&format!("/proc/self/task/{thread}")).exists());
+        eventually("the thread ends", || {
+            !Path::new(&format!("/proc/self/task/{thread}")).exists()
+        });
         process.signal(Signal::SIGUSR1).unwrap();
         // It would not print this if it had been killed.
-        eventually(|| process.log_tail(1) == "alive");
+        eventually("it is alive", || process.log_tail(1) == "alive");
     }
 
     #[test]
@@ -281,13 +284,5 @@ mod tests {
         let mut process = Process::spawn(&command, &folder.path().join("log")).unwrap();
         process.child.wait().unwrap();
         assert_eq!(process.log_tail(2), "two\nthree");
-    }
-
-    fn eventually(condition: impl Fn() -> bool) {
-        let started = Instant::now();
-        while !condition() {
-            assert!(started.elapsed() < Duration::from_secs(20), "it did not happen");
-            thread::sleep(POLL_INTERVAL);
-        }
     }
 }

@@ -85,7 +85,7 @@ impl Snapshot {
                 };
                 let seen = objects.into_iter().map(|object| {
                     Ok(Seen {
-                        resource: kind.plural,
+                        resource: kind.plural(),
                         object: serde_json::to_value(object).map_err(kube::Error::SerdeError)?,
                         gone: false,
                     })
@@ -149,7 +149,7 @@ fn is_of_the_cluster(seen: &Seen) -> bool {
     let namespace = text(&seen.object, "/metadata/namespace");
     seen.name().starts_with("system:")
         || namespace.starts_with("kube-")
-        || (seen.resource == NAMESPACE.plural && seen.name().starts_with("kube-"))
+        || (seen.resource == NAMESPACE.plural() && seen.name().starts_with("kube-"))
 }
 
 #[cfg(test)]

@@ -1,16 +1,21 @@
 //! `make demo`: from a cluster to a page.
 
+mod page;
+mod removal;
+
 use std::io::Write as _;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, ValueEnum};
+use testcluster::checkout::cluster::{ingress, operator_image, pack_operator, testcluster};
+use testcluster::checkout::{Checkout, Cluster, Shell};
+use testcluster::http;
 use testcluster::port::free_address;
 use testcluster::process::Process;
-use tests::cluster::{ingress, operator_image, pack_operator, testcluster};
-use tests::demo::{ANNOTATION, DEMO, Existing, Presence};
-use tests::{Checkout, Cluster, Shell, page};
+
+use removal::{ANNOTATION, DEMO, Existing, Presence};
 
 /// The demo's application.
 const APP: &str = "nginx";
@@ -291,11 +296,11 @@ fn show_page(checkout: &Checkout, shell: &Shell, cluster: Cluster, namespace: &s
     say(&format!("\n$ curl --header 'Host: {host}' http://{address}/"))?;
     let html = match cluster {
         // The ingress address of the user's own cluster may not be reachable from here.
-        Cluster::Current => match page::get(&address, &host, Duration::from_secs(5)) {
+        Cluster::Current => match http::page(&address, &host, Duration::from_secs(5)) {
             Ok(html) => html,
             Err(error) => return Ok(Some(format!("{error:#}"))),
         },
-        Cluster::Real | Cluster::Fake => page::get(&address, &host, Duration::from_secs(30))?,
+        Cluster::Real | Cluster::Fake => http::page(&address, &host, Duration::from_secs(30))?,
     };
     say(&page::text(&html).join("\n"))?;
     Ok(None)

@@ -1,8 +1,33 @@
-//! The folders and programs of this checkout.
+//! This checkout: its folders and programs, the cluster of its Makefile, and a shell for that cluster.
+
+pub mod cluster;
+mod shell;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+
+pub use cluster::Cluster;
+pub use shell::Shell;
+
+/// The user of the operator: the ServiceAccount to which `config/rbac` grants its rights.
+pub const OPERATOR_USER: &str = "system:serviceaccount:appdeploy-system:appdeploy-operator";
+
+/// Returns the folder with the Makefile.
+#[must_use]
+pub fn root() -> &'static Path {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own)
+}
+
+/// Reads a manifest of `config/`, such as `rbac/operator_role`.
+///
+/// # Errors
+/// When it does not exist.
+pub fn manifest(name: &str) -> Result<String> {
+    let path = root().join("config").join(format!("{name}.yaml"));
+    std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))
+}
 
 /// The folders of this checkout.
 #[derive(Clone, Debug)]
@@ -22,9 +47,8 @@ impl Checkout {
             .ancestors()
             .find(|dir| dir.join("testcluster").is_file())
             .with_context(|| format!("the commands are not near {}: `make build` builds them", this.display()))?;
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         Ok(Self {
-            root: root.parent().unwrap_or(root).to_path_buf(),
+            root: root().to_path_buf(),
             built: built.to_path_buf(),
         })
     }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{Checkout, Cluster};
+use super::{Checkout, Cluster};
 
 /// bash with the environment of a user who followed the guide.
 #[derive(Clone, Debug)]

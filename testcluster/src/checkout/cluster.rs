@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{Checkout, Shell};
+use super::{Checkout, Shell};
 
 /// A cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
