@@ -1,4 +1,4 @@
-//! What somebody does to the children of apps, behind the operator's back.
+//! Changes of apps and their children at a constant rate, and the time until the operator has handled each.
 
 use std::time::{Duration, Instant};
 
@@ -10,80 +10,80 @@ use tokio::time::sleep_until;
 
 use crate::loader::send;
 use crate::observer::{Observer, Reached, Test};
-use crate::request::{Key, Sent, delete, spoil};
+use crate::request::{Key, Sent, delete, relabel};
 use crate::seen::Seen;
 use crate::statistics::Spread;
 
-/// How often in a second something happens: changes of people, not a storm.
-pub const PACE: u32 = 20;
+/// The number of changes per second.
+pub const RATE: u32 = 20;
 
-/// How long each may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the operator may take for the last change.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The least number of children that something happens to, so that there is something to count.
+/// The minimum number of children that are changed.
 const LEAST: usize = 30;
 
-/// One thing that is done to an app, and how it is known that the operator has dealt with it.
-pub struct Deed {
+/// A change of an app or its child.
+pub struct Change {
     /// The app.
     pub key: Key,
-    /// What is sent.
+    /// The request.
     pub request: Sent,
-    /// Whether it is dealt with.
+    /// Whether the operator has handled it.
     pub test: Test,
 }
 
-/// Returns the apps of which one child is lost or changed: so many that it is one child of a hundred.
+/// Returns the numbers of the apps with a changed child: one child of a hundred, if each app has three.
 #[must_use]
-pub fn victims(apps: usize) -> Vec<usize> {
+pub fn affected(apps: usize) -> Vec<usize> {
     let count = (apps * 3 / 100).max(LEAST).min(apps);
     (0..count).map(|number| number * apps / count).collect()
 }
 
-/// Returns what happens: to each app in turn another kind of child is deleted or changed.
+/// Returns the changes of children. Deletions and changes alternate, and so do the kinds.
 ///
 /// # Errors
-/// When a request can't be written.
-pub fn deeds(apps: usize, observer: &Observer) -> Result<Vec<Deed>> {
-    let deed = |(number, app): (usize, usize)| {
+/// When a request can't be built.
+pub fn changes(apps: usize, observer: &Observer) -> Result<Vec<Change>> {
+    let change = |(number, app): (usize, usize)| {
         let key = Key::of(app);
         let kind = CHILDREN[number % CHILDREN.len()];
         let request = if number % 2 == 0 {
             delete(kind, &key)?
         } else {
-            spoil(kind, &key)?
+            relabel(kind, &key)?
         };
         let before = observer.seen(&key);
-        Ok(Deed {
-            test: healed(kind, &before),
+        Ok(Change {
+            test: restored(kind, &before),
             key,
             request,
         })
     };
-    victims(apps).into_iter().enumerate().map(deed).collect()
+    affected(apps).into_iter().enumerate().map(change).collect()
 }
 
-/// Returns a test that a child was lost or changed, and is as before again.
-fn healed(kind: &'static ChildKind, before: &Seen) -> Test {
-    let before = before.child(kind).map(str::to_owned);
-    let mut was_other = false;
+/// Returns a test that a child was deleted or changed, and then restored.
+fn restored(kind: &'static ChildKind, before: &Seen) -> Test {
+    let before = before.label(kind).map(str::to_owned);
+    let mut was_different = false;
     Box::new(move |seen| {
-        let is_other = seen.child(kind) != before.as_deref();
-        was_other |= is_other;
-        was_other && !is_other
+        let is_different = seen.label(kind) != before.as_deref();
+        was_different |= is_different;
+        was_different && !is_different
     })
 }
 
-/// Does all of it at a steady pace, whatever the operator is at. Returns how long each took from the answer until it was
-/// dealt with, in ms, and how many were not.
+/// Sends changes at a constant rate. Returns the times in ms from each response until the operator had handled the change,
+/// and the number of changes that it did not handle.
 ///
 /// # Errors
-/// When a request is refused or a watch ends.
-pub async fn happen(client: &Client, observer: &Observer, deeds: Vec<Deed>) -> Result<(Spread, usize)> {
-    let count = deeds.len();
-    let (tests, requests): (Vec<_>, Vec<_>) = deeds
+/// When a request is rejected or a watch ends.
+pub async fn send_all(client: &Client, observer: &Observer, changes: Vec<Change>) -> Result<(Spread, usize)> {
+    let count = changes.len();
+    let (tests, requests): (Vec<_>, Vec<_>) = changes
         .into_iter()
-        .map(|deed| ((deed.key.clone(), deed.test), (deed.key, deed.request)))
+        .map(|change| ((change.key.clone(), change.test), (change.key, change.request)))
         .unzip();
     let pending = observer.expect(tests);
     let begin = Instant::now();
@@ -91,11 +91,11 @@ pub async fn happen(client: &Client, observer: &Observer, deeds: Vec<Deed>) -> R
         .into_iter()
         .zip(0_u32..)
         .map(|((key, request), number)| async move {
-            sleep_until((begin + number * Duration::from_secs(1) / PACE).into()).await;
+            sleep_until((begin + number * Duration::from_secs(1) / RATE).into()).await;
             send(client, key, request).await
         });
     let answers = try_join_all(sent).await?;
-    let reached = observer.wait(pending, PATIENCE).await?;
+    let reached = observer.wait(pending, TIMEOUT).await?;
     let times = answers
         .iter()
         .filter_map(|answer| millis(&reached, &answer.key, answer.at));
@@ -103,7 +103,7 @@ pub async fn happen(client: &Client, observer: &Observer, deeds: Vec<Deed>) -> R
     Ok((spread, count - spread.count))
 }
 
-/// Returns how long it took an app from a moment on. A watch may be ahead of the answer to the request that it tells of.
+/// Returns the time in ms until an app passed its test. The event of a watch may arrive before the response.
 #[must_use]
 pub fn millis(reached: &Reached, key: &Key, since: Instant) -> Option<f64> {
     let at = reached.get(key)?;
@@ -116,45 +116,44 @@ mod tests {
 
     use serde_json::json;
 
-    use model::children::INGRESS;
-
     use super::*;
     use crate::seen::Object;
 
     #[test]
-    fn something_happens_to_each_app_once_at_most() {
+    fn each_app_is_changed_at_most_once() {
         for apps in [10, 100, 1000, 10_000] {
-            let victims = victims(apps);
-            let different: BTreeSet<usize> = victims.iter().copied().collect();
-            assert_eq!(different.len(), victims.len());
-            assert!(victims.iter().all(|victim| *victim < apps));
+            let affected = affected(apps);
+            let different: BTreeSet<usize> = affected.iter().copied().collect();
+            assert_eq!(different.len(), affected.len());
+            assert!(affected.iter().all(|app| *app < apps));
         }
         assert_eq!(
-            [10, 100, 1000, 10_000].map(|apps| victims(apps).len()),
+            [10, 100, 1000, 10_000].map(|apps| affected(apps).len()),
             [10, 30, 30, 300]
         );
     }
 
     #[test]
-    fn a_child_has_healed_when_it_was_other_and_is_as_before() {
-        let ingress = |host: &str| -> Object {
-            let object = json!({"metadata": {"name": "a"}, "spec": {"rules": [{"host": host}]}});
+    fn child_is_restored_after_it_was_changed_or_deleted() {
+        let object = |label: &str| -> Object {
+            let object = json!({"metadata": {"name": "a", "labels": {crd::label::NAME: label}}});
             serde_json::from_value(object).unwrap()
         };
-        let kind = &INGRESS;
-        let mut seen = Seen::default();
-        seen.apply(Some(kind), &ingress("a"));
-        let mut changed = healed(kind, &seen);
-        let mut lost = healed(kind, &seen);
-        assert!(!changed(&seen));
-        seen.apply(Some(kind), &ingress("b"));
-        assert!(!changed(&seen));
-        seen.apply(Some(kind), &ingress("a"));
-        assert!(changed(&seen));
-        assert!(!lost(&seen));
-        seen.delete(Some(kind));
-        assert!(!lost(&seen));
-        seen.apply(Some(kind), &ingress("a"));
-        assert!(lost(&seen));
+        for kind in CHILDREN {
+            let mut seen = Seen::default();
+            seen.apply(Some(kind), &object("a"));
+            let mut changed = restored(kind, &seen);
+            let mut deleted = restored(kind, &seen);
+            assert!(!changed(&seen));
+            seen.apply(Some(kind), &object("b"));
+            assert!(!changed(&seen));
+            seen.apply(Some(kind), &object("a"));
+            assert!(changed(&seen));
+            assert!(!deleted(&seen));
+            seen.delete(Some(kind));
+            assert!(!deleted(&seen));
+            seen.apply(Some(kind), &object("a"));
+            assert!(deleted(&seen));
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Who is told by watches what becomes of the apps, and when.
+//! Watches the apps and their children, and records when each app passes a test.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -19,29 +19,28 @@ use tokio::time::{sleep, timeout};
 use crate::request::{Key, path};
 use crate::seen::{Object, Seen};
 
-/// How long a kind that is new may refuse to be watched.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a watch may fail to start: the API server does not serve a new kind immediately.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Whether an app has come to where it is waited for. It is asked after each change, in their order, and never again
-/// after it said so.
+/// Returns whether an app has the expected state. Called after each change of the app, until it returns true.
 pub type Test = Box<dyn FnMut(&Seen) -> bool + Send>;
 
-/// When each app came to where it is waited for.
+/// The time at which each app passed its test.
 pub type Reached = HashMap<Key, Instant>;
 
 /// Watches of the apps and their children, which end when this is dropped.
 pub struct Observer {
-    book: Arc<Mutex<Book>>,
+    state: Arc<Mutex<State>>,
     watches: Vec<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Book {
+struct State {
     apps: HashMap<Key, Seen>,
     goals: Vec<Goal>,
-    /// How many goals there were so far.
+    /// The number of goals so far.
     numbers: u64,
-    /// Why nothing more is told.
+    /// The error that ended a watch.
     broken: Option<String>,
 }
 
@@ -52,8 +51,8 @@ struct Goal {
     done: oneshot::Sender<Reached>,
 }
 
-/// What is waited for.
-#[must_use = "a goal is reached behind one's back"]
+/// Tests that are pending, for [`Observer::wait`].
+#[must_use = "only `wait` returns the result"]
 pub struct Pending {
     number: u64,
     reached: oneshot::Receiver<Reached>,
@@ -61,30 +60,30 @@ pub struct Pending {
 }
 
 impl Observer {
-    /// Begins to watch, and returns when each watch has begun.
+    /// Starts the watches, and returns when all have started.
     ///
     /// # Errors
     /// When a kind can't be watched.
     pub async fn start(client: &Client) -> Result<Self> {
-        let book = Arc::new(Mutex::new(Book::default()));
+        let state = Arc::new(Mutex::new(State::default()));
         let kinds = [None].into_iter().chain(CHILDREN.iter().copied().map(Some));
         let mut watches = Vec::new();
         for kind in kinds {
-            let (begun, begins) = oneshot::channel();
-            watches.push(tokio::spawn(watch(client.clone(), kind, Arc::clone(&book), begun)));
-            if timeout(PATIENCE, begins).await.is_err() {
+            let (started, start) = oneshot::channel();
+            watches.push(tokio::spawn(watch(client.clone(), kind, Arc::clone(&state), started)));
+            if timeout(TIMEOUT, start).await.is_err() {
                 bail!("failed to watch {}", path(kind));
             }
         }
-        Ok(Self { book, watches })
+        Ok(Self { state, watches })
     }
 
-    /// Begins to wait until each of these apps passes its test. One that does already has passed now.
+    /// Starts to test these apps. An app that passes its test already has passed it now.
     pub fn expect(&self, tests: impl IntoIterator<Item = (Key, Test)>) -> Pending {
         let (done, receiver) = oneshot::channel();
-        let mut book = lock(&self.book);
-        book.numbers += 1;
-        let number = book.numbers;
+        let mut state = lock(&self.state);
+        state.numbers += 1;
+        let number = state.numbers;
         let mut goal = Goal {
             number,
             pending: tests.into_iter().collect(),
@@ -97,14 +96,14 @@ impl Observer {
         let passed: Vec<Key> = goal
             .pending
             .iter_mut()
-            .filter_map(|(key, test)| test(book.apps.get(key).unwrap_or(&absent)).then(|| key.clone()))
+            .filter_map(|(key, test)| test(state.apps.get(key).unwrap_or(&absent)).then(|| key.clone()))
             .collect();
         for key in passed {
             goal.pending.remove(&key);
             goal.reached.insert(key, now);
         }
-        book.goals.push(goal);
-        book.settle();
+        state.goals.push(goal);
+        state.settle();
         Pending {
             number,
             reached: receiver,
@@ -112,14 +111,13 @@ impl Observer {
         }
     }
 
-    /// Returns what is known of an app.
+    /// Returns the state of an app.
     #[must_use]
     pub fn seen(&self, key: &Key) -> Seen {
-        lock(&self.book).apps.get(key).cloned().unwrap_or_default()
+        lock(&self.state).apps.get(key).cloned().unwrap_or_default()
     }
 
-    /// Waits until all have come to where they are waited for, and returns when each did; without those that did not
-    /// in time.
+    /// Waits until all apps have passed their tests, and returns the time of each. Apps that do not pass in time are left out.
     ///
     /// # Errors
     /// When a watch has ended.
@@ -127,27 +125,27 @@ impl Observer {
         if let Ok(Ok(reached)) = timeout(patience, &mut pending.reached).await {
             return Ok(reached);
         }
-        let mut book = lock(&self.book);
-        if let Some(broken) = &book.broken {
+        let mut state = lock(&self.state);
+        if let Some(broken) = &state.broken {
             bail!("{broken}");
         }
-        match book.goals.iter().position(|goal| goal.number == pending.number) {
-            Some(at) => Ok(book.goals.swap_remove(at).reached),
-            // The last has come between the end of the time and here.
+        match state.goals.iter().position(|goal| goal.number == pending.number) {
+            Some(at) => Ok(state.goals.swap_remove(at).reached),
+            // The last app passed its test after the timeout.
             None => Ok(pending.reached.try_recv()?),
         }
     }
 
-    /// The same where one that does not come is an error, and where only the last matters.
+    /// Waits until all apps have passed their tests, and returns the time of each.
     ///
     /// # Errors
-    /// Says how many have not come.
+    /// When an app does not pass in time, or a watch has ended.
     pub async fn wait_for_all(&self, pending: Pending, patience: Duration) -> Result<Reached> {
         let count = pending.count;
         let reached = self.wait(pending, patience).await?;
         if reached.len() < count {
             bail!(
-                "{} of {count} did not come within {} s",
+                "{} of {count} apps did not converge within {} s",
                 count - reached.len(),
                 patience.as_secs()
             );
@@ -164,10 +162,10 @@ impl Drop for Observer {
     }
 }
 
-impl Book {
-    fn take(&mut self, kind: Option<&'static ChildKind>, event: WatchEvent<Object>) -> Result<()> {
+impl State {
+    fn apply(&mut self, kind: Option<&'static ChildKind>, event: WatchEvent<Object>) -> Result<()> {
         let now = Instant::now();
-        let (object, gone) = match event {
+        let (object, is_deleted) = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
             WatchEvent::Deleted(object) => (object, true),
             WatchEvent::Bookmark(_) => return Ok(()),
@@ -175,7 +173,7 @@ impl Book {
         };
         let key = object.key();
         let seen = self.apps.entry(key.clone()).or_default();
-        if gone {
+        if is_deleted {
             seen.delete(kind);
         } else {
             seen.apply(kind, &object);
@@ -190,48 +188,53 @@ impl Book {
         Ok(())
     }
 
-    /// Lets those go on whose apps are all where they are waited for.
+    /// Completes the goals whose apps have all passed.
     fn settle(&mut self) {
         for goal in self.goals.extract_if(.., |goal| goal.pending.is_empty()) {
-            // Whoever waited may have gone.
+            // The caller may have stopped waiting.
             let _ = goal.done.send(goal.reached);
         }
     }
 }
 
-async fn watch(client: Client, kind: Option<&'static ChildKind>, book: Arc<Mutex<Book>>, begun: oneshot::Sender<()>) {
-    let Err(error) = follow(&client, kind, &book, begun).await;
-    let mut book = lock(&book);
-    book.broken = Some(format!("the watch of {} is over: {error:#}", path(kind)));
-    // Nobody waits any longer for what can't be told.
-    book.goals.clear();
+async fn watch(
+    client: Client,
+    kind: Option<&'static ChildKind>,
+    state: Arc<Mutex<State>>,
+    started: oneshot::Sender<()>,
+) {
+    let Err(error) = follow(&client, kind, &state, started).await;
+    let mut state = lock(&state);
+    state.broken = Some(format!("the watch of {} ended: {error:#}", path(kind)));
+    // Ends all waits.
+    state.goals.clear();
 }
 
-/// Follows a kind for ever. An API server ends the watch of who is slow to read; the next one goes on where it was.
+/// Watches a kind until there is an error. When the API server ends a watch, the next one continues at the last version.
 async fn follow(
     client: &Client,
     kind: Option<&'static ChildKind>,
-    book: &Mutex<Book>,
-    begun: oneshot::Sender<()>,
+    state: &Mutex<State>,
+    started: oneshot::Sender<()>,
 ) -> Result<Infallible> {
     let mut version = "0".to_owned();
-    let mut events = begin(client, kind, &version).await?;
-    // Who no longer waits for it need not be told.
-    let _ = begun.send(());
+    let mut events = start_watch(client, kind, &version).await?;
+    // The caller may have stopped waiting.
+    let _ = started.send(());
     loop {
         while let Some(event) = events.next().await {
             let event = event?;
             if let Some(newer) = version_of(&event) {
                 newer.clone_into(&mut version);
             }
-            lock(book).take(kind, event)?;
+            lock(state).apply(kind, event)?;
         }
-        events = begin(client, kind, &version).await?;
+        events = start_watch(client, kind, &version).await?;
     }
 }
 
-/// Begins to watch behind a version; a kind that is new is not served at once.
-async fn begin(
+/// Starts a watch after a version.
+async fn start_watch(
     client: &Client,
     kind: Option<&'static ChildKind>,
     version: &str,
@@ -242,7 +245,7 @@ async fn begin(
     loop {
         match client.request_events(HttpRequest::get(&uri).body(Vec::new())?).await {
             Ok(events) => return Ok(events.boxed()),
-            Err(_) if started.elapsed() < PATIENCE => sleep(Duration::from_millis(100)).await,
+            Err(_) if started.elapsed() < TIMEOUT => sleep(Duration::from_millis(100)).await,
             Err(error) => return Err(error.into()),
         }
     }
@@ -258,6 +261,6 @@ fn version_of(event: &WatchEvent<Object>) -> Option<&str> {
     }
 }
 
-fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
-    book.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

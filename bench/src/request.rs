@@ -1,24 +1,23 @@
-//! What people and the floor ask of the API server.
+//! Requests of users and of the floor.
 
 use anyhow::Result;
 use crd::AppDeploy;
 use http::Request as HttpRequest;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
-use kube::core::Request;
-use model::children::{DEPLOYMENT, INGRESS, SERVICE};
+use kube::core::{ObjectMeta, Request};
 use model::desired::Wanted;
-use model::observed::{Child, ChildState, IngressClasses, Observed, Rollout};
+use model::observed::{Child, IngressClasses, Observed};
 use model::status::{StatusOptions, status};
 use model::{ChildKind, desired, validate};
 use serde_json::{Value, json};
 
-/// How many namespaces the apps lie in.
+/// The number of namespaces with apps.
 pub const NAMESPACES: usize = 50;
 
-/// A request as it is sent.
+/// A request with its body.
 pub type Sent = HttpRequest<Vec<u8>>;
 
-/// The name of an app and its namespace.
+/// The namespace and the name of an app.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// The namespace.
@@ -28,7 +27,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Returns the key of the app with this number: one after the other, each in the next namespace.
+    /// Returns the key of the app with this number. Consecutive apps are in different namespaces.
     #[must_use]
     pub fn of(number: usize) -> Self {
         Self {
@@ -44,40 +43,40 @@ pub fn namespace(number: usize) -> String {
     format!("bench-{number}")
 }
 
-/// Returns the path of a kind's objects in all namespaces; `None` is the kind of the apps.
+/// Returns the path of a kind's objects in all namespaces; `None` is AppDeploy.
 #[must_use]
 pub fn path(kind: Option<&'static ChildKind>) -> String {
     collection(kind, "")
 }
 
-/// Returns an image; each number is another one.
+/// Returns an image, a different one for each number.
 #[must_use]
 pub fn image(number: usize) -> String {
     format!("registry.example.com/bench:{number}")
 }
 
-/// Creates an app.
+/// Returns a request that creates an app.
 ///
 /// # Errors
-/// When it can't be written as a request.
+/// When it can't be built.
 pub fn create_app(key: &Key) -> Result<Sent> {
     create(None, key, &app(key, None), None)
 }
 
-/// Changes the image of an app.
+/// Returns a request that changes the image of an app.
 ///
 /// # Errors
-/// When it can't be written as a request.
+/// When it can't be built.
 pub fn set_image(key: &Key, image: &str) -> Result<Sent> {
     let patch = json!({"spec": {"image": image}});
     let request = Request::new(of(None, key));
     Ok(request.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch))?)
 }
 
-/// Deletes a child, as a person does.
+/// Returns a request that deletes a child.
 ///
 /// # Errors
-/// When it can't be written as a request.
+/// When it can't be built.
 pub fn delete(kind: &'static ChildKind, key: &Key) -> Result<Sent> {
     let params = DeleteParams {
         propagation_policy: Some(PropagationPolicy::Background),
@@ -86,29 +85,19 @@ pub fn delete(kind: &'static ChildKind, key: &Key) -> Result<Sent> {
     Ok(Request::new(of(Some(kind), key)).delete(&key.name, &params)?)
 }
 
-/// Changes a child, as a person does who does not know whose it is.
+/// Returns a request that changes a label that all operators set on all children.
 ///
 /// # Errors
-/// When it can't be written as a request.
-pub fn spoil(kind: &'static ChildKind, key: &Key) -> Result<Sent> {
-    let patch = if *kind == DEPLOYMENT {
-        json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "spoilt"}])
-    } else if *kind == SERVICE {
-        json!([{"op": "add", "path": "/spec/selector/spoilt", "value": "yes"}])
-    } else if *kind == INGRESS {
-        json!([{"op": "replace", "path": "/spec/rules/0/host", "value": "spoilt.example.com"}])
-    } else {
-        let label = format!("/metadata/labels/{}", crd::label::APP.replace('/', "~1"));
-        json!([{"op": "replace", "path": label, "value": "spoilt"}])
-    };
-    let patch = Patch::Json::<()>(serde_json::from_value(patch)?);
+/// When it can't be built.
+pub fn relabel(kind: &'static ChildKind, key: &Key) -> Result<Sent> {
+    let patch = Patch::Merge(json!({"metadata": {"labels": {crd::label::NAME: "changed"}}}));
     Ok(Request::new(of(Some(kind), key)).patch(&key.name, &PatchParams::default(), &patch)?)
 }
 
-/// Returns what the operator writes for an app that is new, in its order: three children and the status.
+/// Returns the writes of the operator for a new app, in their order: its children and the status.
 ///
 /// # Errors
-/// When an app can't be rendered.
+/// When the app can't be rendered.
 pub fn writes(key: &Key, uid: &str) -> Result<Vec<Sent>> {
     let app: AppDeploy = serde_json::from_value(app(key, Some(uid)))?;
     let valid = validate(&app)?;
@@ -117,19 +106,10 @@ pub fn writes(key: &Key, uid: &str) -> Result<Vec<Sent>> {
     for Wanted { id, object } in children.iter() {
         writes.push(create(Some(id.kind), key, object, Some(crd::FIELD_MANAGER))?);
     }
-    let rollout = Rollout {
-        wanted: 1,
-        ..Rollout::default()
-    };
     let child = |wanted: &Wanted| {
-        let state = if *wanted.id.kind == DEPLOYMENT {
-            ChildState::Rollout(Box::new(rollout.clone()))
-        } else {
-            ChildState::None
-        };
         let child = Child {
             controller: Some(uid.to_owned()),
-            state,
+            state: (wanted.id.kind.read)(&ObjectMeta::default(), &wanted.object),
             ..Child::default()
         };
         (wanted.id.clone(), child)
@@ -176,7 +156,7 @@ fn collection(kind: Option<&'static ChildKind>, within: &str) -> String {
     format!("/{api}{within}/{plural}")
 }
 
-/// Returns an app; one that is stored has a UID.
+/// Returns an app; a stored one has a UID.
 fn app(key: &Key, uid: Option<&str>) -> Value {
     let mut metadata = json!({"name": key.name, "namespace": key.namespace});
     if let Some(uid) = uid {
@@ -196,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn apps_lie_in_one_namespace_after_the_other() {
+    fn consecutive_apps_are_in_different_namespaces() {
         let key = |number| {
             let Key { namespace, name } = Key::of(number);
             format!("{namespace}/{name}")
@@ -208,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn an_app_takes_four_writes() {
+    fn new_app_takes_four_writes() {
         let writes = writes(&Key::of(7), "u1").unwrap();
         let lines: Vec<String> = writes
             .iter()

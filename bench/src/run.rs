@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::cluster::{Cluster, tally};
 use crate::contender::Entry;
-use crate::drift::{self, Deed, millis};
+use crate::drift::{self, Change, millis};
 use crate::floor;
 use crate::loader::{last, load, send};
 use crate::observer::{Pending, Test};
@@ -85,7 +85,7 @@ impl Stage<'_> {
         program.stop()?;
         let (mut program, restart) = self.restart()?;
         note("changes some");
-        let (change_ms, unchanged) = self.block_on(drift::happen(
+        let (change_ms, unchanged) = self.block_on(drift::send_all(
             &self.cluster.people,
             &self.cluster.observer,
             self.changes(&image(2))?,
@@ -95,8 +95,8 @@ impl Stage<'_> {
         note("changes all");
         let update = self.update(&mut program)?;
         note("heals");
-        let deeds = drift::deeds(size.apps, &self.cluster.observer)?;
-        let (heal_ms, lost) = self.block_on(drift::happen(&self.cluster.people, &self.cluster.observer, deeds))?;
+        let changes = drift::changes(size.apps, &self.cluster.observer)?;
+        let (heal_ms, lost) = self.block_on(drift::send_all(&self.cluster.people, &self.cluster.observer, changes))?;
         program.stop()?;
         let operator = Operator {
             start_ms: ms(start),
@@ -199,18 +199,18 @@ impl Stage<'_> {
     }
 
     /// Returns changes of the images of some apps.
-    fn changes(&self, image: &str) -> Result<Vec<Deed>> {
+    fn changes(&self, image: &str) -> Result<Vec<Change>> {
         let count = CHANGES.min(self.keys.len());
         let some = (0..count).map(|number| &self.keys[number * self.keys.len() / count]);
-        let deed = |key: &Key| {
+        let change = |key: &Key| {
             let wanted = image.to_owned();
-            Ok(Deed {
+            Ok(Change {
                 request: set_image(key, image)?,
                 test: Box::new(move |seen| seen.has_image(&wanted)),
                 key: key.clone(),
             })
         };
-        some.map(deed).collect()
+        some.map(change).collect()
     }
 
     fn update(&self, program: &mut Program) -> Result<Update> {

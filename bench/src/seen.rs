@@ -1,18 +1,16 @@
-//! What a watch tells of an app and its children, as far as it is measured.
+//! The state of an app and its children, from watches.
 
 use std::collections::BTreeMap;
 
-use model::children::{DEPLOYMENT, INGRESS, SERVICE};
 use model::{CHILDREN, ChildKind};
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::request::Key;
 
-/// An object as a watch tells of it.
+/// The fields of an object that are measured.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Object {
-    /// The contender.
+    /// The metadata.
     pub metadata: Metadata,
     #[serde(default)]
     spec: Spec,
@@ -20,20 +18,20 @@ pub struct Object {
     status: Status,
 }
 
-/// Who an object is.
+/// The metadata of an object or a list.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
-    /// Its namespace; a list and a cluster-wide object have none.
+    /// The namespace; empty for lists and cluster-scoped objects.
     #[serde(default)]
     pub namespace: String,
-    /// Its name; a list has none.
+    /// The name; empty for lists.
     #[serde(default)]
     pub name: String,
-    /// Its identity.
+    /// The UID.
     #[serde(default)]
     pub uid: String,
-    /// The revision of the answer, or of the object.
+    /// The resource version of the list or the object.
     #[serde(default)]
     pub resource_version: String,
     #[serde(default)]
@@ -46,8 +44,6 @@ pub struct Metadata {
 #[serde(default)]
 struct Spec {
     template: Template,
-    selector: Value,
-    rules: Vec<Rule>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -68,19 +64,13 @@ struct Container {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-struct Rule {
-    #[serde(default)]
-    host: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Status {
     observed_generation: i64,
 }
 
 impl Object {
-    /// Returns the app that it is, or whose child it is: they have one name.
+    /// Returns the key of the app or of the child's app, which have the same name.
     #[must_use]
     pub fn key(&self) -> Key {
         Key {
@@ -90,68 +80,69 @@ impl Object {
     }
 }
 
-/// What is known of one app.
+/// The state of one app.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// The status is about the spec as it stands; `None` if there is no app.
-    told: Option<bool>,
-    /// What is compared of each child that is there.
-    children: BTreeMap<&'static str, String>,
+    /// Whether the status has observed the current generation; `None` if there is no app.
+    is_observed: Option<bool>,
+    children: BTreeMap<&'static str, Child>,
+}
+
+/// The state of one child.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Child {
+    /// The label that [`relabel`](crate::request::relabel) changes.
+    label: Option<String>,
+    /// The image of the pod template, if the kind has one.
+    image: Option<String>,
 }
 
 impl Seen {
-    /// Takes in that an object is there as it is now; `None` is the kind of the apps.
+    /// Stores an object; the kind `None` is AppDeploy.
     pub fn apply(&mut self, kind: Option<&ChildKind>, object: &Object) {
-        match kind {
-            None => self.told = Some(object.metadata.generation == object.status.observed_generation),
-            Some(kind) => drop(self.children.insert(kind.kind, detail(kind, object))),
-        }
+        let Some(kind) = kind else {
+            self.is_observed = Some(object.metadata.generation == object.status.observed_generation);
+            return;
+        };
+        let container = object.spec.template.spec.containers.first();
+        let child = Child {
+            label: object.metadata.labels.get(crd::label::NAME).cloned(),
+            image: container.map(|container| container.image.clone()),
+        };
+        self.children.insert(kind.kind, child);
     }
 
-    /// Takes in that an object is gone.
+    /// Removes an object that was deleted.
     pub fn delete(&mut self, kind: Option<&ChildKind>) {
         match kind {
-            None => self.told = None,
+            None => self.is_observed = None,
             Some(kind) => drop(self.children.remove(kind.kind)),
         }
     }
 
-    /// Whether all children are there, and the status is about the spec as it stands.
+    /// Returns whether all children exist, and the status has observed the current generation.
     #[must_use]
     pub fn is_converged(&self) -> bool {
-        self.told == Some(true) && self.children.len() == CHILDREN.len()
+        self.is_observed == Some(true) && self.children.len() == CHILDREN.len()
     }
 
-    /// Whether the Deployment has this image.
+    /// Returns whether the pod template has this image.
     #[must_use]
     pub fn has_image(&self, image: &str) -> bool {
-        self.child(&DEPLOYMENT) == Some(image)
+        let mut images = self.children.values().filter_map(|child| child.image.as_deref());
+        images.any(|other| other == image)
     }
 
-    /// Returns what is compared of a child: the image of a Deployment, the selector of a Service, the host of an Ingress.
+    /// Returns the label of a child that [`relabel`](crate::request::relabel) changes; `None` if there is no child.
     #[must_use]
-    pub fn child(&self, kind: &ChildKind) -> Option<&str> {
-        self.children.get(kind.kind).map(String::as_str)
+    pub fn label(&self, kind: &ChildKind) -> Option<&str> {
+        self.children.get(kind.kind)?.label.as_deref()
     }
-}
-
-fn detail(kind: &ChildKind, object: &Object) -> String {
-    let spec = &object.spec;
-    if *kind == DEPLOYMENT {
-        spec.template.spec.containers.first().map(|one| one.image.clone())
-    } else if *kind == SERVICE {
-        Some(spec.selector.to_string())
-    } else if *kind == INGRESS {
-        spec.rules.first().map(|rule| rule.host.clone())
-    } else {
-        object.metadata.labels.get(crd::label::APP).cloned()
-    }
-    .unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -159,15 +150,12 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn child(spec: Value) -> Object {
-        object(json!({"metadata": {"name": "a", "namespace": "b"}, "spec": spec}))
-    }
-
     #[test]
-    fn an_app_has_converged_when_all_is_there_and_told() {
+    fn app_has_converged_when_all_children_exist_and_the_status_is_current() {
         let app = |observed: i64| {
             object(json!({"metadata": {"name": "a", "generation": 2}, "status": {"observedGeneration": observed}}))
         };
+        let child = object(json!({"metadata": {"name": "a", "namespace": "b"}}));
         let mut seen = Seen::default();
         seen.apply(
             None,
@@ -175,27 +163,43 @@ mod tests {
         );
         for kind in CHILDREN {
             assert!(!seen.is_converged());
-            seen.apply(Some(kind), &child(json!({})));
+            seen.apply(Some(kind), &child);
         }
         assert!(!seen.is_converged());
         seen.apply(None, &app(1));
         assert!(!seen.is_converged());
         seen.apply(None, &app(2));
         assert!(seen.is_converged());
-        seen.delete(Some(&SERVICE));
+        seen.delete(CHILDREN.last().copied());
         assert!(!seen.is_converged());
     }
 
     #[test]
-    fn of_each_child_what_somebody_changes_is_compared() {
-        let mut seen = Seen::default();
+    fn label_and_image_of_any_kind_are_read() {
         let template = json!({"spec": {"containers": [{"name": "app", "image": "one"}]}});
-        let deployment = json!({"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template});
-        seen.apply(Some(&DEPLOYMENT), &child(deployment));
-        seen.apply(Some(&SERVICE), &child(json!({"selector": {"app": "a"}})));
-        seen.apply(Some(&INGRESS), &child(json!({"rules": [{"host": "a.b"}]})));
-        let details = [&DEPLOYMENT, &SERVICE, &INGRESS].map(|kind| seen.child(kind).unwrap());
-        assert_eq!(details, ["one", r#"{"app":"a"}"#, "a.b"]);
-        assert!(seen.has_image("one") && !seen.has_image("two"));
+        for kind in CHILDREN {
+            let mut seen = Seen::default();
+            let labels = json!({crd::label::NAME: "a", "other": "b"});
+            seen.apply(
+                Some(kind),
+                &object(json!({"metadata": {"name": "a", "labels": labels}, "spec": {"template": template}})),
+            );
+            assert_eq!(seen.label(kind), Some("a"));
+            assert!(seen.has_image("one") && !seen.has_image("two"));
+        }
+    }
+
+    /// All other fields of a child's spec are ignored.
+    #[test]
+    fn rendered_children_are_read() {
+        for write in crate::request::writes(&Key::of(0), "u1")
+            .unwrap()
+            .iter()
+            .take(CHILDREN.len())
+        {
+            let read: Object = serde_json::from_slice(write.body()).unwrap();
+            assert_eq!(read.key(), Key::of(0));
+            assert_eq!(read.metadata.labels.get(crd::label::NAME), Some(&Key::of(0).name));
+        }
     }
 }
