@@ -1,8 +1,7 @@
-//! The API server's audit log: who asked for what, counted.
+//! Counts requests in the audit log of the API server.
 //!
-//! What an operator costs a cluster is what the API server says it was asked, not what the
-//! operator believes to have sent. So a test marks a place in the log, does something, and
-//! counts what came since:
+//! The log has what the API server received, which may differ from what a client has counted. A test marks a position in
+//! the log, does something, and counts the requests since then:
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,15 +29,15 @@ pub use requests::{Request, Requests};
 
 use crate::kubectl::{self, Kubectl};
 
-/// How long the log may lag behind an answered request.
+/// How long the log may lag behind a response.
 const LAG: Duration = Duration::from_secs(10);
-const GLANCE: Duration = Duration::from_millis(10);
-/// What a marker's URI starts with; such requests are left out of every count.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// The prefix of the URI of markers, which are not counted.
 const MARKER: &str = "/version?testcluster-marker=";
-/// The stage of a long-running request that has begun.
+/// The stage of a long-running request that has started.
 const STARTED: &str = "ResponseStarted";
 
-/// Why the log does not tell.
+/// An error of reading the log.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The log can't be read.
@@ -49,36 +48,36 @@ pub enum Error {
         /// The reason.
         source: io::Error,
     },
-    /// A line is no audit event.
-    #[error("failed to understand line {line} of the audit log {}", path.display())]
+    /// A line is not an audit event.
+    #[error("invalid event in line {line} of the audit log {}", path.display())]
     Parse {
         /// The log.
         path: PathBuf,
-        /// Which line, from 1.
+        /// The number of the line, from 1.
         line: usize,
         /// The reason.
         source: serde_json::Error,
     },
-    /// The API server did not answer the request that marks a place in the log.
-    #[error("failed to mark a place in the audit log: the API server must be up for that")]
+    /// The API server did not answer the request that marks a position in the log.
+    #[error("failed to mark a position in the audit log: the API server must be up for that")]
     Mark(#[from] kubectl::Error),
-    /// The marker did not turn up.
+    /// The log did not show the marker in time.
     #[error("the audit log {} did not show a request within {} s", path.display(), LAG.as_secs())]
     Lag {
         /// The log.
         path: PathBuf,
     },
-    /// What was waited for did not happen.
-    #[error("what the test waits for was not asked within {} s; asked was: {asked}", after.as_secs_f32())]
+    /// The expected requests did not arrive in time.
+    #[error("the expected requests did not arrive within {} s; these did: {asked}", after.as_secs_f32())]
     Missing {
-        /// How long it was waited for.
+        /// The timeout.
         after: Duration,
-        /// What was asked instead.
+        /// The requests that arrived.
         asked: String,
     },
 }
 
-/// A place in the log.
+/// A position in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark(usize);
 
@@ -86,7 +85,7 @@ pub struct Mark(usize);
 #[derive(Debug, Clone)]
 pub struct AuditLog {
     path: PathBuf,
-    /// Where it begins, in bytes: what is before belongs to an earlier test.
+    /// The offset of its first byte: earlier lines are of an earlier test.
     start: u64,
     kubectl: Kubectl,
 }
@@ -96,7 +95,7 @@ impl AuditLog {
         Self { path, start, kubectl }
     }
 
-    /// Returns the length of the file, once it has all requests that were answered before this call.
+    /// Returns the length of the file, after it has all requests that were answered before this call.
     pub(crate) fn end(&self) -> Result<u64, Error> {
         self.settle()?;
         self.length()
@@ -114,7 +113,7 @@ impl AuditLog {
         }
     }
 
-    /// Marks the place behind all requests that were answered before this call.
+    /// Marks the position after all requests that were answered before this call.
     ///
     /// # Errors
     /// When the API server is down or writes no log.
@@ -122,10 +121,9 @@ impl AuditLog {
         self.settle().map(Mark)
     }
 
-    /// Returns all requests since `mark` that were answered before this call, and watches that
-    /// are still open.
+    /// Returns the requests since `mark` that were answered before this call, and watches that are still open.
     ///
-    /// A request that began before the mark and ended after it belongs to the time before.
+    /// A request that started before the mark is not among them.
     ///
     /// # Errors
     /// When the API server is down or writes no log.
@@ -134,7 +132,7 @@ impl AuditLog {
         self.read(mark.0)
     }
 
-    /// Returns all requests since the API server came up.
+    /// Returns all requests since the API server started.
     ///
     /// # Errors
     /// When the API server is down or writes no log.
@@ -145,11 +143,11 @@ impl AuditLog {
     /// Waits until the requests since `mark` satisfy `wanted`, and returns them.
     ///
     /// # Errors
-    /// When they don't within `patience`, or the log can't be read.
+    /// When they don't within `timeout`, or the log can't be read.
     pub fn wait_for(
         &self,
         mark: Mark,
-        patience: Duration,
+        timeout: Duration,
         wanted: impl Fn(&Requests) -> bool,
     ) -> Result<Requests, Error> {
         let started = Instant::now();
@@ -161,23 +159,21 @@ impl AuditLog {
             }
             // The log is read again when it has grown.
             while self.length()? == length {
-                if started.elapsed() > patience {
+                if started.elapsed() > timeout {
                     return Err(Error::Missing {
-                        after: patience,
+                        after: timeout,
                         asked: format!("{:?}", requests.tally()),
                     });
                 }
-                thread::sleep(GLANCE);
+                thread::sleep(POLL_INTERVAL);
             }
         }
     }
 
-    /// Waits until the log holds all requests that were answered before this call, and returns
-    /// the number of its lines up to there.
+    /// Waits until the log has all requests that were answered before this call, and returns the number of lines.
     ///
-    /// The API server writes a request's line while it finishes its answer, so a client may be a
-    /// little ahead of the log. A request of our own, sent afterwards on a connection of its own,
-    /// arrives there later by more than that.
+    /// The API server writes the line of a request while it completes the response, so a client may receive the response
+    /// before the log has the line. A marker that is sent after that, over another connection, takes longer.
     fn settle(&self) -> Result<usize, Error> {
         static MARKERS: AtomicU32 = AtomicU32::new(0);
         let number = MARKERS.fetch_add(1, Ordering::Relaxed);
@@ -192,7 +188,7 @@ impl AuditLog {
                     return Ok(lines);
                 }
             }
-            thread::sleep(GLANCE);
+            thread::sleep(POLL_INTERVAL);
         }
         Err(Error::Lag {
             path: self.path.clone(),
@@ -201,11 +197,11 @@ impl AuditLog {
 
     fn read(&self, after: usize) -> Result<Requests, Error> {
         let mut requests: Vec<Request> = Vec::new();
-        // Long-running requests have two lines with one id; nothing for those that began before.
+        // The index of each request by its ID, because long-running requests have two lines. `None` if it started before.
         let mut known: HashMap<String, Option<usize>> = HashMap::new();
         for (index, line) in self.lines()?.enumerate() {
             let line = line?;
-            // Of what came before, only the ids of long-running requests matter, which may have another line later.
+            // Of the requests before the mark, only the IDs of long-running ones are needed: they may have a line later.
             if index < after && !line.contains(STARTED) {
                 continue;
             }
@@ -233,7 +229,7 @@ impl AuditLog {
         Ok(requests.into())
     }
 
-    /// Returns the whole lines; the last one may be half written.
+    /// Returns the complete lines, without a line that is being written.
     ///
     /// # Errors
     /// When the log can't be read.

@@ -1,9 +1,8 @@
-//! etcd, an API server and, if wanted, the controller manager and [fake nodes](crate::fake_nodes): all
-//! of Kubernetes but what runs a container.
+//! A control plane: etcd, an API server, and optionally the controller manager and [fake nodes](crate::fake_nodes).
 //!
-//! The API server is the real one, in the version that is pinned: its admission, its RBAC, its
-//! managed fields, its watches. Each control plane has ports and a folder of its own, so tests
-//! may run side by side; it is gone when it is dropped, or when its owner is killed.
+//! The API server is the real one in a pinned version, with its admission, RBAC, managed fields and watches. No
+//! container runs. Each control plane has its own ports and folder, so tests can run concurrently. It is removed when it
+//! is dropped, and its processes are killed when its owner is killed.
 
 mod apiserver;
 mod builder;
@@ -37,54 +36,54 @@ use apiserver::ApiServer;
 use etcd::Etcd;
 use folder::Folder;
 
-/// Why there is no control plane.
+/// An error of starting or using a control plane.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A program is missing.
     #[error(transparent)]
     Binaries(#[from] binaries::Error),
-    /// A certificate or file could not be made.
+    /// A certificate or a file could not be created.
     #[error(transparent)]
     Pki(#[from] pki::Error),
-    /// A process could not be started or signalled.
+    /// A process could not be started or signaled.
     #[error(transparent)]
     Process(#[from] process::Error),
     /// kubectl failed.
     #[error(transparent)]
     Kubectl(#[from] kubectl::Error),
-    /// The folder for its state could not be made.
-    #[error("failed to make a folder for the control plane's state in {}", path.display())]
+    /// The folder for its state could not be created.
+    #[error("failed to create a folder for the control plane's state in {}", path.display())]
     MakeFolder {
-        /// Where.
+        /// The parent folder.
         path: PathBuf,
         /// The reason.
         source: io::Error,
     },
-    /// No port could be had.
+    /// There is no free port.
     #[error("failed to find a free port on 127.0.0.1")]
     FindPort(#[source] io::Error),
-    /// A part ended instead of starting.
-    #[error("{program} ended while it started; the end of its log:\n{log}")]
+    /// A component exited instead of starting.
+    #[error("{program} exited while it started; the end of its log:\n{log}")]
     Ended {
-        /// Which part.
+        /// The component.
         program: String,
-        /// What it said last.
+        /// The end of its log.
         log: String,
     },
-    /// A part did not become ready.
-    #[error("{program} was not ready after {} s ({said}); the end of its log:\n{log}", after.as_secs())]
+    /// A component did not become ready.
+    #[error("{program} was not ready after {} s ({response}); the end of its log:\n{log}", after.as_secs())]
     NotReady {
-        /// Which part.
+        /// The component.
         program: String,
-        /// How long it was given.
+        /// The timeout.
         after: Duration,
-        /// What it answered last.
-        said: String,
-        /// What it logged last.
+        /// Its last response.
+        response: String,
+        /// The end of its log.
         log: String,
     },
-    /// What etcd knows could not be copied.
-    #[error("failed to copy what etcd knows")]
+    /// The data of etcd could not be copied.
+    #[error("failed to copy the data of etcd")]
     CopyStore(#[source] io::Error),
     /// The keys of etcd could not be read or written.
     #[error("failed to read or write the keys of etcd")]
@@ -92,15 +91,15 @@ pub enum Error {
     /// The audit log could not be read.
     #[error(transparent)]
     Audit(#[from] crate::audit::Error),
-    /// The API server was to be signalled, but is stopped.
+    /// The API server can't be signaled, because it is stopped.
     #[error("the API server is stopped: call start_apiserver first")]
     Stopped,
 }
 
-/// A running control plane, which ends when this is dropped.
+/// A running control plane, which is stopped when this is dropped.
 #[derive(Debug)]
 pub struct ControlPlane {
-    // Fields are dropped in this order: whoever asks before whoever answers, the folder last.
+    // Fields are dropped in this order: clients before servers, the folder last.
     components: Vec<Process>,
     running: Mutex<Option<Process>>,
     store: Mutex<Option<Process>>,
@@ -109,7 +108,7 @@ pub struct ControlPlane {
     authority: Authority,
     kubectl: Kubectl,
     started_in: Duration,
-    /// Where the audit log begins for the current user of the control plane.
+    /// The offset in the audit log at which the current test starts.
     audit_start: AtomicU64,
     /// Whether a process was stopped, paused or killed.
     is_disturbed: AtomicBool,
@@ -120,12 +119,12 @@ impl ControlPlane {
     /// Starts an API server with its audit log on, and no controllers.
     ///
     /// # Errors
-    /// When a program is missing and can't be built, or a part does not come up.
+    /// When a program is missing and can't be built, or a component does not start.
     pub fn start() -> Result<Self, Error> {
         Self::builder().start()
     }
 
-    /// Returns a plain control plane of this process's pool, as [`Builder::pooled`].
+    /// Returns a control plane with default settings from the pool of this process, like [`Builder::pooled`].
     ///
     /// # Errors
     /// As for [`Self::start`].
@@ -133,7 +132,7 @@ impl ControlPlane {
         Self::builder().pooled()
     }
 
-    /// Returns a builder for another control plane than the plain one.
+    /// Returns a builder, for a control plane with other settings.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -144,25 +143,25 @@ impl ControlPlane {
         self.apiserver.url()
     }
 
-    /// Returns where the API server listens.
+    /// Returns the address of the API server.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.apiserver.address()
     }
 
-    /// Returns the authority that the API server trusts and is vouched for by.
+    /// Returns the certificate authority of clients and of the API server.
     #[must_use]
     pub fn ca(&self) -> &Authority {
         &self.authority
     }
 
-    /// Returns the administrator's kubeconfig: a member of `system:masters`, whom RBAC never stops.
+    /// Returns the kubeconfig of the administrator, a member of `system:masters`, who has all rights.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.path().join(ADMIN_KUBECONFIG)
     }
 
-    /// Writes a kubeconfig for a user, who may do nothing yet unless a group may, and returns its path.
+    /// Writes a kubeconfig for a user, and returns its path. The user has only the rights of the groups.
     ///
     /// # Errors
     /// When it can't be written.
@@ -172,7 +171,7 @@ impl ControlPlane {
         Ok(path)
     }
 
-    /// Runs kubectl as the administrator, and returns what it printed.
+    /// Runs kubectl as the administrator, and returns its output.
     ///
     /// # Errors
     /// When it exits with another code than 0; the error has its output.
@@ -186,7 +185,7 @@ impl ControlPlane {
         self.kubectl.with_kubeconfig(kubeconfig)
     }
 
-    /// Applies a manifest as the administrator, on the server's side.
+    /// Applies a manifest as the administrator, with server-side apply.
     ///
     /// # Errors
     /// When the API server rejects a part of it.
@@ -194,7 +193,7 @@ impl ControlPlane {
         Ok(self.kubectl.apply(manifest)?)
     }
 
-    /// Returns the log of who asked the API server for what.
+    /// Returns the audit log of the API server.
     #[must_use]
     pub fn audit(&self) -> AuditLog {
         AuditLog::new(
@@ -204,13 +203,13 @@ impl ControlPlane {
         )
     }
 
-    /// Stops the API server; etcd keeps what it was told.
+    /// Stops the API server. etcd keeps running.
     pub fn stop_apiserver(&self) {
         self.is_disturbed.store(true, Ordering::Relaxed);
         drop(lock(&self.running).take());
     }
 
-    /// Kills the API server: what it was asked and has not answered, it never answers.
+    /// Kills the API server: pending requests are never answered.
     ///
     /// # Errors
     /// When it is stopped.
@@ -220,10 +219,10 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Starts the API server again, on the same port, and waits until it is ready.
+    /// Restarts the API server on the same port, and waits until it is ready.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// When it does not start.
     pub fn start_apiserver(&self) -> Result<(), Error> {
         let mut running = lock(&self.running);
         if running.is_none() {
@@ -232,7 +231,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Freezes the API server: connections stay open, and nothing is answered.
+    /// Pauses the API server: connections stay open, and requests are not answered.
     ///
     /// # Errors
     /// When it is stopped.
@@ -240,7 +239,7 @@ impl ControlPlane {
         self.signal_apiserver(Signal::SIGSTOP)
     }
 
-    /// Lets a paused API server go on.
+    /// Resumes a paused API server.
     ///
     /// # Errors
     /// When it is stopped.
@@ -248,54 +247,54 @@ impl ControlPlane {
         self.signal_apiserver(Signal::SIGCONT)
     }
 
-    /// Keeps what etcd knows, for [`Self::set_back`], and returns where. The API server is away meanwhile.
+    /// Backs up the data of etcd for [`Self::set_back`], and returns the path. Restarts etcd and the API server.
     ///
     /// # Errors
-    /// When it can't be copied, or etcd or the API server does not come up again.
+    /// When the data can't be copied, or etcd or the API server does not restart.
     pub fn save(&self) -> Result<PathBuf, Error> {
         let backup = self.folder.fresh("etcd", "backup");
-        self.while_away(|| self.etcd.save(&backup))?;
+        self.while_stopped(|| self.etcd.save(&backup))?;
         Ok(backup)
     }
 
-    /// Sets etcd back to what it knew at a [`Self::save`]: all versions go back with it. The API server is away meanwhile.
+    /// Restores the data of etcd from [`Self::save`], with all resource versions. Restarts etcd and the API server.
     ///
     /// # Errors
     /// As for [`Self::save`].
     pub fn set_back(&self, backup: &Path) -> Result<(), Error> {
-        self.while_away(|| self.etcd.set_back(backup))
+        self.while_stopped(|| self.etcd.set_back(backup))
     }
 
-    /// Does something while neither the API server nor etcd runs.
-    fn while_away(&self, deed: impl FnOnce() -> io::Result<()>) -> Result<(), Error> {
+    /// Runs `work` while neither the API server nor etcd runs.
+    fn while_stopped(&self, work: impl FnOnce() -> io::Result<()>) -> Result<(), Error> {
         self.stop_apiserver();
         let mut store = lock(&self.store);
         drop(store.take());
-        deed().map_err(Error::CopyStore)?;
+        work().map_err(Error::CopyStore)?;
         *store = Some(self.etcd.start()?);
         drop(store);
         self.start_apiserver()
     }
 
-    /// Returns how long it took from the start to being ready, without building programs.
+    /// Returns the time from the start until it was ready, without the time to build programs.
     #[must_use]
     pub fn started_in(&self) -> Duration {
         self.started_in
     }
 
-    /// Returns the folder of all state and logs, removed at the end.
+    /// Returns the folder of all state and logs, which is removed when this is dropped.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Returns a path in that folder that nobody was given before.
+    /// Returns an unused path in that folder.
     #[must_use]
     pub fn fresh_path(&self, name: &str, extension: &str) -> PathBuf {
         self.folder.fresh(name, extension)
     }
 
-    /// Returns the ids of all processes of this control plane.
+    /// Returns the process IDs of this control plane.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         let (running, store) = (lock(&self.running), lock(&self.store));
@@ -314,7 +313,7 @@ impl ControlPlane {
 }
 
 fn lock(process: &Mutex<Option<Process>>) -> MutexGuard<'_, Option<Process>> {
-    // A test that panicked while it held this left nothing half done.
+    // The value is complete even if a test panicked while it held the lock.
     process.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,29 +1,29 @@
-//! kwok's nodes: pods are scheduled and say that they run, and nothing does.
+//! Fake nodes by kwok: pods are scheduled and report that they run, but no container does.
 //!
-//! A pod is running and ready as soon as it has a node, and gone as soon as it is deleted. What a
-//! test then writes into its status stays: a pod that failed, or is not ready, or waits for its image.
+//! A pod is running and ready as soon as it is scheduled, and it is removed as soon as it is deleted. A status that a test
+//! writes is kept, for example of a pod that failed, is not ready, or waits for its image.
 
 use serde_json::{Value, json};
 
 use crate::kubectl::{self, Kubectl};
 
-/// The configuration that kwok plays these nodes and their pods by.
+/// The configuration of kwok.
 pub const CONFIG: &str = include_str!("fake_nodes/kwok.yaml");
 
-/// Creates nodes for kwok to play, named `fake-1`, `fake-2` and so on, with room for 1000 pods each.
+/// Creates fake nodes named `fake-1`, `fake-2` and so on, with room for 1000 pods each.
 ///
 /// # Errors
-/// When the API server refuses.
+/// When the API server rejects them.
 pub fn create(kubectl: &Kubectl, count: usize) -> Result<(), kubectl::Error> {
     let nodes: Vec<Value> = (1..=count).map(node).collect();
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": nodes });
     kubectl.apply(&list.to_string()).map(drop)
 }
 
-/// Returns how many nodes are ready.
+/// Returns the number of ready nodes.
 ///
 /// # Errors
-/// When the API server does not tell.
+/// When the API server does not answer.
 pub fn ready(kubectl: &Kubectl) -> Result<usize, kubectl::Error> {
     let path = "-o=jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status}";
     let ready = kubectl.run(&["get", "nodes", path])?;
@@ -38,7 +38,7 @@ fn node(number: usize) -> Value {
         "kind": "Node",
         "metadata": {
             "name": name,
-            // What kwok's configuration selects.
+            // Selected by the configuration of kwok.
             "annotations": { "kwok.x-k8s.io/node": "fake" },
             "labels": { "kubernetes.io/hostname": name },
         },

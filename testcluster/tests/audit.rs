@@ -1,12 +1,12 @@
 //! The audit log counts the requests of a program.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use testcluster::ControlPlane;
+use testcluster::wait::TIMEOUT;
 
 #[test]
-fn requests_are_counted_by_what_they_did() {
+fn requests_are_counted_by_verb_and_resource() {
     let control_plane = ControlPlane::start().unwrap();
     let audit = control_plane.audit();
     control_plane.kubectl(&["create", "configmap", "before"]).unwrap();
@@ -42,7 +42,7 @@ fn requests_are_counted_by_what_they_did() {
 }
 
 #[test]
-fn requests_are_told_apart_by_who_sent_them() {
+fn requests_are_filtered_by_user() {
     let control_plane = ControlPlane::start().unwrap();
     let audit = control_plane.audit();
     let alice = control_plane.kubectl_as(&control_plane.kubeconfig_for("alice", &[]).unwrap());
@@ -56,31 +56,30 @@ fn requests_are_told_apart_by_who_sent_them() {
 
     let requests = audit.since(mark).unwrap().on("pods").in_namespace("default");
     assert_eq!(requests.count(), 2);
-    let hers = requests.by_user("alice");
-    assert_eq!(hers.iter().map(|request| request.code).collect::<Vec<_>>(), [403]);
-    assert_eq!(hers.by_user_agent_prefix("appdeploy-operator/").count(), 0);
+    let of_alice = requests.by_user("alice");
+    assert_eq!(of_alice.iter().map(|request| request.code).collect::<Vec<_>>(), [403]);
+    assert_eq!(of_alice.by_user_agent_prefix("appdeploy-operator/").count(), 0);
 }
 
 #[test]
-fn a_watch_counts_once_although_it_is_told_twice() {
+fn watch_with_two_lines_in_the_log_counts_once() {
     let control_plane = ControlPlane::start().unwrap();
     let audit = control_plane.audit();
     let start = audit.mark().unwrap();
     let watch = "/api/v1/namespaces/default/secrets?watch=true&timeoutSeconds=2";
     std::thread::scope(|scope| {
         let ended = scope.spawn(|| control_plane.kubectl(&["get", "--raw", watch]));
-        let patience = Duration::from_secs(30);
-        let open = audit.wait_for(start, patience, |requests| {
+        let open = audit.wait_for(start, TIMEOUT, |requests| {
             requests.clone().watches().on("secrets").count() == 1
         });
         let open = open.unwrap().watches().on("secrets");
         assert_eq!(open.iter().next().unwrap().code, 0);
-        let meanwhile = audit.mark().unwrap();
+        let later = audit.mark().unwrap();
         ended.join().unwrap().unwrap();
         assert_eq!(
-            audit.since(meanwhile).unwrap().on("secrets").count(),
+            audit.since(later).unwrap().on("secrets").count(),
             0,
-            "it began before"
+            "it started before"
         );
     });
     let watches = audit.since(start).unwrap().watches().on("secrets");
@@ -89,7 +88,7 @@ fn a_watch_counts_once_although_it_is_told_twice() {
 }
 
 #[test]
-fn a_stopped_api_server_is_told() {
+fn mark_fails_while_the_api_server_is_stopped() {
     let control_plane = ControlPlane::start().unwrap();
     control_plane.stop_apiserver();
     assert!(

@@ -14,7 +14,7 @@ use testcluster::wait::eventually;
 const ALL_PROCESSES: usize = 5;
 
 #[test]
-fn it_is_ready_and_knows_who_asks() {
+fn control_plane_authenticates_and_authorizes_users() {
     let control_plane = ControlPlane::start().unwrap();
     println!("ready in {:?}", control_plane.started_in());
     assert!(
@@ -45,7 +45,7 @@ fn it_is_ready_and_knows_who_asks() {
 }
 
 #[test]
-fn two_run_side_by_side_and_know_nothing_of_each_other() {
+fn control_planes_run_concurrently_with_separate_objects() {
     let (one, two) = thread::scope(|scope| {
         let one = scope.spawn(|| ControlPlane::start().unwrap());
         let two = scope.spawn(|| ControlPlane::start().unwrap());
@@ -57,7 +57,7 @@ fn two_run_side_by_side_and_know_nothing_of_each_other() {
 }
 
 #[test]
-fn controllers_run_when_asked_for() {
+fn listed_controllers_run() {
     let control_plane = ControlPlane::builder()
         .controller_manager(&["deployment", "replicaset", "garbagecollector", "serviceaccount"])
         .start()
@@ -81,13 +81,13 @@ fn controllers_run_when_asked_for() {
 }
 
 #[test]
-fn pods_are_admitted_where_nobody_makes_service_accounts() {
+fn pods_are_admitted_without_the_service_account_controller() {
     let control_plane = ControlPlane::start().unwrap();
     control_plane.kubectl(&["run", "web", "--image=web"]).unwrap();
 }
 
 #[test]
-fn a_flag_reaches_the_api_server() {
+fn api_server_has_the_flags_of_the_builder() {
     let control_plane = ControlPlane::builder()
         .apiserver_flag("--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
         .start()
@@ -129,7 +129,7 @@ fn a_flag_reaches_the_api_server() {
 }
 
 #[test]
-fn the_api_server_restarts_with_all_it_knew() {
+fn restarted_api_server_has_its_url_and_objects() {
     let control_plane = ControlPlane::start().unwrap();
     control_plane.kubectl(&["create", "configmap", "kept"]).unwrap();
     let url = control_plane.url();
@@ -142,7 +142,7 @@ fn the_api_server_restarts_with_all_it_knew() {
 }
 
 #[test]
-fn a_paused_api_server_answers_nothing_until_it_goes_on() {
+fn paused_api_server_answers_after_it_is_resumed() {
     let control_plane = Arc::new(ControlPlane::start().unwrap());
     control_plane.pause_apiserver().unwrap();
     let refused = control_plane
@@ -155,11 +155,11 @@ fn a_paused_api_server_answers_nothing_until_it_goes_on() {
 }
 
 #[test]
-fn nothing_is_left_after_a_panic() {
+fn panic_leaves_no_process_and_no_folder() {
     let (send, receive) = std::sync::mpsc::channel();
     let panicked = thread::spawn(move || {
         let control_plane = ControlPlane::builder().fake_nodes(1).start().unwrap();
-        send.send(left_behind(&control_plane)).unwrap();
+        send.send(processes_and_folder(&control_plane)).unwrap();
         panic!("as a test that fails does");
     })
     .join();
@@ -174,10 +174,10 @@ fn nothing_is_left_after_a_panic() {
 const OWNER: &str = "TESTCLUSTER_TEST_OWNER";
 
 #[test]
-fn nothing_is_left_after_sigkill() {
+fn sigkill_leaves_no_process() {
     if std::env::var_os(OWNER).is_some() {
         let control_plane = ControlPlane::builder().fake_nodes(1).start().unwrap();
-        let (processes, folder) = left_behind(&control_plane);
+        let (processes, folder) = processes_and_folder(&control_plane);
         let processes: Vec<String> = processes.iter().map(ToString::to_string).collect();
         println!("started: {} in {}", processes.join(","), folder.display());
         loop {
@@ -186,7 +186,7 @@ fn nothing_is_left_after_sigkill() {
     }
     // This test program as an owner that can be killed.
     let mut owner = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "nothing_is_left_after_sigkill", "--nocapture"])
+        .args(["--exact", "sigkill_leaves_no_process", "--nocapture"])
         .env(OWNER, "1")
         .stdout(Stdio::piped())
         .spawn()
@@ -195,7 +195,7 @@ fn nothing_is_left_after_sigkill() {
         .lines()
         .map_while(Result::ok);
     let announced = lines.find_map(|line| Some(line.split_once("started: ")?.1.to_owned()));
-    let announced = announced.expect("the owner ended before its control plane was up");
+    let announced = announced.expect("the owner exited before its control plane was ready");
     let (processes, folder) = announced.split_once(" in ").unwrap();
     let processes: Vec<Record> = processes.split(',').map(|record| record.parse().unwrap()).collect();
     assert_eq!(processes.len(), ALL_PROCESSES);
@@ -211,7 +211,7 @@ fn nothing_is_left_after_sigkill() {
     assert!(!Path::new(folder).exists());
 }
 
-fn left_behind(control_plane: &ControlPlane) -> (Vec<Record>, PathBuf) {
+fn processes_and_folder(control_plane: &ControlPlane) -> (Vec<Record>, PathBuf) {
     (
         control_plane.pids().into_iter().map(Record::of).collect(),
         control_plane.folder().to_owned(),

@@ -7,7 +7,7 @@ use testcluster::control_plane::Error;
 use testcluster::wait::{TIMEOUT, eventually};
 
 #[test]
-fn pods_run_as_soon_as_they_are_wanted_and_go_as_soon_as_they_are_not() {
+fn pods_run_and_terminate_immediately() {
     let control_plane = with_replica_set(20).unwrap();
     println!("ready in {:?}", control_plane.started_in());
     let addresses = control_plane
@@ -16,12 +16,12 @@ fn pods_run_as_soon_as_they_are_wanted_and_go_as_soon_as_they_are_not() {
     assert_eq!(addresses.split_whitespace().collect::<BTreeSet<_>>().len(), 20);
 
     let before = pods(&control_plane).unwrap();
-    let gone = before.first().unwrap();
+    let deleted = before.first().unwrap();
     // Half of the default grace period of a pod: no container uses it.
-    control_plane.kubectl(&["delete", gone, "--timeout=15s"]).unwrap();
+    control_plane.kubectl(&["delete", deleted, "--timeout=15s"]).unwrap();
     eventually("the pod is replaced", || {
         let now = pods(&control_plane).unwrap();
-        now.len() == 20 && !now.contains(gone)
+        now.len() == 20 && !now.contains(deleted)
     });
     wait_for_ready(&control_plane, 20).unwrap();
 
@@ -30,18 +30,18 @@ fn pods_run_as_soon_as_they_are_wanted_and_go_as_soon_as_they_are_not() {
 }
 
 #[test]
-fn what_a_test_says_of_a_pod_stays() {
+fn status_that_a_test_writes_is_kept() {
     let control_plane = with_replica_set(3).unwrap();
     let failed = r#"{"status": {"phase": "Failed", "reason": "Evicted"}}"#;
     let unready = r#"{"status": {"conditions": [{"type": "Ready", "status": "False"}]}}"#;
     let waiting = r#"{"status": {"phase": "Pending", "conditions": [{"type": "Ready", "status": "False"}]}}"#;
-    let said = [
+    let written = [
         (failed, "Failed True"),
         (unready, "Running False"),
         (waiting, "Pending False"),
     ];
     let pods: Vec<String> = pods(&control_plane).unwrap().into_iter().collect();
-    for (pod, (patch, _)) in pods.iter().zip(said) {
+    for (pod, (patch, _)) in pods.iter().zip(written) {
         let patch = format!("--patch={patch}");
         control_plane
             .kubectl(&["patch", pod, "--subresource=status", &patch])
@@ -52,7 +52,7 @@ fn what_a_test_says_of_a_pod_stays() {
     control_plane
         .kubectl(&["wait", "pod/later", "--for=condition=Ready", "--timeout=60s"])
         .unwrap();
-    for (pod, (_, stays)) in pods.iter().zip(said) {
+    for (pod, (_, stays)) in pods.iter().zip(written) {
         let path = "-o=jsonpath={.status.phase} {.status.conditions[?(@.type==\"Ready\")].status}";
         assert_eq!(control_plane.kubectl(&["get", pod, path]).unwrap(), stays);
     }

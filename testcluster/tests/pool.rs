@@ -1,4 +1,4 @@
-//! A control plane that is used again holds nothing of the test before.
+//! A reused control plane has no objects of the earlier test.
 
 #![allow(
     clippy::unwrap_used,
@@ -38,7 +38,7 @@ fn names(control_plane: &ControlPlane, kinds: &str) -> BTreeSet<String> {
     names.lines().map(ToOwned::to_owned).collect()
 }
 
-/// Does what tests do: adds, changes and deletes objects, of kinds of its own, too.
+/// Creates, changes and deletes objects, including custom resources.
 fn disturb(control_plane: &ControlPlane) {
     control_plane.apply(CRD).unwrap();
     let established = ["wait", "crd/things.example.com", "--for=condition=Established"];
@@ -63,7 +63,7 @@ fn disturb(control_plane: &ControlPlane) {
 }
 
 #[test]
-fn nothing_of_one_test_is_seen_by_the_next() {
+fn reused_control_plane_has_no_objects_of_the_earlier_test() {
     const KINDS: &str = "namespaces,configmaps,services,clusterroles,clusterrolebindings,crd,apiservices,flowschemas,\
                          validatingwebhookconfigurations";
     let first = pooled("changed");
@@ -89,20 +89,20 @@ fn nothing_of_one_test_is_seen_by_the_next() {
 }
 
 #[test]
-fn a_control_plane_that_was_disturbed_is_not_used_again() {
-    let deeds: [fn(&ControlPlane); 2] = [
+fn disturbed_control_plane_is_not_reused() {
+    let disturbances: [fn(&ControlPlane); 2] = [
         |control_plane| {
             control_plane.kill_apiserver().unwrap();
             control_plane.start_apiserver().unwrap();
         },
         |_| panic!("as a test that fails does"),
     ];
-    for deed in deeds {
+    for disturbance in disturbances {
         let (url, folder) = thread::spawn(move || {
             let control_plane = pooled("disturbed");
             let known = (control_plane.url(), control_plane.folder().to_owned());
-            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| deed(&control_plane)));
-            // A panic goes on when the control plane is dropped.
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| disturbance(&control_plane)));
+            // The control plane is dropped while a panic unwinds.
             let ended = thread::spawn(move || {
                 let _control_plane = control_plane;
                 assert!(done.is_ok());
@@ -117,11 +117,11 @@ fn a_control_plane_that_was_disturbed_is_not_used_again() {
     }
 }
 
-/// Set in the process that ends.
+/// The variable for the process that ends.
 const OWNER: &str = "TESTCLUSTER_TEST_POOL_OWNER";
 
 #[test]
-fn nothing_is_left_when_the_process_ends() {
+fn pool_leaves_nothing_when_the_process_ends() {
     if std::env::var_os(OWNER).is_some() {
         let control_plane = pooled("owned");
         let processes: Vec<String> = control_plane
@@ -136,9 +136,9 @@ fn nothing_is_left_when_the_process_ends() {
         );
         return;
     }
-    // This test program again, which ends while its pool has a control plane.
+    // This test program as an owner that ends while its pool has a control plane.
     let mut owner = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "nothing_is_left_when_the_process_ends", "--nocapture"])
+        .args(["--exact", "pool_leaves_nothing_when_the_process_ends", "--nocapture"])
         .env(OWNER, "1")
         .stdout(Stdio::piped())
         .spawn()
@@ -147,7 +147,7 @@ fn nothing_is_left_when_the_process_ends() {
         .lines()
         .map_while(Result::ok);
     let announced = lines.find_map(|line| Some(line.split_once("started: ")?.1.to_owned()));
-    let announced = announced.expect("the owner ended before its control plane was up");
+    let announced = announced.expect("the owner exited before its control plane was ready");
     let (processes, folder) = announced.split_once(" in ").unwrap();
     let processes: Vec<Record> = processes.split(',').map(|record| record.parse().unwrap()).collect();
     assert_eq!(processes.len(), 2);

@@ -1,39 +1,39 @@
-//! What was asked, and how it is counted.
+//! Requests from the audit log, filtered and counted.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::Deserialize;
 
-/// One request, as the API server saw it.
+/// One request, as the API server received it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// Kubernetes' verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verb: String,
-    /// The resource, in the plural; empty for a path that is no object's, such as `/version`.
+    /// The plural name of the resource; empty for paths without objects, such as `/version`.
     pub resource: String,
     /// The subresource; empty for the object itself.
     pub subresource: String,
-    /// The namespace; empty for none or all.
+    /// The namespace; empty for cluster-scoped objects and lists of all namespaces.
     pub namespace: String,
-    /// The object's name; empty for a list, and for a create that left it to the server.
+    /// The name of the object; empty for lists, and for creations with a generated name.
     pub name: String,
-    /// Who asked.
+    /// The user.
     pub user: String,
-    /// What program asked.
+    /// The user agent.
     pub user_agent: String,
-    /// The path and query.
+    /// The path and the query.
     pub uri: String,
     /// The HTTP status; 0 for a watch that is still open.
     pub code: u16,
-    /// How far the request came: `ResponseStarted` for a watch that is open, `ResponseComplete`.
+    /// The stage: `ResponseStarted` for an open watch, otherwise `ResponseComplete`.
     pub stage: String,
-    /// When it arrived.
+    /// The time at which it was received.
     pub time: Timestamp,
 }
 
 impl Request {
-    /// Returns whether an object was to be changed.
+    /// Returns whether it is a write.
     #[must_use]
     pub fn is_write(&self) -> bool {
         matches!(
@@ -42,7 +42,7 @@ impl Request {
         )
     }
 
-    /// Returns the verb and what it was for, such as `patch deployments/status`.
+    /// Returns the verb and the resource, such as `patch deployments/status`.
     #[must_use]
     pub fn what(&self) -> String {
         let Self {
@@ -60,7 +60,7 @@ impl Request {
     }
 }
 
-/// Requests in the order in which they were logged, to be narrowed down and counted.
+/// Requests in the order of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Requests(Vec<Request>);
 
@@ -83,7 +83,7 @@ impl Requests {
         self.that(|request| request.resource == resource)
     }
 
-    /// Leaves out the requests for one resource, such as the `leases` of an election.
+    /// Removes the requests for one resource, such as the `leases` of leader election.
     #[must_use]
     pub fn without(self, resource: &str) -> Self {
         self.that(|request| request.resource != resource)
@@ -95,13 +95,13 @@ impl Requests {
         self.that(|request| request.namespace == namespace)
     }
 
-    /// Keeps the requests that were to change an object, whether they did or not.
+    /// Keeps the writes, successful or not.
     #[must_use]
     pub fn writes(self) -> Self {
         self.that(Request::is_write)
     }
 
-    /// Keeps the gets and lists of objects. The list that a watch starts again with is one of them.
+    /// Keeps the gets and lists of objects, including relists of watches.
     #[must_use]
     pub fn reads(self) -> Self {
         self.that(|request| !request.resource.is_empty() && matches!(request.verb.as_str(), "get" | "list"))
@@ -113,7 +113,7 @@ impl Requests {
         self.that(|request| request.verb == "watch")
     }
 
-    /// Keeps the requests that were refused or failed.
+    /// Keeps the requests that were rejected or failed.
     #[must_use]
     pub fn failed(self) -> Self {
         self.that(|request| request.code >= 400)
@@ -132,7 +132,7 @@ impl Requests {
         self.0.len()
     }
 
-    /// Counts the requests by verb and what it was for, such as `patch deployments/status`.
+    /// Counts the requests by verb and resource, such as `patch deployments/status`.
     #[must_use]
     pub fn tally(&self) -> BTreeMap<String, usize> {
         let mut tally = BTreeMap::new();
@@ -142,7 +142,7 @@ impl Requests {
         tally
     }
 
-    /// Returns the requests one by one.
+    /// Returns an iterator over the requests.
     pub fn iter(&self) -> std::slice::Iter<'_, Request> {
         self.0.iter()
     }

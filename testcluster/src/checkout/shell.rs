@@ -57,8 +57,8 @@ impl Shell {
         }
         // Cargo's variables for a test of its own package would make a build in this shell start over: ring's build
         // script reads the folder, and half of the workspace depends on it.
-        let told = std::env::vars_os().map(|(name, _)| name);
-        for name in told.filter(|name| name.to_str().is_some_and(is_of_a_package)) {
+        let variables = std::env::vars_os().map(|(name, _)| name);
+        for name in variables.filter(|name| name.to_str().is_some_and(is_of_a_package)) {
             bash.env_remove(name);
         }
         bash

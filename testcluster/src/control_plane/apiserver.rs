@@ -1,4 +1,4 @@
-//! The API server, which may be stopped and started again on its port.
+//! The API server, which can be restarted on its port.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use crate::kubectl::Kubectl;
 use crate::pki::{self, Authority};
 use crate::process::Process;
 
-/// Every request once, when it is answered: who, what, on what, with what result. The start of
-/// long-running ones is told too, because a watch that is still open has no end to tell.
+/// Logs each request once, when it is answered. Long-running requests are also logged when they start, because an open
+/// watch has no end.
 const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -21,7 +21,7 @@ rules:
 - level: Metadata
 ";
 
-/// How one API server is run.
+/// The program and the arguments of an API server.
 #[derive(Debug)]
 pub(super) struct ApiServer {
     program: PathBuf,
@@ -31,7 +31,7 @@ pub(super) struct ApiServer {
 }
 
 impl ApiServer {
-    /// Writes the files that an API server needs. `flags` come last, and so win.
+    /// Writes the files that an API server needs. `flags` come last, and take precedence.
     pub(super) fn new(
         binaries: &Binaries,
         folder: &Path,
@@ -49,7 +49,7 @@ impl ApiServer {
         pki::write(&policy, AUDIT_POLICY)?;
 
         let mut arguments: Vec<String> = [
-            // Nobody but this machine, and no endpoints for a Service that no pod could reach.
+            // Loopback only, and no endpoints of a Service that no pod can reach.
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             "--endpoint-reconciler-type=none",
@@ -70,7 +70,7 @@ impl ApiServer {
         if audit {
             file("audit-policy-file", &policy);
             file("audit-log-path", &folder.join(AUDIT_LOG));
-            // In megabytes: the log is never rotated away from under a count.
+            // In megabytes: the log is never rotated.
             arguments.push("--audit-log-maxsize=100000".to_owned());
         }
         arguments.extend(flags);
@@ -82,7 +82,7 @@ impl ApiServer {
         })
     }
 
-    /// Starts it on a port of its choice, which it keeps; `kubeconfig` is told the URL before anyone asks.
+    /// Starts it on a free port, which it keeps. `kubeconfig` is called with the URL before the start.
     pub(super) fn start_on_free_port(
         &mut self,
         kubectl: &Kubectl,
@@ -95,22 +95,21 @@ impl ApiServer {
         })
     }
 
-    /// Starts it on the port it has, and waits until it is ready.
+    /// Starts it on its port, and waits until it is ready.
     pub(super) fn start(&self, kubectl: &Kubectl) -> Result<Process, Error> {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
             .arg(format!("--secure-port={}", self.port))
-            // Most of what it allocates while it starts, it keeps. Collecting garbage less often saves a quarter of the
-            // processor time of a start.
+            // Most allocations of the start are kept. Collecting garbage less often saves a quarter of its processor time.
             .env("GOGC", "400");
         let mut process = Process::spawn(&command, &self.folder.join("apiserver.log"))?;
         let mut readiness = Readiness::of(&mut process);
-        // A connection costs less than a kubectl, and this takes seconds on a machine that is busy.
+        // A connection costs less than a kubectl, and this takes seconds on a busy machine.
         readiness.wait_for_port(self.port)?;
         let readiness = readiness.slowly();
         readiness.wait_for(|| kubectl.run(&["get", "--raw", "/readyz"]).map(drop))?;
-        // Made by the API server itself after it called itself ready, and the first thing a test uses.
+        // The API server creates it after it reports readiness, and most tests use it first.
         readiness.wait_for(|| kubectl.run(&["get", "--raw", "/api/v1/namespaces/default"]).map(drop))?;
         Ok(process)
     }
@@ -128,7 +127,7 @@ impl ApiServer {
     }
 }
 
-/// The authority's certificate, in the control plane's folder.
+/// The file of the authority's certificate.
 pub(super) const CA: &str = "ca.crt";
 /// The name of the key pair that service-account tokens are signed with.
 pub(super) const SERVICE_ACCOUNTS: &str = "service-accounts";

@@ -1,4 +1,4 @@
-//! What a test may want otherwise than by default, and the order in which the parts come up.
+//! Settings of a control plane, and the order in which its components start.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use crate::kubectl::Kubectl;
 use crate::pki::Authority;
 use crate::process::Process;
 
-/// A control plane to be started.
+/// The settings of a control plane.
 #[derive(Debug, Clone, Default)]
 #[must_use = "a builder does nothing before `start`"]
 pub struct Builder {
@@ -30,16 +30,15 @@ impl Builder {
     /// Runs these controllers, by the names that `kube-controller-manager --controllers` takes:
     /// `&["deployment", "replicaset", "garbagecollector"]`, or `&["*"]` for all of its default.
     ///
-    /// Without `serviceaccount` among them, the API server admits pods although nobody makes the
-    /// namespace's default `ServiceAccount`. Without `clusterrole-aggregation`, the roles `view`, `edit` and
-    /// `admin` grant nothing: it is the controller that fills them.
+    /// Without `serviceaccount`, which creates the default `ServiceAccount` of namespaces, the API server admits pods
+    /// without one. Without `clusterrole-aggregation`, which fills the roles `view`, `edit` and `admin`, these grant nothing.
     pub fn controller_manager(mut self, controllers: &[&str]) -> Self {
         self.controllers.extend(controllers.iter().map(ToString::to_string));
         self
     }
 
-    /// Adds as many [fake nodes](fake_nodes), and what brings pods onto them: the scheduler, kwok, and
-    /// the controllers `replicaset` and `garbagecollector` beside those that are asked for.
+    /// Adds [fake nodes](fake_nodes), and what they need: the scheduler, kwok, and the controllers `replicaset` and
+    /// `garbagecollector`.
     pub fn fake_nodes(mut self, count: usize) -> Self {
         self.fake_nodes = count;
         self
@@ -52,21 +51,21 @@ impl Builder {
         self
     }
 
-    /// Applies definitions of custom resources, or any manifest, before the controllers start. The garbage collector looks for
-    /// new kinds every 30 seconds, and until then it collects nothing of theirs.
+    /// Applies CRDs, or any manifest, before the controllers start. The garbage collector looks for new kinds every 30
+    /// seconds, and does not collect their objects before that.
     pub fn definition(mut self, manifest: impl Into<String>) -> Self {
         self.definitions.push(manifest.into());
         self
     }
 
-    /// Writes no audit log, for a measurement of time that shall not pay for it.
+    /// Writes no audit log, for measurements of time.
     pub fn without_audit(mut self) -> Self {
         self.audit_off = true;
         self
     }
 
-    /// Returns a control plane that another test of this process has used before, or starts one. It holds the definitions and
-    /// nothing else of that test. Control planes with controllers, fake nodes or flags are not reused.
+    /// Returns a control plane from the pool of this process, or starts one. It has the objects of a new one: those of
+    /// earlier tests are removed. Control planes with controllers, fake nodes or flags are not pooled.
     ///
     /// # Errors
     /// As for [`Self::start`].
@@ -74,24 +73,24 @@ impl Builder {
         PooledControlPlane::take(self)
     }
 
-    /// Returns the definitions of a control plane that can be reused.
+    /// Returns the definitions, if the control plane can be reused.
     pub(super) fn reusable(&self) -> Option<&[String]> {
         let is_plain =
             self.controllers.is_empty() && self.fake_nodes == 0 && self.apiserver_flags.is_empty() && !self.audit_off;
         is_plain.then_some(&self.definitions)
     }
 
-    /// Starts it, and returns when it answers.
+    /// Starts it, and returns when it is ready.
     ///
     /// # Errors
-    /// When a program is missing and can't be built, or a part does not come up.
+    /// When a program is missing and can't be built, or a component does not start.
     pub fn start(self) -> Result<ControlPlane, Error> {
         let mut programs = vec![Component::ControlPlane];
         programs.extend((self.fake_nodes > 0).then_some(Component::Kwok));
         let binaries = Binaries::ensure(&programs, &mut Lines::stderr())?;
         let started = Instant::now();
         let folder = Folder::new()?;
-        let (etcd, store) = Etcd::start_anew(&binaries, folder.path())?;
+        let (etcd, store) = Etcd::start_empty(&binaries, folder.path())?;
 
         let authority = Authority::new("testcluster-ca")?;
         let flags = self.all_apiserver_flags();
@@ -137,7 +136,7 @@ impl Builder {
         if !self.definitions.is_empty() {
             kubectl.apply(&self.definitions.join("\n---\n"))?;
         }
-        // kubectl takes it for an error that there is none.
+        // kubectl reports an error if there is no CRD.
         if self
             .definitions
             .iter()
@@ -179,11 +178,11 @@ impl Builder {
 
     fn all_apiserver_flags(&self) -> Vec<String> {
         let mut plugins = Vec::new();
-        if !self.makes_service_accounts() {
+        if !self.creates_service_accounts() {
             plugins.push("ServiceAccount");
         }
         if self.fake_nodes > 0 {
-            // It taints a new node until the controller `nodelifecycle`, which may not run, sees it ready.
+            // It taints new nodes until the controller `nodelifecycle`, which may not run, removes the taint.
             plugins.push("TaintNodesByCondition");
         }
         let mut flags = Vec::new();
@@ -194,7 +193,7 @@ impl Builder {
         flags
     }
 
-    fn makes_service_accounts(&self) -> bool {
+    fn creates_service_accounts(&self) -> bool {
         self.controllers
             .iter()
             .any(|name| matches!(name.as_str(), "*" | "serviceaccount" | "serviceaccount-controller"))

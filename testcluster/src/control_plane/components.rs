@@ -1,6 +1,6 @@
-//! The parts that ask the API server: the controller manager, and for fake nodes the scheduler and kwok.
+//! The clients of the API server: the controller manager, and for fake nodes the scheduler and kwok.
 //!
-//! None of them is waited for here. A part is ready when it does something, which a test awaits anyway.
+//! They are not waited for here: tests wait for their effects.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,14 +15,14 @@ use crate::process::Process;
 /// Arguments that the controller manager and the scheduler share.
 const COMMON: [&str; 4] = [
     "--leader-elect=false",
-    // Nobody asks for their health or metrics, so they need no port.
+    // No port: their health and metrics are not used.
     "--secure-port=0",
-    // By default they ask 20 and 50 times a second, which would be all that a test of many measures.
+    // The default limits of 20 and 50 requests per second would dominate tests with many objects.
     "--kube-api-qps=1000",
     "--kube-api-burst=2000",
 ];
 
-/// The control plane that parts are started for.
+/// What components need to start.
 pub(super) struct Components<'a> {
     pub(super) binaries: &'a Binaries,
     pub(super) folder: &'a Path,
@@ -38,7 +38,7 @@ impl Components<'_> {
             format!("--root-ca-file={}", self.folder.join(CA).display()),
             format!("--service-account-private-key-file={}", tokens.display()),
             format!("--controllers={}", controllers.join(",")),
-            // Each controller acts as itself, with the rights that upstream gives it and no more.
+            // Each controller has its own user with the rights that Kubernetes grants it.
             "--use-service-account-credentials".to_owned(),
         ];
         self.start(

@@ -1,6 +1,6 @@
-//! The keys of etcd while it runs, read and set back through its JSON gateway.
+//! Reads and restores the keys of etcd while it runs, through its JSON gateway.
 //!
-//! An API server learns of a key that is set back from its watches, as of any other change.
+//! API servers receive restored keys as events of their watches, like any other change.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use crate::http::{Request, Response};
 
-/// The range of all that an API server stores, up to the character after `/`.
+/// The range of keys of an API server. The end is exclusive: `0` is the character after `/`.
 const FIRST: &str = "/registry/";
-const BEHIND: &str = "/registry0";
+const END: &str = "/registry0";
 
-/// Keys that an API server writes by itself at any time.
+/// Prefixes of keys that an API server writes by itself at any time.
 const SYSTEM: [&str; 5] = [
     "/registry/leases/kube-system/",
     "/registry/masterleases/",
@@ -26,7 +26,7 @@ const SYSTEM: [&str; 5] = [
     "/registry/prioritylevelconfigurations/",
 ];
 
-/// How many keys one transaction changes; etcd takes 128.
+/// The number of keys in a transaction; the maximum of etcd is 128.
 const BATCH: usize = 100;
 
 /// Keys and values as the gateway encodes them, in Base64.
@@ -38,7 +38,7 @@ struct Entry {
     value: String,
 }
 
-/// What etcd held at some time, without what an API server writes by itself.
+/// The keys of etcd at some time, without those that an API server writes by itself.
 #[derive(Debug)]
 pub(super) struct Contents {
     port: u16,
@@ -46,7 +46,7 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// Reads what the etcd on this port holds.
+    /// Reads the keys of the etcd on this port.
     pub(super) fn read(port: u16) -> io::Result<Self> {
         Ok(Self {
             port,
@@ -59,7 +59,7 @@ impl Contents {
         keys.iter().all(|key| self.entries.contains_key(&encode(key)))
     }
 
-    /// Sets etcd back to these contents.
+    /// Restores these contents.
     pub(super) fn restore(&mut self) -> io::Result<()> {
         let now = entries(self.port, true)?;
         let added = now.keys().filter(|key| !self.entries.contains_key(*key));
@@ -95,7 +95,7 @@ fn entries(port: u16, keys_only: bool) -> io::Result<Entries> {
         #[serde(default)]
         value: String,
     }
-    let query = json!({"key": encode(FIRST), "range_end": encode(BEHIND), "keys_only": keys_only});
+    let query = json!({"key": encode(FIRST), "range_end": encode(END), "keys_only": keys_only});
     let range: Range = call(port, "range", &query)?;
     let of_system = |key: &str| {
         let key = BASE64_STANDARD.decode(key).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! etcd: one member, which trusts its memory, and may be stopped and started again with what it knew earlier.
+//! etcd: one member without fsync, which can be restarted with a backup of its data.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use super::readiness::{Readiness, free_port, on_free_ports};
 use crate::binaries::{Binaries, Program};
 use crate::process::Process;
 
-/// How etcd is run.
+/// The program, the folder and the ports of an etcd.
 #[derive(Debug)]
 pub(super) struct Etcd {
     program: PathBuf,
@@ -19,8 +19,8 @@ pub(super) struct Etcd {
 }
 
 impl Etcd {
-    /// Starts etcd on free ports, with nothing in it.
-    pub(super) fn start_anew(binaries: &Binaries, folder: &Path) -> Result<(Self, Process), Error> {
+    /// Starts etcd on free ports, without data.
+    pub(super) fn start_empty(binaries: &Binaries, folder: &Path) -> Result<(Self, Process), Error> {
         on_free_ports(|| {
             let etcd = Self {
                 program: binaries.path(Program::Etcd),
@@ -28,16 +28,16 @@ impl Etcd {
                 port: free_port()?,
                 peers: free_port()?,
             };
-            // A try before this one may have left its own ports in there.
+            // An earlier try may have stored its ports there.
             let _ = fs::remove_dir_all(etcd.data());
             let process = etcd.start()?;
             Ok((etcd, process))
         })
     }
 
-    /// Starts it with what is there.
+    /// Starts it with its data.
     ///
-    /// It asks nobody for a password: it listens on loopback, for tests, as upstream's own do.
+    /// It needs no password, because it listens on loopback only.
     pub(super) fn start(&self) -> Result<Process, Error> {
         let url = self.url();
         let peer_url = format!("http://127.0.0.1:{}", self.peers);
@@ -61,12 +61,12 @@ impl Etcd {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Copies what it knows. It must not run.
+    /// Copies its data. It must not run.
     pub(super) fn save(&self, backup: &Path) -> io::Result<()> {
         copy(&self.data(), backup)
     }
 
-    /// Replaces what it knows by what was saved. It must not run.
+    /// Replaces its data with a backup. It must not run.
     pub(super) fn set_back(&self, backup: &Path) -> io::Result<()> {
         fs::remove_dir_all(self.data())?;
         copy(backup, &self.data())
@@ -81,7 +81,7 @@ impl Etcd {
     }
 }
 
-/// Copies a folder with all that is in it. etcd wants it for itself.
+/// Copies a folder with its content and permissions: etcd rejects folders that others may read.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
     fs::set_permissions(to, fs::metadata(from)?.permissions())?;

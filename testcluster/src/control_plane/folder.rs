@@ -11,11 +11,11 @@ use super::Error;
 
 const PREFIX: &str = "appdeploy-control-plane-";
 const MEMORY: &str = "/dev/shm";
-/// etcd reserves 128 MB for its log at once, and a container's `/dev/shm` may hold only 64.
+/// etcd reserves 128 MB for its log when it starts, and the `/dev/shm` of a container may have only 64.
 const ENOUGH: u64 = 2 << 30;
 
-/// The file that an owner holds locked for as long as it lives. Unlike a process id, a lock means
-/// the same in every container that a folder is shared with.
+/// The file that the owner keeps locked. Unlike a process ID, a lock has the same meaning in all containers that share the
+/// folder.
 const LOCK: &str = "owner.lock";
 
 /// A folder that is removed when this is dropped.
@@ -27,7 +27,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Makes a folder, in memory where there is enough of it: a test's state need not reach a disk.
+    /// Creates a folder, in memory if there is enough.
     pub(super) fn new() -> Result<Self, Error> {
         let base = if has_room(Path::new(MEMORY)) {
             PathBuf::from(MEMORY)
@@ -43,7 +43,7 @@ impl Folder {
         let unnamed = dir.path().join("owner.new");
         let lock = File::create(&unnamed)?;
         lock.lock()?;
-        // Named when it is locked, so that nobody finds it and takes it first.
+        // Renamed after it is locked, so that no other process can lock it first.
         fs::rename(unnamed, dir.path().join(LOCK))?;
         Ok(Self {
             dir,
@@ -56,7 +56,7 @@ impl Folder {
         self.dir.path()
     }
 
-    /// Returns a path in this folder that nobody was given before.
+    /// Returns an unused path in this folder.
     pub(super) fn fresh(&self, name: &str, extension: &str) -> PathBuf {
         let number = self.files.fetch_add(1, Ordering::Relaxed);
         let name: String = name
@@ -69,18 +69,18 @@ impl Folder {
 }
 
 fn has_room(folder: &Path) -> bool {
-    // Mere presence is not enough: a sandbox may forbid to write there.
+    // A sandbox may forbid writes there.
     crate::disk::free(folder).is_some_and(|free| free >= ENOUGH) && tempfile::tempfile_in(folder).is_ok()
 }
 
-/// Removes folders whose owners were killed before they could.
+/// Removes the folders of owners that were killed.
 fn sweep(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        // Held until the folder is gone, so that only one of several sweeps it.
+        // Locked until the folder is removed, so that no other process removes it at the same time.
         let lock = File::open(entry.path().join(LOCK));
         if ours && lock.as_ref().is_ok_and(|lock| lock.try_lock().is_ok()) {
-            // What can't be removed is in nobody's way.
+            // A folder that can't be removed has no effect.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -91,12 +91,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_of_a_dead_owner_is_swept_and_others_are_not() {
+    fn folder_of_a_dead_owner_is_removed_and_others_are_kept() {
         let base = tempfile::tempdir().unwrap();
         let live = Folder::new_in(base.path()).unwrap();
-        // The kernel unlocks what a dead owner had locked, and leaves its folder.
+        // The kernel releases the lock of a dead owner, and its folder remains.
         let dead = Folder::new_in(base.path()).unwrap().dir.keep();
-        let other = base.path().join("somebody-elses");
+        let other = base.path().join("other");
         fs::create_dir(&other).unwrap();
         fs::write(other.join(LOCK), "").unwrap();
         sweep(base.path());

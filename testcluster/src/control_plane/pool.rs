@@ -1,8 +1,7 @@
-//! Control planes that the tests of a process use one after the other.
+//! A pool of control planes that the tests of a process use one after the other.
 //!
-//! A start takes several seconds of processor time. So a plain control plane is kept after a test: etcd is set back to what it
-//! held before the test, and the next test begins with that. One whose test panicked, or stopped, paused or killed a
-//! process, is ended instead.
+//! A start takes several seconds of processor time. Therefore a control plane with default settings is kept after a test,
+//! and the keys of etcd are restored. If the test panicked, or stopped, paused or killed a process, it is stopped instead.
 
 use std::fs;
 use std::ops::Deref;
@@ -17,23 +16,24 @@ use super::contents::Contents;
 use super::{Builder, ControlPlane, Error};
 use crate::process::{self, Memory};
 
-/// Idle control planes. They are ended by their reapers, for a static is never dropped.
+/// Idle control planes. Their reapers end them, because a static is never dropped.
 static IDLE: Mutex<Vec<Member>> = Mutex::new(Vec::new());
-/// How many of them are kept.
+/// The maximum number of idle control planes.
 const MOST_IDLE: usize = 8;
-/// The resident memory in MiB up to which an API server is kept. It does not give back what a test with large objects took.
+/// The maximum resident memory in MiB of an API server that is kept. It does not release memory after a test with large
+/// objects.
 const MOST_MEMORY: f64 = 1024.0;
 
-/// Keys that an API server writes last of those that it creates once.
+/// The last keys that a new API server creates.
 const LAST: [&str; 3] = [
     "/registry/services/specs/default/kubernetes",
     "/registry/servicecidrs/kubernetes",
     "/registry/priorityclasses/system-node-critical",
 ];
-const PATIENCE: Duration = Duration::from_secs(30);
-const GLANCE: Duration = Duration::from_millis(20);
+const TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A control plane that goes back to the pool when this is dropped, or ends.
+/// A control plane that is returned to the pool, or stopped, when this is dropped.
 #[derive(Debug)]
 pub struct PooledControlPlane(Option<Lent>);
 
@@ -43,10 +43,10 @@ enum Lent {
     Single(Box<ControlPlane>),
 }
 
-/// A control plane that can be reused, and what it held before its first test.
+/// A control plane that can be reused, and its keys before the first test.
 #[derive(Debug)]
 struct Member {
-    // Dropped first: it must not act on what is ended in order.
+    // Dropped first: it must not act when the control plane is stopped regularly.
     _reaper: Reaper,
     definitions: Vec<String>,
     contents: Contents,
@@ -102,10 +102,10 @@ impl Member {
         let started = Instant::now();
         let contents = loop {
             let contents = Contents::read(control_plane.etcd.port()).map_err(Error::Keys)?;
-            if contents.have(&LAST) || started.elapsed() > PATIENCE {
+            if contents.have(&LAST) || started.elapsed() > TIMEOUT {
                 break contents;
             }
-            thread::sleep(GLANCE);
+            thread::sleep(POLL_INTERVAL);
         };
         Ok(Self {
             _reaper: Reaper::of(&control_plane)?,
@@ -115,7 +115,7 @@ impl Member {
         })
     }
 
-    /// Removes what a test has left. Returns whether the control plane can be used again.
+    /// Removes the objects of a test. Returns whether the control plane can be used again.
     fn reset(&mut self) -> Result<bool, Error> {
         let control_plane = &self.control_plane;
         let is_large = control_plane
@@ -126,7 +126,7 @@ impl Member {
             return Ok(false);
         }
         self.contents.restore().map_err(Error::Keys)?;
-        // What kubectl remembers of the kinds of the last test.
+        // It has the kinds of the last test.
         let _ = fs::remove_dir_all(control_plane.folder().join("kubectl-cache"));
         let end = control_plane.audit().end()?;
         control_plane.audit_start.store(end, Ordering::Relaxed);
@@ -134,7 +134,7 @@ impl Member {
     }
 }
 
-/// A shell that kills a control plane and removes its folder as soon as this process has ended, however it did.
+/// A shell that kills a control plane and removes its folder when this process ends in any way.
 #[derive(Debug)]
 struct Reaper(Child);
 
@@ -144,7 +144,7 @@ impl Reaper {
         shell.args(["-c", "read -r _; kill -9 \"$@\" 2>/dev/null; rm -rf \"$0\""]);
         shell.arg(control_plane.folder());
         shell.args(control_plane.pids().iter().map(ToString::to_string));
-        // Its input ends with this process. A Ctrl-C is not for it.
+        // Its standard input ends with this process. Its own process group receives no Ctrl-C.
         shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let started = shell.process_group(0).spawn();
         started.map(Self).map_err(|source| process::Error::Start {

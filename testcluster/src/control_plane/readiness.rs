@@ -1,7 +1,7 @@
-//! Waiting for a part to come up, and ports for it.
+//! Waiting for a component to be ready, and free ports.
 //!
-//! A port can't be reserved for another process, only found free; whoever is faster takes it. So
-//! a part that lost its port is started again on another.
+//! A port can't be reserved for a child process, so another process may bind it first. A component that failed to bind its
+//! port is started again on another one.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use super::Error;
 use crate::process::Process;
 
-const PATIENCE: Duration = Duration::from_secs(90);
-const GLANCE: Duration = Duration::from_millis(25);
-/// Between two calls of a program, each of which takes as long and keeps a processor busy.
+const TIMEOUT: Duration = Duration::from_secs(90);
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
+/// The pause between two calls of a program, each of which keeps a processor busy for about as long.
 const PAUSE: Duration = Duration::from_millis(150);
 const TRIES: usize = 5;
 const LINES_OF_LOG: usize = 15;
@@ -25,7 +25,7 @@ pub(super) fn free_port() -> Result<u16, Error> {
         .map_err(Error::FindPort)
 }
 
-/// Runs `start` until it does not lose its ports to somebody else.
+/// Repeats `start` while other processes bind its ports first.
 pub(super) fn on_free_ports<T>(mut start: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     let mut tries = 1;
     loop {
@@ -48,40 +48,40 @@ impl<'a> Readiness<'a> {
         Self {
             process,
             started: Instant::now(),
-            pause: GLANCE,
+            pause: POLL_INTERVAL,
         }
     }
 
-    /// Asks less often from now on.
+    /// Increases the pause between two checks.
     pub(super) fn slowly(&mut self) -> &mut Self {
         self.pause = PAUSE;
         self
     }
 
-    /// Waits until something listens on `port`, as a process that does not end does there.
+    /// Waits until a process listens on `port`.
     pub(super) fn wait_for_port(&mut self, port: u16) -> Result<(), Error> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         self.wait_for(|| TcpStream::connect_timeout(&address, Duration::from_secs(1)).map(drop))
     }
 
-    /// Waits until `ready` has nothing to complain about.
+    /// Waits until `ready` returns no error.
     pub(super) fn wait_for<E: std::fmt::Display>(&mut self, ready: impl Fn() -> Result<(), E>) -> Result<(), Error> {
         loop {
-            let said = ready();
-            // Looked at after the answer, which may have come from whoever took the port.
+            let response = ready();
+            // Checked after the response, which may be of another process on that port.
             if !matches!(self.process.exited(), Ok(None)) {
                 return Err(Error::Ended {
                     program: self.process.name().to_owned(),
                     log: self.log(),
                 });
             }
-            match said {
+            match response {
                 Ok(()) => return Ok(()),
-                Err(said) if self.started.elapsed() > PATIENCE => {
+                Err(error) if self.started.elapsed() > TIMEOUT => {
                     return Err(Error::NotReady {
                         program: self.process.name().to_owned(),
-                        after: PATIENCE,
-                        said: said.to_string(),
+                        after: TIMEOUT,
+                        response: error.to_string(),
                         log: self.log(),
                     });
                 }
