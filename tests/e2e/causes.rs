@@ -1,30 +1,30 @@
-//! What a person reads when something is wrong.
+//! Causes in the status, in tables and in waiting commands.
 
 mod capture;
 
 use anyhow::{Context as _, Result, ensure};
 use testcluster::checkout::Shell;
 
+use crate::environment::{Environment, TestContext};
 use crate::story::has;
-use crate::world::{Space, World};
 
-/// An app that can't work.
-struct Broken {
-    /// Its name.
+/// An app that does not become ready.
+struct BrokenApp {
+    /// The name.
     name: &'static str,
-    /// What its namespace has behind the name of the test's.
+    /// The suffix of its namespace, after the name of the test's namespace.
     suffix: &'static str,
-    /// The reason that it gives.
+    /// The reason.
     reason: &'static str,
-    /// What its sentence says.
+    /// A part of the message.
     sentence: &'static str,
-    /// How the next command begins.
+    /// The start of the next command.
     next: &'static str,
 }
 
-const fn broken(name: &'static str, reason: &'static str, sentence: &'static str, next: &'static str) -> Broken {
+const fn broken(name: &'static str, reason: &'static str, sentence: &'static str, next: &'static str) -> BrokenApp {
     let suffix = "";
-    Broken {
+    BrokenApp {
         name,
         suffix,
         reason,
@@ -33,14 +33,14 @@ const fn broken(name: &'static str, reason: &'static str, sentence: &'static str
     }
 }
 
-impl Broken {
-    const fn within(self, suffix: &'static str) -> Self {
+impl BrokenApp {
+    const fn in_namespace(self, suffix: &'static str) -> Self {
         Self { suffix, ..self }
     }
 }
 
-/// In the order in which they show.
-const BROKEN: [Broken; 22] = [
+/// In the order in which their causes appear.
+const BROKEN: [BrokenApp; 22] = [
     broken(
         "taken",
         "NameConflict",
@@ -71,21 +71,21 @@ const BROKEN: [Broken; 22] = [
         "ResourceQuota small has no room for another pod (pods: 0 of 0 used, 1 needed)",
         "kubectl describe quota small",
     )
-    .within("-quota"),
+    .in_namespace("-quota"),
     broken(
         "wide",
         "OutsideLimitRange",
         "maximum memory usage per Container is 64Mi, but limit is 128Mi",
         "kubectl appdeploy set resources wide --limits=memory=64Mi",
     )
-    .within("-limits"),
+    .in_namespace("-limits"),
     broken(
         "loose",
         "PodSecurity",
         "Pod Security Standard restricted, which the pods do not meet: unrestricted capabilities",
         "kubectl patch appdeploy loose",
     )
-    .within("-secure"),
+    .in_namespace("-secure"),
     broken(
         "unwelcome",
         "PodsRefused",
@@ -226,7 +226,7 @@ webhooks:
   rules:
   - { apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods] }
 END
-# Both are asked for each object only after a while.
+# The API server calls both after a moment.
 for app in unwelcome unheard; do
   while kubectl run probe --image nginx --labels appdeploy.dev/app=$app --dry-run=server; do sleep 0.5; done
 done
@@ -302,31 +302,32 @@ spec: { image: nginx, port: 80, healthCheck: { path: /healthz, startupSeconds: 5
 END
 "#;
 
-/// On a cluster of one node this keeps every pod from being placed.
+/// No pod can be scheduled: the cluster has one node.
 const TAINT: &str = r"
 kubectl taint nodes --all example.com/e2e-causes=yes:NoSchedule
 kubectl appdeploy create shunned --image nginx --port 80
 ";
 
-const SHUNNED: Broken = broken(
+const SHUNNED: BrokenApp = broken(
     "shunned",
     "Unschedulable",
     "the one node has a taint that they do not tolerate",
     "kubectl get nodes -o custom-columns=",
 );
 
-/// Else the namespace could not be deleted.
-const LET_GO: &str = r#"kubectl patch deployment held --type merge --patch '{"metadata":{"finalizers":null}}'"#;
+/// Without this, the namespace can't be deleted.
+const REMOVE_FINALIZER: &str =
+    r#"kubectl patch deployment held --type merge --patch '{"metadata":{"finalizers":null}}'"#;
 
-/// What a test leaves outside its namespace, taken away however it ends.
-struct Outside<'a>(&'a Shell, &'a str);
+/// Deletes the objects outside the namespace of the test when it is dropped.
+struct Cleanup<'a>(&'a Shell, &'a str);
 
-impl Drop for Outside<'_> {
+impl Drop for Cleanup<'_> {
     fn drop(&mut self) {
         let Self(shell, namespace) = self;
-        // What stays would not keep another run from being made.
+        // Another run is possible with what is left.
         let _ = shell.run(&format!(
-            "{LET_GO} || true
+            "{REMOVE_FINALIZER} || true
             kubectl delete validatingadmissionpolicy,validatingadmissionpolicybinding,validatingwebhookconfiguration e2e-causes \
                 --ignore-not-found || true
             kubectl delete namespace {namespace}-quota {namespace}-limits {namespace}-secure --ignore-not-found --wait=false"
@@ -334,50 +335,51 @@ impl Drop for Outside<'_> {
     }
 }
 
-pub fn what_is_wrong_is_told_three_ways(world: &World, space: &Space) -> Result<()> {
-    let shell = &space.shell;
-    let _outside = Outside(shell, &space.namespace);
-    shell.run(&CREATE.replace("$NS", &space.namespace))?;
-    let theirs = "kubectl get service taken --output yaml";
-    let before = shell.run(theirs)?;
+pub fn causes_are_in_status_table_and_waits(environment: &Environment, context: &TestContext) -> Result<()> {
+    let shell = &context.shell;
+    let _cleanup = Cleanup(shell, &context.namespace);
+    shell.run(&CREATE.replace("$NS", &context.namespace))?;
+    let foreign = "kubectl get service taken --output yaml";
+    let before = shell.run(foreign)?;
     for app in &BROKEN {
-        is_told(world, space, app)?;
+        cause_is_reported(environment, context, app)?;
     }
-    the_cause_is_told_soon(shell)?;
-    the_cause_stays(shell)?;
-    a_crash_ends_a_wait(shell)?;
-    shell.run(LET_GO)?;
+    cause_is_reported_soon(shell)?;
+    cause_is_stable(shell)?;
+    crash_ends_a_wait(shell)?;
+    shell.run(REMOVE_FINALIZER)?;
     let all = shell.run("kubectl appdeploy status")?;
-    // What held the Deployment back is gone.
-    let stays = |app: &&Broken| app.suffix.is_empty() && app.name != "held";
-    for Broken { name, reason, .. } in BROKEN.iter().filter(stays) {
+    // The finalizer was removed, so `held` has no cause.
+    let is_broken = |app: &&BrokenApp| app.suffix.is_empty() && app.name != "held";
+    for BrokenApp { name, reason, .. } in BROKEN.iter().filter(is_broken) {
         has(&all, &[name, reason])?;
     }
-    ensure!(shell.run(theirs)? == before, "somebody else's Service was changed");
+    ensure!(shell.run(foreign)? == before, "the third-party Service was changed");
     Ok(())
 }
 
-/// All pods of the one node are affected, so this is a test of its own.
-pub fn a_taint_is_reported(world: &World, space: &Space) -> Result<()> {
-    let _tainted = Tainted(&space.shell);
-    space.shell.run(TAINT)?;
-    is_told(world, space, &SHUNNED)
+/// Runs alone: the taint affects all pods.
+pub fn taint_is_reported(environment: &Environment, context: &TestContext) -> Result<()> {
+    let _taint = Taint(&context.shell);
+    context.shell.run(TAINT)?;
+    cause_is_reported(environment, context, &SHUNNED)
 }
 
-struct Tainted<'a>(&'a Shell);
+/// Removes the taint when it is dropped.
+struct Taint<'a>(&'a Shell);
 
-impl Drop for Tainted<'_> {
+impl Drop for Taint<'_> {
     fn drop(&mut self) {
         let _ = self.0.run("kubectl taint nodes --all example.com/e2e-causes-");
     }
 }
 
-fn is_told(world: &World, space: &Space, app: &Broken) -> Result<()> {
-    let shell = &space.shell;
-    let Broken {
+fn cause_is_reported(environment: &Environment, context: &TestContext, app: &BrokenApp) -> Result<()> {
+    let shell = &context.shell;
+    let BrokenApp {
         name, reason, sentence, ..
     } = app;
-    let namespace = format!("{}{}", space.namespace, app.suffix);
+    let namespace = format!("{}{}", context.namespace, app.suffix);
     let cause = format!("kubectl get appdeploy {name} --namespace {namespace} --output jsonpath='{{.status.cause}}'");
     let words = sentence.replace('"', "\\\"");
     shell
@@ -385,17 +387,17 @@ fn is_told(world: &World, space: &Space, app: &Broken) -> Result<()> {
             "for i in $(seq 120); do {cause} | grep --quiet --fixed-strings '{words}' && exit; sleep 1; done; exit 1"
         ))
         .with_context(|| {
-            let told = shell.run(&cause).unwrap_or_default();
-            format!("{name} never said {sentence:?}, but: {told}")
+            let cause = shell.run(&cause).unwrap_or_default();
+            format!("the cause of {name} has no {sentence:?}: {cause}")
         })?;
-    capture::keep(world, space, name, &namespace)?;
+    capture::record(environment, context, name, &namespace)?;
     let row = shell.run(&format!("kubectl get ad {name} --namespace {namespace}"))?;
     has(&row, &[reason])?;
-    let told = shell.run(&format!(
+    let status = shell.run(&format!(
         "COLUMNS=400 kubectl appdeploy status {name} --namespace {namespace}"
     ))?;
-    has(&told, &[reason, sentence, app.next])?;
-    // Who waits for it reads the same.
+    has(&status, &[reason, sentence, app.next])?;
+    // Waiting commands print the same cause.
     let waited = shell.run(&format!(
         "COLUMNS=400 kubectl appdeploy status {name} --namespace {namespace} --until=ready --timeout=1s 2>&1 || true
         kubectl wait --for=condition=Ready=false appdeploy/{name} --namespace {namespace} --timeout=1s"
@@ -403,7 +405,7 @@ fn is_told(world: &World, space: &Space, app: &Broken) -> Result<()> {
     has(&waited, &[sentence, app.next, "condition met"])
 }
 
-/// The status says why within 15 s of the kubelet's first Event: an Event of the operator has the time of each.
+/// Prints the seconds between the kubelet's first Event and the operator's, which it creates with the status.
 const DELAYS: &str = r#"
 for app in tiny lost; do
   pod=$(kubectl get pods --selector appdeploy.dev/app=$app --output name | head -n 1 | cut -d / -f 2)
@@ -412,47 +414,47 @@ for app in tiny lost; do
       grep --only-matching '[0-9-]*T[0-9:]*' | sort | head -n 1
   }
   reported=$(first "involvedObject.kind=Pod,involvedObject.name=$pod,type=Warning")
-  told=$(first "involvedObject.kind=AppDeploy,involvedObject.name=$app")
-  echo "$app $(($(date --date "${told}Z" +%s) - $(date --date "${reported}Z" +%s)))"
+  caused=$(first "involvedObject.kind=AppDeploy,involvedObject.name=$app")
+  echo "$app $(($(date --date "${caused}Z" +%s) - $(date --date "${reported}Z" +%s)))"
 done
 "#;
 
-fn the_cause_is_told_soon(shell: &Shell) -> Result<()> {
+fn cause_is_reported_soon(shell: &Shell) -> Result<()> {
     let delays = shell.run(DELAYS)?;
     let of = |line: &str| Some(line.split_once(' ')?.1.parse::<i64>().ok());
     let seconds: Vec<Option<i64>> = delays.lines().filter_map(of).collect();
     let is_soon = |delay: &Option<i64>| delay.is_some_and(|delay| delay <= 15);
     ensure!(
         seconds.len() == 2 && seconds.iter().all(is_soon),
-        "seconds until the cause was told: {delays}"
+        "the cause was not reported within 15 s: {delays}"
     );
     Ok(())
 }
 
-/// The kubelet restarts `lost` every minute. Whatever its container does meanwhile, the cause stays.
+/// The kubelet restarts `lost` every minute. The cause is the same in all states of its container.
 const RESTART: &str = r#"
 pod=$(kubectl get pods --selector appdeploy.dev/app=lost --output name)
 restarts=$(kubectl get $pod --output jsonpath='{.status.containerStatuses[0].restartCount}')
 kubectl get appdeploy lost --watch --output jsonpath='{.status.cause.reason}/{.status.cause.message}{"\n"}' &
 watch=$!
 kubectl wait $pod --for=jsonpath='{.status.containerStatuses[0].restartCount}'=$((restarts + 1)) --timeout=150s >&2
-# Until the new container has failed its probe, too.
+# Until the new container has also failed its probe.
 sleep 10
 kill $watch
 "#;
 
-fn the_cause_stays(shell: &Shell) -> Result<()> {
-    let told = shell.run(RESTART)?;
-    let other = told.lines().find(|line| !line.starts_with("NotHealthy/"));
+fn cause_is_stable(shell: &Shell) -> Result<()> {
+    let causes = shell.run(RESTART)?;
+    let other = causes.lines().find(|line| !line.starts_with("NotHealthy/"));
     ensure!(
-        other.is_none() && !told.is_empty(),
-        "lost said something else in between: {told}"
+        other.is_none() && !causes.is_empty(),
+        "the cause of lost has changed: {causes}"
     );
     Ok(())
 }
 
-/// A command that ends at once is not waited for until the time is over.
-fn a_crash_ends_a_wait(shell: &Shell) -> Result<()> {
+/// `--wait` ends before its timeout when the command of the app exits.
+fn crash_ends_a_wait(shell: &Shell) -> Result<()> {
     let ended = shell.run(
         r#"said=$(kubectl appdeploy create once --image busybox --wait --timeout 2m --command -- false 2>&1) || code=$?
         echo "code $code: $said""#,

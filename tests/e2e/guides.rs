@@ -1,78 +1,80 @@
-//! The guides' commands, as they stand there.
+//! Runs the commands of the guides, unchanged.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use tests::guide;
 
+use crate::environment::{Environment, TestContext};
 use crate::registry::Registry;
-use crate::world::{Space, World};
 
-pub fn first_app(world: &World, space: &Space) -> Result<()> {
-    follow(world, space, "first-app")
+pub fn first_app(environment: &Environment, context: &TestContext) -> Result<()> {
+    follow(environment, context, "first-app")
 }
 
-pub fn podset(world: &World, space: &Space) -> Result<()> {
-    follow(world, space, "podset")
+pub fn podset(environment: &Environment, context: &TestContext) -> Result<()> {
+    follow(environment, context, "podset")
 }
 
-pub fn looking(world: &World, space: &Space) -> Result<()> {
-    follow(world, space, "looking")
+pub fn looking(environment: &Environment, context: &TestContext) -> Result<()> {
+    follow(environment, context, "looking")
 }
 
-pub fn changing(world: &World, space: &Space) -> Result<()> {
-    follow(world, space, "changing")
+pub fn changing(environment: &Environment, context: &TestContext) -> Result<()> {
+    follow(environment, context, "changing")
 }
 
-pub fn gitops(world: &World, space: &Space) -> Result<()> {
-    follow(world, space, "gitops")
+pub fn gitops(environment: &Environment, context: &TestContext) -> Result<()> {
+    follow(environment, context, "gitops")
 }
 
-pub fn debugging(world: &World, space: &Space) -> Result<()> {
-    follow(world, space, "debugging")
+pub fn debugging(environment: &Environment, context: &TestContext) -> Result<()> {
+    follow(environment, context, "debugging")
 }
 
-pub fn run_outside(world: &World, space: &Space) -> Result<()> {
-    let outcome = follow(world, space, "run-outside");
-    // The guide takes the operator out of the cluster.
-    world.install()?;
+pub fn run_outside(environment: &Environment, context: &TestContext) -> Result<()> {
+    let outcome = follow(environment, context, "run-outside");
+    // The guide uninstalls the operator.
+    environment.install()?;
     outcome
 }
 
-pub fn inside_and_outside(world: &World, space: &Space) -> Result<()> {
-    let _registry = Registry::start(&world.checkout)?;
-    let outcome = follow(world, space, "inside-and-outside");
-    world.install()?;
+pub fn inside_and_outside(environment: &Environment, context: &TestContext) -> Result<()> {
+    let _registry = Registry::start(&environment.checkout)?;
+    let outcome = follow(environment, context, "inside-and-outside");
+    environment.install()?;
     outcome
 }
 
-pub fn production(world: &World, space: &Space) -> Result<()> {
-    let outcome = follow(world, space, "production");
-    let _ = world.shell.run("kubectl delete namespace rival --ignore-not-found");
-    world.install()?;
+pub fn production(environment: &Environment, context: &TestContext) -> Result<()> {
+    let outcome = follow(environment, context, "production");
+    let _ = environment
+        .shell
+        .run("kubectl delete namespace rival --ignore-not-found");
+    environment.install()?;
     outcome
 }
 
-pub fn healing(world: &World, space: &Space) -> Result<()> {
-    let outcome = follow(world, space, "healing");
-    // The guide takes the operator away for a while, and might end meanwhile.
-    world
+pub fn healing(environment: &Environment, context: &TestContext) -> Result<()> {
+    let outcome = follow(environment, context, "healing");
+    // The guide scales the operator to zero, and might fail before it scales it up.
+    environment
         .shell
         .run("kubectl scale deployment appdeploy-operator --namespace appdeploy-system --replicas 2")?;
     outcome
 }
 
-fn follow(world: &World, space: &Space, name: &str) -> Result<()> {
-    let file = world.checkout.root().join(format!("docs/guide/{name}.md"));
+fn follow(environment: &Environment, context: &TestContext, name: &str) -> Result<()> {
+    let file = environment.checkout.root().join(format!("docs/guide/{name}.md"));
     let text = std::fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))?;
-    // A reader's namespace is `default`, the test's is its own.
+    // The guides use the namespace `default`, the test its own.
     let text = text
-        .replace(".default", &format!(".{}", space.namespace))
-        .replace("-n default", &format!("-n {}", space.namespace))
-        .replace("namespace default", &format!("namespace {}", space.namespace));
+        .replace(".default", &format!(".{}", context.namespace))
+        .replace("-n default", &format!("-n {}", context.namespace))
+        .replace("namespace default", &format!("namespace {}", context.namespace));
     let blocks = guide::blocks(&text);
     ensure!(!blocks.is_empty(), "{} has no commands to run", file.display());
-    let printed = space.shell.run(&guide::script(&blocks))?;
+    let printed = context.shell.run(&guide::script(&blocks))?;
     match guide::missing(&blocks, &printed) {
-        Some(line) => bail!("{} shows\n{line}\nand this was printed:\n{printed}", file.display()),
+        Some(line) => bail!("{} has the line\n{line}\nbut the output is:\n{printed}", file.display()),
         None => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! A second cluster next to that of the tests, and what it changes on the host: nothing.
+//! A second cluster does not change the host.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,8 +12,8 @@ use nix::unistd::Pid;
 use testcluster::http;
 use testcluster::node::Node;
 
+use crate::environment::{Environment, TestContext};
 use crate::story::has;
-use crate::world::{Space, World};
 
 /// Settings of the kernel that change by themselves.
 const VOLATILE: [&str; 8] = [
@@ -36,52 +36,51 @@ const BUSY: [&str; 6] = [
     "/run/systemd",
 ];
 
-/// What is compared, by its name: sysctls, links, routes, tables, mounts, cgroups, files.
+/// The compared state by name: sysctls, links, routes, tables, mounts, cgroups, files.
 type Host = BTreeMap<String, String>;
 
-pub fn host_is_unchanged_by_a_second_cluster(world: &World, _: &Space) -> Result<()> {
+pub fn host_is_unchanged_by_a_second_cluster(environment: &Environment, _: &TestContext) -> Result<()> {
     let folder = tempfile::tempdir().context("failed to create a folder")?;
     let second = Second {
-        program: world.checkout.program("testcluster"),
+        program: environment.checkout.program("testcluster"),
         state: folder.path().join("second cluster"),
     };
-    let outcome = compare(world, &second);
-    // Whatever has failed, nothing of it stays.
+    let outcome = compare(environment, &second);
+    // Removed after a failure, too.
     let ended = second.run(&["down"]).map(drop);
     outcome.and(ended)
 }
 
-fn compare(world: &World, second: &Second) -> Result<()> {
-    let before = look()?;
+fn compare(environment: &Environment, second: &Second) -> Result<()> {
+    let before = read_host()?;
     let up = second.run(&["up"])?;
     // The ports of the first cluster are in use.
     has(&up, &["Port 8080 of 127.0.0.1 is in use", "with a real node"])?;
     let node = Node::running(&second.state).context("the second node does not run")?;
-    second.serves(world, &node)?;
-    same(&before, &look()?, &node).context("while the second cluster runs")?;
+    second.serve_page(environment, &node)?;
+    same(&before, &read_host()?, &node).context("while the second cluster runs")?;
     second.run(&["down"])?;
-    ensure!(!second.state.exists(), "its folder is still there");
-    same(&before, &look()?, &node).context("after `down`")?;
+    ensure!(!second.state.exists(), "its folder still exists");
+    same(&before, &read_host()?, &node).context("after `down`")?;
     ensure!(left(&node).is_empty(), "cgroups are left: {:?}", left(&node));
 
     second.run(&["up"])?;
     let node = Node::running(&second.state).context("the second node does not run again")?;
     second.kill(&node)?;
-    same(&before, &look()?, &node).context("after SIGKILL to everything")?;
-    // The one thing that nothing is left to remove.
+    same(&before, &read_host()?, &node).context("after SIGKILL to everything")?;
+    // Empty cgroups may remain: no process is left to remove them.
     for group in left(&node) {
         let processes = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
         ensure!(processes.is_empty(), "{} has processes {processes}", group.display());
     }
     second.run(&["up"]).context("after SIGKILL to everything")?;
     let node = Node::running(&second.state).context("the second node does not run after SIGKILL")?;
-    // Deleted as `cargo clean` does: the node ends by itself.
-    // Programs may write another file while it is deleted.
+    // Deleted like `cargo clean` does: the node ends by itself. Programs may write files while it is deleted.
     until(|| fs::remove_dir_all(&second.state).is_ok() || !second.state.exists())
         .context("failed to delete the state")?;
     until(|| !node.init.is_alive() && !node.supervisor.is_alive() && left(&node).is_empty())
-        .context("the node lives on after its folder was deleted")?;
-    same(&before, &look()?, &node).context("after its folder was deleted")
+        .context("the node still runs after its folder was deleted")?;
+    same(&before, &read_host()?, &node).context("after its folder was deleted")
 }
 
 /// The second cluster.
@@ -91,7 +90,7 @@ struct Second {
 }
 
 impl Second {
-    /// Runs `testcluster`, and returns what it printed.
+    /// Runs `testcluster`, and returns its output.
     fn run(&self, arguments: &[&str]) -> Result<String> {
         let output = Command::new(&self.program)
             .arg("--state-dir")
@@ -108,9 +107,12 @@ impl Second {
         Ok(text.concat())
     }
 
-    /// Runs a pod in it, whose page answers on the host.
-    fn serves(&self, world: &World, node: &Node) -> Result<()> {
-        let shell = world.shell.clone().with_kubeconfig(&self.state.join("kubeconfig"));
+    /// Creates an app in it, and requests its page from the host.
+    fn serve_page(&self, environment: &Environment, node: &Node) -> Result<()> {
+        let shell = environment
+            .shell
+            .clone()
+            .with_kubeconfig(&self.state.join("kubeconfig"));
         shell.run(
             "kubectl create deployment web --image nginx && kubectl expose deployment web --port 80 &&
              kubectl create ingress web --rule 'web.example.com/*=web:80' &&
@@ -121,7 +123,7 @@ impl Second {
         has(&html, &["Welcome to nginx!"])
     }
 
-    /// Kills the supervisor, and everything else that has survived it.
+    /// Kills the supervisor and the init process, and waits until no process is left.
     fn kill(&self, node: &Node) -> Result<()> {
         for pid in [node.supervisor.pid, node.init.pid] {
             let _ = kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL);
@@ -163,16 +165,13 @@ fn processes(group: &Path) -> String {
 fn until(condition: impl Fn() -> bool) -> Result<()> {
     let started = Instant::now();
     while !condition() {
-        ensure!(
-            started.elapsed() < Duration::from_secs(20),
-            "it did not happen within 20 s"
-        );
+        ensure!(started.elapsed() < Duration::from_secs(20), "not within 20 s");
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok(())
 }
 
-/// Fails unless both are the same, the node's own cgroups aside.
+/// Returns an error unless both are equal, except for the cgroups of the node.
 fn same(before: &Host, now: &Host, node: &Node) -> Result<()> {
     let own: Vec<String> = node.cgroups.iter().map(|group| group.display().to_string()).collect();
     let mut differences = Vec::new();
@@ -181,7 +180,7 @@ fn same(before: &Host, now: &Host, node: &Node) -> Result<()> {
         .chain(now.keys().filter(|name| !before.contains_key(*name)))
     {
         let of_node = own.iter().any(|group| name.contains(group.as_str()));
-        // A setting appears when the kernel loads a module; those that were there are compared.
+        // The kernel adds settings when it loads a module; only existing ones are compared.
         let appeared = name.starts_with("sysctl ") && !before.contains_key(name);
         if !of_node && !appeared && before.get(name) != now.get(name) {
             differences.push(format!("{name}: {:?} became {:?}", before.get(name), now.get(name)));
@@ -196,7 +195,7 @@ fn same(before: &Host, now: &Host, node: &Node) -> Result<()> {
 }
 
 /// Reads the host's state.
-fn look() -> Result<Host> {
+fn read_host() -> Result<Host> {
     let mut host = Host::new();
     for part in ["kernel", "vm", "net"] {
         settings(&Path::new("/proc/sys").join(part), &mut host);
@@ -220,7 +219,7 @@ fn look() -> Result<Host> {
     }
     let mounts = fs::read("/proc/self/mountinfo").context("failed to read the mounts")?;
     for line in String::from_utf8_lossy(&mounts).lines() {
-        // Without the ids, and by the place: the order is that of the mounts.
+        // Without the IDs, which depend on the order of the mounts.
         let fields: Vec<&str> = line.split(' ').skip(2).collect();
         host.insert(format!("mount {}", fields.join(" ")), String::new());
     }
@@ -271,7 +270,7 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Lists all files below a folder, with sizes where files are not written all the time.
+/// Lists all files below a folder, with sizes if `sizes`.
 fn files(folder: &Path, sizes: bool, host: &mut Host) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();

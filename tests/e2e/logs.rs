@@ -1,13 +1,13 @@
-//! What pods write, as a person reads it.
+//! Logs of the pods of apps and pod sets.
 
 use anyhow::{Result, ensure};
 
 use testcluster::checkout::Shell;
 
+use crate::environment::{Environment, TestContext};
 use crate::story::has;
-use crate::world::{Space, World};
 
-/// An app whose pods say who they are, over and over.
+/// An app whose pods print their name repeatedly.
 const TALKER: &str = r"
 kubectl apply --filename - <<'END'
 apiVersion: appdeploy.dev/v1alpha1
@@ -21,28 +21,28 @@ END
 kubectl wait appdeploy/talker --for=condition=Ready --timeout=90s
 ";
 
-/// One whose container says something, and ends.
+/// A pod set whose container prints a line and exits.
 const CRASHER: &str = r"
 kubectl appdeploy podset create crasher --replicas 1 --image busybox --command -- sh -c 'echo last words; exit 3'
 kubectl wait pod/crasher-0 --for=jsonpath='{.status.containerStatuses[0].restartCount}'=1 --timeout=90s
 ";
 
-/// The status may still name a container that the kubelet has removed, because another one has ended since.
+/// The status may still name a container that the kubelet has removed after a later one exited.
 const PREVIOUS: &str =
     "for i in $(seq 120); do kubectl appdeploy podset logs crasher --previous && exit; sleep 0.5; done; exit 1";
 
-pub fn all_pods_of_an_app_are_heard(_: &World, space: &Space) -> Result<()> {
-    let shell = &space.shell;
+pub fn logs_of_all_pods_are_printed(_: &Environment, context: &TestContext) -> Result<()> {
+    let shell = &context.shell;
     shell.run(TALKER)?;
-    // One pod needs no name before its lines, and all of them are shown.
+    // The lines of a single pod have no prefix, and all of them are printed.
     let one = shell.run("kubectl appdeploy logs talker")?;
     ensure!(one.starts_with("line 0 of talker-"), "{one}");
     ensure!(shell.run("kubectl appdeploy logs talker --tail 2")?.lines().count() == 2);
     let timed = shell.run("kubectl appdeploy logs talker --tail 1 --timestamps")?;
     ensure!(timed.contains("Z line "), "{timed}");
 
-    // Whoever follows hears those that come later, from their first line on.
-    let heard = shell.run(
+    // `--follow` includes new pods from their first line on.
+    let followed = shell.run(
         "file=$(mktemp)
         timeout 90 kubectl appdeploy logs talker --follow --tail 1 > $file &
         follower=$!
@@ -51,26 +51,29 @@ pub fn all_pods_of_an_app_are_heard(_: &World, space: &Space) -> Result<()> {
         kill $follower
         cat $file && rm $file",
     )?;
-    let mut pods: Vec<&str> = heard
+    let mut pods: Vec<&str> = followed
         .lines()
         .filter_map(|line| Some(line.split_once(" | ")?.0))
         .collect();
     pods.sort_unstable();
     pods.dedup();
-    ensure!(pods.len() == 2, "two pods are heard, not {pods:?}:\n{heard}");
-    for line in heard.lines() {
+    ensure!(pods.len() == 2, "expected two pods, not {pods:?}:\n{followed}");
+    for line in followed.lines() {
         let (pod, words) = line.split_once(" | ").unwrap_or_default();
-        ensure!(!pod.is_empty() && words.ends_with(pod), "a line of another one: {line}");
+        ensure!(
+            !pod.is_empty() && words.ends_with(pod),
+            "the line of another pod: {line}"
+        );
     }
     let both = shell.run("kubectl appdeploy logs talker")?;
-    ensure!(both.lines().count() == 20, "ten lines of each:\n{both}");
+    ensure!(both.lines().count() == 20, "expected ten lines of each pod:\n{both}");
 
     several_apps(shell)?;
     shell.run(CRASHER)?;
     has(&shell.run(PREVIOUS)?, &["last words"])
 }
 
-/// Lines of several apps have the pod before them, and only those that match are printed.
+/// Lines of several apps have the pod as prefix. Only matching lines are printed.
 fn several_apps(shell: &Shell) -> Result<()> {
     shell.run(
         "kubectl appdeploy create other -l team=x --image busybox --command \\
@@ -80,7 +83,7 @@ fn several_apps(shell: &Shell) -> Result<()> {
     let both = shell.run("kubectl appdeploy logs talker other --tail 2")?;
     ensure!(
         both.lines().count() == 6,
-        "two pods of one and one of the other:\n{both}"
+        "expected two lines of each of three pods:\n{both}"
     );
     has(&both, &["talker-", "other-", " | bye"])?;
     let labelled = shell.run("kubectl appdeploy logs -l team=x")?;

@@ -1,10 +1,11 @@
-//! The demo's story on the real node, as tests.
+//! End-to-end tests on the real node.
 //!
-//! They share the local cluster and one operator, each in a namespace of its own; what was there before is there afterwards.
-//! Most of them only wait, so several run at a time; those that change the operator, the node or the host run alone after
-//! that. `make test-e2e` runs them; `make test-e2e NAME=causes` some of them.
+//! They share the local cluster and one operator, and each has its own namespace. At the end the initial state of the
+//! cluster is restored. Most of them only wait, so several run concurrently; those that change the operator, the node or
+//! the host run alone after that. `make test-e2e` runs them; `make test-e2e NAME=causes` some of them.
 
 mod causes;
+mod environment;
 mod failover;
 mod gitops;
 mod guides;
@@ -18,7 +19,6 @@ mod private;
 mod reach;
 mod registry;
 mod story;
-mod world;
 
 use std::io::Write as _;
 use std::panic::{self, AssertUnwindSafe};
@@ -29,66 +29,75 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use world::{Found, Space, World};
+use environment::{Environment, InitialState, TestContext};
 
-type Test = fn(&World, &Space) -> Result<()>;
+type Test = fn(&Environment, &TestContext) -> Result<()>;
 
-/// How many tests run at a time.
+/// The number of tests that run concurrently.
 const LANES: usize = 3;
 
-/// Tests that need nothing but the operator and their namespace, those that take longest first.
+/// Tests that need only the operator and their namespace. The slowest come first.
 const SHARED: [(&str, Test); 13] = [
     ("guide-podset", guides::podset),
-    ("causes", causes::what_is_wrong_is_told_three_ways),
-    ("podset-in-place", podset::an_image_is_changed_in_place),
-    ("logs", logs::all_pods_of_an_app_are_heard),
-    ("private", private::each_sentence_leads_one_step_closer_to_the_page),
+    ("causes", causes::causes_are_in_status_table_and_waits),
+    ("podset-in-place", podset::image_is_changed_in_place),
+    ("logs", logs::logs_of_all_pods_are_printed),
+    (
+        "private",
+        private::suggested_commands_lead_to_a_page_from_a_private_registry,
+    ),
     ("guide-changing", guides::changing),
     ("guide-gitops", guides::gitops),
-    ("gitops-come", gitops::what_others_have_made_becomes_an_app),
+    (
+        "gitops-come",
+        gitops::third_party_deployment_is_adopted_without_dropped_requests,
+    ),
     ("guide-first-app", guides::first_app),
-    ("children", story::an_app_is_five_kinds_of_objects_and_a_page),
+    ("children", story::app_has_five_kinds_of_objects_and_a_page),
     ("guide-looking", guides::looking),
-    ("podset", podset::pods_are_kept_scaled_and_deleted),
-    ("reach", reach::pods_are_reached),
+    ("podset", podset::pods_are_replaced_scaled_and_deleted),
+    ("reach", reach::exec_and_port_forward_reach_pods),
 ];
 
-/// Tests that run alone: they change the operator, taint the node, look at the whole host, or depend on how fast it answers.
+/// Tests that run alone: they change the operator, taint the node, compare the whole host, or depend on its speed.
 const ALONE: [(&str, Test); 20] = [
-    ("demo", story::the_demo_ends_with_a_page_and_can_be_repeated),
-    ("restricted", story::the_operator_runs_in_a_restricted_namespace),
-    ("causes-taint", causes::a_taint_is_reported),
+    ("demo", story::demo_prints_a_page_and_can_be_repeated),
+    ("restricted", story::operator_runs_in_a_restricted_namespace),
+    ("causes-taint", causes::taint_is_reported),
     (
         "failover-deleted",
-        failover::each_child_is_made_once_while_the_leader_is_deleted,
+        failover::children_are_created_once_while_the_leader_is_deleted,
     ),
     (
         "failover-killed",
-        failover::each_child_is_made_once_while_the_leader_is_killed,
+        failover::children_are_created_once_while_the_leader_is_killed,
     ),
-    // A pod that is slow to answer counts as one that is down.
+    // A slow pod counts as unavailable.
     ("podset-digest", podset::image_is_pinned_by_digest_under_load),
     ("podset-respelled", podset::image_is_respelled_under_load),
     ("podset-back", podset::image_is_changed_and_changed_back_under_load),
     ("podset-exits", podset::image_that_exits_stays_in_one_pod_under_load),
-    ("gitops-leave", gitops::an_app_leaves_and_comes_back_with_the_same_pods),
+    ("gitops-leave", gitops::app_is_ejected_and_adopted_with_the_same_pods),
     ("host", host::host_is_unchanged_by_a_second_cluster),
-    ("picture", picture::a_session_is_what_the_readme_shows),
-    ("readme", picture::a_transcript_is_what_the_readme_shows),
+    ("picture", picture::picture_of_the_readme_is_current),
+    ("readme", picture::transcript_of_the_readme_is_current),
     ("guide-debugging", guides::debugging),
     ("guide-run-outside", guides::run_outside),
     ("guide-inside-and-outside", guides::inside_and_outside),
     ("guide-production", guides::production),
     ("guide-healing", guides::healing),
-    ("placement", placement::outside_and_inside_make_the_same),
-    // Last: it takes the operator out, and another one in.
-    ("olm", olm::olm_installs_it_and_an_app_works),
+    (
+        "placement",
+        placement::operator_outside_the_cluster_creates_the_same_children,
+    ),
+    // Last: it replaces the operator.
+    ("olm", olm::app_works_with_an_operator_from_olm),
 ];
 
 fn main() -> ExitCode {
     let Some(image) = std::env::var("E2E_IMAGE").ok().filter(|image| !image.is_empty()) else {
         say(&format!(
-            "e2e: {} skipped: they take this machine for a cluster, `make test-e2e` runs them\n",
+            "e2e: {} skipped: they need a cluster on this machine, `make test-e2e` runs them\n",
             SHARED.len() + ALONE.len()
         ));
         return ExitCode::SUCCESS;
@@ -106,8 +115,8 @@ fn main() -> ExitCode {
 fn run(image: String) -> Result<bool> {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));
-    let mut found = Found::look()?;
-    let world = World::open(image, &mut found)?;
+    let mut initial = InitialState::read()?;
+    let environment = Environment::start(image, &mut initial)?;
     let summary = Mutex::new(Summary::default());
     for (lanes, tests) in [(LANES, &SHARED[..]), (1, &ALONE[..])] {
         let queue = Mutex::new(tests.iter().filter(|(name, _)| is_wanted(name)));
@@ -116,15 +125,15 @@ fn run(image: String) -> Result<bool> {
                 scope.spawn(|| {
                     let next = || lock(&queue).next();
                     while let Some((name, test)) = next() {
-                        let ended = run_one(&world, name, *test);
+                        let ended = run_one(&environment, name, *test);
                         lock(&summary).add(name, ended);
                     }
                 });
             }
         });
-        world.until_clean()?;
+        environment.until_clean()?;
     }
-    found.restore(&world)?;
+    initial.restore(&environment)?;
     let Summary {
         passed,
         skipped,
@@ -140,7 +149,7 @@ fn run(image: String) -> Result<bool> {
     Ok(failed.is_empty())
 }
 
-/// What became of the tests so far.
+/// The results so far.
 #[derive(Default)]
 struct Summary {
     passed: usize,
@@ -148,7 +157,7 @@ struct Summary {
     failed: Vec<&'static str>,
 }
 
-/// What became of one.
+/// The result of a test.
 enum Ended {
     Skipped(&'static str),
     Ran {
@@ -159,7 +168,7 @@ enum Ended {
 }
 
 impl Summary {
-    /// Counts a test and prints its line.
+    /// Counts a result and prints its line.
     fn add(&mut self, name: &'static str, ended: Ended) {
         match ended {
             Ended::Skipped(reason) => {
@@ -180,7 +189,7 @@ impl Summary {
                 seconds,
             } => {
                 say(&format!("test {name} ... {notes}FAILED ({seconds:.1} s)\n"));
-                // The scene first, then what went wrong in it.
+                // The state of the cluster first, then the error.
                 error.chain().for_each(|cause| say(&format!("{cause}\n")));
                 self.failed.push(name);
             }
@@ -188,18 +197,18 @@ impl Summary {
     }
 }
 
-fn run_one(world: &World, name: &str, test: Test) -> Ended {
-    if let Some(reason) = world.cannot(name) {
+fn run_one(environment: &Environment, name: &str, test: Test) -> Ended {
+    if let Some(reason) = environment.skip_reason(name) {
         return Ended::Skipped(reason);
     }
     let start = Instant::now();
     let mut notes = String::new();
-    let outcome = world.space(name).and_then(|space| {
+    let outcome = environment.context(name).and_then(|context| {
         // A test that panics must not end the others.
-        let outcome = panic::catch_unwind(AssertUnwindSafe(|| test(world, &space)));
-        let outcome = outcome.unwrap_or_else(|_| bail!("it panicked: stderr says where"));
-        notes = space.notes();
-        outcome.map_err(|error| error.context(space.scene()))
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| test(environment, &context)));
+        let outcome = outcome.unwrap_or_else(|_| bail!("the test panicked: stderr has the message"));
+        notes = context.notes();
+        outcome.map_err(|error| error.context(context.describe()))
     });
     Ended::Ran {
         outcome,
@@ -212,7 +221,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells the person at once; a closed standard output ends no test.
+/// Prints text immediately. A closed standard output does not end the tests.
 fn say(text: &str) {
     let mut out = std::io::stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -1,4 +1,4 @@
-//! The session that the README shows: typed at a terminal of 80 columns, on the real node.
+//! The sessions in the README, on the real node: a picture of a terminal with 80 columns, and a transcript.
 
 mod svg;
 
@@ -6,14 +6,14 @@ use anyhow::{Context as _, Result, bail, ensure};
 use terminal::{Screen, Terminal};
 use tests::session::{self, Typed};
 
-use crate::world::{Space, World};
+use crate::environment::{Environment, TestContext};
 
-/// Where the picture is written, if it is wanted.
+/// The variable with the file to write the picture to. Without it, the picture is only compared.
 const FILE: &str = "APPDEPLOY_PICTURE";
-/// Nothing of a screen is lost: no command writes more lines.
+/// The number of lines of the terminal: no command prints more.
 const ROWS: u16 = 60;
 
-/// What is typed, its exit code, and what has to be read then.
+/// Commands, their exit codes, and parts of their output.
 const SESSION: [(&str, i32, &[&str]); 5] = [
     (
         "kubectl appdeploy create shop --image=nginx --port=80 --replicas=2 --wait",
@@ -42,21 +42,21 @@ const SESSION: [(&str, i32, &[&str]); 5] = [
     ),
 ];
 
-/// One command with what it wrote.
+/// A command and its output.
 pub struct Part {
     command: &'static str,
     screen: Screen,
 }
 
-pub fn a_session_is_what_the_readme_shows(world: &World, space: &Space) -> Result<()> {
+pub fn picture_of_the_readme_is_current(environment: &Environment, context: &TestContext) -> Result<()> {
     let mut parts = Vec::new();
     for (command, code, texts) in SESSION {
-        let terminal = Terminal::sized(space.shell.at_terminal(command), ROWS, terminal::COLUMNS)?;
+        let terminal = Terminal::sized(context.shell.at_terminal(command), ROWS, terminal::COLUMNS)?;
         let (ended, screen) = terminal.end()?;
         let text = screen.text();
         ensure!(ended == code, "`{command}` ended with {ended}:\n{text}");
         for part in texts {
-            ensure!(text.contains(part), "`{command}` does not say {part:?}:\n{text}");
+            ensure!(text.contains(part), "`{command}` does not print {part:?}:\n{text}");
         }
         parts.push(Part { command, screen });
     }
@@ -64,7 +64,7 @@ pub fn a_session_is_what_the_readme_shows(world: &World, space: &Space) -> Resul
     if let Some(file) = std::env::var_os(FILE) {
         return std::fs::write(&file, now).with_context(|| format!("failed to write {}", file.display()));
     }
-    let drawn = read(world, "docs/session.svg")?;
+    let drawn = read(environment, "docs/session.svg")?;
     let [drawn, now] = [drawn, now].map(|svg| session::typed(&session::of_picture(&svg)));
     let equal = |typed: &Typed| {
         (
@@ -76,25 +76,24 @@ pub fn a_session_is_what_the_readme_shows(world: &World, space: &Space) -> Resul
         [&drawn, &now].map(|all| all.iter().map(equal).collect());
     ensure!(
         drawn_lines == now_lines,
-        "docs/session.svg shows\n{drawn:#?}\nand the session is\n{now:#?}\n`make picture` draws it again"
+        "docs/session.svg has\n{drawn:#?}\nbut the session is\n{now:#?}\nupdate it with `make picture`"
     );
     Ok(())
 }
 
-/// Types what the README shows, and compares.
-pub fn a_transcript_is_what_the_readme_shows(world: &World, space: &Space) -> Result<()> {
-    // A reader's namespace is `default`, the test's is its own.
-    let readme = read(world, "README.md")?
-        .replace(".default", &format!(".{}", space.namespace))
-        .replace("-n default", &format!("-n {}", space.namespace));
+pub fn transcript_of_the_readme_is_current(environment: &Environment, context: &TestContext) -> Result<()> {
+    // The README uses the namespace `default`, the test its own.
+    let readme = read(environment, "README.md")?
+        .replace(".default", &format!(".{}", context.namespace))
+        .replace("-n default", &format!("-n {}", context.namespace));
     let shown = session::typed(session::of_page(&readme).context("README.md has no transcript")?);
     for Typed { command, lines } in shown {
-        // A command that says why an app does not work ends with another code than 0.
-        let written = space.shell.run(&format!("exec 2>&1; {command} || true"))?;
+        // A command that prints a cause exits with another code than 0.
+        let written = context.shell.run(&format!("exec 2>&1; {command} || true"))?;
         let written: Vec<String> = written.lines().map(ToOwned::to_owned).collect();
         if let Some(line) = session::missing(&lines, &written) {
             bail!(
-                "README.md shows\n{line}\nfor `{command}`, which wrote:\n{}",
+                "README.md has the line\n{line}\nbut the output of `{command}` is:\n{}",
                 written.join("\n")
             );
         }
@@ -102,7 +101,7 @@ pub fn a_transcript_is_what_the_readme_shows(world: &World, space: &Space) -> Re
     Ok(())
 }
 
-fn read(world: &World, file: &str) -> Result<String> {
-    let path = world.checkout.root().join(file);
+fn read(environment: &Environment, file: &str) -> Result<String> {
+    let path = environment.checkout.root().join(file);
     std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))
 }

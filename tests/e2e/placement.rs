@@ -1,4 +1,4 @@
-//! The operator makes the same of an app, wherever it runs.
+//! The operator creates the same children inside and outside the cluster.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use testcluster::process::Process;
 
-use crate::world::{Space, World};
+use crate::environment::{Environment, TestContext};
 
 const APP: &str = r"
 kubectl apply --filename - <<'END'
@@ -29,8 +29,8 @@ END
 kubectl wait appdeploy/same --for=condition=Ready --timeout=2m
 ";
 
-/// What differs from object to object; the hash does because it covers the owner's UID.
-const THEIRS: [&str; 10] = [
+/// Fields that differ between objects. The hash covers the owner's UID.
+const VOLATILE: [&str; 10] = [
     "uid",
     "resourceVersion",
     "creationTimestamp",
@@ -43,44 +43,50 @@ const THEIRS: [&str; 10] = [
     "appdeploy.dev/desired-hash",
 ];
 
-pub fn outside_and_inside_make_the_same(world: &World, space: &Space) -> Result<()> {
-    let inside = children(space)?;
-    world.shell.run("kubectl appdeploy uninstall")?;
-    let outside = with_operator_outside(world, space).and_then(|operator| {
-        let made = children(space);
+pub fn operator_outside_the_cluster_creates_the_same_children(
+    environment: &Environment,
+    context: &TestContext,
+) -> Result<()> {
+    let inside = children(context)?;
+    environment.shell.run("kubectl appdeploy uninstall")?;
+    let outside = with_operator_outside(environment, context).and_then(|operator| {
+        let children = children(context);
         drop(operator);
-        made
+        children
     });
-    world.install()?;
+    environment.install()?;
     let (inside, outside) = (format!("{inside:#}"), format!("{:#}", outside?));
     let differences: Vec<_> = inside
         .lines()
         .zip(outside.lines())
         .filter(|(one, other)| one != other)
         .collect();
-    ensure!(inside == outside, "inside and outside the cluster: {differences:#?}");
+    ensure!(
+        inside == outside,
+        "different inside and outside the cluster: {differences:#?}"
+    );
     Ok(())
 }
 
 /// Runs the operator as `make run` does, until it is dropped.
-fn with_operator_outside(world: &World, space: &Space) -> Result<Process> {
-    let mut command = Command::new(world.checkout.program("appdeploy-operator"));
+fn with_operator_outside(environment: &Environment, context: &TestContext) -> Result<Process> {
+    let mut command = Command::new(environment.checkout.program("appdeploy-operator"));
     command
         .args(["--bind", "127.0.0.1:8081"])
-        .env("KUBECONFIG", world.checkout.kubeconfig());
-    let folder = space.kubeconfig.parent().unwrap_or(Path::new("."));
+        .env("KUBECONFIG", environment.checkout.kubeconfig());
+    let folder = context.kubeconfig.parent().unwrap_or(Path::new("."));
     Process::spawn(&command, &folder.join("operator.log")).context("failed to run the operator")
 }
 
-/// Creates the app, returns what was made of it, and deletes it.
-fn children(space: &Space) -> Result<Value> {
-    space.shell.run(APP)?;
-    let text = space
+/// Creates the app, returns its children, and deletes it.
+fn children(context: &TestContext) -> Result<Value> {
+    context.shell.run(APP)?;
+    let text = context
         .shell
         .run("kubectl get deployment/same service/same ingress/same --output json")?;
-    space.shell.run("kubectl appdeploy delete same")?;
-    let mut objects: Value = serde_json::from_str(&text).context("kubectl printed no JSON")?;
-    without(&mut objects, &THEIRS);
+    context.shell.run("kubectl appdeploy delete same")?;
+    let mut objects: Value = serde_json::from_str(&text).context("invalid JSON of kubectl")?;
+    without(&mut objects, &VOLATILE);
     Ok(objects["items"].take())
 }
 

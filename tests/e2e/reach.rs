@@ -1,11 +1,11 @@
-//! What a person does with the pods of an app: look into one, talk to one, and go on through a rollout.
+//! `exec` and `port-forward`, also during a rollout, and `events`.
 
 use anyhow::{Result, ensure};
 
+use crate::environment::{Environment, TestContext};
 use crate::story::has;
-use crate::world::{Space, World};
 
-/// Asks for the page over and over while all pods are replaced.
+/// Requests the page before and after all pods are replaced, through the same forwarded port.
 const ROLLOUT: &str = r"
 log=$(mktemp)
 kubectl appdeploy port-forward reach :80 > $log &
@@ -22,24 +22,24 @@ rm $log
 echo $page
 ";
 
-pub fn pods_are_reached(_: &World, space: &Space) -> Result<()> {
-    let shell = &space.shell;
+pub fn exec_and_port_forward_reach_pods(_: &Environment, context: &TestContext) -> Result<()> {
+    let shell = &context.shell;
     shell.run("kubectl appdeploy create reach --image nginx --port 80 --wait --timeout 3m")?;
 
-    // What it writes is passed on, apart, and so is how it ends.
-    let said = shell.run("kubectl appdeploy exec reach -- sh -c 'echo out; echo err >&2' 2> /dev/null")?;
-    ensure!(said.trim() == "out", "{said:?}");
+    // Standard output, standard error and the exit code are passed on.
+    let out = shell.run("kubectl appdeploy exec reach -- sh -c 'echo out; echo err >&2' 2> /dev/null")?;
+    ensure!(out.trim() == "out", "{out:?}");
     let code = shell.run("kubectl appdeploy exec reach -- sh -c 'exit 42' || echo $?")?;
     ensure!(code.trim() == "42", "{code:?}");
-    let typed = shell.run("printf 'one two\nthree' | kubectl appdeploy exec reach -i -- wc -w")?;
-    ensure!(typed.trim() == "3", "{typed:?}");
-    let much = shell.run("head -c 300000 /dev/zero | kubectl appdeploy exec reach -i -- cat | wc -c")?;
-    ensure!(much.trim() == "300000", "{much:?}");
-    let nothing = shell.run("kubectl appdeploy exec reach -- no-such-command 2>&1 || echo code $?")?;
-    has(&nothing, &["error: the command could not be run", "code 1"])?;
-    let nobody = shell.run("kubectl appdeploy exec reach --pod nope -- true 2>&1 || echo code $?")?;
+    let counted = shell.run("printf 'one two\nthree' | kubectl appdeploy exec reach -i -- wc -w")?;
+    ensure!(counted.trim() == "3", "{counted:?}");
+    let size = shell.run("head -c 300000 /dev/zero | kubectl appdeploy exec reach -i -- cat | wc -c")?;
+    ensure!(size.trim() == "300000", "{size:?}");
+    let not_found = shell.run("kubectl appdeploy exec reach -- no-such-command 2>&1 || echo code $?")?;
+    has(&not_found, &["error: the command could not be run", "code 1"])?;
+    let other_pod = shell.run("kubectl appdeploy exec reach --pod nope -- true 2>&1 || echo code $?")?;
     has(
-        &nobody,
+        &other_pod,
         &["error: nope is not a pod of reach", "why:  it has reach-", "code 1"],
     )?;
 

@@ -1,4 +1,4 @@
-//! A registry that wants a password, beside the local cluster's own.
+//! A registry that requires a password, next to the local cluster's own.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -10,27 +10,27 @@ use testcluster::checkout::Checkout;
 use testcluster::node::Node;
 use testcluster::process::Process;
 
-/// What the node calls it.
+/// Its host on the node.
 pub const HOST: &str = "registry.example.com";
-/// An image that it has: the local cluster's nginx.
+/// The local cluster's nginx in this registry.
 pub const IMAGE: &str = "registry.example.com/library/nginx:1.29";
-/// Who may pull.
+/// The user who may pull.
 pub const USER: &str = "jane";
-/// With which password.
+/// The password of that user.
 pub const PASSWORD: &str = "open-sesame";
 
 const ADDRESS: &str = "127.0.0.1:17501";
 const PORT: &str = "17501";
 
-/// The registry, which ends when this is dropped; the node then knows its name no more.
+/// The registry. It is stopped, and its host removed from the node, when this is dropped.
 pub struct Registry {
     _process: Process,
     _folder: tempfile::TempDir,
-    _name: Name,
+    _mirror: Mirror,
 }
 
 impl Registry {
-    /// Starts it over the images of the local cluster, and returns when it answers.
+    /// Starts it with the images of the local cluster, and waits until it accepts connections.
     pub fn start(checkout: &Checkout) -> Result<Self> {
         let node = Node::running(&checkout.state()).context("the node does not run")?;
         let folder = tempfile::tempdir().context("failed to create a folder")?;
@@ -46,36 +46,36 @@ impl Registry {
             .arg(checkout.state().join("registry"))
             .env("REGISTRY_CREDENTIALS", format!("{USER}:{PASSWORD}"));
         let mut process = Process::spawn(&command, &folder.path().join("log")).context("failed to run the registry")?;
-        answers(&node, &mut process)?;
+        wait_until_listening(&node, &mut process)?;
         Ok(Self {
             _process: process,
             _folder: folder,
-            _name: Name::give(checkout)?,
+            _mirror: Mirror::add(checkout)?,
         })
     }
 }
 
-/// The name under which containerd finds the registry; without it the cluster's own would answer for it, and that one
-/// wants no password.
-struct Name {
+/// The entry by which containerd finds the registry. Without it, containerd uses the cluster's own registry, which requires no
+/// password.
+struct Mirror {
     folder: PathBuf,
 }
 
-impl Name {
-    /// containerd reads this at each pull.
-    fn give(checkout: &Checkout) -> Result<Self> {
+impl Mirror {
+    /// Adds the entry, which containerd reads at each pull.
+    fn add(checkout: &Checkout) -> Result<Self> {
         let folder = checkout.state().join("containerd/mirrors").join(HOST);
         std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
         let text = format!(
             "server = \"http://{ADDRESS}\"\n\n[host.\"http://{ADDRESS}\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
         );
-        let name = Self { folder };
-        write(&name.folder.join("hosts.toml"), &text)?;
-        Ok(name)
+        let mirror = Self { folder };
+        write(&mirror.folder.join("hosts.toml"), &text)?;
+        Ok(mirror)
     }
 }
 
-impl Drop for Name {
+impl Drop for Mirror {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
@@ -85,15 +85,14 @@ fn write(file: &Path, text: &str) -> Result<()> {
     std::fs::write(file, text).with_context(|| format!("failed to write {}", file.display()))
 }
 
-/// A process has no way to tell that it listens.
-fn answers(node: &Node, process: &mut Process) -> Result<()> {
+fn wait_until_listening(node: &Node, process: &mut Process) -> Result<()> {
     let started = Instant::now();
     let connects = || node.in_network(|| TcpStream::connect(ADDRESS).is_ok());
     while !connects().context("failed to enter the node's network")? {
-        let ended = process.exited().context("failed to look at the registry")?;
+        let ended = process.exited().context("failed to read the state of the registry")?;
         ensure!(
             ended.is_none() && started.elapsed() < Duration::from_secs(20),
-            "the registry does not answer on {ADDRESS}: {}",
+            "the registry does not listen on {ADDRESS}: {}",
             process.log_tail(5)
         );
         std::thread::sleep(Duration::from_millis(20));

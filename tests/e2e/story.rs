@@ -1,16 +1,16 @@
-//! What the demo shows.
+//! The demo, and an app with its page.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use testcluster::http;
 
-use crate::world::{Space, World};
+use crate::environment::{Environment, TestContext};
 
-/// Where the local cluster's ingress controller answers.
+/// The address of the local cluster's ingress controller.
 pub const INGRESS: &str = "127.0.0.1:8080";
 
-/// Fails unless `text` has all of `words`.
+/// Returns an error unless `text` contains all of `words`.
 pub fn has(text: &str, words: &[&str]) -> Result<()> {
     for word in words {
         ensure!(text.contains(word), "{word:?} is not in:\n{text}");
@@ -18,21 +18,21 @@ pub fn has(text: &str, words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-pub fn the_demo_ends_with_a_page_and_can_be_repeated(world: &World, space: &Space) -> Result<()> {
+pub fn demo_prints_a_page_and_can_be_repeated(environment: &Environment, context: &TestContext) -> Result<()> {
     let demo = format!(
         "{} --image {} --namespace {}",
-        world.checkout.program("demo").display(),
-        world.image,
-        space.namespace
+        environment.checkout.program("demo").display(),
+        environment.image,
+        context.namespace
     );
-    let first = world.shell.run(&demo)?;
-    let page = if world.is_real() {
+    let first = environment.shell.run(&demo)?;
+    let page = if environment.is_real() {
         "Welcome to nginx!"
     } else {
         "There is no page to show"
     };
-    let host = format!("http://nginx.{}/", space.namespace);
-    let ends_well = [
+    let host = format!("http://nginx.{}/", context.namespace);
+    let expected = [
         "NAME",
         "READY",
         "PODS",
@@ -42,18 +42,18 @@ pub fn the_demo_ends_with_a_page_and_can_be_repeated(world: &World, space: &Spac
         page,
         "Three commands to try next",
     ];
-    has(&first, &ends_well)?;
+    has(&first, &expected)?;
     has(
         &first,
         &["kubectl appdeploy create nginx --image nginx --port 80 --wait"],
     )?;
-    has(&world.shell.run(&demo)?, &ends_well)
+    has(&environment.shell.run(&demo)?, &expected)
 }
 
-pub fn an_app_is_five_kinds_of_objects_and_a_page(_: &World, space: &Space) -> Result<()> {
-    let shell = &space.shell;
+pub fn app_has_five_kinds_of_objects_and_a_page(_: &Environment, context: &TestContext) -> Result<()> {
+    let shell = &context.shell;
     let created = shell.run("kubectl appdeploy create shop --image nginx --port 80 --wait 2>&1")?;
-    let host = format!("shop.{}", space.namespace);
+    let host = format!("shop.{}", context.namespace);
     has(&created, &["shop is ready", &host])?;
     let objects = shell
         .run("kubectl get pod,svc,deploy,rs,ing --selector app.kubernetes.io/managed-by=appdeploy --output name")?;
@@ -67,11 +67,11 @@ pub fn an_app_is_five_kinds_of_objects_and_a_page(_: &World, space: &Space) -> R
     has(&objects, &kinds)?;
     ensure!(
         objects.lines().count() == kinds.len(),
-        "there is more than that:\n{objects}"
+        "expected only these kinds:\n{objects}"
     );
     let html = http::page(INGRESS, &host, Duration::from_secs(30))?;
     has(&html, &["Welcome to nginx!"])?;
-    // What was deleted behind the operator's back comes back.
+    // The operator recreates a deleted child.
     shell.run(
         "kubectl delete service shop && kubectl wait service/shop --for=create --timeout=30s && \
          kubectl appdeploy scale shop --replicas 2 && kubectl wait appdeploy/shop \
@@ -79,12 +79,12 @@ pub fn an_app_is_five_kinds_of_objects_and_a_page(_: &World, space: &Space) -> R
     )?;
     shell.run("kubectl appdeploy delete shop")?;
     let left = shell.run("kubectl get appdeploy,svc,deploy,rs,ing --output name")?;
-    ensure!(left.trim().is_empty(), "this is left: {left}");
+    ensure!(left.trim().is_empty(), "these objects are left: {left}");
     Ok(())
 }
 
-pub fn the_operator_runs_in_a_restricted_namespace(world: &World, _: &Space) -> Result<()> {
-    let shell = &world.shell;
+pub fn operator_runs_in_a_restricted_namespace(environment: &Environment, _: &TestContext) -> Result<()> {
+    let shell = &environment.shell;
     let level = shell.run(
         r"kubectl get namespace appdeploy-system --output jsonpath='{.metadata.labels.pod-security\.kubernetes\.io/enforce}'",
     )?;
@@ -92,5 +92,5 @@ pub fn the_operator_runs_in_a_restricted_namespace(world: &World, _: &Space) -> 
     shell
         .run("kubectl wait pod --namespace appdeploy-system --selector app.kubernetes.io/name=appdeploy-operator --for=condition=Ready --timeout=60s")
         .map(drop)
-        .context("the operator is not ready there")
+        .context("the operator is not ready in the restricted namespace")
 }

@@ -4,9 +4,9 @@
 //!
 //! ```text
 //! ```sh test               in order
-//! ```sh test background    meanwhile, until the guide is done
+//! ```sh test background    concurrently, until the guide is done
 //! ```sh test if:gdb        in order, where there is a gdb
-//! ```sh test fails         in order, and it has to fail
+//! ```sh test fails         in order, and it must fail
 //! ```
 //!
 //! The expected output of such a block follows in a block that begins with
@@ -15,7 +15,7 @@
 //! ```text output
 //! ```
 //!
-//! Each of its lines has to be printed, in this order. `…` stands for anything, and any space for any other.
+//! Each of its lines must be printed, in this order. `…` stands for anything, and any space for any other.
 
 use std::fmt::Write as _;
 

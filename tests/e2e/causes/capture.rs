@@ -1,29 +1,29 @@
-//! Takes what a cause is read from out of the cluster, for the tests of `model`: `make causes`.
+//! Records the objects that a cause is derived from, for the tests of `model`: `make causes`.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use crate::world::{Space, World};
+use crate::environment::{Environment, TestContext};
 
-/// The folder to write to, below the checkout. Without it nothing is kept.
+/// The variable with the folder in the checkout. Without it nothing is recorded.
 const FOLDER: &str = "E2E_CAUSES";
 
-/// Writes down an app with all that its cause is read from.
-pub fn keep(world: &World, space: &Space, name: &str, namespace: &str) -> Result<()> {
+/// Records an app with the objects that its cause is derived from.
+pub fn record(environment: &Environment, context: &TestContext, name: &str, namespace: &str) -> Result<()> {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return Ok(());
     };
     let get = |what: &str| -> Result<Value> {
-        let listed = space
+        let listed = context
             .shell
             .run(&format!("kubectl get {what} --namespace {namespace} --output json"))?;
-        serde_json::from_str(&listed).context("kubectl has printed no JSON")
+        serde_json::from_str(&listed).context("invalid JSON of kubectl")
     };
     let items = |what: &str| -> Result<Value> { Ok(get(what)?["items"].take()) };
-    let now = space.shell.run("date +%s")?;
-    let now: i64 = now.trim().parse().context("date has printed no number")?;
+    let now = context.shell.run("date +%s")?;
+    let now: i64 = now.trim().parse().context("date did not print a number")?;
     let app = get(&format!("appdeploy {name}"))?;
     let children: Vec<Value> = ["deployment", "service", "ingress"]
         .iter()
@@ -43,7 +43,7 @@ pub fn keep(world: &World, space: &Space, name: &str, namespace: &str) -> Result
     let fixture = json!({
         "now": now, "app": app, "children": children, "pods": pods, "events": events, "ingressClasses": classes,
     });
-    let file = world
+    let file = environment
         .checkout
         .root()
         .join(Path::new(&folder))
@@ -52,7 +52,7 @@ pub fn keep(world: &World, space: &Space, name: &str, namespace: &str) -> Result
     std::fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))
 }
 
-/// What the operator has said is what the tests find out.
+/// Removes the status, which the tests compute.
 fn without_status(mut fixture: Value) -> Value {
     if let Some(app) = fixture["app"].as_object_mut() {
         app.remove("status");

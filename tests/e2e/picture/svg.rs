@@ -1,4 +1,4 @@
-//! A session as a picture that scales. It has a ground of its own, so that it is read on light pages and on dark ones.
+//! Draws a session as SVG. It has its own background, so that it is readable on light and on dark pages.
 
 use std::fmt::Write as _;
 
@@ -6,12 +6,12 @@ use terminal::{Cell, Color};
 
 use super::Part;
 
-/// The size of a letter's cell, and the margin around all.
-const WIDE: f64 = 8.4;
-const HIGH: f64 = 19.0;
+/// The size of the cell of a character, and the margin around the session.
+const WIDTH: f64 = 8.4;
+const HEIGHT: f64 = 19.0;
 const MARGIN: f64 = 16.0;
 
-/// Letters of one look that stand beside each other.
+/// Adjacent characters with the same style.
 struct Run {
     column: usize,
     text: String,
@@ -36,8 +36,8 @@ pub fn picture(parts: &[Part]) -> String {
         let written = part.screen.text().lines().count();
         lines.extend(part.screen.cells().iter().take(written).map(|row| runs(row)));
     }
-    let width = f64::from(terminal::COLUMNS) * WIDE + 2.0 * MARGIN;
-    let height = number(lines.len()) * HIGH + 2.0 * MARGIN;
+    let width = f64::from(terminal::COLUMNS) * WIDTH + 2.0 * MARGIN;
+    let height = number(lines.len()) * HEIGHT + 2.0 * MARGIN;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" role=\"img\" \
          font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" font-size=\"14\">\n\
@@ -45,10 +45,10 @@ pub fn picture(parts: &[Part]) -> String {
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#0d1117\" stroke=\"#30363d\"/>\n"
     );
     for (number_of, line) in lines.iter().enumerate() {
-        let y = MARGIN + (number(number_of) + 0.75) * HIGH;
+        let y = MARGIN + (number(number_of) + 0.75) * HEIGHT;
         for run in line {
-            let x = MARGIN + number(run.column) * WIDE;
-            let length = number(run.text.chars().count()) * WIDE;
+            let x = MARGIN + number(run.column) * WIDTH;
+            let length = number(run.text.chars().count()) * WIDTH;
             let weight = if run.bold { " font-weight=\"bold\"" } else { "" };
             let _ = writeln!(
                 svg,
@@ -71,7 +71,7 @@ fn plain(column: usize, text: &str, fill: &'static str) -> Run {
     }
 }
 
-/// Returns the runs of a line; the spaces around them are left out.
+/// Returns the runs of a line, without the spaces around them.
 fn runs(row: &[Cell]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for (column, cell) in row.iter().enumerate() {

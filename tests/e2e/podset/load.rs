@@ -1,35 +1,36 @@
-//! Requests to the pods of a set, one after the other, for as long as something is done to them.
+//! Sends requests to the pods of a set, one after the other, while the set is changed.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use testcluster::http::Request;
 use testcluster::node::Node;
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// The timeout of a request.
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The time between two requests to the same address.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// What came of the requests.
+/// The outcome of the requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// How many were sent to the Service.
+    /// The number of requests to the Service.
     pub requests: usize,
-    /// How many of these had no answer.
+    /// The number of these without a response.
     pub dropped: usize,
-    /// How many pods did not answer at the same time, at most.
+    /// The maximum number of pods that did not answer at the same time.
     pub most_down: usize,
 }
 
 /// Requests that are being sent.
 pub struct Load {
-    ends: Arc<AtomicBool>,
+    is_over: Arc<AtomicBool>,
     service: JoinHandle<io::Result<(usize, usize)>>,
     pods: JoinHandle<io::Result<usize>>,
 }
@@ -37,13 +38,13 @@ pub struct Load {
 impl Load {
     /// Starts to send requests to a Service, and to each pod behind it, from the node's network.
     pub fn start(node: &Node, service: SocketAddr, pods: Vec<SocketAddr>) -> Self {
-        let ends = Arc::new(AtomicBool::new(false));
-        let until = Arc::clone(&ends);
-        let there = node.clone();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&is_over);
+        let own_node = node.clone();
         let to_service = thread::spawn(move || {
-            there.in_network(|| {
+            own_node.in_network(|| {
                 let (mut requests, mut dropped) = (0, 0);
-                while !until.load(Ordering::Relaxed) {
+                while !stop.load(Ordering::Relaxed) {
                     requests += 1;
                     dropped += usize::from(!answers(service));
                     thread::sleep(INTERVAL);
@@ -51,14 +52,14 @@ impl Load {
                 (requests, dropped)
             })
         });
-        let until = Arc::clone(&ends);
-        let there = node.clone();
+        let stop = Arc::clone(&is_over);
+        let own_node = node.clone();
         let to_pods = thread::spawn(move || {
-            there.in_network(|| {
+            own_node.in_network(|| {
                 let mut most = 0;
-                while !until.load(Ordering::Relaxed) {
+                while !stop.load(Ordering::Relaxed) {
                     let silent: Vec<_> = pods.iter().filter(|pod| !answers(**pod)).collect();
-                    // Asked a second time: those that were not down at the same time do not count.
+                    // Checked a second time, because the first requests were not sent at the same time.
                     let down = silent.into_iter().filter(|pod| !answers(**pod)).count();
                     most = most.max(down);
                     thread::sleep(INTERVAL);
@@ -67,16 +68,16 @@ impl Load {
             })
         });
         Self {
-            ends,
+            is_over,
             service: to_service,
             pods: to_pods,
         }
     }
 
-    /// Stops, and returns what came of it.
+    /// Stops the requests, and returns their outcome.
     pub fn stop(self) -> Result<Outcome> {
-        self.ends.store(true, Ordering::Relaxed);
-        let ended = || "a thread that sends requests has panicked";
+        self.is_over.store(true, Ordering::Relaxed);
+        let ended = || "the thread that sends requests panicked";
         let network = "failed to enter the node's network";
         let (requests, dropped) = self.service.join().ok().with_context(ended)?.context(network)?;
         let most_down = self.pods.join().ok().with_context(ended)?.context(network)?;
@@ -89,13 +90,9 @@ impl Load {
 }
 
 fn answers(address: SocketAddr) -> bool {
-    let ask = || -> std::io::Result<Vec<u8>> {
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.write_all(b"GET / HTTP/1.0\r\nHost: web\r\n\r\n")?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer)?;
-        Ok(answer)
+    let request = Request {
+        timeout: TIMEOUT,
+        ..Request::default()
     };
-    ask().is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 200"))
+    request.send(address).is_ok_and(|response| response.status == 200)
 }

@@ -1,4 +1,4 @@
-//! The cluster of the tests, a namespace for each, and the way back to how everything was.
+//! The cluster of the tests, its initial state, and a namespace for each test.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -10,17 +10,17 @@ use testcluster::node::Node;
 
 use crate::story::INGRESS;
 
-/// What there was before the tests.
-pub struct Found {
+/// The state of the cluster before the tests.
+pub struct InitialState {
     checkout: Checkout,
     cluster: bool,
     operator: Option<String>,
     definitions: bool,
 }
 
-impl Found {
-    /// Looks, and changes nothing.
-    pub fn look() -> Result<Self> {
+impl InitialState {
+    /// Reads whether there is a cluster.
+    pub fn read() -> Result<Self> {
         let checkout = Checkout::find()?;
         Ok(Self {
             cluster: Cluster::is_up(&checkout),
@@ -30,25 +30,27 @@ impl Found {
         })
     }
 
-    /// Brings it back.
-    pub fn restore(&self, world: &World) -> Result<()> {
+    /// Restores this state.
+    pub fn restore(&self, environment: &Environment) -> Result<()> {
         if !self.cluster {
             return testcluster(&self.checkout, &["down"]);
         }
         match &self.operator {
-            Some(image) => world.shell.run(&format!("kubectl appdeploy install --image {image}")),
-            None if self.definitions => world.shell.run("kubectl appdeploy uninstall"),
-            None => world.shell.run("kubectl appdeploy uninstall --delete-crds --yes"),
+            Some(image) => environment
+                .shell
+                .run(&format!("kubectl appdeploy install --image {image}")),
+            None if self.definitions => environment.shell.run("kubectl appdeploy uninstall"),
+            None => environment.shell.run("kubectl appdeploy uninstall --delete-crds --yes"),
         }
         .map(drop)
     }
 }
 
-/// The cluster with the operator in it.
-pub struct World {
+/// The cluster with the operator.
+pub struct Environment {
     /// This checkout.
     pub checkout: Checkout,
-    /// A person's shell.
+    /// A shell like a user's.
     pub shell: Shell,
     /// The operator's image.
     pub image: String,
@@ -60,9 +62,9 @@ fn long() -> bool {
     std::env::var_os("APPDEPLOY_TEST_LONG").is_some()
 }
 
-impl World {
-    /// Brings the cluster up and installs the operator.
-    pub fn open(image: String, found: &mut Found) -> Result<Self> {
+impl Environment {
+    /// Starts the cluster and installs the operator.
+    pub fn start(image: String, initial: &mut InitialState) -> Result<Self> {
         let checkout = Checkout::find()?;
         let cluster = Cluster::up(&checkout)?;
         let shell = Shell::new(&checkout, cluster)?;
@@ -70,28 +72,28 @@ impl World {
             cluster != Cluster::Real || ingress(&checkout) == INGRESS,
             "{INGRESS} is in use by another program: the guides' commands expect the ingress controller there"
         );
-        let world = Self {
+        let environment = Self {
             checkout,
             shell,
             image,
             cluster,
         };
-        found.operator = operator_image(&world.shell);
-        found.definitions = world
+        initial.operator = operator_image(&environment.shell);
+        initial.definitions = environment
             .shell
             .run("kubectl get crd appdeploys.appdeploy.dev --output name")
             .is_ok();
         if cluster == Cluster::Real {
-            // The Dockerfile's image is the one that ships, and takes minutes to build.
+            // The image of the Dockerfile is released, and takes minutes to build.
             if long() {
-                testcluster(&world.checkout, &["build-image", &world.image])?;
-            } else if found.operator.as_ref() != Some(&world.image) {
-                pack_operator(&world.checkout, &world.image)?;
+                testcluster(&environment.checkout, &["build-image", &environment.image])?;
+            } else if initial.operator.as_ref() != Some(&environment.image) {
+                pack_operator(&environment.checkout, &environment.image)?;
             }
-            world.install()?;
+            environment.install()?;
         }
-        world.delete_leftovers()?;
-        Ok(world)
+        environment.delete_leftovers()?;
+        Ok(environment)
     }
 
     /// Deletes the namespaces that an interrupted run has left, with the finalizer that a test adds.
@@ -105,8 +107,8 @@ done"#;
         self.shell.run(delete).map(drop)
     }
 
-    /// Returns why a test can't run here: on fake nodes only the demo says anything, and OLM takes long to build.
-    pub fn cannot(&self, test: &str) -> Option<&'static str> {
+    /// Returns why a test is skipped: on fake nodes only the demo has a result, and OLM takes long to build.
+    pub fn skip_reason(&self, test: &str) -> Option<&'static str> {
         if test == "olm" && !long() {
             return Some("it builds OLM for ten minutes: make test-long");
         }
@@ -118,12 +120,12 @@ done"#;
         Node::running(&self.checkout.state()).context("the node does not run")
     }
 
-    /// Whether pages answer.
+    /// Returns whether there is a real node, so that pages can be requested.
     pub fn is_real(&self) -> bool {
         self.cluster == Cluster::Real
     }
 
-    /// Installs the operator, and returns when it runs.
+    /// Installs the operator, and waits until it is ready.
     pub fn install(&self) -> Result<()> {
         self.shell
             .run(&format!("kubectl appdeploy install --image {}", self.image))
@@ -134,13 +136,16 @@ done"#;
     pub fn until_clean(&self) -> Result<()> {
         let deleted = "kubectl get namespace --selector e2e=test --output name | \
                        xargs --no-run-if-empty kubectl wait --for=delete --timeout=3m";
-        self.shell.run(deleted).map(drop).context("a namespace of a test stays")
+        self.shell
+            .run(deleted)
+            .map(drop)
+            .context("the namespace of a test is not deleted")
     }
 
-    /// Returns a new namespace and a shell that works in it.
-    pub fn space(&self, test: &str) -> Result<Space> {
+    /// Returns the context of a test, with a new namespace.
+    pub fn context(&self, test: &str) -> Result<TestContext> {
         let namespace = format!("e2e-{test}");
-        // One of an earlier run that was killed goes first.
+        // An earlier run that was killed may have left one.
         self.shell.run(&format!(
             "kubectl delete namespace {namespace} --ignore-not-found --timeout=2m && kubectl create namespace {namespace} && \
              kubectl label namespace {namespace} e2e=test"
@@ -150,7 +155,7 @@ done"#;
         std::fs::copy(self.checkout.kubeconfig(), &kubeconfig).context("failed to copy the kubeconfig")?;
         let shell = self.shell.clone().with_kubeconfig(&kubeconfig);
         shell.run(&format!("kubectl config set-context --current --namespace {namespace}"))?;
-        Ok(Space {
+        Ok(TestContext {
             namespace,
             shell,
             kubeconfig,
@@ -161,11 +166,11 @@ done"#;
     }
 }
 
-/// A namespace for one test.
-pub struct Space {
-    /// Its name.
+/// A namespace for one test, and a shell in it.
+pub struct TestContext {
+    /// The name of the namespace.
     pub namespace: String,
-    /// A shell whose kubeconfig names it.
+    /// A shell whose kubeconfig has this namespace.
     pub shell: Shell,
     /// That kubeconfig.
     pub kubeconfig: PathBuf,
@@ -174,30 +179,30 @@ pub struct Space {
     _folder: tempfile::TempDir,
 }
 
-impl Space {
-    /// Adds text to the line that tells how the test ended.
+impl TestContext {
+    /// Adds text to the line with the result of the test.
     pub fn note(&self, text: &str) {
         crate::lock(&self.notes).push_str(text);
     }
 
-    /// Returns what was noted.
+    /// Returns the added texts.
     pub fn notes(&self) -> String {
         crate::lock(&self.notes).clone()
     }
 
-    /// Returns what somebody wants to see after a failure.
-    pub fn scene(&self) -> String {
+    /// Returns the objects, Events and logs that help to explain a failure.
+    pub fn describe(&self) -> String {
         let look = "kubectl get appdeploy,podset,deploy,rs,pod,svc,ing --output wide 2>&1; \
                     kubectl get events --sort-by=.lastTimestamp 2>&1 | tail -n 15; \
                     kubectl logs --namespace appdeploy-system --selector app.kubernetes.io/name=appdeploy-operator --prefix --tail 15 2>&1 || true";
         let seen = self.shell.run(look).unwrap_or_else(|error| format!("{error:#}"));
-        format!("this is how {} looked:\n{seen}", self.namespace)
+        format!("the namespace {}:\n{seen}", self.namespace)
     }
 }
 
-impl Drop for Space {
+impl Drop for TestContext {
     fn drop(&mut self) {
-        // A namespace that stays is deleted by the next run. It takes as long as its pods take to end, while other tests run.
+        // Not awaited: pods take long to terminate, and the next run deletes what is left.
         let _ = self.outside.run(&format!(
             "kubectl delete namespace {} --ignore-not-found --wait=false",
             self.namespace
