@@ -99,14 +99,14 @@ fn links_have_existing_targets() -> Result<()> {
 }
 
 #[test]
-fn tests_in_the_comparison_exist() -> Result<()> {
-    let page = read("docs/comparison.md")?;
+fn tests_of_features_exist() -> Result<()> {
+    let page = read("docs/features.md")?;
     let named = page.split('`').filter(|word| word.contains(".rs::"));
     let mut count = 0;
     for test in named {
         let (file, name) = test.split_once("::").context("a test has a file")?;
         let code = read(file)?;
-        assert!(code.contains(&format!("fn {name}(")), "docs/comparison.md names {test}");
+        assert!(code.contains(&format!("fn {name}(")), "docs/features.md names {test}");
         count += 1;
     }
     assert!(count > 30, "only {count} tests were found");

@@ -110,7 +110,7 @@ done"#;
     /// Returns why a test is skipped: on fake nodes only the demo has a result, and OLM takes long to build.
     pub fn skip_reason(&self, test: &str) -> Option<&'static str> {
         if test == "olm" && !long() {
-            return Some("it builds OLM for ten minutes: make test-long");
+            return Some("it builds OLM: make test-long");
         }
         (self.cluster == Cluster::Fake && test != "demo").then_some("it needs a real node, which needs root on Linux")
     }

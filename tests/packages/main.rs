@@ -7,7 +7,6 @@
     reason = "what a test needs and does not get is its failure"
 )]
 
-mod badrobot;
 mod bundle;
 mod chart;
 mod objects;
