@@ -140,7 +140,7 @@ fn sources(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 /// Returns all code of the workspace.
 fn all_code() -> Result<String> {
     let mut files = Vec::new();
-    sources(&root(), &mut files)?;
+    sources(root(), &mut files)?;
     files
         .iter()
         .map(|file| std::fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display())))
