@@ -86,7 +86,7 @@ fn run(cli: &Cli) -> Result<bool> {
         write_page(&cli.results, page)?;
         return Ok(true);
     }
-    let beside = |given: &Option<PathBuf>, name: &str| match given {
+    let sibling_program = |given: &Option<PathBuf>, name: &str| match given {
         Some(program) => Ok(program.clone()),
         None => std::env::current_exe().map(|this| this.with_file_name(name)),
     };
@@ -96,13 +96,13 @@ fn run(cli: &Cli) -> Result<bool> {
 
     let scenarios: Vec<_> = catalog::all().into_iter().filter(|one| is_wanted(one.name)).collect();
     if !scenarios.is_empty() {
-        let operator = beside(&cli.operator, "appdeploy-operator")?;
+        let operator = sibling_program(&cli.operator, "appdeploy-operator")?;
         let mut journal = Journal::open(&cli.results, &operator)?;
         let cluster = Cluster::start(&operator).context("failed to start a cluster")?;
         for scenario in scenarios {
             let name = scenario.name;
             let tally = match Campaign::of(&cluster, scenario) {
-                Ok(campaign) => pursue(
+                Ok(campaign) => run_scenario(
                     cli,
                     &mut journal,
                     name,
@@ -110,7 +110,7 @@ fn run(cli: &Cli) -> Result<bool> {
                     campaign.compared(),
                     |plans, each| campaign.run_plans(&cluster, plans, cli.workers, each),
                 )?,
-                Err(error) => give_up(name, &error)?,
+                Err(error) => report_failure(name, &error)?,
             };
             total.add(tally);
         }
@@ -121,13 +121,13 @@ fn run(cli: &Cli) -> Result<bool> {
         .filter(|one| is_wanted(one.name))
         .collect();
     if !scenarios.is_empty() {
-        let plugin = beside(&cli.plugin, "kubectl-appdeploy")?;
+        let plugin = sibling_program(&cli.plugin, "kubectl-appdeploy")?;
         let mut journal = Journal::open(&cli.results, &plugin)?;
         let clusters = Clusters::of(&plugin);
         for scenario in scenarios {
             let name = scenario.name;
             let tally = match installation::Campaign::of(&clusters, scenario) {
-                Ok(campaign) => pursue(
+                Ok(campaign) => run_scenario(
                     cli,
                     &mut journal,
                     name,
@@ -135,7 +135,7 @@ fn run(cli: &Cli) -> Result<bool> {
                     campaign.compared(),
                     |plans, each| campaign.run_plans(&clusters, plans, cli.workers, each),
                 )?,
-                Err(error) => give_up(name, &error)?,
+                Err(error) => report_failure(name, &error)?,
             };
             total.add(tally);
         }
@@ -154,7 +154,7 @@ fn run(cli: &Cli) -> Result<bool> {
 }
 
 /// Reports that a scenario can't be run, which is a failure.
-fn give_up(name: &str, error: &anyhow::Error) -> Result<Tally> {
+fn report_failure(name: &str, error: &anyhow::Error) -> Result<Tally> {
     say(&format!("{name}: {error:#}"))?;
     Ok(Tally {
         failed: 1,
@@ -166,7 +166,7 @@ fn give_up(name: &str, error: &anyhow::Error) -> Result<Tally> {
 type Each<'a> = &'a mut (dyn FnMut(&Plan, &Verdict, Duration) -> Result<()> + Send);
 
 /// Lists the plans of a scenario, or runs those that are left.
-fn pursue(
+fn run_scenario(
     cli: &Cli,
     journal: &mut Journal,
     name: &str,
