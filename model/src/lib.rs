@@ -10,7 +10,6 @@
 //! calling it.
 
 pub mod admit;
-pub mod backoff;
 pub mod children;
 pub mod defaults;
 pub mod desired;
@@ -18,6 +17,7 @@ pub mod diagnose;
 pub mod digest;
 pub mod export;
 pub mod failure;
+mod fields;
 pub mod host;
 pub mod inverse;
 pub mod later;

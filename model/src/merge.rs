@@ -1,27 +1,26 @@
-//! What a live object becomes when the operator writes what is wanted of it: the same rules as in [`crate::Digest`], which
-//! finds out whether there is anything to write.
+//! The objects that result from a write: what is wanted, merged into the live object. The structure is the one of
+//! [`Digest`](crate::Digest), which finds out whether a write is needed.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
 use crate::desired::{CONTAINER, PORT};
-use crate::digest::{content, merge_key};
-use crate::{Digest, later, quantity};
+use crate::fields::{METADATA, Node, content, is_empty_variable, merge_key};
+use crate::{Digest, later};
 
-/// Returns the live object with all that is wanted, and without what was wanted `before` and is not any more. What
-/// others have put there stays.
+/// Returns the live object with everything that is wanted, and without what was wanted `before` and no longer is. Fields of other
+/// managers are kept.
 ///
-/// If nothing is lacking and nothing was wanted before that is not now, it is the live object.
+/// The result is the live object if it lacks nothing, and nothing was wanted before that is not wanted now.
 #[must_use]
 pub fn merged(live: &Value, before: Option<&Value>, wanted: &Value) -> Value {
     let mut merged = live.clone();
-    for field in ["labels", "annotations", "ownerReferences"] {
-        let pointer = format!("/metadata/{field}");
-        let (before, wanted) = (before.and_then(|b| b.pointer(&pointer)), wanted.pointer(&pointer));
+    for field in METADATA {
+        let [before, wanted] = [before, Some(wanted)].map(|object| object?.get("metadata")?.get(field));
         put(field, &mut merged["metadata"], field, before, wanted);
     }
-    let names: BTreeSet<&String> = before
+    let names: BTreeSet<&str> = before
         .into_iter()
         .chain([wanted])
         .flat_map(content)
@@ -34,18 +33,18 @@ pub fn merged(live: &Value, before: Option<&Value>, wanted: &Value) -> Value {
     merged
 }
 
-/// Brings one field of an object to what is wanted.
+/// Sets one field of an object to what is wanted.
 fn put(path: &str, object: &mut Value, field: &str, before: Option<&Value>, wanted: Option<&Value>) {
     let Some(fields) = object.as_object_mut() else { return };
     match (fields.get_mut(field), wanted.filter(|wanted| !is_nothing(wanted))) {
-        (Some(live), Some(wanted)) => over(path, live, before, wanted),
+        (Some(live), Some(wanted)) => overwrite(path, live, before, wanted),
         (None, Some(wanted)) => {
             fields.insert(field.to_owned(), wanted.clone());
         }
         (Some(live), None) => {
-            // Of what is not wanted any more, only our part goes.
+            // Other managers may own a part of what is no longer wanted.
             if let Some(before) = before {
-                take(path, live, before);
+                remove(path, live, before);
                 if is_nothing(live) {
                     fields.remove(field);
                 }
@@ -55,61 +54,64 @@ fn put(path: &str, object: &mut Value, field: &str, before: Option<&Value>, want
     }
 }
 
-fn over(path: &str, live: &mut Value, before: Option<&Value>, wanted: &Value) {
-    match (&mut *live, wanted) {
-        // A selector belongs to one owner as a whole.
-        (Value::Object(_), Value::Object(_)) if path == "spec.selector" => live.clone_from(wanted),
-        (Value::Object(fields), Value::Object(wishes)) => {
+/// Changes a value to what is wanted.
+fn overwrite(path: &str, live: &mut Value, before: Option<&Value>, wanted: &Value) {
+    match (Node::of(path, live), Node::of(path, wanted)) {
+        (Node::Fields(fields), Node::Fields(wishes)) => {
             let names: Vec<String> = fields.keys().chain(wishes.keys()).cloned().collect();
             for name in names {
                 let was = before.and_then(|before| before.get(&name));
-                let path = format!("{path}.{name}");
-                put(&path, live, &name, was, wishes.get(&name));
+                put(&format!("{path}.{name}"), live, &name, was, wishes.get(&name));
             }
         }
-        (Value::Array(items), Value::Array(wishes)) if is_keyed(items) && is_keyed(wishes) => {
-            for wish in wishes {
-                let key = merge_key(wish);
-                let was = before.and_then(|before| entry(before, key.as_deref()));
-                match items.iter_mut().find(|item| merge_key(item) == key) {
-                    Some(item) => {
-                        over(&format!("{path}[]"), item, was, wish);
-                        empty(path, item, wish);
-                    }
-                    None => items.push(wish.clone()),
-                }
-            }
-            let gone: Vec<String> = keys(before).filter(|key| entry(wanted, Some(key)).is_none()).collect();
-            items.retain(|item| merge_key(item).is_none_or(|key| !gone.contains(&key)));
+        (Node::Entries(_), Node::Entries(wishes)) => overwrite_entries(path, live, before, &wishes),
+        (one, other) if one == other => {}
+        _ => live.clone_from(wanted),
+    }
+}
+
+fn overwrite_entries(path: &str, live: &mut Value, before: Option<&Value>, wishes: &[(String, &Value)]) {
+    let Some(items) = live.as_array_mut() else { return };
+    for (key, wish) in wishes {
+        let Some(item) = items.iter_mut().find(|item| merge_key(item).as_ref() == Some(key)) else {
+            items.push((*wish).clone());
+            continue;
+        };
+        let path = format!("{path}[{key}]");
+        let was = before.and_then(|before| entries(before).find(|was| merge_key(was).as_ref() == Some(key)));
+        overwrite(&path, item, was, wish);
+        if let (Some(wish), Some(fields)) = (wish.as_object(), item.as_object_mut())
+            && is_empty_variable(&path, wish)
+        {
+            fields.remove("value");
         }
-        (live, wanted) if is_same(path, live, wanted) => {}
-        (live, wanted) => live.clone_from(wanted),
     }
+    let is_wanted = |key: &String| wishes.iter().any(|(wanted, _)| wanted == key);
+    let removed = before.into_iter().flat_map(entries).filter_map(merge_key);
+    let removed: BTreeSet<String> = removed.filter(|key| !is_wanted(key)).collect();
+    items.retain(|item| merge_key(item).is_none_or(|key| !removed.contains(&key)));
 }
 
-/// No value is a value of a variable: the empty one.
-fn empty(path: &str, variable: &mut Value, wish: &Value) {
-    let is_empty = wish.get("valueFrom").is_none() && wish.get("value").is_none_or(is_nothing);
-    if let (true, Some(fields)) = (is_empty && path.ends_with("[].env"), variable.as_object_mut()) {
-        fields.remove("value");
-    }
-}
-
-/// Takes away what was wanted before.
-fn take(path: &str, live: &mut Value, before: &Value) {
-    match (&mut *live, before) {
-        (Value::Object(fields), Value::Object(before)) => take_fields(path, fields, before),
-        (Value::Array(items), Value::Array(before)) if is_keyed(items) && is_keyed(before) => {
-            items.retain(|item| !before.iter().any(|was| merge_key(was) == merge_key(item)));
+/// Removes what was wanted before.
+fn remove(path: &str, live: &mut Value, before: &Value) {
+    match (Node::of(path, live), Node::of(path, before)) {
+        (Node::Fields(_) | Node::Whole(_), Node::Fields(before) | Node::Whole(before)) => {
+            remove_fields(path, live, before);
         }
-        (live, _) => *live = Value::Null,
+        (Node::Entries(_), Node::Entries(before)) => {
+            let Some(items) = live.as_array_mut() else { return };
+            let was_wanted = |key: &String| before.iter().any(|(was, _)| was == key);
+            items.retain(|item| merge_key(item).is_none_or(|key| !was_wanted(&key)));
+        }
+        _ => *live = Value::Null,
     }
 }
 
-fn take_fields(path: &str, fields: &mut Map<String, Value>, before: &Map<String, Value>) {
+fn remove_fields(path: &str, live: &mut Value, before: &Map<String, Value>) {
+    let Some(fields) = live.as_object_mut() else { return };
     for (name, was) in before {
         if let Some(live) = fields.get_mut(name) {
-            take(&format!("{path}.{name}"), live, was);
+            remove(&format!("{path}.{name}"), live, was);
             if is_nothing(live) {
                 fields.remove(name);
             }
@@ -117,22 +119,11 @@ fn take_fields(path: &str, fields: &mut Map<String, Value>, before: &Map<String,
     }
 }
 
-fn entry<'a>(list: &'a Value, key: Option<&str>) -> Option<&'a Value> {
-    list.as_array()?.iter().find(|item| merge_key(item).as_deref() == key)
+fn entries(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
 }
 
-fn keys(list: Option<&Value>) -> impl Iterator<Item = String> {
-    list.and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(merge_key)
-}
-
-fn is_keyed(items: &[Value]) -> bool {
-    items.iter().all(|item| merge_key(item).is_some())
-}
-
-/// What the API server leaves out.
+/// Whether the API server does not store a value.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -143,20 +134,10 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-fn is_same(path: &str, live: &Value, wanted: &Value) -> bool {
-    let amount = |value: &Value| match value {
-        Value::String(text) => Some(quantity::canonical(text)),
-        Value::Number(number) => Some(quantity::canonical(&number.to_string())),
-        _ => None,
-    };
-    let is_amount = path.contains(".resources.");
-    live == wanted || is_nothing(wanted) && is_nothing(live) || is_amount && amount(live) == amount(wanted)
-}
-
-/// Returns what a Service becomes that somebody else has made and an application takes over: ours, and beside it the
-/// ports that it offers on. What is spoken on a port of ours stays said.
+/// Returns a Service of another manager after an app has adopted it: the wanted one, with the `other` ports, and with the protocol
+/// of the application that the live Service names for each wanted port.
 #[must_use]
-pub fn service_with(live: &Value, wanted: &Value, beside: &[Value]) -> Value {
+pub fn service_with(live: &Value, wanted: &Value, other: &[Value]) -> Value {
     let mut ports = wanted["spec"]["ports"].as_array().cloned().unwrap_or_default();
     let key = |port: &Value| {
         let protocol = port["protocol"].as_str().unwrap_or("TCP");
@@ -164,19 +145,19 @@ pub fn service_with(live: &Value, wanted: &Value, beside: &[Value]) -> Value {
     };
     for port in &mut ports {
         let mut before = live["spec"]["ports"].as_array().into_iter().flatten();
-        let spoken = before
+        let protocol = before
             .find(|before| key(before) == key(port))
             .map(|before| &before["appProtocol"]);
-        if let Some(spoken) = spoken.filter(|spoken| spoken.is_string()) {
-            port["appProtocol"] = spoken.clone();
+        if let Some(protocol) = protocol.filter(|protocol| protocol.is_string()) {
+            port["appProtocol"] = protocol.clone();
         }
     }
-    ports.extend(beside.iter().cloned());
+    ports.extend(other.iter().cloned());
     let mut whole = wanted.clone();
     whole["spec"]["ports"] = json!(ports);
     let mut merged = merged(live, None, &whole);
     merged["spec"]["ports"] = json!(ports);
-    // The API server takes these only from the type that they are for.
+    // The API server rejects these with another type.
     if merged["spec"]["type"] != live["spec"]["type"] {
         let of_the_type = [
             ("/spec", "loadBalancerSourceRanges"),
@@ -194,11 +175,11 @@ pub fn service_with(live: &Value, wanted: &Value, beside: &[Value]) -> Value {
     merged
 }
 
-/// Returns what a Deployment becomes that somebody else has made and an application takes over with its pods. `before` is what
-/// was read of it: what it means and is not wanted goes.
+/// Returns a Deployment of another manager after an app has adopted it with its pods. `before` is what was read from it: of that,
+/// what is not wanted is removed.
 ///
-/// What there can be one of is ours: the container of the application, the name of its port, a probe. Else there would be two,
-/// which Kubernetes refuses or runs both.
+/// The container of the app, the name of its port and its probes are the wanted ones. Otherwise there would be two of them, which
+/// Kubernetes rejects, or both of which it runs.
 #[must_use]
 pub fn deployment_with(live: &Value, before: Option<&Value>, wanted: &Value) -> Value {
     const CONTAINERS: &str = "/spec/template/spec/containers";
@@ -222,14 +203,14 @@ pub fn deployment_with(live: &Value, before: Option<&Value>, wanted: &Value) -> 
             }
         }
         if let Some(fields) = container.as_object_mut() {
-            fields.retain(|field, probe| !field.ends_with("Probe") || asks_alike(probe, &wanted[field]));
+            fields.retain(|field, probe| !field.ends_with("Probe") || is_same_check(probe, &wanted[field]));
         }
     }
     merged(&live, before.as_ref(), &due)
 }
 
-/// Whether two probes ask in the same way, so that one can be changed into the other.
-fn asks_alike(one: &Value, other: &Value) -> bool {
+/// Whether two probes check in the same way, so that one can be changed into the other.
+fn is_same_check(one: &Value, other: &Value) -> bool {
     ["exec", "grpc", "httpGet", "tcpSocket"]
         .iter()
         .all(|way| one[way].is_null() == other[way].is_null())
@@ -243,7 +224,7 @@ mod tests {
     use crate::Digest;
 
     #[test]
-    fn what_is_wanted_comes_and_what_others_have_put_there_stays() {
+    fn wanted_fields_are_set_and_fields_of_other_managers_are_kept() {
         let live = json!({"metadata": {"labels": {"team": "shop"}}, "spec": {"replicas": 3, "template": {"spec": {
             "dnsPolicy": "ClusterFirst",
             "containers": [{"name": "mesh"}, {"name": "app", "image": "nginx:1", "resources": {"limits": {"cpu": "500m"}},
@@ -269,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_that_is_taken_over_has_what_there_can_be_one_of_from_the_app() {
+    fn adopted_deployment_has_the_container_port_and_probes_of_the_app() {
         let live = deployment(json!({"nodeSelector": {"disk": "ssd"}, "containers": [
             {"name": "web", "image": "shop:1", "ports": [{"containerPort": 80, "name": "http"}, {"containerPort": 9090}],
              "env": [{"name": "GONE", "value": "1"}, {"name": "MODE", "value": "on"}],
@@ -304,13 +285,13 @@ mod tests {
             .map(|port| (&port["containerPort"], &port["name"]))
             .collect();
         assert_eq!(ports, [(&json!(9090), &Value::Null), (&json!(8080), &json!("http"))]);
-        // What is as wanted is not touched.
+        // An object that is as wanted is not changed.
         let same = deployment_with(&wanted, Some(&wanted), &wanted);
         assert_eq!(same, wanted);
     }
 
     #[test]
-    fn a_service_that_is_taken_over_says_on_what_is_spoken_and_nothing_that_its_type_can_not_have() {
+    fn adopted_service_keeps_protocols_and_drops_fields_of_its_former_type() {
         let live = json!({"metadata": {}, "spec": {"type": "LoadBalancer", "loadBalancerSourceRanges": ["10.0.0.0/8"],
             "ports": [{"name": "grpc", "port": 80, "protocol": "TCP", "appProtocol": "kubernetes.io/h2c", "nodePort": 30080}]}});
         let wanted = json!({"metadata": {}, "spec": {"type": "ClusterIP",
@@ -340,9 +321,9 @@ mod tests {
     }
 
     proptest! {
-        /// The operator's question and this answer are about the same thing.
+        /// A digest and a merge follow the same structure.
         #[test]
-        fn it_changes_something_exactly_if_something_is_lacking(live in values(), wanted in values()) {
+        fn merge_changes_an_object_exactly_if_it_lacks_something(live in values(), wanted in values()) {
             let (live, wanted) = (json!({"metadata": {}, "spec": {"x": live}}), json!({"spec": {"x": wanted}}));
             let lacks = Digest::of(&live).lacks(&wanted);
             let merged = merged(&live, None, &wanted);
@@ -351,7 +332,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_all_that_was_wanted_goes_with_it(before in values(), wanted in values()) {
+        fn what_is_no_longer_wanted_is_removed(before in values(), wanted in values()) {
             let (before, wanted) = (json!({"metadata": {}, "spec": {"x": before}}), json!({"metadata": {}, "spec": {"x": wanted}}));
             let merged = merged(&before, Some(&before), &wanted);
             prop_assert_eq!(Digest::of(&merged), Digest::of(&wanted));

@@ -1,40 +1,16 @@
-//! What a controller is: it watches some kinds, and reconciles the objects of one.
+//! The trait of controllers. A controller watches some kinds, and reconciles the objects of one.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use model::Failure;
 
 use crate::informer::Informer;
 use crate::key::Key;
-use crate::metrics::State;
+use crate::object_state::retry::Retries;
+use crate::primary::ReadyState;
 use crate::queue::Queue;
-
-/// When an object is reconciled again, if nothing changes before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Requeue {
-    /// Not at all.
-    Done,
-    /// Immediately: there is more to do.
-    Now,
-    /// When this time has passed.
-    After(Duration),
-}
-
-/// Why a reconcile failed. What it was is in the status already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// Cached objects were outdated and have been corrected: it is retried immediately, and with backoff if that repeats.
-    #[error("cached objects were outdated")]
-    Stale,
-    /// It is retried with backoff.
-    #[error("it is retried with backoff")]
-    Failed,
-    /// Only a change of the object helps.
-    #[error("it waits for a change of the object")]
-    Terminal,
-}
+use crate::result::ReconcileResult;
 
 /// Reconciles the objects of one kind. A new controller is an implementation of this, and a line in
 /// [`controllers`](crate::run::controllers): queues, watches, metrics, probes and shutdown iterate over that list.
@@ -49,6 +25,9 @@ pub trait Controller: Send + Sync + 'static {
     /// Returns the queue of the objects to reconcile.
     fn queue(&self) -> &Arc<Queue<Key>>;
 
+    /// Returns when its objects are reconciled again: the states of its objects.
+    fn retries(&self) -> &dyn Retries;
+
     /// Returns what it watches; the objects that it reconciles come first. Called once.
     fn informers(&self) -> Vec<Informer>;
 
@@ -56,13 +35,13 @@ pub trait Controller: Send + Sync + 'static {
     fn keys(&self) -> Vec<Key>;
 
     /// Returns the state of each object that is known, by its status.
-    fn states(&self) -> Vec<State>;
+    fn ready_states(&self) -> Vec<ReadyState>;
 
     /// Brings one object closer to its spec, and writes its status.
     ///
     /// # Errors
-    /// Says how it is retried.
-    async fn reconcile(&self, key: Key) -> Result<Requeue, Error>;
+    /// Returns how it is retried.
+    async fn reconcile(&self, key: Key) -> ReconcileResult;
 
     /// Writes the status of an object whose reconcile panicked or timed out.
     async fn report(&self, key: &Key, failure: Failure);

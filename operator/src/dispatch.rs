@@ -1,31 +1,27 @@
 //! Takes keys from the queue and reconciles them: a limited number at a time, each with its own backoff. A panic or a
 //! timeout fails one key only.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use model::{Failure, backoff};
+use model::Failure;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, Span, error, error_span, field, warn};
 
 use crate::attempt::{Attempt, DEADLINE};
-use crate::controller::{Controller, Error, Requeue};
+use crate::controller::Controller;
 use crate::key::Key;
 use crate::metrics::{Counted, Outcome};
 use crate::open_namespaces::OpenNamespaces;
-use crate::seeded::{self, Bug};
+use crate::result::{Error, ReconcileResult};
 
 /// How long the report about a reconcile that panicked or timed out may take.
 const REPORT_DEADLINE: Duration = Duration::from_secs(4);
-
-/// What came of a reconcile.
-pub type Reconciled = Result<Requeue, Error>;
 
 /// Held by work that goes on. Its receiver ends when all of it has ended or was dropped.
 pub type Running = mpsc::Sender<Infallible>;
@@ -42,7 +38,6 @@ pub async fn dispatch(
     let (kind, queue) = (controller.kind(), controller.queue().clone());
     let metrics = Arc::new(metrics);
     let slots = Arc::new(Semaphore::new(usize::from(concurrency)));
-    let failures = Arc::new(Failures::default());
     let pulse = queue.liveness().join(format!("the dispatcher of {kind}s"));
     let mut tasks = JoinSet::new();
     loop {
@@ -61,13 +56,13 @@ pub async fn dispatch(
             queue.done(&key);
             continue;
         }
-        if let Some(wait) = failures.held(&key) {
+        if let Some(wait) = controller.retries().throttled_for(&key) {
             queue.add_after(key.clone(), wait);
             queue.done(&key);
             continue;
         }
         let reconcile = queue.liveness().join(format!("a reconcile of {kind}s"));
-        let (queue, controller, failures) = (queue.clone(), controller.clone(), failures.clone());
+        let (queue, controller) = (queue.clone(), controller.clone());
         let (metrics, running) = (metrics.clone(), running.clone());
         let span = span(kind, &key);
         let work = async move {
@@ -76,7 +71,7 @@ pub async fn dispatch(
             let (result, outcome) = attempt_one(&*controller, &attempt, &key).await;
             metrics.reconciled(outcome, start.elapsed());
             say(&Span::current(), outcome);
-            if let Some(wait) = failures.wait(&key, result, attempt.retry_after()) {
+            if let Some(wait) = controller.retries().requeue_in(&key, result, attempt.retry_after()) {
                 if result.is_err() {
                     metrics.retried();
                 }
@@ -92,7 +87,7 @@ pub async fn dispatch(
 }
 
 /// Reconciles an object once, whatever happens. Where the reconcile can't, its status is written from here.
-async fn attempt_one(controller: &dyn Controller, attempt: &Attempt, key: &Key) -> (Reconciled, Outcome) {
+async fn attempt_one(controller: &dyn Controller, attempt: &Attempt, key: &Key) -> (ReconcileResult, Outcome) {
     let guarded = AssertUnwindSafe(attempt.run(async { controller.reconcile(key.clone()).await })).catch_unwind();
     let (failure, outcome) = match timeout(DEADLINE, guarded).await {
         Ok(Ok(result)) => return (result, Outcome::of(result)),
@@ -135,79 +130,21 @@ fn say(span: &Span, outcome: Outcome) {
     }
 }
 
-/// How often each key has failed in a row, and when it is reconciled again.
-#[derive(Debug, Default)]
-struct Failures(Mutex<HashMap<Key, Backoff>>);
-
-#[derive(Debug)]
-struct Backoff {
-    /// Failures in a row. One that an event caused before the key was due does not count: it makes nothing wait longer.
-    count: u32,
-    due: Instant,
-    /// Until when the API server asked to wait; an event does not make the key wait less.
-    held_until: Option<Instant>,
-}
-
-impl Failures {
-    /// Returns how long a key must still wait because the API server asked for it.
-    fn held(&self, key: &Key) -> Option<Duration> {
-        let until = self.lock().get(key)?.held_until?;
-        until
-            .checked_duration_since(Instant::now())
-            .filter(|wait| !wait.is_zero())
-    }
-
-    /// Returns how long to wait before the next try, if there is to be one. `retry_after` is how long the API server asked
-    /// to wait.
-    fn wait(&self, key: &Key, result: Reconciled, retry_after: Option<Duration>) -> Option<Duration> {
-        let mut failures = self.lock();
-        let error = match result {
-            Err(Error::Failed) if seeded::is(Bug::GivesUp) => return None,
-            Err(error @ (Error::Failed | Error::Stale)) => error,
-            Ok(_) | Err(Error::Terminal) => {
-                failures.remove(key);
-                return match result {
-                    Ok(Requeue::Now) => Some(Duration::ZERO),
-                    Ok(Requeue::After(wait)) => Some(wait),
-                    Ok(Requeue::Done) | Err(_) => None,
-                };
-            }
-        };
-        let now = Instant::now();
-        let backoff = failures.entry(key.clone()).or_insert(Backoff {
-            count: 0,
-            due: now,
-            held_until: None,
-        });
-        if now >= backoff.due {
-            backoff.count = backoff.count.saturating_add(1);
-        }
-        let wait = match (error, backoff.count) {
-            (Error::Stale, 1) => Duration::ZERO,
-            (_, count) => backoff::delay(count, fastrand::f64()),
-        };
-        backoff.held_until = retry_after.map(|retry_after| now + retry_after);
-        let wait = wait.max(retry_after.unwrap_or_default());
-        backoff.due = now + wait;
-        Some(wait)
-    }
-
-    // Nothing that can panic runs under the lock.
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Backoff>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use async_trait::async_trait;
 
     use super::*;
     use crate::informer::Informer;
-    use crate::metrics::{Metrics, State};
+    use crate::metrics::Metrics;
+    use crate::object_state::ObjectStates;
+    use crate::object_state::retry::Retries;
+    use crate::primary::ReadyState;
     use crate::queue::{Priority, Queue};
+    use crate::result::Requeue;
 
     fn key(name: &str) -> Key {
         Key::new("default", name)
@@ -222,6 +159,7 @@ mod tests {
 
     struct Work<W> {
         reconcile: W,
+        states: ObjectStates<()>,
         queue: Arc<Queue<Key>>,
         reports: Arc<Mutex<Vec<(String, Failure)>>>,
     }
@@ -230,7 +168,7 @@ mod tests {
     impl<W, F> Controller for Work<W>
     where
         W: Fn(Key) -> F + Send + Sync + 'static,
-        F: Future<Output = Reconciled> + Send + 'static,
+        F: Future<Output = ReconcileResult> + Send + 'static,
     {
         fn kind(&self) -> &'static str {
             "Work"
@@ -244,6 +182,10 @@ mod tests {
             &self.queue
         }
 
+        fn retries(&self) -> &dyn Retries {
+            &self.states
+        }
+
         fn informers(&self) -> Vec<Informer> {
             Vec::new()
         }
@@ -252,11 +194,11 @@ mod tests {
             Vec::new()
         }
 
-        fn states(&self) -> Vec<State> {
+        fn ready_states(&self) -> Vec<ReadyState> {
             Vec::new()
         }
 
-        async fn reconcile(&self, key: Key) -> Reconciled {
+        async fn reconcile(&self, key: Key) -> ReconcileResult {
             (self.reconcile)(key).await
         }
 
@@ -268,7 +210,7 @@ mod tests {
     fn start<W, F>(concurrency: u16, keys: &[String], work: W) -> Started
     where
         W: Fn(Key) -> F + Send + Sync + 'static,
-        F: Future<Output = Reconciled> + Send + 'static,
+        F: Future<Output = ReconcileResult> + Send + 'static,
     {
         let queue = Arc::new(Queue::default());
         for name in keys {
@@ -278,6 +220,7 @@ mod tests {
         let reports = Arc::default();
         let controller = Arc::new(Work {
             reconcile: work,
+            states: ObjectStates::default(),
             queue: queue.clone(),
             reports: Arc::clone(&reports),
         });
@@ -385,19 +328,6 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn again_is_at_once_only_the_first_time() {
-        let failures = Failures::default();
-        let longest = (0..50)
-            .filter_map(|_| failures.wait(&key("busy"), Err(Error::Failed), None))
-            .max();
-        assert!(longest <= Some(backoff::delay(1, 0.0)), "events alone: {longest:?}");
-        assert_eq!(failures.wait(&key("a"), Err(Error::Stale), None), Some(Duration::ZERO));
-        assert!(failures.wait(&key("a"), Err(Error::Stale), None) > Some(Duration::from_millis(300)));
-        assert_eq!(failures.wait(&key("a"), Ok(Requeue::Done), None), None);
-        assert_eq!(failures.wait(&key("a"), Err(Error::Stale), None), Some(Duration::ZERO));
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn closing_waits_for_what_has_begun() {
         let done = Arc::new(AtomicUsize::new(0));
         let log = done.clone();
@@ -439,7 +369,7 @@ mod tests {
             let log = log.clone();
             async move {
                 log.fetch_add(1, Ordering::SeqCst);
-                std::future::pending::<Reconciled>().await
+                std::future::pending::<ReconcileResult>().await
             }
         });
         tokio::time::sleep(DEADLINE * 3).await;
@@ -466,7 +396,7 @@ mod tests {
             let dropped = Dropped(end.clone());
             async move {
                 let _dropped = dropped;
-                std::future::pending::<Reconciled>().await
+                std::future::pending::<ReconcileResult>().await
             }
         });
         while begun.load(Ordering::SeqCst) < 2 {

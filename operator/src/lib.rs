@@ -10,6 +10,7 @@
 
 pub mod apply;
 pub mod attempt;
+pub mod backoff;
 pub mod cache;
 pub mod call;
 pub mod client;
@@ -24,12 +25,14 @@ pub mod key;
 pub mod lease;
 pub mod liveness;
 pub mod metrics;
+pub mod object_state;
 pub mod open_namespaces;
 pub mod pages;
 pub mod primary;
 pub mod queue;
 pub mod reconcile;
 pub mod reduced;
+pub mod result;
 pub mod run;
 pub mod runner;
 pub mod seeded;

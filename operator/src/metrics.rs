@@ -5,7 +5,6 @@ mod labels;
 mod outcome;
 mod process;
 mod register;
-mod state;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,10 +21,10 @@ use crate::controller::{Controller, Registered};
 use crate::informer::Informer;
 use crate::key::Key;
 use crate::lease;
+use crate::primary::ReadyState;
 use crate::queue::{Meter, Queue, Work};
 pub use outcome::Outcome;
 use register::Controllers;
-pub use state::State;
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
@@ -172,11 +171,11 @@ impl Metrics {
     }
 
     fn count_states(&self, controller: &dyn Controller) {
-        let mut counts = State::ALL.map(|_| 0);
-        for state in controller.states() {
+        let mut counts = ReadyState::ALL.map(|_| 0);
+        for state in controller.ready_states() {
             counts[state as usize] += 1;
         }
-        for (state, count) in State::ALL.into_iter().zip(counts) {
+        for (state, count) in ReadyState::ALL.into_iter().zip(counts) {
             let labels = labels::Objects {
                 controller: controller.name(),
                 state: state.as_str(),

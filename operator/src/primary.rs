@@ -1,4 +1,6 @@
-//! The kinds that people create and the operator looks after, as far as they are alike.
+//! The kinds that users create, as far as they are alike.
+
+mod state;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -9,24 +11,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use kube::core::object::{HasSpec, HasStatus};
 use kube::core::{NamespaceResourceScope, ObjectMeta};
-use kube::discovery::ApiResource;
 use model::valid::check_size;
 use model::{Failure, unfinished};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::cache::Item;
-use crate::informer::{Informer, Need, Source, Wake};
 use crate::key::Key;
-use crate::metrics::State;
 use crate::reduced::{Parts, Reduce, read};
-use crate::stores::{Store, Stores};
+pub use state::ReadyState;
 
-/// A kind that people create and the operator looks after.
+/// A kind that users create and the operator reconciles.
 pub trait Primary:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + HasSpec<Spec: DeserializeOwned>
-    + HasStatus<Status: Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync>
+    + HasStatus<Status: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync>
     + Clone
     + Debug
     + Default
@@ -38,13 +37,10 @@ pub trait Primary:
     /// Its name.
     const KIND: crd::Kind;
 
-    /// The resource of its status, as access rules call it.
+    /// The resource of its status, as access rules name it.
     const STATUS: &'static str;
 
-    /// Returns what is known of its objects.
-    fn known(stores: &Stores) -> &Arc<Store<Root<Self>>>;
-
-    /// Returns what a status says is wrong.
+    /// Returns the cause in a status.
     fn cause(status: &Self::Status) -> Option<&Cause>;
 
     /// Returns the conditions of a status.
@@ -52,20 +48,11 @@ pub trait Primary:
 
     /// Returns its status after a reconcile that panicked or timed out.
     fn unfinished(&self, failure: &Failure, now: Timestamp) -> Self::Status;
-
-    /// Takes in what is known of an object now. Returns the others whom it concerns.
-    fn note(_stores: &Stores, _key: &Key) -> Vec<Key> {
-        Vec::new()
-    }
 }
 
 impl Primary for AppDeploy {
     const KIND: crd::Kind = crd::Kind::AppDeploy;
     const STATUS: &'static str = "appdeploys/status";
-
-    fn known(stores: &Stores) -> &Arc<Store<Root<Self>>> {
-        &stores.apps
-    }
 
     fn cause(status: &Self::Status) -> Option<&Cause> {
         status.cause.as_ref()
@@ -78,20 +65,11 @@ impl Primary for AppDeploy {
     fn unfinished(&self, failure: &Failure, now: Timestamp) -> Self::Status {
         unfinished::app(self, failure, now)
     }
-
-    /// Whoever claims the same host, or may have it now.
-    fn note(stores: &Stores, key: &Key) -> Vec<Key> {
-        stores.note_host(key)
-    }
 }
 
 impl Primary for PodSet {
     const KIND: crd::Kind = crd::Kind::PodSet;
     const STATUS: &'static str = "podsets/status";
-
-    fn known(stores: &Stores) -> &Arc<Store<Root<Self>>> {
-        &stores.podsets
-    }
 
     fn cause(status: &Self::Status) -> Option<&Cause> {
         status.cause.as_ref()
@@ -106,40 +84,16 @@ impl Primary for PodSet {
     }
 }
 
-/// Returns what watches the objects of a primary kind.
-#[must_use]
-pub fn informer<K: Primary>(stores: &Stores, need: Need, wake: Wake) -> Informer {
-    let source = Source::<Root<K>> {
-        resource: K::KIND.plural(),
-        api: ApiResource::erase::<K>(&()),
-        is_namespaced: true,
-        labels: None,
-        need,
-        store: K::known(stores).clone(),
-        wake,
-        on_vanish: None,
-    };
-    source.into()
-}
-
-/// Returns the state of each object of a primary kind.
-#[must_use]
-pub fn states<K: Primary>(stores: &Stores) -> Vec<State> {
-    let mut states = Vec::new();
-    K::known(stores).cache.for_each(|root| states.push(State::of(root)));
-    states
-}
-
-/// An object of a primary kind as it is stored.
+/// A cached object of a primary kind.
 #[derive(Clone, Debug)]
 pub enum Root<K> {
-    /// As it should be.
+    /// It fits the schema.
     Readable(Arc<K>),
-    /// It does not fit the schema: it is older than a rule, or was written past it.
+    /// It does not fit the schema: it is older than a rule, or was written without validation.
     Unreadable {
         /// What can be read.
         meta: Arc<ObjectMeta>,
-        /// Why the rest can't.
+        /// Why the rest can't be read.
         why: Unusable,
     },
 }
@@ -158,7 +112,7 @@ impl Unusable {
         Self::Schema(error.into())
     }
 
-    /// Returns what the status says about it.
+    /// Returns the failure that the status reports.
     #[must_use]
     pub fn failure(&self) -> Failure {
         match self {
@@ -182,10 +136,10 @@ impl<K: Primary> Root<K> {
     }
 }
 
-/// Whether two versions of an object differ in their status alone, as far as their metadata tell: there is a new
-/// generation for every other spec.
+/// Whether two versions of an object differ at most in their status, according to their metadata: each other spec has another
+/// generation.
 #[must_use]
-pub fn differ_in_status_alone(one: &ObjectMeta, other: &ObjectMeta) -> bool {
+pub fn differ_only_in_status(one: &ObjectMeta, other: &ObjectMeta) -> bool {
     one.uid == other.uid
         && one.generation == other.generation
         && one.annotations == other.annotations
@@ -193,7 +147,7 @@ pub fn differ_in_status_alone(one: &ObjectMeta, other: &ObjectMeta) -> bool {
         && one.deletion_timestamp == other.deletion_timestamp
 }
 
-/// What the names of annotations begin with that the plugin writes and the operator reads.
+/// The prefix of the annotations that the plugin writes and the operator reads.
 const OWN_PREFIX: &str = "appdeploy.dev/";
 
 /// The most bytes of labels, annotations, finalizers and owner references that are kept of an object, each.
@@ -242,8 +196,8 @@ impl<K: Primary> Reduce for Root<K> {
     }
 }
 
-/// Drops what nothing is decided by, which others may have made large: managed fields, annotations of other managers, and what is
-/// more than a bounded number of bytes.
+/// Drops what no decision depends on and other clients may have made large: managed fields, annotations of other managers, and
+/// all above a number of bytes.
 fn trim(meta: &mut ObjectMeta) {
     meta.managed_fields = None;
     if let Some(annotations) = &mut meta.annotations {
@@ -265,7 +219,7 @@ fn trim(meta: &mut ObjectMeta) {
     }
 }
 
-/// The bytes that are left.
+/// The bytes that may still be kept.
 struct Room(usize);
 
 impl Default for Room {

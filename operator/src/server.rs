@@ -159,18 +159,21 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
-    use crate::controller::{Controller, Requeue};
-    use crate::dispatch::Reconciled;
+    use crate::controller::Controller;
     use crate::informer::{Informer, Source, waking};
     use crate::key::Key;
-    use crate::metrics::State;
+    use crate::object_state::ObjectStates;
+    use crate::object_state::retry::Retries;
+    use crate::primary::ReadyState;
     use crate::queue::Queue;
+    use crate::result::{ReconcileResult, Requeue};
     use crate::stores::{Classes, Store};
 
     /// Watches one kind and does nothing.
     struct Watching {
         queue: Arc<Queue<Key>>,
         store: Arc<Store<bool>>,
+        states: ObjectStates<()>,
     }
 
     #[async_trait]
@@ -185,6 +188,10 @@ mod tests {
 
         fn queue(&self) -> &Arc<Queue<Key>> {
             &self.queue
+        }
+
+        fn retries(&self) -> &dyn Retries {
+            &self.states
         }
 
         fn informers(&self) -> Vec<Informer> {
@@ -205,11 +212,11 @@ mod tests {
             self.store.cache.keys()
         }
 
-        fn states(&self) -> Vec<State> {
+        fn ready_states(&self) -> Vec<ReadyState> {
             Vec::new()
         }
 
-        async fn reconcile(&self, _: Key) -> Reconciled {
+        async fn reconcile(&self, _: Key) -> ReconcileResult {
             Ok(Requeue::Done)
         }
 
@@ -223,6 +230,7 @@ mod tests {
         let controllers = [Registered::new(Arc::new(Watching {
             queue: queue.clone(),
             store: store.clone(),
+            states: ObjectStates::default(),
         }))];
         let facts = Facts {
             controllers: controllers.map(Arc::new).into(),

@@ -3,7 +3,6 @@
 mod additions;
 pub mod children;
 pub mod hosts;
-pub mod probe_events;
 pub mod set_pods;
 
 use std::collections::BTreeSet;
@@ -23,7 +22,6 @@ use crate::reduced::{Parts, Reduce, read};
 use crate::watch::Health;
 use children::Children;
 use hosts::Hosts;
-use probe_events::ProbeEvents;
 use set_pods::SetPods;
 
 /// The annotation that marks the default IngressClass.
@@ -104,8 +102,6 @@ pub struct Stores {
     pub set_pods: SetPods,
     /// The cluster's IngressClasses; the value says whether one is the default.
     pub ingress_classes: Arc<Store<bool>>,
-    /// The probe events of pods that are not ready.
-    pub probe_events: ProbeEvents,
 }
 
 impl Stores {
@@ -121,10 +117,9 @@ impl Stores {
     /// Returns what is known of an application's children and surroundings.
     #[must_use]
     pub fn observe(&self, app: &Key) -> Observed {
-        let mut pods: Vec<PodState> = self.pods.cache.members(app).iter().map(|pod| (**pod).clone()).collect();
-        self.probe_events.add_to(crd::Kind::AppDeploy, app, pods.iter_mut());
+        let pods = self.pods.cache.members(app);
         let mut observed = Observed {
-            pods,
+            pods: pods.iter().map(|pod| (**pod).clone()).collect(),
             ingress_classes: self.classes(),
             ..Observed::default()
         };

@@ -30,7 +30,7 @@ use crate::reduced::{Outcome, Reduce, Reduced};
 use crate::seeded::{self, Bug};
 use crate::stores::Store;
 
-use backoff::Backoff;
+use backoff::WatchBackoff;
 use health::Obstacle;
 pub use health::{Health, Scope};
 
@@ -68,12 +68,12 @@ pub struct Watch<'a, R: Reduce> {
 impl<R: Reduce> Watch<'_, R> {
     /// Runs the watch. Never ends; drop it to end it.
     pub async fn run(self) {
-        let mut tries = Backoff::new();
+        let mut backoff = WatchBackoff::new();
         let pulse = self.kind.liveness.join(format!("the watch of {}", self.resource));
         loop {
             match self.list_and_follow(&pulse).await {
-                End::Due => tries.worked(),
-                End::Lost => tries.failed().await,
+                End::Due => backoff.worked(),
+                End::Lost => backoff.failed().await,
             }
         }
     }
@@ -84,7 +84,7 @@ impl<R: Reduce> Watch<'_, R> {
         let mut listed = HashSet::new();
         let mut newest = 0;
         let mut relist_at = None;
-        let mut tries = Backoff::new();
+        let mut backoff = WatchBackoff::new();
         loop {
             pulse.beat();
             let event = match relist_at {
@@ -110,7 +110,7 @@ impl<R: Reduce> Watch<'_, R> {
                 Some(Ok(event)) => {
                     // That a list begins, or has a first page, does not say that it succeeds.
                     if !matches!(event, Event::Init | Event::InitApply(_)) {
-                        tries.worked();
+                        backoff.worked();
                         self.kind.health.heard(self.scope);
                     }
                     match event {
@@ -150,7 +150,7 @@ impl<R: Reduce> Watch<'_, R> {
                     if has_lost_its_place(&error) {
                         return End::Lost;
                     }
-                    tries.failed().await;
+                    backoff.failed().await;
                 }
                 None => return End::Lost,
             }

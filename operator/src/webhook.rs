@@ -7,7 +7,6 @@
 //! ```
 
 pub mod admission;
-pub mod backoff;
 pub mod bundle;
 pub mod certificate;
 pub mod certificate_manager;
@@ -16,6 +15,7 @@ pub mod log_limit;
 pub mod review;
 pub mod served;
 pub mod server;
+pub mod write_limit;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

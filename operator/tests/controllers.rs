@@ -13,13 +13,16 @@ use kube::discovery::ApiResource;
 use model::Failure;
 use operator::cache::Item;
 use operator::client;
-use operator::controller::{Controller, Error, Requeue};
+use operator::controller::Controller;
 use operator::deps::Deps;
 use operator::informer::{Informer, Need, Source, waking};
 use operator::key::Key;
-use operator::metrics::State;
+use operator::object_state::ObjectStates;
+use operator::object_state::retry::Retries;
+use operator::primary::ReadyState;
 use operator::queue::Queue;
 use operator::reduced::{Parts, Reduce, read};
+use operator::result::{Error, ReconcileResult, Requeue};
 use operator::run;
 use operator::settings::Settings;
 use operator::stores::{Store, Stores};
@@ -63,6 +66,7 @@ struct Copier {
     deps: Deps,
     queue: Arc<Queue<Key>>,
     store: Arc<Store<Value>>,
+    states: ObjectStates<()>,
 }
 
 #[async_trait]
@@ -77,6 +81,10 @@ impl Controller for Copier {
 
     fn queue(&self) -> &Arc<Queue<Key>> {
         &self.queue
+    }
+
+    fn retries(&self) -> &dyn Retries {
+        &self.states
     }
 
     fn informers(&self) -> Vec<Informer> {
@@ -97,11 +105,11 @@ impl Controller for Copier {
         self.store.cache.keys()
     }
 
-    fn states(&self) -> Vec<State> {
-        self.keys().iter().map(|_| State::Ready).collect()
+    fn ready_states(&self) -> Vec<ReadyState> {
+        self.keys().iter().map(|_| ReadyState::Ready).collect()
     }
 
-    async fn reconcile(&self, key: Key) -> Result<Requeue, Error> {
+    async fn reconcile(&self, key: Key) -> ReconcileResult {
         let Some(data) = self.store.cache.get(&key) else {
             return Ok(Requeue::Done);
         };
@@ -130,6 +138,7 @@ fn controllers(deps: &Deps) -> Vec<Arc<dyn Controller>> {
     all.push(Arc::new(Copier {
         queue: Arc::new(deps.metrics.queue("configmap")),
         store: Arc::default(),
+        states: ObjectStates::default(),
         deps: deps.clone(),
     }));
     all

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::Left;
-use crate::digest::merge_key;
+use crate::fields::merge_key;
 use crate::quantity;
 
 /// Compares what is there with what we would write, both with the API server's defaults spelled out.

@@ -1,7 +1,6 @@
 //! How a reconcile ended, as it is counted.
 
-use crate::controller::Error;
-use crate::dispatch::Reconciled;
+use crate::result::{Error, ReconcileResult};
 
 /// How a reconcile ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +23,9 @@ impl Outcome {
 
     /// Returns the outcome of a reconcile that ended by itself.
     #[must_use]
-    pub const fn of(result: Reconciled) -> Self {
+    pub const fn of(result: ReconcileResult) -> Self {
         match result {
-            Ok(_) | Err(Error::Stale) => Self::Success,
+            Ok(_) | Err(Error::Stale | Error::Deleted) => Self::Success,
             Err(Error::Failed) => Self::Error,
             Err(Error::Terminal) => Self::Terminal,
         }

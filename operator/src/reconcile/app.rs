@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use crd::AppDeploy;
+use crd::{AppDeploy, AppDeployStatus};
 use model::desired::render;
 use model::digest::stable_hash;
 use model::plan::{after, may_follow};
@@ -14,19 +14,21 @@ use model::status::{StatusOptions, asks, changes_in};
 use model::{Action, ChildId, Failure, Invalid, Observed, Plan, Valid, host, plan, status, validate};
 use tracing::warn;
 
-use super::owned_objects::{Doubts, OwnedObjects};
 use super::status_writer::{OwnerState, ReconcileContext, StatusUpdate, StatusWriter};
+use super::stored::ready_states;
 use crate::apply::Outcome;
 use crate::apply::children::{Applier, read_ingress};
 use crate::call::Caller;
-use crate::controller::{Controller, Error, Requeue};
+use crate::controller::Controller;
 use crate::deps::Deps;
-use crate::dispatch::Reconciled;
 use crate::informer::Informer;
 use crate::key::Key;
-use crate::metrics::State;
-use crate::primary::{Primary as _, states};
+use crate::object_state::ObjectStates;
+use crate::object_state::owned_objects::{Doubts, Present};
+use crate::object_state::retry::Retries;
+use crate::primary::{Primary as _, ReadyState};
 use crate::queue::Queue;
+use crate::result::{Error, ReconcileResult, Requeue};
 use crate::settings::IngressAddress;
 use crate::stores::Stores;
 
@@ -42,8 +44,8 @@ pub struct Reconciler {
     pub host_suffixes: Vec<String>,
     /// Writes statuses.
     pub status_writer: StatusWriter<AppDeploy>,
-    /// The children that each app was seen to own.
-    pub owned_objects: OwnedObjects,
+    /// What is kept of each app.
+    states: Arc<ObjectStates<AppDeployStatus>>,
     queue: Arc<Queue<Key>>,
 }
 
@@ -52,6 +54,7 @@ impl Reconciler {
     #[must_use]
     pub fn new(deps: &Deps) -> Self {
         let queue = Arc::new(deps.metrics.queue(AppDeploy::KIND.singular()));
+        let states = Arc::new(ObjectStates::default());
         Self {
             caller: deps.caller.clone(),
             stores: deps.stores.clone(),
@@ -62,10 +65,11 @@ impl Reconciler {
             status_writer: StatusWriter::new(
                 deps.caller.clone(),
                 deps.stores.clone(),
+                states.clone(),
                 queue.clone(),
                 deps.metrics.clone(),
             ),
-            owned_objects: OwnedObjects::default(),
+            states,
             queue,
         }
     }
@@ -85,6 +89,10 @@ impl Controller for Reconciler {
         &self.queue
     }
 
+    fn retries(&self) -> &dyn Retries {
+        &*self.states
+    }
+
     fn informers(&self) -> Vec<Informer> {
         informers::all(&self.stores, &self.queue)
     }
@@ -93,16 +101,15 @@ impl Controller for Reconciler {
         self.stores.apps.cache.keys()
     }
 
-    fn states(&self) -> Vec<State> {
-        states::<AppDeploy>(&self.stores)
+    fn ready_states(&self) -> Vec<ReadyState> {
+        ready_states::<AppDeploy>(&self.stores)
     }
 
     /// Makes the children of an app as its spec says, and writes its status.
-    async fn reconcile(&self, key: Key) -> Reconciled {
+    async fn reconcile(&self, key: Key) -> ReconcileResult {
         let verified = self.verify_host(&key).await;
         let Some(context) = self.status_writer.begin(key.clone()) else {
             // It was deleted. Its children are garbage-collected.
-            self.owned_objects.forget(&key);
             self.release_host(&key);
             return verified.map_or(Err(Error::Failed), |()| Ok(Requeue::Done));
         };
@@ -119,9 +126,9 @@ impl Controller for Reconciler {
             Ok(_) if verified.is_err() => Vec::new(),
             Ok(valid) => match self.apply_children(&context, valid).await {
                 Ok(failures) => failures,
-                Err(result) => {
+                Err(error) => {
                     self.release_host(&context.key);
-                    return result;
+                    return Err(error);
                 }
             },
         };
@@ -135,7 +142,7 @@ impl Controller for Reconciler {
         }
         self.status_writer
             .finish(&context, &failures, |now| {
-                let observed = self.stores.observe(&context.key);
+                let observed = self.observe(&context.key);
                 let failures = [failures.clone(), self.stores.children.outdated(&context.key, &observed)].concat();
                 let status = status(app, valid.as_ref().ok(), &observed, &failures, self.options, now);
                 StatusUpdate {
@@ -190,12 +197,22 @@ impl Reconciler {
         }
     }
 
-    /// Writes what is not as wanted, and returns what failed; the result of the reconcile if cached objects were outdated.
+    /// Returns the cached children and surroundings of an app.
+    fn observe(&self, app: &Key) -> Observed {
+        let mut observed = self.stores.observe(app);
+        self.states.add_probe_events(app, observed.pods.iter_mut());
+        observed
+    }
+
+    /// Writes what is not as wanted, and returns what failed.
+    ///
+    /// # Errors
+    /// Returns an error if the reconcile must end, because cached objects were outdated.
     async fn apply_children(
         &self,
         context: &ReconcileContext<AppDeploy>,
         valid: &Valid<'_>,
-    ) -> Result<Vec<Failure>, Reconciled> {
+    ) -> Result<Vec<Failure>, Error> {
         let mut wanted = render(self.stores.children.kinds(), valid);
         let conflict = match self.stores.reserve_host(&context.key) {
             Ok(others) => {
@@ -208,7 +225,7 @@ impl Reconciler {
                 Some(host::conflict(&claim, &rival))
             }
         };
-        let observed = self.stores.observe(&context.key);
+        let observed = self.observe(&context.key);
         let doubts = self.record_owned(context, valid, &observed);
         let Plan {
             actions,
@@ -218,8 +235,11 @@ impl Reconciler {
         failures.extend(conflict);
         let mut actions = VecDeque::from(actions);
         let is_undone = |action: &Action| {
-            self.status_writer
-                .has_written(&context.key, action.id(), content(action))
+            let hash = content(action);
+            let is_repeated = self
+                .states
+                .with(&context.key, |state| state.child_writes.is_repeated(action.id(), hash));
+            is_repeated.unwrap_or_default()
         };
         if actions.iter().any(is_undone) && !self.status_writer.may_rewrite(context).await {
             actions.retain(|action| !is_undone(action));
@@ -227,9 +247,9 @@ impl Reconciler {
         let creates = actions.iter().any(|action| matches!(action, Action::Create { .. }));
         if doubts.lost && creates || doubts.unverified && !actions.is_empty() {
             match self.status_writer.verify_owner(context).await {
-                Ok(OwnerState::Same) => self.owned_objects.owner_verified(&context.key),
-                Ok(OwnerState::Changed) => return Err(Err(Error::Stale)),
-                Ok(OwnerState::Gone) => return Err(Ok(Requeue::Done)),
+                Ok(OwnerState::Same) => self.states.owner_verified(&context.key),
+                Ok(OwnerState::Changed) => return Err(Error::Stale),
+                Ok(OwnerState::Gone) => return Err(Error::Deleted),
                 Err(failure) => {
                     failures.push(failure);
                     actions.clear();
@@ -249,12 +269,15 @@ impl Reconciler {
                 continue;
             }
             if let Action::Delete { uid, .. } = &action {
-                self.owned_objects.expect_deletion(&context.key, uid);
+                self.states.expect_deletion(&context.key, uid);
             }
             let (id, written) = (action.id().clone(), content(&action));
             match self.execute(&applier, action).await {
-                Ok(Outcome::Done) => self.status_writer.wrote(&context.key, id, written),
-                Ok(Outcome::Again) => return Err(Err(Error::Stale)),
+                Ok(Outcome::Done) => {
+                    self.states
+                        .with(&context.key, |state| state.child_writes.written(id, written));
+                }
+                Ok(Outcome::Again) => return Err(Error::Stale),
                 Err(failure) => {
                     // Of a server that does not answer, the next request would be as late. A webhook may be asked of one kind alone.
                     let lost = matches!(failure, Failure::Unavailable { .. }) && !failure.is_of_a_webhook();
@@ -269,7 +292,7 @@ impl Reconciler {
         if let Some(rival) = rival_scaler {
             self.warn_of_rival(&context.object, &rival).await;
         }
-        self.record_owned(context, valid, &self.stores.observe(&context.key));
+        self.record_owned(context, valid, &self.observe(&context.key));
         Ok(failures)
     }
 
@@ -291,9 +314,9 @@ impl Reconciler {
         let children = observed.children.iter().map(|(_, child)| child);
         let children = children.filter(|child| child.is_controlled_by(&valid.uid) && !child.deleting);
         let children = children.map(|child| &*child.uid);
-        let told = context.object.status.is_some();
-        self.owned_objects
-            .record_owned(&context.key, &valid.uid, told, children)
+        let has_status = context.object.status.is_some();
+        self.states
+            .record_owned(&context.key, has_status, Present::new(children))
     }
 
     async fn warn_of_rival(&self, app: &AppDeploy, rival: &str) {

@@ -1,44 +1,43 @@
 //! The controller of PodSets: observe, validate, decide on the next step, apply it, report the status; repeated until no
 //! step is left.
 
-mod progress;
-
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use crd::PodSet;
+use crd::{PodSet, PodSetStatus};
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::discovery::ApiResource;
 use model::pod::PodState;
 use model::podset::{
-    PodError, Removal, SetPod, Step, Wanted, Why, asks, changes_in, conflicts, marks, next_step, next_step_despite,
-    status,
+    PodError, PodRef, Removal, SetPod, Step, Wanted, Why, asks, changes_in, conflicts, marks, next_step,
+    next_step_despite, status,
 };
 use model::{Failure, podset};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 
-use super::owned_objects::{Doubts, OwnedObjects};
 use super::status_writer::{OwnerState, ReconcileContext, StatusUpdate, StatusWriter};
+use super::stored::{informer, ready_states};
 use crate::apply::pods::{Applier, CONCURRENCY};
 use crate::call::Caller;
-use crate::controller::{Controller, Error, Requeue};
+use crate::controller::Controller;
 use crate::deps::Deps;
-use crate::dispatch::Reconciled;
 use crate::informer::{Informer, Need, Source, waking};
 use crate::key::Key;
-use crate::metrics::State;
-use crate::primary::{Primary as _, informer, states};
+use crate::object_state::ObjectStates;
+use crate::object_state::owned_objects::{Doubts, Present};
+use crate::object_state::progress::Progress;
+use crate::object_state::retry::Retries;
+use crate::primary::{Primary as _, ReadyState};
 use crate::queue::Queue;
-use crate::stores::set_pods::Known;
+use crate::result::{Error, ReconcileResult, Requeue};
+use crate::stores::set_pods::{Known, Member};
 use crate::stores::{PodSetPods, Stores};
-pub use progress::Memory;
-use progress::Progress;
 
 /// How many Events about pods that have ended are written at a time. A node that is lost ends many.
 const OBITUARIES: usize = 16;
@@ -55,8 +54,8 @@ pub struct Reconciler {
     stores: Arc<Stores>,
     status_writer: StatusWriter<PodSet>,
     slots: Semaphore,
-    progress: Progress,
-    owned_objects: OwnedObjects,
+    /// What is kept of each PodSet.
+    states: Arc<ObjectStates<PodSetStatus>>,
     queue: Arc<Queue<Key>>,
 }
 
@@ -82,10 +81,8 @@ enum Advance {
     Settled,
     /// It was carried out, and another may follow.
     Stepped,
-    /// Cached objects were outdated.
-    Mistaken,
-    /// The set was deleted, which the watch has not reported yet.
-    Gone,
+    /// The reconcile must end: cached objects were outdated.
+    Ended(Error),
     /// These errors prevent it.
     Blocked(Vec<PodError>),
 }
@@ -96,13 +93,14 @@ impl Reconciler {
     pub fn new(deps: &Deps) -> Self {
         let queue = Arc::new(deps.metrics.queue(PodSet::KIND.singular()));
         let (caller, stores) = (deps.caller.clone(), deps.stores.clone());
+        let states = Arc::new(ObjectStates::default());
+        let metrics = deps.metrics.clone();
         Self {
-            status_writer: StatusWriter::new(caller.clone(), stores.clone(), queue.clone(), deps.metrics.clone()),
+            status_writer: StatusWriter::new(caller.clone(), stores.clone(), states.clone(), queue.clone(), metrics),
             caller,
             stores,
             slots: Semaphore::new(CONCURRENCY),
-            progress: Progress::default(),
-            owned_objects: OwnedObjects::default(),
+            states,
             queue,
         }
     }
@@ -122,8 +120,12 @@ impl Controller for Reconciler {
         &self.queue
     }
 
+    fn retries(&self) -> &dyn Retries {
+        &*self.states
+    }
+
     fn informers(&self) -> Vec<Informer> {
-        let stores = self.stores.clone();
+        let states = self.states.clone();
         let pods = Source::<PodSetPods> {
             resource: "podset-pods",
             api: ApiResource::erase::<Pod>(&()),
@@ -133,7 +135,11 @@ impl Controller for Reconciler {
             store: self.stores.set_pods.kind.clone(),
             wake: waking(&self.queue),
             // A pod that loses the label vanishes from this watch, and still exists.
-            on_vanish: Some(Arc::new(move |key, member| stores.set_pods.lose(&key, &member))),
+            on_vanish: Some(Arc::new(move |key, member: Arc<Member>| {
+                if let Some((set, pod)) = member.lost_by(&key) {
+                    states.with_new(&set, |state| state.lost_pods.insert(pod.uid.clone(), pod));
+                }
+            })),
         };
         let sets = informer::<PodSet>(&self.stores, Need::IfServed, waking(&self.queue));
         vec![sets, pods.into()]
@@ -143,17 +149,14 @@ impl Controller for Reconciler {
         self.stores.podsets.cache.keys()
     }
 
-    fn states(&self) -> Vec<State> {
-        states::<PodSet>(&self.stores)
+    fn ready_states(&self) -> Vec<ReadyState> {
+        ready_states::<PodSet>(&self.stores)
     }
 
     /// Carries out the next step of a PodSet, and writes its status.
-    async fn reconcile(&self, key: Key) -> Reconciled {
+    async fn reconcile(&self, key: Key) -> ReconcileResult {
         let Some(context) = self.status_writer.begin(key.clone()) else {
             // It was deleted. Its pods are garbage-collected or orphaned, as the client chose.
-            self.progress.forget(&key);
-            self.owned_objects.forget(&key);
-            self.stores.set_pods.forget_lost(&key);
             return Ok(Requeue::Done);
         };
         let began = Began::now();
@@ -166,8 +169,7 @@ impl Controller for Reconciler {
             Ok(wanted) => self.advance(&context, wanted).await,
         };
         let (errors, stepped) = match advance {
-            Advance::Mistaken => return Err(Error::Stale),
-            Advance::Gone => return Ok(Requeue::Done),
+            Advance::Ended(error) => return Err(error),
             // A status for each of a hundred pods is not worth a write.
             Advance::Stepped if !self.is_due(&key) => return Ok(Requeue::Now),
             Advance::Stepped => (Vec::new(), true),
@@ -203,11 +205,17 @@ impl Reconciler {
             wanted,
         };
         // A set that is being deleted releases no pod.
-        let lost = if wanted.deleting { Vec::new() } else { pods.lost_by(key) };
+        let lost = if wanted.deleting {
+            Vec::new()
+        } else {
+            self.lost_pods(key)
+        };
         let (found, error) = applier.look_at_all_lost(&lost).await;
-        for pod in &found {
-            pods.found(key, pod);
-        }
+        self.states.with(key, |state| {
+            for pod in &found {
+                state.lost_pods.remove(&pod.uid);
+            }
+        });
         if let Some(error) = error {
             return Advance::Blocked(vec![error]);
         }
@@ -224,8 +232,8 @@ impl Reconciler {
                     return Advance::Blocked(errors);
                 }
                 (_, advance) if errors.is_empty() => return advance,
-                (_, Advance::Stepped | Advance::Mistaken) => {}
-                (_, Advance::Settled | Advance::Gone) => return Advance::Blocked(errors),
+                (_, Advance::Stepped | Advance::Ended(Error::Stale)) => {}
+                (_, Advance::Settled | Advance::Ended(_)) => return Advance::Blocked(errors),
             }
             if began.elapsed() >= DESPITE_FAILURES {
                 return Advance::Blocked(errors);
@@ -245,7 +253,7 @@ impl Reconciler {
         let (pods, wanted) = (&self.stores.set_pods, applier.wanted);
         let known = pods.of(key);
         let doubts = self.record_owned(context, wanted, &known);
-        let memory = self.progress.of(key, &wanted.uid, &wanted.template);
+        let memory = self.progress(key, |progress| progress.memory(&wanted.template));
         let now = Timestamp::now().as_second();
         let seen = known.seen(&memory, now);
         let step = match failed {
@@ -258,7 +266,7 @@ impl Reconciler {
             if failed.is_some() {
                 return (None, Advance::Settled);
             }
-            self.progress.rested(key);
+            self.progress(key, Progress::settled);
             let conflicts: Vec<PodError> = conflicts(wanted, seen).into_iter().map(PodError::from).collect();
             let advance = if conflicts.is_empty() {
                 Advance::Settled
@@ -275,27 +283,28 @@ impl Reconciler {
         } else {
             Ok(OwnerState::Same)
         } {
-            Ok(OwnerState::Same) if reads => self.owned_objects.owner_verified(key),
+            Ok(OwnerState::Same) if reads => self.states.owner_verified(key),
             Ok(OwnerState::Same) => {}
-            Ok(OwnerState::Changed) => return (None, Advance::Mistaken),
-            Ok(OwnerState::Gone) => return (None, Advance::Gone),
+            Ok(OwnerState::Changed) => return (None, Advance::Ended(Error::Stale)),
+            Ok(OwnerState::Gone) => return (None, Advance::Ended(Error::Deleted)),
             Err(failure) => return (None, Advance::Blocked(vec![failure.into()])),
         }
         for pod in step.given_up() {
-            self.owned_objects.expect_deletion(key, &pod.uid);
+            self.states.expect_deletion(key, &pod.uid);
         }
         let outcome = applier.execute(&step, memory.pace).await;
         self.record_owned(context, wanted, &pods.of(key));
         let done = outcome.errors.is_empty();
         // After a failure, only a step that was to come next shows that it is over.
-        self.progress.stepped(key, done && failed.is_none(), outcome.taken);
+        let taken = outcome.taken;
+        self.progress(key, |progress| progress.stepped(done && failed.is_none(), taken));
         let ended = Ended::of(&known, &outcome.removed);
         let ages = ended.pods.iter().map(|(pod, _)| now - pod.created);
-        self.progress.ended(key, &wanted.template, ages);
+        self.progress(key, |progress| progress.ended(&wanted.template, ages));
         self.tell_of_the_ended(set, &ended).await;
         let advance = match (done, outcome.mistaken) {
             (false, _) => Advance::Blocked(outcome.errors),
-            (true, true) => Advance::Mistaken,
+            (true, true) => Advance::Ended(Error::Stale),
             (true, false) => Advance::Stepped,
         };
         (Some(step), advance)
@@ -305,12 +314,30 @@ impl Reconciler {
     fn record_owned(&self, context: &ReconcileContext<PodSet>, wanted: &Wanted, known: &Known) -> Doubts {
         let ours = |pod: &&SetPod| pod.is_controlled_by(wanted) && !pod.deleting;
         let pods = known.pods.iter().filter(ours).map(|pod| &*pod.uid);
-        let told = context.object.status.is_some();
-        self.owned_objects.record_owned(&context.key, &wanted.uid, told, pods)
+        let has_status = context.object.status.is_some();
+        self.states.record_owned(&context.key, has_status, Present::new(pods))
     }
 
+    /// Returns the pods of a set that may have lost the label.
+    fn lost_pods(&self, set: &Key) -> Vec<PodRef> {
+        let lost = self
+            .states
+            .with(set, |state| state.lost_pods.values().cloned().collect());
+        lost.unwrap_or_default()
+    }
+
+    /// Reads or changes the progress of a set.
+    fn progress<R>(&self, set: &Key, change: impl FnOnce(&mut Progress) -> R) -> R {
+        self.states
+            .with_new(set, |state| change(state.progress.get_or_insert_default()))
+    }
+
+    /// Whether the status is due although more steps follow: they continue, and the last write was a while ago.
     fn is_due(&self, key: &Key) -> bool {
-        self.progress.has_gone_on(key) && self.status_writer.is_due(key)
+        let is_due = self.states.with(key, |state| {
+            state.progress.as_ref().is_some_and(|progress| progress.is_long()) && state.status.is_due()
+        });
+        is_due.unwrap_or_default()
     }
 
     async fn finish(
@@ -319,18 +346,22 @@ impl Reconciler {
         wanted: Option<&Wanted>,
         errors: &[PodError],
         began: Began,
-    ) -> Reconciled {
+    ) -> ReconcileResult {
         let failures: Vec<Failure> = errors.iter().map(|error| error.failure.clone()).collect();
         let say = |now: Timestamp| {
             let mut known = self.stores.set_pods.of(&context.key);
-            let probe_events = &self.stores.probe_events;
-            probe_events.add_to(crd::Kind::PodSet, &context.key, known.states.iter_mut());
-            let (uid, template) = wanted.map_or(("", ""), |wanted| (&*wanted.uid, &*wanted.template));
-            let memory = self.progress.of(&context.key, uid, template);
+            self.states.add_probe_events(&context.key, known.states.iter_mut());
+            let memory = self.progress(&context.key, |progress| {
+                if wanted.is_none() {
+                    // An invalid spec has no progress.
+                    *progress = Progress::default();
+                }
+                progress.memory(wanted.map_or("", |wanted| &wanted.template))
+            });
             let (then, now_seconds) = (began.clock.as_second(), now.as_second());
             let progressed_at = wanted.map_or(then, |wanted| {
                 let marks = marks(&context.object, wanted, known.knowledge(&memory, now_seconds, then));
-                self.progress.progressed_at(&context.key, marks, then)
+                self.progress(&context.key, |progress| progress.progressed_at(marks, then))
             });
             let knowledge = known.knowledge(&memory, now_seconds, progressed_at);
             // From when it began: nothing was decided on what has become due since.
@@ -338,7 +369,7 @@ impl Reconciler {
             let clock = wanted.and_then(|wanted| changes_in(wanted, before));
             let changes_in = clock
                 .into_iter()
-                .chain(self.progress.tries_again_in(&context.key, began.instant))
+                .chain(self.progress(&context.key, |progress| progress.tries_again_in(began.instant)))
                 .min();
             let outdated = self
                 .stores

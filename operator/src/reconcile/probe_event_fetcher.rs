@@ -1,7 +1,8 @@
-//! Lists the kubelet's Events about a pod that is not healthy or does not start: only they say why.
+//! Lists the kubelet's Events about a pod that is not healthy or does not start: nothing else says why.
 //!
-//! They are too many to be watched, so those of one pod are listed, and only when the status of an object depends on them. Nothing waits for the answer: it wakes the object. Where there is none, the object is
-//! looked at again after a while, and asked for again if it is still not healthy.
+//! There are too many Events to watch them. Those of one pod are listed, and only when the status of an object depends on them. No
+//! reconcile waits for the answer, which requeues the object. Without an answer, the object is requeued after a while, and the
+//! Events are listed again if it is still not healthy.
 
 use std::sync::Arc;
 
@@ -14,73 +15,69 @@ use tracing::debug;
 
 use crate::call::Caller;
 use crate::key::Key;
+use crate::object_state::ObjectStates;
 use crate::queue::{Priority, Queue};
-use crate::stores::Stores;
 
-/// How many questions are asked at a time. When a whole cluster is not healthy, there are many.
+/// How many lists run concurrently. When a whole cluster is not healthy, many are needed.
 const CONCURRENCY: usize = 4;
 
-/// How many Events of a pod are looked at. The kubelet counts those that say the same instead of making more.
-const FEW: u32 = 20;
+/// How many Events of a pod are listed. The kubelet counts Events that say the same instead of creating more.
+const MAX_EVENTS: u32 = 20;
 
-/// Asks for the objects of one kind.
-#[derive(Clone)]
-pub struct ProbeEventFetcher {
-    kind: crd::Kind,
+/// Fetches probe events for the objects of one kind.
+pub struct ProbeEventFetcher<S> {
     caller: Caller,
-    stores: Arc<Stores>,
+    states: Arc<ObjectStates<S>>,
     queue: Arc<Queue<Key>>,
-    slots: Arc<Semaphore>,
+    slots: Semaphore,
 }
 
-impl ProbeEventFetcher {
-    /// Makes one that wakes objects through this queue.
+impl<S: Send + 'static> ProbeEventFetcher<S> {
+    /// Returns a fetcher that requeues objects in this queue.
     #[must_use]
-    pub fn new(kind: crd::Kind, caller: Caller, stores: Arc<Stores>, queue: Arc<Queue<Key>>) -> Self {
+    pub fn new(caller: Caller, states: Arc<ObjectStates<S>>, queue: Arc<Queue<Key>>) -> Self {
         Self {
-            kind,
             caller,
-            stores,
+            states,
             queue,
-            slots: Arc::new(Semaphore::new(CONCURRENCY)),
+            slots: Semaphore::new(CONCURRENCY),
         }
     }
 
-    /// Asks, unless it is known; where nothing is asked, forgets what was known.
-    pub fn ask(&self, key: &Key, question: Option<Question>) {
-        let probe_events = &self.stores.probe_events;
-        if !probe_events.wants(self.kind, key, question.as_ref()) {
-            // Of what is planned for an object, the first look takes away the others.
-            if let Some(wait) = probe_events.asked_again_in(self.kind, key) {
+    /// Fetches the events that answer a question about an object, unless they are known. Without a question, what was known is
+    /// dropped.
+    pub fn ask(self: &Arc<Self>, key: &Key, question: Option<Question>) {
+        if !self.states.need_probe_events(key, question.as_ref()) {
+            // Of the times at which an object is requeued, a reconcile drops all.
+            if let Some(wait) = self.states.probe_events_due_in(key) {
                 self.queue.add_after(key.clone(), wait);
             }
             return;
         }
         if let Some(question) = question {
-            let (probe_event_fetcher, key) = (self.clone(), key.clone());
-            tokio::spawn(async move { probe_event_fetcher.find_out(key, question).await });
+            let (fetcher, key) = (self.clone(), key.clone());
+            tokio::spawn(async move { fetcher.fetch(key, question).await });
         }
     }
 
-    async fn find_out(self, key: Key, question: Question) {
+    async fn fetch(&self, key: Key, question: Question) {
         // It is never closed.
         let Ok(_slot) = self.slots.acquire().await else { return };
-        let params = ListParams::default().fields(&question.selector()).limit(FEW);
+        let params = ListParams::default().fields(&question.selector()).limit(MAX_EVENTS);
         let request = Request::new(Event::url_path(&(), Some(&key.namespace))).list(&params);
         let answer = match self.caller.send::<ObjectList<Event>>("list", "events", request).await {
             Ok(events) => question.read(&events.items),
-            // The status goes without it.
+            // The status does not have the answer then.
             Err(error) => {
                 debug!(%error, "failed to list the events of a pod");
                 None
             }
         };
-        let probe_events = &self.stores.probe_events;
         if let Some(answer) = answer {
-            if probe_events.tell(self.kind, &key, &question, answer) {
+            if self.states.found_probe_events(&key, &question, answer) {
                 self.queue.add(key, Priority::Change);
             }
-        } else if let Some(wait) = probe_events.miss(self.kind, &key, &question) {
+        } else if let Some(wait) = self.states.missed_probe_events(&key, &question) {
             self.queue.add_after(key, wait);
         }
     }

@@ -6,35 +6,36 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::api::{GetParams, Patch};
 use kube::core::{ObjectMeta, Request};
+use model::Failure;
 use model::pod::Question;
-use model::{ChildId, Failure};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::{Span, debug, info, warn};
 
-use super::memory::{Memory, PATIENCE};
 use super::probe_event_fetcher::ProbeEventFetcher;
+use super::stored::Stored;
 use crate::attempt;
 use crate::call::{CallError, Caller, about, by_us};
-use crate::controller::{Error, Requeue};
-use crate::dispatch::Reconciled;
 use crate::event::{self, Recorder};
 use crate::key::Key;
 use crate::metrics::Metrics;
-use crate::primary::{Primary, Root, Unusable, differ_in_status_alone};
+use crate::object_state::ObjectStates;
+use crate::object_state::status::TOLERATED_OUTAGE;
+use crate::primary::{Root, Unusable, differ_only_in_status};
 use crate::queue::{Priority, Queue};
 use crate::reduced::{Outcome, Reduced};
+use crate::result::{Error, ReconcileResult, Requeue};
 use crate::seeded::{self, Bug};
 use crate::stores::Stores;
 
 /// Writes the statuses of the objects of one kind, at most one per second and object, and Events about them.
-pub struct StatusWriter<K: Primary> {
+pub struct StatusWriter<K: Stored> {
     caller: Caller,
     stores: Arc<Stores>,
     queue: Arc<Queue<Key>>,
     metrics: Arc<Metrics>,
-    memory: Memory<K::Status>,
-    probe_event_fetcher: ProbeEventFetcher,
+    states: Arc<ObjectStates<K::Status>>,
+    probe_event_fetcher: Arc<ProbeEventFetcher<K::Status>>,
     events: Recorder,
 }
 
@@ -69,36 +70,44 @@ pub struct StatusUpdate<S> {
     pub asks: Option<Question>,
 }
 
-impl<K: Primary> StatusWriter<K> {
+impl<K: Stored> StatusWriter<K> {
     /// Returns a writer that requeues objects in this queue.
     #[must_use]
-    pub fn new(caller: Caller, stores: Arc<Stores>, queue: Arc<Queue<Key>>, metrics: Arc<Metrics>) -> Self {
+    pub fn new(
+        caller: Caller,
+        stores: Arc<Stores>,
+        states: Arc<ObjectStates<K::Status>>,
+        queue: Arc<Queue<Key>>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
-            probe_event_fetcher: ProbeEventFetcher::new(K::KIND, caller.clone(), stores.clone(), queue.clone()),
+            probe_event_fetcher: ProbeEventFetcher::new(caller.clone(), states.clone(), queue.clone()).into(),
             events: Recorder::new(caller.clone()),
             caller,
             stores,
             queue,
             metrics,
-            memory: Memory::default(),
+            states,
         }
     }
 
     /// Begins the reconcile of an object; `None` if it was deleted.
     pub fn begin(&self, key: Key) -> Option<ReconcileContext<K>> {
-        let Some(root) = K::known(&self.stores).cache.get(&key) else {
-            self.memory.forget(&key);
-            self.probe_event_fetcher.ask(&key, None);
+        let Some(root) = K::store(&self.stores).cache.get(&key) else {
+            self.states.remove(&key);
             return None;
         };
         Span::current().record("generation", root.meta().generation);
-        self.memory.meet(&key, root.meta().uid.as_deref().unwrap_or_default());
+        self.states.begin(&key, root.meta().uid.as_deref().unwrap_or_default());
         let (object, unreadable) = match root {
             Root::Readable(object) => (object, None),
             Root::Unreadable { meta, why } => {
                 let mut object = K::default();
                 *object.meta_mut() = (*meta).clone();
-                *object.status_mut() = self.memory.of_unreadable(&key);
+                *object.status_mut() = self
+                    .states
+                    .with(&key, |state| state.status.unreadable().cloned())
+                    .flatten();
                 (Arc::new(object), Some(why))
             }
         };
@@ -119,7 +128,7 @@ impl<K: Primary> StatusWriter<K> {
         context: &ReconcileContext<K>,
         failures: &[Failure],
         update: impl FnOnce(Timestamp) -> StatusUpdate<K::Status> + Send,
-    ) -> Reconciled {
+    ) -> ReconcileResult {
         attempt::conclude(Box::pin(self.finish_in_time(context, failures, update))).await
     }
 
@@ -137,20 +146,24 @@ impl<K: Primary> StatusWriter<K> {
         context: &ReconcileContext<K>,
         failures: &[Failure],
         update: impl FnOnce(Timestamp) -> StatusUpdate<K::Status> + Send,
-    ) -> Reconciled {
+    ) -> ReconcileResult {
         for failure in failures {
             self.metrics.failed(K::KIND.singular(), failure.class());
             warn!(%failure, "not as wanted");
         }
         // A short outage of the API server is not reported, unless this reconcile has waited that long already.
-        if self.memory.may_pass(&context.key, failures) && attempt::unanswered_for() < PATIENCE {
+        let is_short = self
+            .states
+            .with(&context.key, |state| state.status.is_short_outage(failures));
+        if is_short == Some(true) && attempt::unanswered_for() < TOLERATED_OUTAGE {
             return Err(Error::Failed);
         }
         let update = update(Timestamp::now());
         self.probe_event_fetcher.ask(&context.key, update.asks);
         let told = self.write_status(context, &update.status, failures).await;
         let result = match (failures.iter().any(Failure::is_worth_a_retry), told) {
-            (_, Err(())) | (true, _) => Err(Error::Failed),
+            (_, Err(error)) => Err(error),
+            (true, Ok(())) => Err(Error::Failed),
             (false, Ok(())) if failures.is_empty() => {
                 return Ok(update.changes_in.map_or(Requeue::Done, Requeue::After));
             }
@@ -190,18 +203,13 @@ impl<K: Primary> StatusWriter<K> {
         let Outcome::Kept(live) = live.outcome else {
             return false;
         };
-        let is_other = !differ_in_status_alone(context.object.meta(), live.value.meta());
-        if !K::known(&self.stores).cache.upsert(live).is_empty() {
+        let is_other = !differ_only_in_status(context.object.meta(), live.value.meta());
+        if !K::store(&self.stores).cache.upsert(live).is_empty() {
             for other in K::note(&self.stores, &context.key) {
                 self.wake(other);
             }
         }
         is_other
-    }
-
-    /// Whether a status is due although more steps follow: the last one was written a while ago.
-    pub fn is_due(&self, key: &Key) -> bool {
-        self.memory.is_due(key)
     }
 
     /// Publishes an Event about an object.
@@ -210,20 +218,14 @@ impl<K: Primary> StatusWriter<K> {
         self.events.publish(warning).await;
     }
 
-    /// Remembers that a write of a child has succeeded.
-    pub fn wrote(&self, key: &Key, child: ChildId, content: u64) {
-        self.memory.wrote(key, child, content);
-    }
-
-    /// Whether a write repeats the last one of a child, which has succeeded: another writer has undone it.
-    pub fn has_written(&self, key: &Key, child: &ChildId, content: u64) -> bool {
-        self.memory.has_written(key, child, content)
-    }
-
     /// Whether a write that was undone may be repeated now. If another writer undoes each of them, an Event reports it, and the
     /// object is reconciled again later.
     pub async fn may_rewrite(&self, context: &ReconcileContext<K>) -> bool {
-        let Err(fight) = self.memory.take_repair(&context.key, context.object.meta().generation) else {
+        let generation = context.object.meta().generation;
+        let repair = self
+            .states
+            .with(&context.key, |state| state.child_writes.take_repair(generation));
+        let Some(Err(fight)) = repair else {
             return true;
         };
         self.queue.add_after(context.key.clone(), fight.wait);
@@ -249,13 +251,13 @@ impl<K: Primary> StatusWriter<K> {
         context: &ReconcileContext<K>,
         wanted: &K::Status,
         failures: &[Failure],
-    ) -> Result<(), ()> {
+    ) -> Result<(), Error> {
         let ReconcileContext { key, object, .. } = context;
         let before = object.status();
         if before == Some(wanted) {
             return Ok(());
         }
-        if let Some(wait) = self.memory.holds_back(key) {
+        if let Some(wait) = self.states.with(key, |state| state.status.delay()).flatten() {
             self.queue.add_after(key.clone(), wait);
             return Ok(());
         }
@@ -268,8 +270,8 @@ impl<K: Primary> StatusWriter<K> {
                 if self.store(context, answer) {
                     self.wake(key.clone());
                 }
-                let unreadable = context.unreadable.is_some();
-                self.memory.told(key, unreadable.then(|| wanted.clone()));
+                let unreadable = context.unreadable.is_some().then(|| wanted.clone());
+                self.states.with(key, |state| state.status.written(unreadable));
                 // A namespace that is being deleted takes no Event, either.
                 if !failures.contains(&Failure::NamespaceTerminating) {
                     self.tell_of_a_change(object, wanted).await;
@@ -281,20 +283,21 @@ impl<K: Primary> StatusWriter<K> {
             // Another writer has changed the object, perhaps its conditions, which the patch would have replaced.
             Err(CallError::Refused(status)) if status.code == 409 => {
                 debug!(message = status.message, "the object has changed; looking again");
-                self.verify_owner(context)
-                    .await
-                    .map_err(|failure| warn!(%failure, "the status could not be written"))?;
+                if let Err(failure) = self.verify_owner(context).await {
+                    warn!(%failure, "the status could not be written");
+                    return Err(Error::Failed);
+                }
                 self.wake(key.clone());
                 Ok(())
             }
             Err(_) if seeded::is(Bug::StatusOnce) => Ok(()),
             Err(CallError::Refused(status)) => {
                 warn!(code = status.code, message = status.message, "the status was refused");
-                Err(())
+                Err(Error::Failed)
             }
             Err(CallError::Lost(why)) => {
                 warn!(why, "the status could not be written");
-                Err(())
+                Err(Error::Failed)
             }
         }
     }
@@ -382,7 +385,7 @@ mod tests {
                 value: Root::Readable(Arc::new(app)),
             });
             let caller = Caller::new(Client::new(service, "default"), metrics.clone(), Fence::open());
-            let status_writer = StatusWriter::<AppDeploy>::new(caller, stores, Arc::default(), metrics);
+            let status_writer = StatusWriter::<AppDeploy>::new(caller, stores, Arc::default(), Arc::default(), metrics);
             status_writer.report(&key, failure).await;
             let written = written.lock().unwrap();
             let (path, body) = &written[0];

@@ -1,7 +1,6 @@
 //! The pods of PodSets, as far as they are known.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::pod::PodState;
@@ -10,7 +9,7 @@ use model::podset::{Knowledge, PodRef, Seen, SetPod};
 use super::Store;
 use crate::cache::Item;
 use crate::key::Key;
-use crate::reconcile::podset::Memory;
+use crate::object_state::progress::Memory;
 
 /// What is kept of a pod.
 #[derive(Clone, Debug)]
@@ -22,64 +21,34 @@ pub struct Member {
 }
 
 impl Member {
-    /// Whether nobody will tell when it is gone: it ends, and has lost the label by which the watch selects.
+    /// Whether no event will report its deletion: it is being deleted, and has lost the label by which the watch selects.
     #[must_use]
     pub const fn ends_unseen(&self) -> bool {
         self.pod.deleting && self.pod.label.is_none()
+    }
+
+    /// Returns the PodSet that may own a pod that a watch no longer reports. A pod that was not being deleted may still exist,
+    /// without the label; then its set releases it.
+    #[must_use]
+    pub fn lost_by(&self, key: &Key) -> Option<(Key, PodRef)> {
+        let SetPod { name, uid, .. } = &self.pod;
+        let set = controller(&key.namespace, &self.pod).filter(|_| !self.pod.deleting)?;
+        let pod = PodRef {
+            name: name.clone(),
+            uid: uid.clone(),
+        };
+        Some((set, pod))
     }
 }
 
 /// The pods that carry the label of a PodSet, or refer to one.
 #[derive(Debug, Default)]
 pub struct SetPods {
-    /// What is known of them.
+    /// What is cached of them.
     pub kind: Arc<Store<Arc<Member>>>,
-    /// Those that a watch no longer shows, by the PodSet that they referred to.
-    lost: Mutex<HashMap<Key, BTreeMap<String, PodRef>>>,
 }
 
 impl SetPods {
-    /// Takes in that a pod has vanished from the watch. One that was not about to end may still be there, and only
-    /// have lost the label; then it is to be let go.
-    pub fn lose(&self, key: &Key, member: &Member) {
-        let SetPod { name, uid, .. } = &member.pod;
-        let Some(set) = controller(&key.namespace, &member.pod).filter(|_| !member.pod.deleting) else {
-            return;
-        };
-        let pod = PodRef {
-            name: name.clone(),
-            uid: uid.clone(),
-        };
-        self.lost().entry(set).or_default().insert(uid.clone(), pod);
-    }
-
-    /// Returns the pods of a PodSet that may have lost the label.
-    #[must_use]
-    pub fn lost_by(&self, set: &Key) -> Vec<PodRef> {
-        self.lost()
-            .get(set)
-            .into_iter()
-            .flat_map(BTreeMap::values)
-            .cloned()
-            .collect()
-    }
-
-    /// Takes in that a pod was looked at.
-    pub fn found(&self, set: &Key, pod: &PodRef) {
-        let mut lost = self.lost();
-        if let Some(pods) = lost.get_mut(set) {
-            pods.remove(&pod.uid);
-            if pods.is_empty() {
-                lost.remove(set);
-            }
-        }
-    }
-
-    /// Takes in that a PodSet is gone: what it has lost is of no use to another one of its name.
-    pub fn forget_lost(&self, set: &Key) {
-        self.lost().remove(set);
-    }
-
     /// Returns what is known of a PodSet's pods.
     #[must_use]
     pub fn of(&self, set: &Key) -> Known {
@@ -88,11 +57,6 @@ impl SetPods {
             pods: members.iter().map(|member| member.pod.clone()).collect(),
             states: members.iter().map(|member| member.state.clone()).collect(),
         }
-    }
-
-    // Nothing that can panic runs under the lock.
-    fn lost(&self) -> MutexGuard<'_, HashMap<Key, BTreeMap<String, PodRef>>> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

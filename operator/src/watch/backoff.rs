@@ -1,25 +1,25 @@
-//! How long to wait before what has failed is tried again.
+//! Delays before a failed watch is started again.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-const FIRST: Duration = Duration::from_millis(500);
-const LONGEST: Duration = Duration::from_secs(30);
+use crate::backoff::Backoff;
 
-/// What was followed for this long has worked: what fails after that is a new failure. A watch in which nothing happens does
-/// not say that it works.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
+
+/// A watch that ran for this long has worked: its end is a new failure. A watch without events does not report that it works.
 const WORKED: Duration = Duration::from_secs(60);
 
-/// How often something was tried in vain.
+/// Counts the failures of a watch in a row.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(super) struct WatchBackoff {
     failures: u32,
     begun: Instant,
 }
 
-impl Backoff {
-    /// Begins the first.
+impl WatchBackoff {
+    /// Begins the first attempt.
     pub(super) fn new() -> Self {
         Self {
             failures: 0,
@@ -27,21 +27,18 @@ impl Backoff {
         }
     }
 
-    /// Takes in that it works.
+    /// Records that the watch works.
     pub(super) const fn worked(&mut self) {
         self.failures = 0;
     }
 
-    /// Takes in that it has failed, and waits until it is to be tried again: twice as long each time.
+    /// Records a failure, and waits until the next attempt is due.
     pub(super) async fn failed(&mut self) {
-        let before = if self.begun.elapsed() > WORKED {
-            0
-        } else {
-            self.failures
-        };
-        self.failures = before + 1;
-        let doubled = FIRST.saturating_mul(1 << before.min(10));
-        sleep(doubled.min(LONGEST).mul_f64(1.0 - 0.2 * fastrand::f64())).await;
+        if self.begun.elapsed() > WORKED {
+            self.failures = 0;
+        }
+        self.failures = self.failures.saturating_add(1);
+        sleep(BACKOFF.jittered(self.failures)).await;
         self.begun = Instant::now();
     }
 }
@@ -52,35 +49,35 @@ mod tests {
 
     use super::*;
 
-    async fn wait(tries: &mut Backoff) -> Duration {
+    async fn delay(backoff: &mut WatchBackoff) -> Duration {
         let begun = Instant::now();
-        tries.failed().await;
+        backoff.failed().await;
         begun.elapsed()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_fails_again_and_again_is_tried_ever_less_often() {
-        let mut tries = Backoff::new();
+    async fn delays_grow_with_each_failure_in_a_row() {
+        let mut backoff = WatchBackoff::new();
         let mut last = Duration::ZERO;
         for _ in 0..6 {
-            let next = wait(&mut tries).await;
-            assert!(next > last && next <= LONGEST, "{last:?}, {next:?}");
+            let next = delay(&mut backoff).await;
+            assert!(next > last && next <= BACKOFF.longest(), "{last:?}, {next:?}");
             last = next;
         }
         for _ in 0..50 {
-            assert!(wait(&mut tries).await >= LONGEST.mul_f64(0.8));
+            assert!(delay(&mut backoff).await >= BACKOFF.longest().mul_f64(0.8));
         }
-        tries.worked();
-        assert!(wait(&mut tries).await <= FIRST);
+        backoff.worked();
+        assert!(delay(&mut backoff).await <= BACKOFF.delay(1));
     }
 
-    /// Connections are cut from time to time, and where nothing happens nothing else is heard of a watch.
+    /// Connections are closed from time to time, and a watch without events reports nothing else.
     #[tokio::test(start_paused = true)]
-    async fn what_was_cut_after_it_had_worked_for_long_is_tried_at_once() {
-        let mut tries = Backoff::new();
+    async fn watch_that_ran_for_long_is_restarted_after_the_first_delay() {
+        let mut backoff = WatchBackoff::new();
         for _ in 0..20 {
             advance(WORKED * 2).await;
-            assert!(wait(&mut tries).await <= FIRST);
+            assert!(delay(&mut backoff).await <= BACKOFF.delay(1));
         }
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::backoff::Backoff;
+use super::write_limit::WriteLimit;
 use crate::cache::Item;
 use crate::call::{CallError, Caller, by_us};
 use crate::key::Key;
@@ -41,7 +41,7 @@ pub struct Configuration {
 /// What keeps a configuration from being written too often, and the log from being flooded.
 #[derive(Debug, Default)]
 pub struct Attempts {
-    pace: Backoff,
+    write_limit: WriteLimit,
     told: String,
 }
 
@@ -91,10 +91,10 @@ impl Configuration {
     /// to look for.
     pub async fn publish(&self, caller: &Caller, bundle: &str, attempts: &mut Attempts) -> Option<Instant> {
         let patch = repair(&*self.seen()?, bundle)?;
-        if let Some(at) = attempts.pace.not_before() {
+        if let Some(at) = attempts.write_limit.not_before() {
             return Some(at);
         }
-        attempts.pace.step();
+        attempts.write_limit.step();
         match self.send(caller, patch).await {
             Ok(object) => {
                 self.known.cache.upsert(reduce(&object));
@@ -109,7 +109,7 @@ impl Configuration {
             // Somebody has changed or removed it: the watch will say how.
             Err(CallError::Refused(status)) if matches!(status.code, 404 | 409) || status.is_invalid() => {
                 debug!(kind = self.kind, message = status.message, "it has changed meanwhile");
-                attempts.pace.not_before()
+                attempts.write_limit.not_before()
             }
             Err(error) => {
                 let error = error.to_string();
@@ -124,7 +124,7 @@ impl Configuration {
                     );
                     attempts.told = error;
                 }
-                attempts.pace.not_before()
+                attempts.write_limit.not_before()
             }
         }
     }

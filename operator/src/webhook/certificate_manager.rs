@@ -20,12 +20,12 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
-use super::backoff::Backoff;
 use super::bundle::{Attempts, Configuration};
 use super::certificate::life::{Action, Next, next};
 use super::certificate::material::{Data, Material};
 use super::certificate::{SECRET, Terms, names};
 use super::served::Served;
+use super::write_limit::WriteLimit;
 use crate::cache::Item;
 use crate::call::{CallError, Caller};
 use crate::key::Key;
@@ -58,7 +58,7 @@ struct Memory {
     /// The authorities that API servers were told last, and when.
     told: Option<(String, Instant)>,
     attempts: [Attempts; 2],
-    pace: Backoff,
+    write_limit: WriteLimit,
     error: String,
 }
 
@@ -197,10 +197,10 @@ impl CertificateManager {
     }
 
     async fn act(&self, action: Action, material: &Material, secret: Option<&Secret>, memory: &mut Memory) -> Instant {
-        if let Some(at) = memory.pace.not_before() {
+        if let Some(at) = memory.write_limit.not_before() {
             return at;
         }
-        memory.pace.step();
+        memory.write_limit.step();
         let written = async {
             let data = material.act(action, &self.terms, &self.names, Timestamp::now())?;
             anyhow::Ok(self.write(secret, data).await)
@@ -219,7 +219,7 @@ impl CertificateManager {
             ),
             Err(error) => tell(&mut memory.error, &format!("{error:#}")),
         }
-        memory.pace.not_before().unwrap_or_else(Instant::now)
+        memory.write_limit.not_before().unwrap_or_else(Instant::now)
     }
 
     async fn write(&self, secret: Option<&Secret>, data: Data) -> Result<Secret, CallError> {

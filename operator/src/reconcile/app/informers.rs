@@ -12,8 +12,9 @@ use model::{Child, ChildKind};
 use crate::guard::guarded;
 use crate::informer::{Informer, Need, Source, Wake, waking};
 use crate::key::Key;
-use crate::primary::{Primary as _, informer};
+use crate::primary::Primary as _;
 use crate::queue::{Priority, Queue};
+use crate::reconcile::stored::{Stored as _, informer};
 use crate::stores::children::{ChildObject, api_resource};
 use crate::stores::{AppPods, Classes, Store, Stores};
 

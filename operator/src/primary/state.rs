@@ -1,27 +1,27 @@
-//! How an object is, in one of five words: what its own status says, small enough for a label.
+//! The state of an object in one of five words, from its status: a label of metrics.
 
 use crd::status::condition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::primary::{Primary, Root};
+use super::{Primary, Root};
 
-/// How an object is.
+/// The state of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ReadyState {
     /// It is as wanted.
     Ready,
-    /// It is on its way, and nobody needs to do anything.
+    /// It is changing, and needs no action.
     Progressing,
     /// It is not as wanted, which may pass.
     Failing,
-    /// Somebody has to change something.
+    /// A user must change something.
     Stalled,
-    /// Nothing was said of it yet.
+    /// It has no status yet.
     Untold,
 }
 
-impl State {
-    /// All there are.
+impl ReadyState {
+    /// All states.
     pub const ALL: [Self; 5] = [
         Self::Ready,
         Self::Progressing,
@@ -30,18 +30,18 @@ impl State {
         Self::Untold,
     ];
 
-    /// Returns how the object is that is stored so.
+    /// Returns the state of a cached object.
     #[must_use]
     pub fn of<K: Primary>(root: &Root<K>) -> Self {
         match root {
             Root::Readable(object) => object.status().map_or(Self::Untold, |status| {
-                told(K::conditions(status), K::cause(status).is_some())
+                summarize(K::conditions(status), K::cause(status).is_some())
             }),
             Root::Unreadable { .. } => Self::Stalled,
         }
     }
 
-    /// Returns the word for it.
+    /// Returns the value of the label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -54,21 +54,22 @@ impl State {
     }
 }
 
-/// Returns what conditions tell, and whether a cause is named beside them. The worst first: what is stalled may still have
-/// pods that serve. `Reconciling` does not tell what is on its way from what fails in a way that may pass; a cause does.
-fn told(conditions: &[Condition], has_cause: bool) -> State {
+/// Returns the state for these conditions, and for whether the status has a cause. The worst state comes first: a stalled object
+/// may still have pods that serve. `Reconciling` is true of objects that progress and of objects that fail in a way that may pass;
+/// the latter have a cause.
+fn summarize(conditions: &[Condition], has_cause: bool) -> ReadyState {
     let of = |kind: &str| conditions.iter().find(|condition| condition.type_ == kind);
     let is = |kind: &str| of(kind).is_some_and(|condition| condition.status == "True");
     if is(condition::STALLED) {
-        State::Stalled
+        ReadyState::Stalled
     } else if is(condition::READY) {
-        State::Ready
+        ReadyState::Ready
     } else if has_cause {
-        State::Failing
+        ReadyState::Failing
     } else if of(condition::READY).is_some() {
-        State::Progressing
+        ReadyState::Progressing
     } else {
-        State::Untold
+        ReadyState::Untold
     }
 }
 
@@ -84,22 +85,26 @@ mod tests {
     }
 
     #[test]
-    fn conditions_and_a_cause_are_one_word() {
+    fn state_follows_from_conditions_and_cause() {
         let ready = |status| condition(condition::READY, status);
         let [reconciling, stalled] = [condition::RECONCILING, condition::STALLED].map(|kind| condition(kind, "True"));
         for (state, conditions, has_cause) in [
-            (State::Untold, vec![], false),
-            (State::Ready, vec![ready("True")], false),
-            (State::Progressing, vec![ready("False"), reconciling.clone()], false),
-            (State::Failing, vec![ready("False"), reconciling], true),
-            (State::Stalled, vec![ready("False"), stalled], true),
+            (ReadyState::Untold, vec![], false),
+            (ReadyState::Ready, vec![ready("True")], false),
             (
-                State::Ready,
+                ReadyState::Progressing,
+                vec![ready("False"), reconciling.clone()],
+                false,
+            ),
+            (ReadyState::Failing, vec![ready("False"), reconciling], true),
+            (ReadyState::Stalled, vec![ready("False"), stalled], true),
+            (
+                ReadyState::Ready,
                 vec![ready("True"), condition(condition::STALLED, "False")],
                 false,
             ),
         ] {
-            assert_eq!(told(&conditions, has_cause), state, "{conditions:?}");
+            assert_eq!(summarize(&conditions, has_cause), state, "{conditions:?}");
         }
     }
 }

@@ -1,0 +1,76 @@
+//! The structure of objects, as the API server merges and stores them. [`Digest`](crate::Digest) and
+//! [`merged`](crate::merge::merged) follow it, so that an object lacks something exactly if a merge changes it.
+
+use serde_json::{Map, Value};
+
+use crate::quantity;
+
+/// The fields of the metadata that users and managers own.
+pub(crate) const METADATA: [&str; 3] = ["labels", "annotations", "ownerReferences"];
+
+/// A value in an object.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Node<'a> {
+    /// Null or an empty text: the API server does not store it.
+    Nothing,
+    /// A flag, a number or a text.
+    Leaf(&'a Value),
+    /// An amount of a resource, as the API server writes it: `0.5` comes back as `500m`.
+    Quantity(String),
+    /// Fields, each of which has its own owner.
+    Fields(&'a Map<String, Value>),
+    /// Fields that belong to one owner as a whole. A Service with one more label in its selector selects nothing.
+    Whole(&'a Map<String, Value>),
+    /// A list that Kubernetes merges by a key. Each entry has its own owner, such as the sidecar of a mesh.
+    Entries(Vec<(String, &'a Value)>),
+    /// A list that belongs to one owner as a whole.
+    List(&'a [Value]),
+}
+
+impl<'a> Node<'a> {
+    /// Returns what the value at a path is.
+    pub(crate) fn of(path: &str, value: &'a Value) -> Self {
+        match value {
+            Value::Null => Self::Nothing,
+            Value::String(text) if text.is_empty() => Self::Nothing,
+            Value::String(text) if is_quantity(path) => Self::Quantity(quantity::canonical(text)),
+            Value::Number(number) if is_quantity(path) => Self::Quantity(quantity::canonical(&number.to_string())),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => Self::Leaf(value),
+            Value::Object(fields) if path == "spec.selector" => Self::Whole(fields),
+            Value::Object(fields) => Self::Fields(fields),
+            Value::Array(items) => {
+                let entries = items.iter().map(|item| Some((merge_key(item)?, item)));
+                entries.collect::<Option<_>>().map_or(Self::List(items), Self::Entries)
+            }
+        }
+    }
+}
+
+/// Returns the top-level fields that an owner sets, such as `spec`, or `data` of a ConfigMap.
+pub(crate) fn content(object: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    const OTHERS: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
+    let fields = object.as_object().into_iter().flatten();
+    let fields = fields.map(|(name, value)| (name.as_str(), value));
+    fields.filter(|(name, _)| !OTHERS.contains(name))
+}
+
+/// Returns the key by which Kubernetes merges the entries of a list. The key of a port is its number, not its name: a port with a
+/// new number is a new entry, and the old one must be removed.
+pub(crate) fn merge_key(item: &Value) -> Option<String> {
+    let text = |key: &str| item.get(key)?.as_str().map(str::to_owned);
+    let number = |key: &str| item.get(key)?.as_i64().map(|n| n.to_string());
+    text("uid")
+        .or_else(|| number("containerPort"))
+        .or_else(|| number("port"))
+        .or_else(|| text("name"))
+}
+
+/// Whether these are the fields of an environment variable without a value. The API server stores the empty value as no value.
+pub(crate) fn is_empty_variable(path: &str, fields: &Map<String, Value>) -> bool {
+    let is_variable = path.ends_with(']') && path.contains("].env[");
+    is_variable && !fields.contains_key("valueFrom") && fields.get("value").is_none_or(|value| value == "")
+}
+
+fn is_quantity(path: &str) -> bool {
+    path.contains(".resources.limits.") || path.contains(".resources.requests.")
+}

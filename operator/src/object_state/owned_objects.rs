@@ -1,0 +1,172 @@
+//! Records which objects an owner was seen to own, to tell deleted objects from objects that never existed.
+//!
+//! The garbage collector deletes the objects of a deleted owner, and the watch of the owners may report the owner's deletion
+//! later than theirs. The operator would create them again, and the garbage collector delete them again. So an owner that has
+//! lost an object is re-read before anything is created for it.
+//!
+//! An operator that has just started may be served an old list of the owners, and would change their objects back to an old
+//! spec. So an owner that existed before the operator started is re-read once before its objects are changed.
+
+use std::collections::HashSet;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::ObjectStates;
+use crate::key::Key;
+use crate::seeded::{self, Bug};
+
+/// The objects that an owner was seen to own.
+#[derive(Debug, Default)]
+pub struct OwnedObjects {
+    /// What existed, and must still exist; `None` before the first record.
+    owned: Option<Present>,
+    /// What the operator deletes or releases itself, as long as it may exist.
+    given_up: HashSet<u64>,
+    doubts: Doubts,
+}
+
+/// Hashes of the UIDs of objects that exist, sorted.
+#[derive(Debug)]
+pub struct Present(Box<[u64]>);
+
+/// Why the cached owner may be outdated.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Doubts {
+    /// An object was deleted by another client: the owner may have been deleted, too.
+    pub lost: bool,
+    /// The owner existed before the operator started, and was not read since: it may have changed.
+    pub unverified: bool,
+}
+
+impl Present {
+    /// Reads the UIDs of the objects that an owner controls and that are not being deleted.
+    pub fn new<'a>(uids: impl Iterator<Item = &'a str>) -> Self {
+        let mut hashes: Vec<u64> = uids.map(hash).collect();
+        hashes.sort_unstable();
+        Self(hashes.into())
+    }
+
+    fn contains(&self, one: u64) -> bool {
+        self.0.binary_search(&one).is_ok()
+    }
+}
+
+impl OwnedObjects {
+    /// Records which objects exist. Returns the doubts since the owner was last read. `has_status` is whether the owner has a
+    /// status.
+    pub fn record(&mut self, has_status: bool, present: Present) -> Doubts {
+        if let Some(owned) = &self.owned {
+            let mut deleted = owned.0.iter().filter(|one| !present.contains(**one));
+            self.doubts.lost |= deleted.any(|one| !self.given_up.contains(one));
+            self.given_up.retain(|one| present.contains(*one));
+        } else {
+            self.doubts.unverified = (has_status || !present.0.is_empty()) && !seeded::is(Bug::StaleTrusted);
+        }
+        self.owned = Some(present);
+        self.doubts
+    }
+
+    /// Records that the operator is about to delete or release an object.
+    pub fn expect_deletion(&mut self, uid: &str) {
+        self.given_up.insert(hash(uid));
+    }
+
+    /// Records that the owner was read, and is as it was cached.
+    pub fn owner_verified(&mut self) {
+        self.doubts = Doubts::default();
+    }
+}
+
+impl<S> ObjectStates<S> {
+    /// Records which objects an owner has. See [`OwnedObjects::record`].
+    pub fn record_owned(&self, owner: &Key, has_status: bool, present: Present) -> Doubts {
+        self.with_new(owner, |state| {
+            state.owned_objects.get_or_insert_default().record(has_status, present)
+        })
+    }
+
+    /// Records that the operator is about to delete or release an object.
+    pub fn expect_deletion(&self, owner: &Key, uid: &str) {
+        self.with(owner, |state| {
+            state.owned_objects.get_or_insert_default().expect_deletion(uid);
+        });
+    }
+
+    /// Records that an owner was read, and is as it was cached.
+    pub fn owner_verified(&self, owner: &Key) {
+        self.with(owner, |state| {
+            state.owned_objects.get_or_insert_default().owner_verified();
+        });
+    }
+}
+
+/// A UID is random: eight bytes distinguish the few that one object owns.
+fn hash(uid: &str) -> u64 {
+    xxh3_64(uid.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(owned: &mut OwnedObjects, has_status: bool, present: &[&str]) -> Doubts {
+        owned.record(has_status, Present::new(present.iter().copied()))
+    }
+
+    fn has_lost(owned: &mut OwnedObjects, present: &[&str]) -> bool {
+        record(owned, false, present).lost
+    }
+
+    #[test]
+    fn owner_that_existed_before_the_operator_is_read_once() {
+        let doubts = |has_status, present: &[&str]| {
+            let mut owned = OwnedObjects::default();
+            let first = record(&mut owned, has_status, present);
+            owned.owner_verified();
+            (first.unverified, record(&mut owned, true, &["a"]).unverified)
+        };
+        assert_eq!(doubts(false, &["a"]), (true, false), "it has an object");
+        assert_eq!(doubts(true, &[]), (true, false), "it has a status");
+        assert_eq!(doubts(false, &[]), (false, false), "it is new");
+    }
+
+    #[test]
+    fn objects_that_never_existed_are_not_lost() {
+        let mut owned = OwnedObjects::default();
+        assert!(!has_lost(&mut owned, &[]));
+        assert!(!has_lost(&mut owned, &["a"]));
+        assert!(!has_lost(&mut owned, &["a", "b"]));
+    }
+
+    #[test]
+    fn deleted_objects_are_lost_until_the_owner_was_read() {
+        let mut owned = OwnedObjects::default();
+        record(&mut owned, false, &["a", "b"]);
+        assert!(has_lost(&mut owned, &["b"]));
+        assert!(has_lost(&mut owned, &["b", "c"]), "the owner was not read");
+        owned.owner_verified();
+        assert!(!has_lost(&mut owned, &["b", "c"]));
+        assert!(has_lost(&mut owned, &[]));
+    }
+
+    #[test]
+    fn objects_that_the_operator_deletes_are_not_lost() {
+        let mut owned = OwnedObjects::default();
+        record(&mut owned, false, &["a", "b"]);
+        owned.expect_deletion("a");
+        assert!(!has_lost(&mut owned, &["a", "b"]), "it is being deleted");
+        assert!(!has_lost(&mut owned, &["b"]));
+        assert!(has_lost(&mut owned, &[]));
+    }
+
+    #[test]
+    fn delete_that_fails_again_and_again_is_recorded_once() {
+        let mut owned = OwnedObjects::default();
+        record(&mut owned, false, &["a"]);
+        for _ in 0..1000 {
+            owned.expect_deletion("a");
+            assert!(!has_lost(&mut owned, &["a"]));
+        }
+        assert_eq!(owned.given_up.len(), 1);
+    }
+}
