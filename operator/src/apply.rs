@@ -1,13 +1,13 @@
-//! Carries out plans: the only place that writes what belongs to our objects.
+//! Carries out plans: the only place that writes children.
 
 pub mod children;
 pub mod pods;
 
-/// What became of one write.
+/// The outcome of one write.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was done.
+    /// It succeeded.
     Done,
-    /// The world was not as it was believed to be. What is known was set right: look again.
-    Again,
+    /// The cached object was outdated and has been corrected: the object must be reconciled again.
+    Stale,
 }

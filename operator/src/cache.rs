@@ -1,8 +1,7 @@
-//! What the watches have told, kept small, and able to say whom a list concerns.
+//! Caches the objects of one kind in a reduced form.
 //!
-//! kube's reflector keeps whole objects, and when it replaces its store after a new list it does not say what
-//! has vanished. A child that was deleted while a watch was cut would then never wake its owner. This cache
-//! compares (docs/adr/0002).
+//! Unlike kube's reflector, which keeps whole objects, it reports which objects disappeared between two lists, so that their owners
+//! are reconciled also if an object was deleted while no watch was connected (docs/adr/0002).
 
 mod members;
 mod tombstones;
@@ -14,12 +13,12 @@ use crate::key::Key;
 use members::Members;
 use tombstones::Tombstones;
 
-/// One object as it comes in.
+/// An object to store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item<T> {
     /// Its own name.
     pub key: Key,
-    /// The objects that it concerns: itself, or those that it may belong to.
+    /// The objects that it concerns: itself, or its possible owners.
     pub owners: BTreeSet<Key>,
     /// Its `resourceVersion`.
     pub version: String,
@@ -27,7 +26,7 @@ pub struct Item<T> {
     pub value: T,
 }
 
-/// One object as it went.
+/// An object that was removed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vanished<T> {
     /// Its own name.
@@ -54,7 +53,7 @@ struct Inner<T> {
 
 #[derive(Debug)]
 struct Entry<T> {
-    /// Nothing is stored of an object that concerns itself and nobody else, as most do.
+    /// `None` for an object that concerns only itself, as most do.
     owners: Option<Box<[Key]>>,
     version: u64,
     value: T,
@@ -79,29 +78,29 @@ impl<T> Default for Cache<T> {
 }
 
 impl<T: Clone> Cache<T> {
-    /// Takes in what a watch, a list or the answer to a write says. Returns the owners that this concerns, those
-    /// that it had and those that it has: none if it is older than, or the same as, what is known.
+    /// Stores an object from a watch, a list or the answer to a write. Returns the owners that it concerns, before and now; none
+    /// if the cached version is the same or newer.
     pub fn upsert(&self, item: Item<T>) -> Vec<Key> {
         self.write().upsert(item, 0)
     }
 
-    /// Returns the newest version that is known. A list that begins now shows nothing older of what is known, unless
-    /// the store was set back.
+    /// Returns the newest cached version. A list that begins now has no older version of a cached object, unless etcd was
+    /// restored from a backup.
     #[must_use]
     pub fn newest(&self) -> u64 {
         let inner = self.read();
-        let there = inner.items.values().map(|entry| entry.version);
-        there.chain(inner.deleted.versions()).max().unwrap_or_default()
+        let versions = inner.items.values().map(|entry| entry.version);
+        versions.chain(inner.deleted.versions()).max().unwrap_or_default()
     }
 
-    /// Takes in what a list says that began when [`Self::newest`] was `newest`. What it shows of an object counts, even if
-    /// something newer was known by then: a store that was set back, from a backup, has forgotten that.
+    /// Stores an object from a list that began when [`Self::newest`] was `newest`. It replaces versions up to `newest` even if they
+    /// are newer: etcd was restored from a backup then.
     pub fn upsert_listed(&self, item: Item<T>, newest: u64) -> Vec<Key> {
         self.write().upsert(item, newest)
     }
 
-    /// Takes in the answer to a deletion. Where the object is gone at once, the watch tells its end by the same version,
-    /// perhaps before the answer is there: what is not known any more is not taken in.
+    /// Stores the answer to a delete, if the object is still cached. If it was deleted immediately, the watch reports that with the
+    /// same version, perhaps before the answer.
     pub fn upsert_known(&self, item: Item<T>) {
         let mut inner = self.write();
         if inner.items.contains_key(&item.key) {
@@ -109,24 +108,24 @@ impl<T: Clone> Cache<T> {
         }
     }
 
-    /// Takes in that an object was deleted, or has left the view of the watch. Returns it, if it was known.
+    /// Removes an object after a DELETE event or after it stopped matching the selector. Returns it, if it was cached.
     pub fn remove(&self, key: &Key, version: &str) -> Option<Vanished<T>> {
         let mut inner = self.write();
         let known = inner.items.get(key).map_or(0, |entry| entry.version);
         let version = number(version);
         if version != 0 && known > version {
-            return None; // It was made anew, and we have heard of that first.
+            return None; // It was recreated, and that was reported first.
         }
         inner.deleted.insert(key.clone(), version.max(known));
         inner.evict(key)
     }
 
-    /// Forgets an object that a request has found to be gone or to be another one. Returns it, if it was known.
+    /// Removes an object that a request has found deleted or replaced. Returns it, if it was cached.
     pub fn forget(&self, key: &Key) -> Option<Vanished<T>> {
         self.write().evict(key)
     }
 
-    /// Forgets an object if what is kept of it is what is meant: another one may have taken its name.
+    /// Removes an object if its value is the expected one: another object may have its name.
     pub fn forget_if(&self, key: &Key, is: impl FnOnce(&T) -> bool) {
         let mut inner = self.write();
         if inner.items.get(key).is_some_and(|entry| is(&entry.value)) {
@@ -134,15 +133,15 @@ impl<T: Clone> Cache<T> {
         }
     }
 
-    /// Changes what is kept of an object, until something newer is told of it.
+    /// Changes the value of an object until a newer version is stored.
     pub fn amend(&self, key: &Key, change: impl FnOnce(&mut T)) {
         if let Some(entry) = self.write().items.get_mut(key) {
             change(&mut entry.value);
         }
     }
 
-    /// Returns the objects of a scope (a namespace, or all) that a list lacks which began when [`Self::newest`] was `newest`,
-    /// and that became known since. They may be newer than what the list shows, or have been deleted before it.
+    /// Returns the objects of a scope (a namespace, or all) that were cached since a list began, when [`Self::newest`] was `newest`,
+    /// and that the list lacks. They were created after it, or created and deleted before it.
     #[must_use]
     pub fn unlisted(&self, scope: Option<&str>, listed: &HashSet<Key>, newest: u64) -> Vec<Key> {
         let inner = self.read();
@@ -151,11 +150,11 @@ impl<T: Clone> Cache<T> {
         unlisted.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Ends a list that began when [`Self::newest`] was `newest`. An object of its scope that it lacks has vanished, unless
-    /// it became known since. Returns what has vanished.
+    /// Ends a list that began when [`Self::newest`] was `newest`. Removes and returns the objects of its scope that it lacks, except
+    /// those cached since.
     pub fn retain(&self, scope: Option<&str>, listed: &HashSet<Key>, newest: u64) -> Vec<Vanished<T>> {
         let mut inner = self.write();
-        let gone: Vec<Key> = inner
+        let removed: Vec<Key> = inner
             .items
             .iter()
             .filter(|(key, entry)| key.is_in(scope) && !listed.contains(key) && entry.version <= newest)
@@ -164,10 +163,10 @@ impl<T: Clone> Cache<T> {
         inner
             .deleted
             .retain(|key, version| !key.is_in(scope) || version > newest);
-        gone.iter().filter_map(|key| inner.evict(key)).collect()
+        removed.iter().filter_map(|key| inner.evict(key)).collect()
     }
 
-    /// Returns what is known of one object.
+    /// Returns the value of one object.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<T> {
         self.read().items.get(key).map(|entry| entry.value.clone())
@@ -203,9 +202,9 @@ impl<T: Clone> Cache<T> {
             .collect()
     }
 
-    /// Looks at what is kept of each object, without a copy. `look` must not come back to this cache.
-    pub fn for_each(&self, look: impl FnMut(&T)) {
-        self.read().items.values().map(|entry| &entry.value).for_each(look);
+    /// Calls `read` with each value, without a copy. `read` must not use this cache.
+    pub fn for_each(&self, read: impl FnMut(&T)) {
+        self.read().items.values().map(|entry| &entry.value).for_each(read);
     }
 
     /// Returns the keys of all objects.
@@ -214,19 +213,19 @@ impl<T: Clone> Cache<T> {
         self.read().items.keys().cloned().collect()
     }
 
-    /// Returns how many objects are known.
+    /// Returns the number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.read().items.len()
     }
 
-    /// Whether nothing is known.
+    /// Whether there are no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    // Nothing that can panic runs under the lock, so what it guards is whole even if it is poisoned.
+    // Nothing that can panic runs under the lock, so its data is consistent even if it is poisoned.
     fn read(&self) -> RwLockReadGuard<'_, Inner<T>> {
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -243,11 +242,11 @@ impl<T> Inner<T> {
         self.members.of(owner, itself)
     }
 
-    /// Takes in what is not older than what is known, or replaces what was known in a version up to `outdated`.
+    /// Stores an object that is newer than the cached one, or whose cached version is at most `outdated`.
     fn upsert(&mut self, item: Item<T>, outdated: u64) -> Vec<Key> {
         let version = number(&item.version);
-        // A deletion has a version of its own. The same version means that the object is there, and has only
-        // lost the label by which the watch selects.
+        // A deletion has its own version. The same version means that the object exists, and has only lost the label by which the
+        // watch selects.
         let counts_more = |known: u64| known > version && known > outdated;
         if self.deleted.get(&item.key).is_some_and(counts_more) {
             return Vec::new();
@@ -257,7 +256,7 @@ impl<T> Inner<T> {
             return Vec::new();
         }
         self.deleted.remove(&item.key);
-        let before = self.evict(&item.key).map(|gone| gone.owners).unwrap_or_default();
+        let before = self.evict(&item.key).map(|evicted| evicted.owners).unwrap_or_default();
         let left = before.into_iter().filter(|owner| !item.owners.contains(owner));
         let touched = left.chain(item.owners.iter().cloned()).collect();
         self.insert(item.key, item.owners, version, item.value);
@@ -292,8 +291,7 @@ impl<T> Inner<T> {
     }
 }
 
-/// Versions of one kind are numbers that grow (KEP-5504, part of the API since 1.35). Of a server that writes
-/// them otherwise, every word is taken as new.
+/// Versions of one kind are growing numbers (KEP-5504, part of the API since 1.35). Any other version counts as new.
 fn number(version: &str) -> u64 {
     version.parse().unwrap_or(0)
 }
@@ -328,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_of_our_own_write_wakes_nobody() {
+    fn watch_event_of_a_cached_write_wakes_no_owner() {
         let cache = Cache::default();
         assert_eq!(cache.upsert(item("web", "web", 7)), [key("web")]);
         assert_eq!(cache.upsert(item("web", "web", 7)), []);
@@ -337,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_was_set_back_is_believed_by_the_next_list() {
+    fn list_replaces_newer_versions_after_a_restore() {
         let cache = Cache::default();
         cache.upsert(item("web", "web", 7));
         cache.upsert(item("gone", "gone", 8));
@@ -364,9 +362,9 @@ mod tests {
         assert_eq!(cache.upsert(item("web", "web", 10)), [key("web")]);
     }
 
-    /// A pod that has failed, or has no node, is gone at once.
+    /// A pod that has failed, or has no node, is deleted immediately.
     #[test]
-    fn the_answer_to_a_deletion_does_not_bring_back_what_it_has_ended() {
+    fn answer_to_a_delete_does_not_store_a_deleted_object() {
         let cache = Cache::default();
         cache.upsert(item("pod-1", "web", 7));
         cache.upsert_known(item("pod-1", "web", 8));
@@ -377,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_left_the_view_of_the_watch_is_taken_in_again() {
+    fn object_that_only_lost_its_label_is_stored_again() {
         let cache = Cache::default();
         cache.upsert(item("web", "web", 7));
         assert_eq!(cache.remove(&key("web"), "9"), Some(gone("web", &["web"], 7)));
@@ -386,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_its_predecessor_does_not_take_what_was_made_anew() {
+    fn late_delete_event_does_not_remove_a_recreated_object() {
         let cache = Cache::default();
         cache.upsert(item("web", "web", 10));
         assert_eq!(cache.remove(&key("web"), "9"), None);
@@ -495,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_nobody_wakes_nobody() {
+    fn object_without_owners_wakes_no_owner() {
         let cache = Cache::default();
         assert_eq!(cache.upsert(shared("pod", [], 1)), []);
         assert_eq!(cache.members(&key("pod")), [0; 0]);

@@ -1,4 +1,4 @@
-//! One request to the API server: counted, with a deadline, and with an answer that is told from none.
+//! Requests to the API server: counted, with a deadline, and with errors that distinguish a refusal from no answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,17 +30,17 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Makes one that counts in these metrics, and whose writes pass this fence.
+    /// Returns a caller that counts in these metrics, and whose writes pass this fence.
     #[must_use]
     pub const fn new(client: Client, metrics: Arc<Metrics>, fence: Fence) -> Self {
         Self { client, metrics, fence }
     }
 
-    /// Sends a request of this verb to this resource, as access rules call them, and waits for the answer, but not
-    /// for longer than [`DEADLINE`], and not for longer than is left of the current [`attempt`].
+    /// Sends a request with this verb and resource, as access rules name them. Waits for the answer at most for [`DEADLINE`] and for
+    /// the time that is left of the current [`attempt`].
     ///
     /// # Errors
-    /// Says whether the API server refused, or did not answer.
+    /// Returns whether the API server refused, or did not answer.
     pub async fn send<T: DeserializeOwned>(
         &self,
         verb: &'static str,
@@ -94,7 +94,7 @@ impl Caller {
         if let Some(wait) = retry_after(head.status, &head.headers) {
             attempt::throttled(wait);
         }
-        // What stands between us and the API server does not answer with a Status.
+        // A proxy in front of the API server does not answer with a Status.
         let status = serde_json::from_slice(&body).unwrap_or_else(|_| {
             let text = String::from_utf8_lossy(&body);
             Status::failure(text.trim(), "Failed to parse error data").with_code(head.status.as_u16())
@@ -103,8 +103,8 @@ impl Caller {
     }
 }
 
-/// Returns how long an API server that can't take a request now asks to wait. It answers in seconds; proxies may answer with a
-/// date, which is left to the backoff.
+/// Returns how long an overloaded API server asks to wait, in seconds. Proxies may answer with a date, which is ignored: the backoff
+/// applies.
 fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() {
         return None;
@@ -113,8 +113,7 @@ fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// Makes the span of a request, where it is part of a reconcile: what is asked for other reasons, as the Lease is, is not
-/// worth a trace.
+/// Returns the span of a request that is part of a reconcile. Other requests, such as those for the Lease, have none.
 fn span(verb: &'static str, resource: &'static str) -> Span {
     if Span::current().is_disabled() {
         return Span::none();
@@ -133,16 +132,16 @@ fn span(verb: &'static str, resource: &'static str) -> Span {
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The API server said no.
+    /// The API server refused it.
     #[error("{}", .0.message)]
     Refused(Box<Status>),
-    /// There was no answer, or none that could be understood.
+    /// There was no answer, or one that can't be read.
     #[error("{0}")]
     Lost(String),
 }
 
 impl CallError {
-    /// Returns what the object that was to be written is told to fail at.
+    /// Returns the failure for the status of the object that was to be written.
     #[must_use]
     pub fn failure(self, verb: &str, kind: &'static str, name: &str) -> Failure {
         match self {
@@ -155,11 +154,11 @@ impl CallError {
     }
 }
 
-/// Takes an answer for one if it is about the object that was asked about. What stands between us and an API server may say
-/// 200 and send something else, of which nothing must be believed to be done.
+/// Checks that an answer is about the object of the request. A proxy in front of the API server may answer 200 with something else;
+/// then the request does not count as done.
 ///
 /// # Errors
-/// When it is about another object, or none.
+/// Returns an error if the answer is about another object, or none.
 pub fn about<K: Resource>(name: &str, answer: K) -> Result<K, CallError> {
     let meta = answer.meta();
     if meta.name.as_deref() == Some(name) && meta.uid.is_some() {
@@ -179,7 +178,7 @@ pub fn by_us() -> PatchParams {
     }
 }
 
-/// Tells an answer about the object from an answer about our rights and from one about the server.
+/// Distinguishes answers about the object, about the operator's rights, and about the server.
 #[must_use]
 pub fn refusal(kind: &'static str, name: &str, verb: &str, status: &Status) -> Failure {
     let message = status.message.clone();
@@ -207,7 +206,7 @@ pub fn refusal(kind: &'static str, name: &str, verb: &str, status: &Status) -> F
     }
 }
 
-/// Says which right `OwnerReferencesPermissionEnforcement` asks for, which does not say it itself.
+/// Returns the right that `OwnerReferencesPermissionEnforcement` requires; its message does not name it.
 fn lacks_finalizers(child: &str) -> String {
     let owner = if child == "Pod" {
         crd::Kind::PodSet
@@ -215,15 +214,14 @@ fn lacks_finalizers(child: &str) -> String {
         crd::Kind::AppDeploy
     };
     format!(
-        "the operator cannot update resource \"{}/finalizers\" in API group \"{}\", which this cluster asks of whoever \
-         makes a {child} that is deleted before its owner",
+        "the operator cannot update resource \"{}/finalizers\" in API group \"{}\", which this cluster requires to \
+         create a {child} that is deleted before its owner",
         owner.plural(),
         crd::GROUP
     )
 }
 
-/// An apply with the UID of an object that was deleted is a conflict, and of one that was replaced by a namesake
-/// invalid in that very field.
+/// An apply with the UID of a deleted object is a conflict; if another object has its name, the field with the UID is invalid.
 #[must_use]
 pub fn is_another_uid(status: &Status) -> bool {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
@@ -244,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_right_is_told_from_a_refusal_of_the_object() {
+    fn missing_right_differs_from_a_rejected_object() {
         let rbac = status(
             403,
             "services is forbidden: User \"x\" cannot create resource \"services\" in API group \"\"",
@@ -274,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_in_trouble_is_no_verdict_on_the_object() {
+    fn server_errors_say_nothing_about_the_object() {
         for code in [409, 429, 500, 503, 504] {
             let failure = refusal("Service", "web", "create", &status(code, "later"));
             assert!(matches!(failure, Failure::Unavailable { .. }), "{code}");
@@ -297,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminating_namespace_is_no_rejection() {
+    fn terminating_namespace_is_not_a_rejection() {
         let status: Status = serde_json::from_value(
             json!({"code": 403, "message": "forbidden: unable to create new content",
             "details": {"causes": [{"reason": "NamespaceTerminating", "message": "namespace x is being terminated"}]}}),

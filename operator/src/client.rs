@@ -11,24 +11,24 @@ use tower::{BoxError, Layer as _, service_fn};
 
 use crate::pages::PageLimit;
 
-/// The longest that any single request may take, watches aside.
+/// The longest time that a request may take, except watches.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
-/// The longest silence on a connection. API servers send a bookmark on every watch about once a minute, so a
-/// watch that is silent for two has lost its server without being told.
+/// The longest silence on a connection. API servers send a bookmark on each watch about once a minute, so a watch that is silent for
+/// two minutes has lost its server.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// Who asks, for audit logs and for the API server's priorities.
+/// The user agent, for audit logs and for the API server's priorities.
 const USER_AGENT: &str = concat!("appdeploy-operator/", env!("CARGO_PKG_VERSION"));
 
 /// Connects with a kubeconfig, or as the pod's ServiceAccount, or as the environment says.
 ///
-/// The file of the certificate authority is read again once a minute by kube: a cluster that gets another authority trusts
-/// both for a while (<https://kubernetes.io/docs/tasks/tls/manual-rotation-of-ca-certificates/>). kube does this by itself in
+/// The file of the certificate authority is read again once a minute by kube: a cluster that changes its authority trusts both for
+/// a while (<https://kubernetes.io/docs/tasks/tls/manual-rotation-of-ca-certificates/>). kube does this by itself in
 /// a pod, and here for a kubeconfig that names a file.
 ///
 /// # Errors
-/// Says which file or setting can't be used. The API server is not asked yet.
+/// Returns which file or setting can't be used. No request is sent yet.
 pub async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
     let (mut config, authority) = if let Some(path) = kubeconfig {
         let unusable = || format!("the kubeconfig {} can't be used", path.display());
@@ -45,12 +45,12 @@ pub async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
     config
         .headers
         .push((header::USER_AGENT, HeaderValue::from_static(USER_AGENT)));
-    // The client would repeat any request up to fifteen times, a POST included, and wait as long as the server
-    // says. What failed is tried again here, each object with a backoff of its own.
+    // The client would repeat any request up to fifteen times, also a POST, and wait as long as the server asks. The operator
+    // retries by itself, with a backoff for each object.
     config.default_retry = false;
     config.connect_timeout = Some(DEADLINE / 2);
     config.read_timeout = Some(SILENCE);
-    // Else the time that a connection was idle would count.
+    // Otherwise the time that a connection was idle would count.
     config.reset_reader_on_write = true;
     config.root_cert_file = config.root_cert_file.or(authority);
     let client = Client::try_from(config).context("the settings of the cluster can't be used")?;

@@ -23,7 +23,7 @@ use crate::result::{Error, ReconcileResult};
 /// How long the report about a reconcile that panicked or timed out may take.
 const REPORT_DEADLINE: Duration = Duration::from_secs(4);
 
-/// Held by work that goes on. Its receiver ends when all of it has ended or was dropped.
+/// Held by running work. Its receiver ends when all work has ended or was dropped.
 pub type Running = mpsc::Sender<Infallible>;
 
 /// Reconciles the objects in the queue of a controller until it is closed, then waits for the reconciles that have begun.
@@ -42,8 +42,7 @@ pub async fn dispatch(
     let mut tasks = JoinSet::new();
     loop {
         pulse.beat();
-        // The slot first, so that a key is taken when it can be worked on and not before: what arrives
-        // meanwhile for the same key is then one piece of work.
+        // The slot first, so that a key is taken only when it can be reconciled: until then, all events for it are one reconcile.
         let Ok(slot) = slots.clone().acquire_owned().await else {
             break;
         };
@@ -70,7 +69,7 @@ pub async fn dispatch(
             let attempt = Attempt::begin();
             let (result, outcome) = attempt_one(&*controller, &attempt, &key).await;
             metrics.reconciled(outcome, start.elapsed());
-            say(&Span::current(), outcome);
+            record(&Span::current(), outcome);
             if let Some(wait) = controller.retries().requeue_in(&key, result, attempt.retry_after()) {
                 if result.is_err() {
                     metrics.retried();
@@ -86,7 +85,7 @@ pub async fn dispatch(
     while tasks.join_next().await.is_some() {}
 }
 
-/// Reconciles an object once, whatever happens. Where the reconcile can't, its status is written from here.
+/// Reconciles an object once. After a panic or a timeout, its status is written here.
 async fn attempt_one(controller: &dyn Controller, attempt: &Attempt, key: &Key) -> (ReconcileResult, Outcome) {
     let guarded = AssertUnwindSafe(attempt.run(async { controller.reconcile(key.clone()).await })).catch_unwind();
     let (failure, outcome) = match timeout(DEADLINE, guarded).await {
@@ -108,8 +107,8 @@ async fn attempt_one(controller: &dyn Controller, attempt: &Attempt, key: &Key) 
     (Err(Error::Failed), outcome)
 }
 
-/// Makes what surrounds the work on a key: it tells in each log line what the line is about, and is a span where traces are
-/// made. Its level is that of errors, so that no log is so quiet that its lines lack this.
+/// Returns the span of a reconcile. It adds the object to each log line, and is exported if traces are. Its level is that of errors, so
+/// that it is part of lines at each log level.
 fn span(kind: &'static str, key: &Key) -> Span {
     error_span!(
         "reconcile",
@@ -123,7 +122,7 @@ fn span(kind: &'static str, key: &Key) -> Span {
     )
 }
 
-fn say(span: &Span, outcome: Outcome) {
+fn record(span: &Span, outcome: Outcome) {
     span.record("result", outcome.as_str());
     if outcome != Outcome::Success {
         span.record("otel.status_code", "error");
@@ -238,7 +237,7 @@ mod tests {
 
     /// Without the guard, one panic would end the whole loop: kube's Controller does.
     #[tokio::test(start_paused = true)]
-    async fn a_panic_fails_one_key_and_no_other() {
+    async fn panic_fails_only_one_key() {
         let done = Arc::new(Mutex::new(Vec::new()));
         let log = done.clone();
         let names = ["poison", "a", "b"].map(String::from);
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_at_a_time_than_allowed() {
+    async fn concurrency_is_limited() {
         static NOW: AtomicUsize = AtomicUsize::new(0);
         static MOST: AtomicUsize = AtomicUsize::new(0);
         static DONE: AtomicUsize = AtomicUsize::new(0);
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failing_key_backs_off_alone() {
+    async fn backoff_of_a_key_does_not_delay_others() {
         let tries = Arc::new(Mutex::new(Vec::new()));
         let log = tries.clone();
         let begin = Instant::now();
@@ -328,7 +327,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn closing_waits_for_what_has_begun() {
+    async fn closing_waits_for_running_reconciles() {
         let done = Arc::new(AtomicUsize::new(0));
         let log = done.clone();
         let running = start(2, &["a".to_owned()], move |_| {
@@ -346,7 +345,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dispatcher_that_waits_for_work_or_for_a_slot_is_not_stuck() {
+    async fn dispatcher_that_waits_is_not_stuck() {
         let idle = start(1, &[], |_| async { Ok(Requeue::Done) });
         tokio::time::sleep(Duration::from_secs(1000)).await;
         assert_eq!(idle.queue.liveness().stuck(), []);
@@ -362,7 +361,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_hangs_is_given_up() {
+    async fn reconcile_that_hangs_is_aborted() {
         let tries = Arc::new(AtomicUsize::new(0));
         let log = tries.clone();
         let running = start(1, &["stuck".to_owned()], move |_| {
@@ -410,7 +409,7 @@ mod tests {
 
     /// An API server that is overloaded says how long to wait. It counts for the key that was refused only.
     #[tokio::test(start_paused = true)]
-    async fn a_throttled_key_waits_as_long_as_the_api_server_asked() {
+    async fn throttled_key_waits_as_long_as_the_api_server_asked() {
         let tries = Arc::new(Mutex::new(Vec::new()));
         let log = tries.clone();
         let begin = Instant::now();

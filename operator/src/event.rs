@@ -1,4 +1,4 @@
-//! Events: what happened to an object, for `kubectl describe` and for whoever collects them.
+//! Events about objects, for `kubectl describe` and for collectors of Events.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,8 +18,8 @@ use crate::call::{CallError, Caller, by_us};
 
 const COMPONENT: &str = "appdeploy-operator";
 
-/// Makes the warning about an object of a kind. Its name is made from what it says: the same warning again, from
-/// this operator or from one that was started anew, is the same object and not a second one.
+/// Returns a warning about an object of a kind. Its name is a hash of its content: the same warning again, also from another process,
+/// is the same object.
 #[must_use]
 pub fn warning(kind: crd::Kind, object: &ObjectMeta, reason: &str, message: &str, now: Timestamp) -> Event {
     let uid = object.uid.as_deref().unwrap_or_default();
@@ -57,14 +57,14 @@ pub fn warning(kind: crd::Kind, object: &ObjectMeta, reason: &str, message: &str
 
 /// Writes Events and counts those that are repeated.
 ///
-/// kube's `Recorder` has a client of its own: what it writes would pass neither the fence nor the metrics, and have no deadline.
+/// kube's `Recorder` has its own client: its writes would not pass the fence, not be counted, and have no deadline.
 pub struct Recorder {
     caller: Caller,
     series: Mutex<Series>,
 }
 
 impl Recorder {
-    /// Returns one that has written nothing yet.
+    /// Returns a recorder that has not written yet.
     #[must_use]
     pub fn new(caller: Caller) -> Self {
         Self {
@@ -73,8 +73,7 @@ impl Recorder {
         }
     }
 
-    /// Writes an Event, or counts it if it was written before. One that can't be written is not worth a retry: the status says
-    /// the same.
+    /// Writes an Event, or counts it if it was written before. It is not retried: the status has the same content.
     pub async fn publish(&self, event: Event) {
         let name = event.metadata.name.clone().unwrap_or_default();
         let next = self.lock().next(&name, Instant::now());
@@ -102,7 +101,7 @@ impl Recorder {
         let request = Request::new(url).create(&PostParams::default(), body);
         match self.caller.send::<Event>("create", "events", request).await {
             Ok(_) => Ok(()),
-            // An operator that ran before this one has written it, or this one has forgotten it.
+            // Another process has written it, or this one has dropped its count.
             Err(CallError::Refused(status)) if status.is_already_exists() => self.count_again(event).await,
             Err(error) => Err(error),
         }
@@ -133,17 +132,17 @@ impl Recorder {
     }
 }
 
-/// How many Events are remembered. One that was forgotten costs a read when it is repeated.
-const REMEMBERED: usize = 1000;
+/// How many counts are kept. Without its count, a repeated Event costs a read.
+const MAX_COUNTS: usize = 1000;
 
-/// The shortest time between two writes of one Event. What is repeated sooner is counted and written with the next.
+/// The shortest time between two writes of one Event. Repetitions in between are counted, and written with the next one.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// The Events that were written last, by name.
+/// The counts of the Events that were written last, by name.
 #[derive(Debug, Default)]
 struct Series {
     counts: HashMap<String, Count>,
-    /// The names in the order in which they came.
+    /// The names in the order of their first write.
     order: VecDeque<String>,
 }
 
@@ -156,11 +155,11 @@ struct Count {
 /// What to write of an Event.
 #[derive(Debug, PartialEq, Eq)]
 enum Write {
-    /// All of it: it is new.
+    /// The whole Event.
     Create,
-    /// How often it has happened.
+    /// Its count.
     Count(i32),
-    /// Nothing yet.
+    /// Nothing.
     Nothing,
 }
 
@@ -179,13 +178,13 @@ impl Series {
         Write::Count(known.count)
     }
 
-    /// Remembers that an Event is stored with this count.
+    /// Records that an Event is stored with this count.
     fn begin(&mut self, name: &str, count: i32) {
         let written = Instant::now();
         if self.counts.insert(name.to_owned(), Count { count, written }).is_none() {
             self.order.push_back(name.to_owned());
         }
-        while self.order.len() > REMEMBERED
+        while self.order.len() > MAX_COUNTS
             && let Some(oldest) = self.order.pop_front()
         {
             self.counts.remove(&oldest);
@@ -200,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_warning_is_the_same_object() {
+    fn same_warning_is_the_same_object() {
         let app = ObjectMeta {
             name: Some("web".into()),
             uid: Some("u1".into()),
@@ -227,12 +226,12 @@ mod tests {
         assert_ne!(
             name(&app, "exit code 1", 0),
             name(&again, "exit code 1", 0),
-            "an app of the same name made anew"
+            "a recreated app"
         );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_repeated_event_is_counted_but_not_written_all_the_time() {
+    async fn repeated_event_is_counted_and_written_at_intervals() {
         let mut series = Series::default();
         assert_eq!(series.next("web.1", Instant::now()), Write::Create);
         assert_eq!(series.next("web.1", Instant::now()), Write::Nothing);
@@ -245,12 +244,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_the_last_events_are_remembered() {
+    async fn only_the_last_counts_are_kept() {
         let mut series = Series::default();
-        for number in 0..3 * REMEMBERED {
+        for number in 0..3 * MAX_COUNTS {
             series.next(&format!("web.{number}"), Instant::now());
         }
-        assert_eq!((series.counts.len(), series.order.len()), (REMEMBERED, REMEMBERED));
+        assert_eq!((series.counts.len(), series.order.len()), (MAX_COUNTS, MAX_COUNTS));
         assert_eq!(series.next("web.0", Instant::now()), Write::Create);
     }
 }

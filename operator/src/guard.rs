@@ -1,4 +1,4 @@
-//! What keeps one object that we can't cope with from ending more than the look at it.
+//! Contains panics that one object causes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -6,10 +6,10 @@ use tracing::error;
 
 use crate::key::Key;
 
-/// Reads an object of the cluster. A panic is a bug of ours, and is logged with the object's name. Else it would end the
-/// watch, and with it the operator, which would read the same object again when it is started anew. `None` after a panic.
+/// Reads an object of the cluster. A panic is a bug of the operator, and is logged with the object's name. Otherwise it would end the
+/// watch, and with it the operator, again after each restart. Returns `None` after a panic.
 pub fn guarded<T>(resource: &'static str, key: &Key, read: impl FnOnce() -> T) -> Option<T> {
-    // Nothing that is shared is changed by what can panic.
+    // Code that can panic changes no shared data.
     let read = catch_unwind(AssertUnwindSafe(read)).ok();
     if read.is_none() {
         let Key { namespace, name } = key;
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_nothing_read() {
+    fn panic_returns_none() {
         let key = Key::new("shop", "web");
         assert_eq!(guarded("pods", &key, || 7), Some(7));
         assert_eq!(guarded::<u8>("pods", &key, || panic!("a bug")), None);

@@ -29,9 +29,9 @@ use handler::RequestHandler;
 /// Limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at a time. A new connection takes the place of one that waits for its client.
+    /// Concurrent connections. Above that, a new connection replaces one that waits for its client.
     pub connections: usize,
-    /// Requests of one source address that are answered at a time. Others of that address wait.
+    /// Requests of one source address that are answered concurrently. Others of that address wait.
     pub requests_per_source: usize,
     /// Time until the TLS handshake is done.
     pub handshake: Duration,
@@ -41,22 +41,22 @@ pub struct Limits {
     pub head_bytes: usize,
     /// Time from a request's head to its answer.
     pub request: Duration,
-    /// Time between two requests. API servers close a connection after 90 s without one. That they do so first is
-    /// better: a request that is under way when a server closes fails.
+    /// Time between two requests. API servers close a connection after 90 s without one. They should do so first: a request that is sent
+    /// while the server closes fails.
     pub idle: Duration,
     /// Bytes of a request's body.
     pub body: usize,
     /// Bytes of a body up to which it is read without waiting for a turn.
     pub small: usize,
-    /// Larger bodies at a time. Others wait for their turn, with what of them has arrived.
+    /// Larger bodies that are received concurrently. Others wait for their turn, with what of them has arrived.
     pub large: usize,
-    /// Larger bodies of one source address at a time.
+    /// Larger bodies of one source address that are received concurrently.
     pub large_per_source: usize,
 }
 
 impl Default for Limits {
-    /// Returns the limits for webhooks. A body has room for an object as large as an API server takes, before and after
-    /// the change, and for what is around them.
+    /// Returns the limits for webhooks. A body has room for an object of the largest size that an API server accepts, before and after the
+    /// change, and for the rest of the review.
     fn default() -> Self {
         const MIB: usize = 1 << 20;
         Self {
@@ -76,7 +76,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the limits for probes, metrics and the log level, whose requests have no body worth mentioning.
+    /// Returns the limits for probes, metrics and the log level, whose requests have small bodies.
     #[must_use]
     pub fn probes() -> Self {
         Self {
@@ -90,7 +90,7 @@ impl Limits {
     }
 }
 
-/// Turns TCP connections into the streams that HTTP is spoken on.
+/// Turns TCP connections into streams for HTTP.
 pub trait Transport: Clone + Send + Sync + 'static {
     /// The stream.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
@@ -111,7 +111,7 @@ impl Transport for PlainText {
     }
 }
 
-/// Serves until `end`, then finishes requests that have begun.
+/// Serves until `end`, then finishes running requests.
 pub async fn serve(
     listener: TcpListener,
     transport: impl Transport,
@@ -131,7 +131,7 @@ pub async fn serve(
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => (stream, peer.ip()),
                 Err(error) => {
-                    // The client closed the connection, or too many files are open: both pass.
+                    // The client closed the connection, or too many files are open. Both are temporary.
                     debug!(%error, "failed to accept a connection");
                     sleep(Duration::from_millis(100)).await;
                     continue;
@@ -192,7 +192,7 @@ async fn speak(
         connection: connection.clone(),
     };
     let service = service_fn(|request| handler.answer(connection, request));
-    // The connection keeps times itself: hyper's time for a head begins with the answer to the previous request.
+    // The connection measures times itself: hyper's time for a head begins with the answer to the previous request.
     let http = http1::Builder::new()
         .header_read_timeout(None)
         .max_buf_size(handler.limits().head_bytes)

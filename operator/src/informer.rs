@@ -25,20 +25,20 @@ use crate::watch::{Health, PAGE, Watch};
 pub enum Need {
     /// It does.
     Always,
-    /// It does, unless the server has no such kind: then there is nothing to manage. An installation is older than the kind
+    /// It does, unless the server does not know the kind: then there is nothing to manage. An installation is older than the kind
     /// until its CRDs are applied again.
     IfServed,
-    /// It makes the status better, but nothing waits for it.
+    /// It does not. The watch only improves the status.
     Helps,
 }
 
 /// Adds the owners that an event concerns to a queue.
 pub type Wake = Arc<dyn Fn(Vec<Key>, Priority) + Send + Sync>;
 
-/// Receives objects that a watch no longer shows.
+/// Receives objects that a watch no longer reports.
 pub type OnVanish<T> = Arc<dyn Fn(Key, T) + Send + Sync>;
 
-/// Returns what adds owners to this queue.
+/// Returns a function that adds owners to this queue.
 #[must_use]
 pub fn waking(queue: &Arc<Queue<Key>>) -> Wake {
     let queue = queue.clone();
@@ -57,7 +57,7 @@ pub struct Source<R: Reduce> {
     pub labels: Option<String>,
     /// Whether readiness depends on it.
     pub need: Need,
-    /// What it feeds.
+    /// The store that it feeds.
     pub store: Arc<Store<R::Value>>,
     /// Receives the owners of objects that have changed.
     pub wake: Wake,
@@ -162,13 +162,13 @@ impl Informer {
         self.need
     }
 
-    /// Returns what it feeds.
+    /// Returns the store that it feeds.
     #[must_use]
     pub fn store(&self) -> &dyn AnyStore {
         &*self.store
     }
 
-    /// Returns how its watch is doing.
+    /// Returns the health of its watch.
     #[must_use]
     pub fn health(&self) -> &Health {
         self.store.health()
@@ -193,7 +193,7 @@ impl Informer {
         while scopes.scopes != [None] && !self.may_list(&scopes.client).await {
             let resource = self.resource;
             info!(resource, "no right to list; continuing without");
-            self.health().expect_deletion(&format!("no right to list {resource}"));
+            self.health().denied(&format!("no right to list {resource}"));
             sleep(scopes.resync).await;
         }
         self.watch(scopes, None).await;

@@ -1,7 +1,7 @@
-//! Leader election by a Lease: of several operators one writes, the others are warm.
+//! Leader election by a Lease: of several replicas one writes, the others only fill their caches.
 //!
-//! The rules are those of client-go, judged by a monotonic clock. Beyond them every write passes a [`Fence`], which
-//! closes by the clock: an operator that was frozen and wakes up does not write before it has looked at the Lease.
+//! The rules are those of client-go, with a monotonic clock. In addition, each write passes a [`Fence`] that closes by the clock: a
+//! process that was suspended does not write before it has read the Lease.
 
 pub mod election;
 pub mod fence;
@@ -27,37 +27,37 @@ pub use fence::{Fence, Fenced};
 /// The name of the Lease.
 pub const NAME: &str = "appdeploy-operator";
 
-/// How often the release of the Lease is tried when it is changed in between.
+/// How often the release of the Lease is attempted if the Lease changes in between.
 const RELEASE_TRIES: u32 = 3;
 
-/// Where an operator is in an election.
+/// The role of a replica in an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// It watches, and writes nothing.
+    /// It watches, and does not write.
     Follower,
     /// It writes.
     Leader,
-    /// It has led and must end: what it believes may be old.
+    /// It has led and must end: its cached objects may be outdated.
     Deposed,
 }
 
-/// Whether this operator leads, for whoever wants to wait for it.
+/// Whether this replica leads.
 #[derive(Clone, Debug)]
 pub struct Leadership(channel::Receiver<Role>);
 
 impl Leadership {
-    /// Returns that of an operator that is alone.
+    /// Returns the leadership of an operator without an election.
     #[must_use]
     pub fn alone() -> Self {
         Self(channel::channel(Role::Leader).1)
     }
 
-    /// Waits until this operator leads.
+    /// Waits until this replica leads.
     pub async fn acquired(&self) {
         self.until(Role::Leader).await;
     }
 
-    /// Waits until this operator has led and does so no more.
+    /// Waits until this replica has led and no longer leads.
     pub async fn lost(&self) {
         self.until(Role::Deposed).await;
     }
@@ -65,7 +65,7 @@ impl Leadership {
     async fn until(&self, role: Role) {
         let mut changes = self.0.clone();
         if changes.wait_for(|now| *now == role).await.is_err() {
-            // Whoever would tell is gone: it stays as it is.
+            // The sender was dropped: the role no longer changes.
             std::future::pending::<()>().await;
         }
     }
@@ -82,17 +82,16 @@ pub struct Elector {
     start: Instant,
 }
 
-/// What became of a write of the Lease.
+/// The outcome of a write of the Lease.
 enum Written {
     Done(Record),
-    /// Somebody else was faster.
+    /// Another replica was faster.
     Beaten,
     Failed(String),
 }
 
 impl Elector {
-    /// Makes one that takes part under this name, and opens this fence while it leads. `caller` sends its requests, and
-    /// is not fenced.
+    /// Returns a candidate with this name, which opens this fence while it leads. `caller` sends its requests, and is not fenced.
     #[must_use]
     pub fn new(caller: Caller, namespace: String, name: String, terms: Terms, fence: Fence) -> (Self, Leadership) {
         let (role, roles) = channel::channel(Role::Follower);
@@ -108,21 +107,21 @@ impl Elector {
         (elector, Leadership(roles))
     }
 
-    /// Takes part until it was elected and deposed.
+    /// Takes part in the election until it was elected and has lost the Lease.
     pub async fn run(&self) {
         let mut candidate = Candidate::new(self.name.clone());
         let mut held: Option<Record> = None;
         loop {
             let (begun, begun_at) = (Instant::now(), self.fence.now());
-            // A leader need not read what it has written itself.
+            // A leader does not read what it has written itself.
             let (seen, read) = match held.take() {
                 Some(record) => (Ok(Some(record)), false),
                 None => (self.read().await, true),
             };
             match seen {
                 Err(why) => warn!(why, "the Lease could not be read"),
-                Ok(record) => match self.play(candidate.see(record.clone(), self.start.elapsed())).await {
-                    // Whoever wrote it: a leader that is told of another one does not wait to be sure.
+                Ok(record) => match self.play(candidate.observe(record.clone(), self.start.elapsed())).await {
+                    // A leader that reads the name of another replica ends without further checks.
                     None if *self.role.borrow() == Role::Leader => self.fence.close(),
                     Some(Written::Done(record)) => {
                         self.fence.extend(begun_at + self.terms.renew);
@@ -133,7 +132,7 @@ impl Elector {
                     }
                     Some(Written::Failed(why)) => {
                         warn!(why, "the Lease could not be written");
-                        // Unless it was read just now, what is known of it is still good for the next try.
+                        // Unless it was read just now, the known version can be used for the next attempt.
                         held = record.filter(|_| !read);
                     }
                     Some(Written::Beaten) | None => {}
@@ -147,8 +146,8 @@ impl Elector {
         }
     }
 
-    /// Releases the Lease, so that another operator need not wait until it expires. Meant for when [`Elector::run`] was
-    /// aborted: a renewal that it has sent may still be carried out, and changes the version.
+    /// Releases the Lease, so that another replica does not wait until it expires. To be called after [`Elector::run`] was aborted: a
+    /// renewal that it has sent may still be carried out, and changes the version.
     pub async fn release(&self) {
         if *self.role.borrow() != Role::Leader {
             return;
@@ -168,7 +167,7 @@ impl Elector {
             };
             match self.put(&record.version, freed).await {
                 Written::Done(_) => {
-                    info!("gave the Lease back");
+                    info!("released the Lease");
                     return;
                 }
                 Written::Beaten => {}
@@ -192,8 +191,8 @@ impl Elector {
         }
     }
 
-    /// Followers come at different times, so that they do not all ask at once when a leader is gone. A leader that has
-    /// just failed to renew tries again soon.
+    /// Waits until the next attempt. Followers wait for different times, so that not all of them send requests when a leader ends. A
+    /// leader that has failed to renew tries again soon.
     async fn pause(&self, holds: bool, begun: Instant) {
         let leads = *self.role.borrow() == Role::Leader;
         let wait = match (leads, holds) {
@@ -250,7 +249,7 @@ impl Elector {
             },
             spec: Some(spec),
         };
-        // A typed object always serialises: its keys are text.
+        // A typed object always serializes: its keys are text.
         serde_json::to_vec(&lease).unwrap_or_default()
     }
 

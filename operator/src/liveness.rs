@@ -1,8 +1,8 @@
-//! Notices loops that no longer go round, for the liveness probe.
+//! Detects loops that are stuck, for the liveness probe.
 //!
-//! A loop beats whenever it goes round and while it waits for what may take long, such as an event. A loop that is blocked,
-//! waits for a lock that is never released, or hangs in a future without a deadline does not. An API server that is slow or
-//! away is not a reason: every request has a deadline, after which the loop goes round.
+//! A loop beats in each iteration, and while it waits for an event that may take long. A loop that is blocked, waits for a lock that is
+//! never released, or hangs in a future without a deadline does not. An API server that is slow or does not answer is not a reason: each
+//! request has a deadline, after which the loop continues.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// How long a loop may take to go round. Requests have 10 s, reconciles 25 s and lists 30 s.
+/// How long an iteration may take. Requests have 10 s, reconciles 25 s and lists 30 s.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// The loops of a part of the operator. Cheap to copy; all copies are one.
@@ -30,7 +30,7 @@ struct Loops {
     running: BTreeMap<u64, (String, Instant)>,
 }
 
-/// A loop that goes round until this is dropped.
+/// A loop that runs until this is dropped.
 #[derive(Debug)]
 pub struct Pulse {
     liveness: Liveness,
@@ -44,7 +44,7 @@ impl Default for Liveness {
 }
 
 impl Liveness {
-    /// Returns one whose loops must go round within `limit`.
+    /// Returns a liveness whose loops must beat within `limit`.
     #[must_use]
     pub fn within(limit: Duration) -> Self {
         Self(Arc::new(Inner {
@@ -66,7 +66,7 @@ impl Liveness {
         }
     }
 
-    /// Returns the names of the loops that are stuck, each with the seconds since it last went round.
+    /// Returns the names of the loops that are stuck, each with the seconds since its last beat.
     #[must_use]
     pub fn stuck(&self) -> Vec<(String, u64)> {
         let loops = self.loops();
@@ -83,14 +83,14 @@ impl Liveness {
 }
 
 impl Pulse {
-    /// Notes that the loop goes round.
+    /// Records that the loop runs.
     pub fn beat(&self) {
         if let Some((_, beat)) = self.liveness.loops().running.get_mut(&self.id) {
             *beat = Instant::now();
         }
     }
 
-    /// Waits for something that may take as long as it wants.
+    /// Waits for an event without a time limit.
     pub async fn beating<T>(&self, awaited: impl Future<Output = T>) -> T {
         let mut awaited = pin!(awaited);
         loop {
@@ -133,7 +133,7 @@ mod tests {
     use crate::watch::Watch;
 
     #[tokio::test(start_paused = true)]
-    async fn a_loop_is_stuck_when_it_does_not_go_round() {
+    async fn loop_without_a_beat_is_stuck() {
         let liveness = Liveness::default();
         let pulse = liveness.join("the loop".to_owned());
         advance(LIMIT).await;
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_loop_that_waits_is_not_stuck() {
+    async fn loop_that_waits_is_not_stuck() {
         let liveness = Liveness::default();
         let pulse = liveness.join("the loop".to_owned());
         let waiting = pulse.beating(sleep(LIMIT * 10));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_watch_that_is_blocked_by_an_event_is_stuck_until_it_goes_on() {
+    async fn watch_that_an_event_blocks_is_stuck() {
         let list = r#"{"kind": "IngressClassList", "apiVersion": "networking.k8s.io/v1", "metadata": {"resourceVersion": "7"},
             "items": [{"metadata": {"name": "nginx", "resourceVersion": "7"}}]}"#;
         let server = service_fn(move |_: Request<Body>| async move {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watch_of_a_server_that_does_not_answer_is_not_stuck() {
+    async fn watch_of_a_server_that_does_not_answer_is_not_stuck() {
         let server = service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>());
         let kind = watch(Client::new(server, "default"), LIMIT, Box::new(|_, _| {}));
         for _ in 0..100 {

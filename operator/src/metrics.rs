@@ -1,5 +1,4 @@
-//! What is counted, under the names that dashboards for controllers already know. `docs/metrics.md` says what each means;
-//! a test holds the two together.
+//! Metrics, with the names that dashboards for controllers use. `docs/metrics.md` describes each; a test compares the two.
 
 mod labels;
 mod outcome;
@@ -28,8 +27,7 @@ use register::Controllers;
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// All that is counted. What is counted while work goes on was made before: no label is looked up, and each series is
-/// there from the start, so that its first increase is one.
+/// All metrics. The series of controllers exist from the start: no label is looked up during a reconcile, and the first increase is one.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -120,13 +118,13 @@ impl Metrics {
             .inc();
     }
 
-    /// Takes in whether this operator leads.
+    /// Sets whether this operator leads.
     pub fn leads(&self, is: bool) {
         let labels = labels::Name { name: lease::NAME };
         self.leader.get_or_create(&labels).set(is.into());
     }
 
-    /// Takes in when the certificate of webhooks ends to be valid, in seconds since 1970, if there is one.
+    /// Sets when the certificate of webhooks expires, in seconds since 1970, if there is one.
     pub fn certificate_expires_at(&self, seconds: Option<i64>) {
         match seconds {
             Some(seconds) => drop(self.certificate.get_or_create(&labels::Sole {}).set(seconds)),

@@ -1,8 +1,8 @@
-//! The work queue: which objects of a kind are to be looked at, in which order, and not before when.
+//! The work queue: which objects of a kind are reconciled, in which order, and not before which time.
 //!
-//! First in, first out; a key is in it once and is worked on by one at a time; what arrives meanwhile is done
-//! once more afterwards. kube's own scheduler picks in no particular order, shares one backoff among all and
-//! runs without bound (docs/adr/0002).
+//! First in, first out. A key is queued once, and is never taken twice concurrently; if it is added while it is taken, it is queued
+//! again when that is done. kube's own scheduler picks in no particular order, has one backoff for all objects, and no bound
+//! (docs/adr/0002).
 
 mod meter;
 
@@ -23,12 +23,12 @@ pub use meter::{Meter, Work, times};
 pub enum Priority {
     /// Something has changed.
     Change,
-    /// A list was read, at the start or to be sure. It yields to changes, but is never starved.
+    /// A list was read, at the start or after the resync period. It yields to changes, but is never starved.
     Resync,
 }
 
-/// Every so many takes, a sweep goes before a change.
-const SWEEP_SHARE: u32 = 8;
+/// One of so many keys is taken from the resyncs before the changes.
+const RESYNC_SHARE: u32 = 8;
 
 /// A queue of keys.
 #[derive(Debug)]
@@ -43,14 +43,14 @@ pub struct Queue<K> {
 #[derive(Debug)]
 struct State<K> {
     changes: VecDeque<K>,
-    sweeps: VecDeque<K>,
-    /// In `changes` or `sweeps`.
+    resyncs: VecDeque<K>,
+    /// In `changes` or `resyncs`.
     queued: HashMap<K, Waiting>,
-    /// Being worked on, since when.
+    /// Taken and not done, since when.
     running: HashMap<K, Instant>,
-    /// Asked for while running, since when.
+    /// Added while running, since when.
     again: HashMap<K, Instant>,
-    /// Later, by time; the number tells apart those of the same time.
+    /// To be added later, by time; the number distinguishes those of the same time.
     later: BTreeMap<(Instant, u64), K>,
     due: HashMap<K, (Instant, u64)>,
     count: u64,
@@ -72,13 +72,13 @@ impl<K> Default for Queue<K> {
 }
 
 impl<K> Queue<K> {
-    /// Makes an empty queue that counts in `meter`.
+    /// Returns an empty queue that counts in `meter`.
     #[must_use]
     pub fn counted(meter: Meter) -> Self {
         Self {
             state: Mutex::new(State {
                 changes: VecDeque::new(),
-                sweeps: VecDeque::new(),
+                resyncs: VecDeque::new(),
                 queued: HashMap::new(),
                 running: HashMap::new(),
                 again: HashMap::new(),
@@ -95,7 +95,7 @@ impl<K> Queue<K> {
         }
     }
 
-    /// Returns whether the loops that work on it go round.
+    /// Returns the liveness of the loops that work on it.
     #[must_use]
     pub const fn liveness(&self) -> &Liveness {
         &self.liveness
@@ -103,7 +103,7 @@ impl<K> Queue<K> {
 }
 
 impl<K: Clone + Eq + Hash> Queue<K> {
-    /// Asks for a key to be worked on as soon as possible.
+    /// Adds a key, to be taken as soon as possible.
     pub fn add(&self, key: K, priority: Priority) {
         if self.lock().add(key, priority, Instant::now()) {
             self.meter.adds.inc();
@@ -111,14 +111,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_one();
     }
 
-    /// Asks for a key to be worked on after a while. What is asked for sooner wins.
+    /// Adds a key after a time. The earliest time counts.
     pub fn add_after(&self, key: K, wait: Duration) {
         self.lock().add_at(key, Instant::now() + wait);
         self.wake.notify_one();
     }
 
-    /// Returns the next key, when there is one; `None` once the queue is closed. The key is then being worked
-    /// on until [`Queue::done`]. Meant for one caller.
+    /// Waits for the next key and takes it, until [`Queue::done`]. Returns `None` once the queue is closed. Meant for one caller.
     pub async fn next(&self) -> Option<K> {
         loop {
             let wake = self.wake.notified();
@@ -149,7 +148,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// Says that the work on a key has ended.
+    /// Ends the work on a key.
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
         let begun = state.running.remove(key);
@@ -163,7 +162,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// Lets [`Queue::next`] end.
+    /// Closes the queue: [`Queue::next`] returns `None`.
     pub fn close(&self) {
         self.lock().closed = true;
         self.wake.notify_one();
@@ -178,13 +177,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// Returns how many keys wait to be taken now.
+    /// Returns how many keys wait to be taken.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.lock().queued.len()
     }
 
-    /// Returns the work that goes on now.
+    /// Returns the current work.
     #[must_use]
     pub fn work(&self) -> Work {
         let state = self.lock();
@@ -197,13 +196,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // No code that can panic runs under this lock, so its state is whole even if it is poisoned.
+        // No code that can panic runs under this lock, so its data is consistent even if it is poisoned.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
-    /// Returns whether the key was not in it.
+    /// Returns whether the key was not queued.
     fn add(&mut self, key: K, priority: Priority, now: Instant) -> bool {
         if let Some(due) = self.due.remove(&key) {
             self.later.remove(&due);
@@ -216,20 +215,20 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.put(key, priority, now)
     }
 
-    /// Returns whether the key was not in it.
+    /// Returns whether the key was not queued.
     fn put(&mut self, key: K, priority: Priority, now: Instant) -> bool {
         let known = self.queued.get(&key).copied();
         let since = match (known, priority) {
             (Some(_), Priority::Resync) => return false,
             (Some(waiting), Priority::Change) if waiting.priority == Priority::Change => return false,
-            // A change overtakes; the entry among the sweeps is passed over when its turn comes.
+            // A change overtakes; the entry among the resyncs is skipped when its turn comes.
             (Some(waiting), Priority::Change) => waiting.since,
             (None, _) => now,
         };
         self.queued.insert(key.clone(), Waiting { priority, since });
         match priority {
             Priority::Change => self.changes.push_back(key),
-            Priority::Resync => self.sweeps.push_back(key),
+            Priority::Resync => self.resyncs.push_back(key),
         }
         known.is_none()
     }
@@ -249,7 +248,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.due.insert(key, (at, self.count));
     }
 
-    /// Puts in what is due, and returns how many keys that were not in it.
+    /// Adds the keys that are due, and returns how many were not queued.
     fn due_by(&mut self, now: Instant) -> u64 {
         let mut added = 0;
         while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= now) {
@@ -263,7 +262,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     /// Takes a key, and returns how long it has waited.
     fn take(&mut self, now: Instant) -> Option<(K, Duration)> {
         self.taken = self.taken.wrapping_add(1);
-        let order = if self.taken.is_multiple_of(SWEEP_SHARE) {
+        let order = if self.taken.is_multiple_of(RESYNC_SHARE) {
             [Priority::Resync, Priority::Change]
         } else {
             [Priority::Change, Priority::Resync]
@@ -277,7 +276,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         loop {
             let key = match priority {
                 Priority::Change => self.changes.pop_front(),
-                Priority::Resync => self.sweeps.pop_front(),
+                Priority::Resync => self.resyncs.pop_front(),
             }?;
             if let Some(waiting) = self.queued.get(&key).filter(|waiting| waiting.priority == priority) {
                 let since = waiting.since;
@@ -299,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn first_in_first_out_and_each_once() {
+    async fn keys_are_taken_in_order_and_once() {
         let queue = Queue::default();
         for key in ["a", "b", "a", "c"] {
             queue.add(key, Priority::Change);
@@ -312,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_is_never_worked_on_twice_at_once() {
+    async fn key_is_never_taken_twice_concurrently() {
         let queue = Queue::default();
         queue.add("a", Priority::Change);
         assert_eq!(now(&queue), Some("a"));
@@ -325,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_sooner_time_wins() {
+    async fn earliest_time_counts() {
         let queue = Queue::default();
         let start = Instant::now();
         queue.add_after("a", Duration::from_secs(60));
@@ -334,11 +333,11 @@ mod tests {
         assert_eq!(queue.next().await, Some("a"));
         assert_eq!(start.elapsed().as_secs(), 5);
         queue.done(&"a");
-        assert_eq!(now(&queue), None, "the later time is forgotten");
+        assert_eq!(now(&queue), None, "the later time is dropped");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_change_does_not_wait_for_a_backoff() {
+    async fn change_does_not_wait_for_a_backoff() {
         let queue = Queue::default();
         queue.add_after("a", Duration::from_secs(60));
         queue.add("a", Priority::Change);
@@ -348,7 +347,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_later_time_asked_for_while_running_is_kept() {
+    async fn time_that_is_set_while_running_is_kept() {
         let queue = Queue::default();
         queue.add("a", Priority::Change);
         assert_eq!(now(&queue), Some("a"));
@@ -359,16 +358,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn changes_overtake_a_sweep_without_starving_it() {
+    async fn changes_overtake_resyncs_without_starving_them() {
         let queue = Queue::default();
-        let names: Vec<String> = (0..20).map(|n| format!("sweep-{n}")).collect();
+        let names: Vec<String> = (0..20).map(|n| format!("resync-{n}")).collect();
         for name in &names {
             queue.add(name.as_str(), Priority::Resync);
         }
         queue.add("change", Priority::Change);
-        queue.add("sweep-19", Priority::Change);
+        queue.add("resync-19", Priority::Change);
         assert_eq!(queue.next().await, Some("change"));
-        assert_eq!(queue.next().await, Some("sweep-19"));
+        assert_eq!(queue.next().await, Some("resync-19"));
         let changes: Vec<String> = (0..20).map(|n| format!("change-{n}")).collect();
         for name in &changes {
             queue.add(name.as_str(), Priority::Change);
@@ -378,8 +377,8 @@ mod tests {
             taken.push(key);
         }
         assert_eq!(taken.len(), 39, "each once");
-        let first_sweep = taken.iter().position(|key| key.starts_with("sweep"));
-        assert!(first_sweep.is_some_and(|at| at < 8), "{taken:?}");
+        let first_resync = taken.iter().position(|key| key.starts_with("resync"));
+        assert!(first_resync.is_some_and(|at| at < 8), "{taken:?}");
     }
 
     /// Returns how many times were observed, and their sum in whole seconds.
@@ -396,24 +395,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_waits_and_what_is_worked_on_is_counted() {
+    async fn waiting_and_running_keys_are_counted() {
         let meter = Meter::default();
         let queue = Queue::counted(meter.clone());
         let seconds = |number| tokio::time::sleep(Duration::from_secs(number));
         queue.add("a", Priority::Resync);
         seconds(2).await;
         queue.add("a", Priority::Change);
-        assert_eq!(meter.adds.get(), 1, "it was in it");
+        assert_eq!(meter.adds.get(), 1, "it was queued");
         assert_eq!(now(&queue), Some("a"));
         assert_eq!(
             observed(&meter.waited),
             ("1".into(), "2".into()),
-            "since it was put in, not since it overtook"
+            "since it was added, not since it overtook"
         );
         seconds(3).await;
         queue.add("a", Priority::Change);
         queue.add("a", Priority::Change);
-        assert_eq!(meter.adds.get(), 2, "once more, afterwards");
+        assert_eq!(meter.adds.get(), 2, "once more after that");
         let work = queue.work();
         assert_eq!(
             (work.running, work.unfinished.as_secs(), work.longest.as_secs()),

@@ -1,4 +1,4 @@
-//! Puts the parts together and ends them in order.
+//! Starts the parts of the operator, and ends them in order.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -31,10 +31,10 @@ use crate::telemetry::LogLevel;
 use crate::webhook::admission::{Admission, router};
 use crate::webhook::{Options, Webhook};
 
-/// How long work that has begun may go on after SIGTERM. The Deployment gives 45 s.
+/// How long running work may take after SIGTERM. The Deployment allows 45 s.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// How long webhooks are served after SIGTERM: the time in which API servers hear that this operator is going.
+/// How long webhooks are served after SIGTERM, until API servers send no more requests to this replica.
 const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Returns the controllers of the operator: the list that everything else iterates over.
@@ -49,12 +49,12 @@ pub fn controllers(deps: &Deps) -> Vec<Arc<dyn Controller>> {
 /// Runs the operator until it receives a signal to end.
 ///
 /// # Errors
-/// Says what keeps it from starting: an address that is taken, settings that can't be used.
+/// Returns why it could not start: an address that is in use, invalid settings.
 pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow::Result<()> {
     run_with(Stores::default(), controllers, settings, client, level).await
 }
 
-/// Like [`run`], with other controllers, and for apps that have the kinds of children that `world` has caches for.
+/// Like [`run`], with other controllers, and for apps with the kinds of children that `stores` caches.
 ///
 /// # Errors
 /// Like those of [`run`].
@@ -117,8 +117,8 @@ pub async fn run_with(
     let reason = tokio::select! {
         _ = end.recv() => "SIGTERM".to_owned(),
         _ = interrupt.recv() => "SIGINT".to_owned(),
-        // None of these ends by itself. Without one of them the operator would look well and do nothing: better
-        // to end, and be started anew.
+        // None of these ends by itself. Without one of them the operator would look healthy and do nothing: it is better to end, and
+        // to be restarted.
         _ = &mut watches => bail!("the watches have ended; this is a bug, please report it"),
         Some(kind) = work.join_next() => {
             let kind = kind.unwrap_or("other kind");
@@ -127,12 +127,12 @@ pub async fn run_with(
         _ = &mut serving => bail!("the server of probes has ended; this is a bug, please report it"),
         ended = &mut admitting => {
             let why = ended.map_err(anyhow::Error::from).flatten().err();
-            bail!("webhooks are served no more: {}", why.map_or_else(String::new, |why| format!("{why:#}")))
+            bail!("webhooks are no longer served: {}", why.map_or_else(String::new, |why| format!("{why:#}")))
         }
-        // What it believes may be old by now, and what it has begun is another one's to do.
+        // Cached objects may be outdated, and another replica reconciles now.
         () = leadership.lost() => bail!("another operator leads, or may do so by now; ending, to start as a follower"),
     };
-    info!(reason, "ending: what has begun is finished, nothing new begins");
+    info!(reason, "ending: running reconciles are finished, no new one begins");
     watches.abort();
     controllers
         .iter()
@@ -140,7 +140,7 @@ pub async fn run_with(
     let farewell_at = Instant::now() + FAREWELL;
     let finished = tokio::select! {
         finished = timeout(GRACE, ended.recv()) => Some(finished.is_ok()),
-        () = told_again(&mut end, &mut interrupt) => None,
+        () = second_signal(&mut end, &mut interrupt) => None,
     };
     if finished != Some(true) {
         abort(work, ended, finished.is_some()).await;
@@ -156,7 +156,7 @@ pub async fn run_with(
         };
         tokio::select! {
             () = part => {}
-            () = told_again(&mut end, &mut interrupt) => {}
+            () = second_signal(&mut end, &mut interrupt) => {}
         }
     }
     Ok(())
@@ -185,7 +185,7 @@ fn start(
     work
 }
 
-/// Listens for reviews, if that is wanted.
+/// Listens for reviews, if webhooks are enabled.
 async fn webhook(settings: &Settings, client: Client, asking: Caller) -> anyhow::Result<Option<Webhook>> {
     match Options::of(settings) {
         Some(options) => Webhook::listen(options, client, asking).await.map(Some),
@@ -193,7 +193,7 @@ async fn webhook(settings: &Settings, client: Client, asking: Caller) -> anyhow:
     }
 }
 
-/// Serves what only this machine may ask for. It is not worth an end if that can't be had.
+/// Serves the debug address. The operator also runs if that fails.
 async fn serve_debug(settings: &Settings, level: LogLevel) {
     match server::listen("--debug-bind", settings.debug_bind).await {
         Ok(listener) => drop(tokio::spawn(server::serve_debug(listener, level))),
@@ -201,11 +201,11 @@ async fn serve_debug(settings: &Settings, level: LogLevel) {
     }
 }
 
-/// Aborts reconciles, and waits until none is left that writes.
+/// Aborts reconciles, and waits until none of them can write.
 async fn abort(mut work: JoinSet<&'static str>, mut ended: mpsc::Receiver<Infallible>, is_late: bool) {
     if is_late {
         let seconds = GRACE.as_secs();
-        warn!("what had begun did not end within {seconds} s; the next start takes it up");
+        warn!("running reconciles did not end within {seconds} s; the next start continues");
     }
     work.abort_all();
     let _ = ended.recv().await;
@@ -221,15 +221,15 @@ async fn resign(elector: &Elector, standing: JoinHandle<()>, is_finished: bool) 
     }
 }
 
-async fn told_again(end: &mut Signal, interrupt: &mut Signal) {
+async fn second_signal(end: &mut Signal, interrupt: &mut Signal) {
     tokio::select! {
         _ = end.recv() => {}
         _ = interrupt.recv() => {}
     }
-    warn!("told twice, ending at once");
+    warn!("received a second signal, ending immediately");
 }
 
-/// Makes the one that stands for election. It is called as its pod is, and differently at each start.
+/// Returns the candidate of this process. Its name begins with that of its pod, and differs at each start.
 fn elector(
     settings: &Settings,
     terms: Terms,
@@ -243,7 +243,7 @@ fn elector(
     Elector::new(caller, settings.namespace.clone(), name, terms, fence)
 }
 
-/// Returns where the operator watches.
+/// Returns the namespaces to watch.
 fn scopes(settings: &Settings, client: Client) -> Scopes {
     let namespaces = settings.namespaces();
     let scopes = if namespaces.is_empty() {

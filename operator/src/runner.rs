@@ -22,11 +22,11 @@ use crate::watch::{Health, Scope};
 /// How often it is checked whether a watch has failed, which no event reports.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What running a controller needs.
+/// Runs one controller.
 pub struct Runner {
     /// The controller, and what it watches.
     pub registered: Arc<Registered>,
-    /// What is counted of it.
+    /// Counts its reconciles.
     pub metrics: Arc<Metrics>,
     /// How many objects are reconciled concurrently.
     pub concurrency: u16,
@@ -61,11 +61,11 @@ impl Runner {
         for scope in seen {
             open.add(scope);
         }
-        let sweeps = async {
+        let resyncs = async {
             tokio::join!(
                 join_all(late.into_iter().map(|scope| self.open_when_synced(scope, &open))),
-                self.sweep_when_listed(),
-                self.sweep_when_outdated()
+                self.resync_when_listed(),
+                self.resync_when_outdated()
             );
         };
         let work = dispatch(
@@ -77,7 +77,7 @@ impl Runner {
         );
         tokio::select! {
             () = work => {}
-            () = sweeps => {}
+            () = resyncs => {}
         }
     }
 
@@ -85,7 +85,7 @@ impl Runner {
         &self.registered.controller
     }
 
-    /// Returns how the watch of the objects that are reconciled is doing, if there is one.
+    /// Returns the health of the watch of the reconciled objects, if there is one.
     fn primary(&self) -> Option<&Health> {
         self.registered.informers.first().map(Informer::health)
     }
@@ -94,8 +94,8 @@ impl Runner {
         self.primary().map(Health::scopes).unwrap_or_default()
     }
 
-    /// Before everything was seen, what is there already would be taken for missing. A kind of child that can't be
-    /// seen at all holds up nothing but itself, and a namespace that may not be read no other one.
+    /// Waits until everything was listed. Before that, existing objects would count as missing. A kind of child that can't be listed
+    /// delays only itself, and a namespace that must not be read does not delay others.
     async fn synced(&self) {
         if let Some(primary) = self.primary() {
             primary.usable().await;
@@ -119,11 +119,11 @@ impl Runner {
         self.synced_in(scope.as_deref()).await;
         info!(kind = self.controller().kind(), namespace = scope, "can be read now");
         open.add(scope.clone());
-        self.sweep(scope.as_deref());
+        self.resync(scope.as_deref());
     }
 
-    /// Looks again at every object once a watch that had nothing to tell at the start has.
-    async fn sweep_when_listed(&self) {
+    /// Reconciles each object again once a watch has listed that had not listed at the start.
+    async fn resync_when_listed(&self) {
         let scopes = self.scopes();
         let all = self
             .watches()
@@ -131,15 +131,15 @@ impl Runner {
         let late = all.filter(|(watched, scope)| !watched.health().is_listed(*scope));
         join_all(late.map(|(watched, scope)| async move {
             watched.health().listed_in(scope).await;
-            info!(resource = watched.resource(), namespace = scope, "can be seen now");
-            self.sweep(scope);
+            info!(resource = watched.resource(), namespace = scope, "can be listed now");
+            self.resync(scope);
         }))
         .await;
     }
 
-    /// Looks again at what is told by what is not shown any more, and again when it is. Nobody tells either: a watch that
-    /// is denied has nothing to tell, and one that has begun again tells what has changed.
-    async fn sweep_when_outdated(&self) {
+    /// Reconciles objects again when a watch they depend on is denied, and when it works again. Neither is an event: a denied watch
+    /// reports nothing, and one that works again reports only changes.
+    async fn resync_when_outdated(&self) {
         let scopes = self.scopes();
         let outdated = || -> BTreeSet<(&'static str, Option<&str>)> {
             let all = self
@@ -154,17 +154,17 @@ impl Runner {
             let now = outdated();
             for (resource, scope) in known.symmetric_difference(&now) {
                 if now.contains(&(*resource, *scope)) {
-                    info!(resource, namespace = scope, "can't be seen any more");
+                    info!(resource, namespace = scope, "can't be listed any more");
                 } else {
-                    info!(resource, namespace = scope, "can be seen again");
+                    info!(resource, namespace = scope, "can be listed again");
                 }
-                self.sweep(*scope);
+                self.resync(*scope);
             }
             known = now;
         }
     }
 
-    fn sweep(&self, scope: Option<&str>) {
+    fn resync(&self, scope: Option<&str>) {
         let keys = self.controller().keys().into_iter();
         for key in keys.filter(|key| key.is_in(scope)) {
             self.controller().queue().add(key, Priority::Resync);

@@ -1,4 +1,4 @@
-//! Bugs on purpose, to see that the campaign finds them (docs/reliability.md, `make seeded`).
+//! Seeded bugs, to check that the campaign finds them (docs/reliability.md, `make seeded`).
 //!
 //! A program that is built without the feature `seeded-bugs` has none of them: [`is`] is `false` when it is compiled. One
 //! that is built with it has the one whose name is in `APPDEPLOY_SEEDED_BUG`.
@@ -9,47 +9,47 @@ use serde_json::Value;
 
 use crate::lease::{Fence, Leadership};
 
-/// What somebody might get wrong.
+/// The bugs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// What is no longer ours to see in a list wakes nobody.
+    /// Objects that a new list lacks do not wake their owners.
     LostOnRelist,
-    /// A name that is taken is taken over.
+    /// A third-party object is changed if it has the name of a child.
     TakesForeign,
-    /// Pods get names that the API server makes up.
+    /// Pods get names that the API server generates.
     GeneratedNames,
-    /// A child refers to its owner, and not as to its controller.
+    /// The owner reference of a child is not a controller reference.
     NoController,
-    /// A child is made in another namespace.
+    /// A child is created in another namespace.
     WrongNamespace,
-    /// What has failed is not tried again.
+    /// A failed reconcile is not retried.
     GivesUp,
-    /// A write without an answer is taken for done.
+    /// A write without an answer counts as done.
     LostIsDone,
-    /// A status that could not be written is not written again.
+    /// A failed write of a status is not retried.
     StatusOnce,
-    /// Any conflict is taken to say that the object is gone.
+    /// Each conflict counts as a deletion of the object.
     ForgetsOnConflict,
-    /// What somebody has taken is made again for whoever owned it, who may be gone.
+    /// A deleted child is created again without reading its owner, which may have been deleted.
     OwnerNotRead,
-    /// What an operator is given when it starts is taken for what is so.
+    /// The first lists of an operator are trusted.
     StaleTrusted,
-    /// An answer that was not thought of is a panic.
+    /// An unexpected answer causes a panic.
     Panics,
     /// An error of the server ends the operator.
     Exits,
-    /// What somebody else has changed stays so.
+    /// Changes of other clients are not undone.
     DriftIgnored,
-    /// An app that is gone keeps its host.
+    /// A deleted app keeps its host.
     HostKept,
-    /// A pod that has lost its label is not let go.
+    /// A pod that has lost its label is not released.
     NotLetGo,
-    /// An operator that stands by writes, too.
+    /// A follower also writes.
     WritesUnled,
 }
 
 impl Bug {
-    /// All of them.
+    /// All bugs.
     pub const ALL: [Self; 17] = [
         Self::LostOnRelist,
         Self::TakesForeign,
@@ -87,7 +87,7 @@ pub fn is(bug: Bug) -> bool {
     CHOSEN.as_ref().is_some_and(|chosen| *chosen == format!("{bug:?}"))
 }
 
-/// Returns what is created in the place of what should be.
+/// Returns the object that is created instead of this one.
 #[must_use]
 pub fn created(object: &Value) -> Cow<'_, Value> {
     let mut object = Cow::Borrowed(object);
@@ -105,13 +105,13 @@ pub fn created(object: &Value) -> Cow<'_, Value> {
     object
 }
 
-/// Returns where a child is created and changed, of an application in this namespace.
+/// Returns the namespace in which the children of an app in this namespace are written.
 #[must_use]
 pub fn namespace(of_app: &str) -> &str {
     if is(Bug::WrongNamespace) { "default" } else { of_app }
 }
 
-/// Returns what keeps an operator from writing that does not lead.
+/// Returns what keeps a follower from writing.
 #[must_use]
 pub fn restraint(fence: Fence, leadership: Leadership) -> (Fence, Leadership) {
     if is(Bug::WritesUnled) {
@@ -121,15 +121,12 @@ pub fn restraint(fence: Fence, leadership: Leadership) -> (Fence, Leadership) {
     }
 }
 
-/// Does to the operator what an answer with this code does to one that was not thought through.
+/// Panics or exits at an answer with this code, if the bug is seeded.
 ///
 /// # Panics
-/// With a bug alone.
+/// Only with the bug.
 pub fn answered(code: u16) {
-    assert!(
-        !is(Bug::Panics) || code != 410,
-        "an answer that nobody has thought of: {code}"
-    );
+    assert!(!is(Bug::Panics) || code != 410, "unexpected answer: {code}");
     if is(Bug::Exits) && code == 500 {
         #[expect(clippy::exit, reason = "it is the bug")]
         std::process::exit(1);

@@ -1,4 +1,4 @@
-//! Answers probes and scrapes, and, on loopback alone, changes the log.
+//! Serves probes and metrics, and, on loopback only, the log level.
 
 use std::future::pending;
 use std::net::SocketAddr;
@@ -23,14 +23,14 @@ use crate::metrics::Metrics;
 use crate::telemetry::LogLevel;
 use crate::webhook::served::Served;
 
-/// What the answers are made of.
+/// The state that probes and metrics report.
 #[derive(Clone)]
 pub struct Facts {
     /// The controllers, with what they watch.
     pub controllers: Arc<[Arc<Registered>]>,
-    /// What was counted.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// Whether this operator writes.
+    /// Whether this replica leads.
     pub fence: Fence,
     /// The certificate of webhooks, if they are served.
     pub certificate: Option<Served>,
@@ -39,15 +39,14 @@ pub struct Facts {
 /// Opens the port for probes and scrapes.
 ///
 /// # Errors
-/// Says which address can't be used.
+/// Returns which address can't be used.
 pub async fn listen(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
         .with_context(|| format!("can't listen on {address}; set {flag} to a free address"))
 }
 
-/// Serves `/healthz`, `/readyz` and `/metrics`. Nothing here changes anything.
-/// Never ends.
+/// Serves `/healthz`, `/readyz` and `/metrics`, which change nothing. Never ends.
 pub async fn serve(listener: TcpListener, facts: Facts) {
     let routes = Router::new()
         .route("/healthz", get(healthz))
@@ -65,8 +64,8 @@ pub async fn serve_debug(listener: TcpListener, level: LogLevel) {
     http_server::serve(listener, PlainText, routes, Limits::probes(), pending()).await;
 }
 
-/// Healthy unless a loop no longer goes round: a watch, the dispatcher of a kind, or a reconcile. A restart helps against
-/// that, and not against an API server that is slow or away, which is therefore not reported here.
+/// Healthy unless a loop is stuck: a watch, the dispatcher of a kind, or a reconcile. A restart repairs that. It does not help if the API
+/// server is slow or does not answer, which is therefore not reported here.
 async fn healthz(State(facts): State<Facts>) -> Response {
     let loops = facts.controllers.iter().flat_map(|registered| {
         let watches = registered.informers.iter().map(|informer| informer.store().liveness());
@@ -85,11 +84,11 @@ async fn healthz(State(facts): State<Facts>) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, stuck.concat()).into_response()
 }
 
-/// Ready once every kind that matters was listed, and API servers can ask the webhooks. What is missing is named. A namespace
-/// that may not be read, of several, is no reason to be not ready.
+/// Ready once each needed kind was listed, and API servers can call the webhooks. The answer names what is missing. One unreadable
+/// namespace of several does not count.
 ///
-/// A watch that fails later is no reason to be not ready: it would take the webhooks away from everybody, in all replicas at
-/// once. The metric `appdeploy_watch_failing` tells it.
+/// A watch that fails later does not count, either: all replicas would stop to serve webhooks at the same time. The metric
+/// `appdeploy_watch_failing` reports it.
 async fn readyz(State(facts): State<Facts>) -> Response {
     let mut waiting = Vec::new();
     let informers = facts.controllers.iter().flat_map(|registered| &registered.informers);
@@ -119,7 +118,7 @@ async fn readyz(State(facts): State<Facts>) -> Response {
 
 async fn metrics(State(facts): State<Facts>) -> Response {
     facts.metrics.leads(facts.fence.is_open());
-    // Without one, it has ended: so the alert is the same.
+    // Without a certificate the value is in the past, so that the same alert fires.
     let expires_at = facts
         .certificate
         .as_ref()

@@ -1,4 +1,4 @@
-//! What the operator can be told: flags, each with an environment variable.
+//! The operator's flags, each with an environment variable.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ pub struct Settings {
     #[arg(long, env = "APPDEPLOY_KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// How many AppDeploys are worked on at a time, and how many PodSets beside them. Each takes at most one
-    /// connection to the API server.
+    /// Number of AppDeploys, and of PodSets, that are reconciled concurrently. Each uses at most one connection to the API
+    /// server.
     #[arg(long, env = "APPDEPLOY_CONCURRENCY", default_value = "64", value_parser = clap::value_parser!(u16).range(1..=1024), value_name = "N")]
     pub concurrency: u16,
 
-    /// Namespaces to look after, separated by commas. Default: all.
+    /// Namespaces to manage, separated by commas. Default: all.
     #[arg(
         long,
         env = "APPDEPLOY_WATCH_NAMESPACE",
@@ -32,8 +32,8 @@ pub struct Settings {
     #[arg(long, env = "APPDEPLOY_NAMESPACE", default_value = crd::OPERATOR_NAMESPACE, value_name = "NAMESPACE")]
     pub namespace: String,
 
-    /// How often everything is listed again, to heal what a watch may have missed. Up to a tenth is taken off
-    /// at random, so that kinds don't list at the same time.
+    /// How often everything is listed again, to find changes that a watch has missed. Shortened by up to a tenth at random, so that
+    /// kinds are not listed at the same time.
     #[arg(long, env = "APPDEPLOY_RESYNC_PERIOD", default_value = "1h", value_parser = duration, value_name = "TIME")]
     pub resync_period: Duration,
 
@@ -41,8 +41,8 @@ pub struct Settings {
     #[arg(long, env = "APPDEPLOY_BIND", default_value = "0.0.0.0:8080", value_name = "ADDRESS")]
     pub bind: SocketAddr,
 
-    /// Address for GET and PUT /log-level. Anyone who reaches it may change the log, so it is loopback: in a
-    /// cluster, `kubectl port-forward` leads to it.
+    /// Address for GET and PUT /log-level. Anyone who can connect may change the log level, so it is a loopback address: in a
+    /// cluster, use `kubectl port-forward`.
     #[arg(
         long,
         env = "APPDEPLOY_DEBUG_BIND",
@@ -51,18 +51,17 @@ pub struct Settings {
     )]
     pub debug_bind: SocketAddr,
 
-    /// Lead only while holding a Lease, so that of several operators one writes. The others watch, and take over when
-    /// it is gone.
+    /// Write only while holding a Lease, so that one of several replicas writes. The others watch, and take over when it ends.
     #[arg(long, env = "APPDEPLOY_LEADER_ELECT", value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set)]
     pub leader_elect: bool,
 
-    /// How long another operator waits after the last sign of life of the one that leads. That one renews three times
-    /// as often, and stops by itself when two thirds have passed without success.
+    /// How long another replica waits after the leader's last renewal of the Lease. The leader renews it several times in this period,
+    /// and ends if it had no success for two thirds of it.
     #[arg(long, env = "APPDEPLOY_LEADER_ELECT_LEASE_DURATION", default_value = "15s", value_parser = lease_duration, value_name = "TIME")]
     pub leader_elect_lease_duration: Duration,
 
-    /// Serve the admission webhooks, for API servers that are told to ask them. Followers serve them, too.
+    /// Serve the admission webhooks. Followers serve them, too.
     #[arg(long, env = "APPDEPLOY_WEBHOOKS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set)]
     pub webhooks: bool,
@@ -76,8 +75,8 @@ pub struct Settings {
     )]
     pub webhook_bind: SocketAddr,
 
-    /// Folder with the certificate for webhooks, as tls.crt and tls.key, read again when they change. Default: the
-    /// operator makes its own, and tells API servers to trust it.
+    /// Folder with the certificate for webhooks, as tls.crt and tls.key, read again when they change. Default: the operator creates its
+    /// own, and writes its authority to the webhook configurations.
     #[arg(long, env = "APPDEPLOY_WEBHOOK_CERT_DIR", value_name = "FOLDER")]
     pub webhook_cert_dir: Option<PathBuf>,
 
@@ -91,8 +90,8 @@ pub struct Settings {
     #[arg(long, env = "APPDEPLOY_INGRESS_ADDRESS", value_enum, default_value_t = IngressAddress::Require)]
     pub ingress_address: IngressAddress,
 
-    /// Suffixes, separated by commas, of which a host in a spec has to have one. Default: any host. The host that an
-    /// application has without naming one is always allowed.
+    /// Suffixes, separated by commas, one of which each host in a spec must have. Default: any host is allowed. The default host of an
+    /// app is always allowed.
     #[arg(
         long,
         env = "APPDEPLOY_ALLOWED_HOST_SUFFIX",
@@ -101,22 +100,22 @@ pub struct Settings {
     )]
     pub allowed_host_suffix: Vec<String>,
 
-    /// How log lines look. `json` is one object a line.
+    /// Format of log lines. `json` is one object per line.
     #[arg(long, env = "APPDEPLOY_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 
-    /// What is logged: a level, or filters such as `info,operator=debug`. `RUST_LOG` has the same effect.
+    /// Log level, or filters such as `info,operator=debug`. `RUST_LOG` has the same effect.
     #[arg(long, env = "APPDEPLOY_LOG_LEVEL", value_name = "FILTER")]
     pub log_level: Option<String>,
 
-    /// Where traces are sent: an OpenTelemetry collector that takes OTLP over HTTP, such as `http://collector:4318`.
-    /// Default: what `OTEL_EXPORTER_OTLP_ENDPOINT` says, or none are made.
+    /// OpenTelemetry collector that receives traces by OTLP over HTTP, such as `http://collector:4318`. Default: the value of
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT`; without it, there are no traces.
     #[arg(long, env = "APPDEPLOY_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
 }
 
 impl Settings {
-    /// Returns the namespaces to look after, each once; none means all.
+    /// Returns the namespaces to manage, each once; none means all.
     #[must_use]
     pub fn namespaces(&self) -> Vec<&str> {
         let named = self.watch_namespace.iter().map(|namespace| namespace.trim());
@@ -137,13 +136,13 @@ const EXAMPLES: &str = "Examples:
 /// Whether the address of an Ingress matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum IngressAddress {
-    /// Wait for it where an IngressClass applies.
+    /// Wait for it if an IngressClass applies.
     Require,
     /// Don't wait.
     Ignore,
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// For people.
@@ -152,11 +151,11 @@ pub enum LogFormat {
     Json,
 }
 
-/// Reads times as Kubernetes' tools write them: `90s`, `15m`, `1h30m`.
+/// Reads durations as in Kubernetes' tools: `90s`, `15m`, `1h30m`.
 fn duration(text: &str) -> Result<Duration, String> {
     let span: jiff::SignedDuration = text
         .parse()
-        .map_err(|_| format!("{text:?} is no time; write it like 90s, 15m or 1h"))?;
+        .map_err(|_| format!("invalid duration {text:?}: write it like 90s, 15m or 1h"))?;
     let duration = Duration::try_from(span).map_err(|_| format!("{text:?} is negative"))?;
     if duration < Duration::from_secs(1) {
         return Err(format!("{text:?} is less than a second"));
@@ -164,7 +163,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// What is shorter than this is lost by a busy API server alone.
+/// A shorter Lease would be lost whenever the API server is busy.
 const SHORTEST_LEASE: Duration = Duration::from_secs(3);
 
 fn lease_duration(text: &str) -> Result<Duration, String> {
@@ -180,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_arguments_are_consistent() {
+    fn arguments_are_consistent() {
         use clap::CommandFactory as _;
         Settings::command().debug_assert();
     }
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_as_kubectl_reads_them() {
+    fn durations_are_read_like_those_of_kubectl() {
         assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
         assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
         for bad in ["", "5", "-1m", "10ms", "soon"] {

@@ -1,5 +1,5 @@
-//! What the operator says of its work: lines on standard error, text or JSON, whose level can be changed while it runs; and
-//! spans to a collector, if it is told of one.
+//! The log, lines of text or JSON on standard error, whose level can be changed at run time; and traces, if a collector is
+//! configured.
 
 mod attributes;
 mod collector;
@@ -16,10 +16,10 @@ use crate::settings::{LogFormat, Settings};
 use json::{Fields, Lines};
 pub use traces::Traces;
 
-/// What is logged if nobody says anything. kube and the HTTP stack only when something is wrong.
+/// The default filter. kube and the HTTP stack log only warnings.
 const DEFAULT: &str = "info,kube=warn,hyper=warn,tower=warn";
 
-/// Changes what is logged.
+/// Changes the log level.
 #[derive(Clone, Debug)]
 pub struct LogLevel(reload::Handle<EnvFilter, Registry>);
 
@@ -40,25 +40,25 @@ impl LogLevel {
     /// Sets the filter, such as `debug` or `info,operator=trace`.
     ///
     /// # Errors
-    /// Says what is wrong with the filter; the old one then stays in force.
+    /// Returns what is wrong with the filter; then the former one stays in force.
     pub fn set(&self, filter: &str) -> Result<(), String> {
-        let filter = EnvFilter::try_new(filter).map_err(|error| format!("{filter:?} is no log filter: {error}"))?;
+        let filter = EnvFilter::try_new(filter).map_err(|error| format!("invalid log filter {filter:?}: {error}"))?;
         self.0.reload(filter).map_err(|error| error.to_string())
     }
 }
 
-/// Begins to log and, if told where to, to trace. Has to be called within the runtime, which sends the spans.
+/// Starts the log and, if a collector is configured, traces. Must be called within the runtime, which sends the spans.
 ///
 /// # Errors
-/// Says what is wrong with the filter, or with the address of the collector.
+/// Returns what is wrong with the filter, or with the address of the collector.
 pub fn start(settings: &Settings) -> anyhow::Result<(LogLevel, Traces)> {
     let from_environment = std::env::var(EnvFilter::DEFAULT_ENV).ok();
     let text = settings.log_level.as_deref().or(from_environment.as_deref());
     let text = text.unwrap_or(DEFAULT);
     let filter = EnvFilter::try_new(text).map_err(|error| {
-        anyhow::anyhow!("{text:?} is no log filter: {error}; write it like info or info,operator=debug")
+        anyhow::anyhow!("invalid log filter {text:?}: {error}; write it like info or info,operator=debug")
     })?;
-    // The filter is that of the lines alone: a quiet log does not end the traces.
+    // The filter applies to log lines only, not to traces.
     let (filter, handle) = reload::Layer::new(filter);
     let lines = fmt::layer().with_writer(std::io::stderr);
     let lines = match settings.log_format {

@@ -1,9 +1,8 @@
-//! One watch of one kind, for ever: it lists, follows, and feeds a cache.
+//! Watches one kind: lists it, follows its events, and stores the objects.
 //!
-//! kube's watcher does the protocol. Around it stands what an operator needs to live with a real API server: a
-//! deadline for lists, a backoff of its own for each kind, so that one kind that may not be read does not hold
-//! up the others, a new list when the server has forgotten our place, and a new list from time to time, to
-//! heal what was never told.
+//! kube's watcher implements the protocol. This module adds a deadline for lists, a backoff for each kind, so that a kind that must
+//! not be read does not delay the others, a new list after the server has dropped the position of the watch, and a periodic list,
+//! which finds changes that no event reported.
 
 mod backoff;
 mod health;
@@ -34,20 +33,20 @@ use backoff::WatchBackoff;
 use health::Obstacle;
 pub use health::{Health, Scope};
 
-/// The longest wait for a page of a list.
+/// How long to wait for a page of a list.
 const LIST_DEADLINE: Duration = Duration::from_secs(30);
 
-/// How many objects are read at a time after a list.
+/// How many objects are read concurrently after a list.
 const READS: usize = 16;
 
-/// Objects in a page. Small, because a page is held as whole objects before it is reduced.
+/// Objects per page. A small number, because a page is in memory as text before it is reduced.
 pub const PAGE: u32 = 100;
 
-/// What a watch is to do.
+/// A watch of one kind.
 pub struct Watch<'a, R: Reduce> {
     /// The plural name of the kind.
     pub resource: &'static str,
-    /// What to ask.
+    /// Sends the requests.
     pub api: Api<Reduced<R>>,
     /// The namespace, or all.
     pub scope: Option<&'a str>,
@@ -55,13 +54,13 @@ pub struct Watch<'a, R: Reduce> {
     pub config: watcher::Config,
     /// The time between two lists.
     pub resync: Duration,
-    /// What to feed.
+    /// The store for the objects.
     pub kind: &'a Store<R::Value>,
-    /// Whom to tell which owners are concerned.
+    /// Receives the owners that an event concerns.
     pub wake: &'a (dyn Fn(Vec<Key>, Priority) + Sync),
-    /// Whom to tell what has vanished, before those whom it concerned are woken. It may still be there, and only
-    /// have lost the label by which the watch selects: a server tells both alike. What was forgotten before
-    /// ([`Cache::forget`](crate::cache::Cache::forget)) is not told.
+    /// Receives objects that have vanished, before their owners are woken. They may still exist, without the label by which the
+    /// watch selects: the event is the same. Objects that [`Cache::forget`](crate::cache::Cache::forget) has removed are not
+    /// reported.
     pub on_vanish: Option<&'a (dyn Fn(Key, R::Value) + Sync)>,
 }
 
@@ -108,7 +107,7 @@ impl<R: Reduce> Watch<'_, R> {
             };
             match event {
                 Some(Ok(event)) => {
-                    // That a list begins, or has a first page, does not say that it succeeds.
+                    // The begin of a list, or its first page, does not show that it succeeds.
                     if !matches!(event, Event::Init | Event::InitApply(_)) {
                         backoff.worked();
                         self.kind.health.heard(self.scope);
@@ -123,10 +122,10 @@ impl<R: Reduce> Watch<'_, R> {
                             listed.extend(self.store(object, newest, Priority::Resync));
                         }
                         Event::InitDone => {
-                            let mut gone = self.gone_since(&listed, newest).await;
-                            // What has vanished was a change that nobody told.
+                            let mut deleted = self.deleted_since(&listed, newest).await;
+                            // No event has reported that these objects were deleted.
                             let mut vanished = self.kind.cache.retain(self.scope, &listed, newest);
-                            vanished.append(&mut gone);
+                            vanished.append(&mut deleted);
                             if !seeded::is(Bug::LostOnRelist) {
                                 self.remove(vanished);
                             }
@@ -147,7 +146,7 @@ impl<R: Reduce> Watch<'_, R> {
                 }
                 Some(Err(error)) => {
                     self.report(&self.explain(&error), obstacle(&error));
-                    if has_lost_its_place(&error) {
+                    if is_expired(&error) {
                         return End::Lost;
                     }
                     backoff.failed().await;
@@ -157,22 +156,22 @@ impl<R: Reduce> Watch<'_, R> {
         }
     }
 
-    /// Reads the objects that a list lacks although they became known while it was under way, and returns those that are
-    /// gone. One that was created and deleted before the list would otherwise be kept, and one that was created after it
-    /// be created again: the watch goes on from the list, whose version kube does not tell.
-    async fn gone_since(&self, listed: &HashSet<Key>, newest: u64) -> Vec<Vanished<R::Value>> {
+    /// Reads the objects that were cached during a list and that the list lacks, and returns the deleted ones. Otherwise an object
+    /// that was created and deleted before the list would stay cached, and one that was created after it be created again: kube
+    /// does not report the version of the list.
+    async fn deleted_since(&self, listed: &HashSet<Key>, newest: u64) -> Vec<Vanished<R::Value>> {
         let unlisted = self.kind.cache.unlisted(self.scope, listed, newest);
-        let read = stream::iter(unlisted).map(async |key| (self.is_there(&key).await, key));
-        let gone = read
+        let read = stream::iter(unlisted).map(async |key| (self.exists(&key).await, key));
+        let deleted = read
             .buffer_unordered(READS)
-            .filter_map(async |(is_there, key)| (!is_there).then_some(key));
-        let gone: Vec<Key> = gone.collect().await;
-        gone.iter().filter_map(|key| self.kind.cache.forget(key)).collect()
+            .filter_map(async |(exists, key)| (!exists).then_some(key));
+        let deleted: Vec<Key> = deleted.collect().await;
+        deleted.iter().filter_map(|key| self.kind.cache.forget(key)).collect()
     }
 
     /// Reads one object with the rights and the selector of the list. One that can't be read counts as deleted, and its
     /// owner is reconciled.
-    async fn is_there(&self, key: &Key) -> bool {
+    async fn exists(&self, key: &Key) -> bool {
         let named = format!("metadata.name={},metadata.namespace={}", key.name, key.namespace);
         let mut params = ListParams::default().fields(&named);
         params.label_selector = self.config.label_selector.clone();
@@ -180,14 +179,13 @@ impl<R: Reduce> Watch<'_, R> {
         matches!(read, Ok(Ok(list)) if !list.items.is_empty())
     }
 
-    /// Takes in an object as it is, unless something newer is known of it, in a version above `outdated`. Returns its name, if
-    /// it is one that is kept.
+    /// Stores an object, unless a newer version above `outdated` is cached. Returns its name, if objects like it are kept.
     fn store(&self, object: Reduced<R>, outdated: u64, priority: Priority) -> Option<Key> {
         let key = Key::of(object.meta());
         let item = match object.outcome {
             Outcome::Kept(item) => item,
             Outcome::Ignored => return None,
-            // It is there, whatever it is: what is known of it stays.
+            // It exists and can't be read: the cached version stays.
             Outcome::Failed => return Some(key),
         };
         (self.wake)(self.kind.cache.upsert_listed(item, outdated), priority);
@@ -207,9 +205,9 @@ impl<R: Reduce> Watch<'_, R> {
 
     fn report(&self, error: &str, obstacle: Obstacle) {
         let (resource, namespace) = (self.resource, self.scope);
-        // Once for each error, not once for each try.
+        // Once for each error, not for each attempt.
         if self.kind.health.failed(self.scope, error.to_owned(), obstacle) {
-            warn!(resource, namespace, error, "the watch failed, and is tried again");
+            warn!(resource, namespace, error, "the watch failed, and is retried");
         } else {
             debug!(resource, namespace, error, "the watch failed again");
         }
@@ -231,16 +229,16 @@ impl<R: Reduce> Watch<'_, R> {
 
 /// Why a new list is needed.
 enum End {
-    /// It is time.
+    /// The resync period has passed.
     Due,
-    /// The place in the stream is lost, or the server does not answer.
+    /// The position in the stream is lost, or the server does not answer.
     Lost,
 }
 
-/// Whether the server answers that our place in the stream of events is gone. Told as an event, kube lists
-/// again by itself; told as the answer to a watch, or in its body without the envelope of an event, as proxies
-/// and aggregated servers do, it would ask for the same place for ever.
-fn has_lost_its_place(error: &watcher::Error) -> bool {
+/// Whether the server answers that the position in the stream of events has expired. If an event says so, kube lists again. If the
+/// answer to the watch says so, or its body without the envelope of an event, as from proxies and aggregated servers, kube would
+/// request the same position indefinitely.
+fn is_expired(error: &watcher::Error) -> bool {
     use watcher::Error::{WatchFailed, WatchStartFailed};
     matches!(error, WatchStartFailed(_) | WatchFailed(_)) && matches!(status_code(error), Some((410, _)))
 }

@@ -1,9 +1,9 @@
-//! Admission webhooks, served by the operator itself: the server, its certificates, and that API servers trust them.
+//! Admission webhooks: their server, its certificates, and the authorities in the webhook configurations.
 //!
 //! ```text
-//! Secret -> certificate: what is next? -> Secret
-//!        -> served: what the server shows
-//!        -> bundle: whom API servers trust, in both webhook configurations
+//! Secret -> certificate: next action -> Secret
+//!        -> served: the server's certificate
+//!        -> bundle: the authorities in both webhook configurations
 //! ```
 
 pub mod admission;
@@ -35,23 +35,23 @@ use server::Tls;
 
 use crate::http_server::{self, Limits};
 
-/// Where webhooks are served, and by what right.
+/// The settings of webhooks.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The address to listen on.
     pub bind: SocketAddr,
     /// The operator's namespace: that of the Service, and of the Secret.
     pub namespace: String,
-    /// Where certificates come from.
+    /// The source of certificates.
     pub certificates: Source,
-    /// The authorities that clients must have a certificate of, as PEM. Without it, no certificate is asked for.
+    /// The authorities of clients' certificates, as PEM. Without it, clients need no certificate.
     pub client_ca: Option<PathBuf>,
-    /// What clients may take.
+    /// The limits of the server.
     pub limits: Limits,
 }
 
 impl Options {
-    /// Returns what the settings ask for, unless they want no webhooks.
+    /// Returns the settings of webhooks, if they are enabled.
     #[must_use]
     pub fn of(settings: &Settings) -> Option<Self> {
         let own = || Source::Own {
@@ -68,17 +68,17 @@ impl Options {
     }
 }
 
-/// Where certificates come from.
+/// The source of certificates.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// They are made here, and API servers are told whom to trust.
+    /// The operator creates them, and writes their authority to the webhook configurations.
     Own {
         /// How long they live.
         terms: Terms,
         /// How often the Secret and the configurations are listed again.
         resync: Duration,
     },
-    /// Somebody else makes them, and tells API servers: `tls.crt` and `tls.key` in this folder.
+    /// Another program, such as cert-manager, writes `tls.crt` and `tls.key` to this folder, and the authority to the configurations.
     Dir(PathBuf),
 }
 
@@ -95,7 +95,7 @@ impl Webhook {
     /// Opens the port. `caller` is not fenced: followers serve webhooks, too.
     ///
     /// # Errors
-    /// Says which address can't be used.
+    /// Returns which address can't be used.
     pub async fn listen(options: Options, client: Client, caller: Caller) -> anyhow::Result<Self> {
         let address = options.bind;
         let listener = TcpListener::bind(address)
@@ -113,22 +113,21 @@ impl Webhook {
     /// Returns the address that it listens on.
     ///
     /// # Errors
-    /// When the system does not say.
+    /// Returns an error if the system does not report it.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Returns the certificate that is shown, now and later: whether there is one, and until when it is valid.
+    /// Returns the server's certificate, which changes: whether there is one, and until when it is valid.
     #[must_use]
     pub fn served(&self) -> Served {
         self.served.clone()
     }
 
-    /// Serves these routes until `end`, then lets what has begun come to its end. Until there is a certificate, whoever
-    /// connects is refused.
+    /// Serves these routes until `end`, then finishes running requests. Until there is a certificate, connections are refused.
     ///
     /// # Errors
-    /// When TLS or the file with the clients' authorities can't be used.
+    /// Returns an error if TLS or the file with the clients' authorities can't be used.
     pub async fn run(self, router: Router, end: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Options {
             namespace,

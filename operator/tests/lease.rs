@@ -125,7 +125,7 @@ fn a_leader_that_is_told_to_end_gives_the_lease_back() {
     let (first, _second, lease) = pair.both();
     let (status, _) = first.terminate();
     assert!(status.success());
-    assert!(first.log().contains("gave the Lease back"), "{}", first.log_tail(20));
+    assert!(first.log().contains("released the Lease"), "{}", first.log_tail(20));
     pair.until_lease("another one leads", |now| {
         !holder(now).is_empty() && holder(now) != holder(&lease)
     });

@@ -236,7 +236,7 @@ fn the_log_level_is_changed_while_it_runs() {
     assert_eq!(operator.debug("GET", "/log-level", ""), (200, "warn\n".to_owned()));
     let (status, said) = operator.debug("PUT", "/log-level", "operator=loud");
     assert_eq!(status, 400);
-    assert!(said.starts_with("\"operator=loud\" is no log filter: "), "{said}");
+    assert!(said.starts_with("invalid log filter \"operator=loud\": "), "{said}");
     assert_eq!(
         operator.debug("GET", "/log-level", "").1,
         "warn\n",

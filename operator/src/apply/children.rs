@@ -83,11 +83,11 @@ impl Applier<'_> {
             Ok(found) => match observed::controller(&found.metadata) {
                 Some((_, uid)) if uid == self.uid => {
                     self.store(id, &found);
-                    Ok(Outcome::Again)
+                    Ok(Outcome::Stale)
                 }
                 _ => Err(taken(id, &self.app.name, &child(id.kind, &found).value)),
             },
-            Err(CallError::Refused(status)) if status.is_not_found() => Ok(Outcome::Again),
+            Err(CallError::Refused(status)) if status.is_not_found() => Ok(Outcome::Stale),
             Err(error) => Err(failure("get", id, error)),
         }
     }
@@ -103,8 +103,8 @@ impl Applier<'_> {
             let request = self.collection(id).patch(&id.name, &by_us(), &Patch::Json::<()>(patch));
             match self.write("patch", id, request).await {
                 Ok(_) => {}
-                Err(CallError::Refused(status)) if status.is_not_found() => return Ok(self.gone(id)),
-                // A test of the patch failed: the entries have moved, or it is another object. Look at it.
+                Err(CallError::Refused(status)) if status.is_not_found() => return Ok(self.forget(id)),
+                // A test of the patch failed: the entries have moved, or it is another object. Read it.
                 Err(CallError::Refused(status)) if status.code == 422 => return self.read_name_owner(id).await,
                 Err(error) => return Err(failure("patch", id, error)),
             }
@@ -114,10 +114,7 @@ impl Applier<'_> {
             && is_duplicate_port(status)
             && let Some(patch) = our_ports_alone(id.kind, object)
         {
-            info!(
-                child = id.kind.as_str(),
-                "a port was given another number; taking it away"
-            );
+            info!(child = id.kind.as_str(), "a port was given another number; removing it");
             let request = self.collection(id).patch(&id.name, &by_us(), &Patch::Strategic(&patch));
             answer = match self.write("patch", id, request).await {
                 Ok(_) => self.send_apply(id, object).await,
@@ -129,8 +126,8 @@ impl Applier<'_> {
                 self.store(id, &applied);
                 Ok(Outcome::Done)
             }
-            // The object that we meant is gone, whether or not a namesake took its place.
-            Err(CallError::Refused(status)) if status.is_not_found() || is_another_uid(&status) => Ok(self.gone(id)),
+            // The object was deleted, whether or not another one has its name now.
+            Err(CallError::Refused(status)) if status.is_not_found() || is_another_uid(&status) => Ok(self.forget(id)),
             Err(error) => Err(failure("patch", id, error)),
         }
     }
@@ -150,7 +147,7 @@ impl Applier<'_> {
             }),
             ..DeleteParams::default()
         };
-        // The answer is a Status, or the object where a finalizer keeps it. Either way the watch tells its end.
+        // The answer is a Status, or the object if it has a finalizer. In both cases the watch reports the deletion.
         match self
             .write("delete", id, self.collection(id).delete(&id.name, &params))
             .await
@@ -159,21 +156,21 @@ impl Applier<'_> {
                 info!(child = id.kind.as_str(), "deleted what is no longer wanted");
                 let cache = self.cache(id);
                 if answer.metadata.uid.as_deref() == Some(uid) && answer.metadata.deletion_timestamp.is_some() {
-                    // It is still there, and an Ingress still serves its host.
+                    // It still exists, and an Ingress still serves its host.
                     cache.upsert_known(child(id.kind, &answer));
                 } else {
                     cache.forget(&self.key(id));
                 }
                 Ok(Outcome::Done)
             }
-            Err(CallError::Refused(status)) if status.is_not_found() || is_another_uid(&status) => Ok(self.gone(id)),
+            Err(CallError::Refused(status)) if status.is_not_found() || is_another_uid(&status) => Ok(self.forget(id)),
             Err(error) => Err(failure("delete", id, error)),
         }
     }
 
-    fn gone(&self, id: &ChildId) -> Outcome {
+    fn forget(&self, id: &ChildId) -> Outcome {
         self.cache(id).forget(&self.key(id));
-        Outcome::Again
+        Outcome::Stale
     }
 
     fn store(&self, id: &ChildId, object: &DynamicObject) {
@@ -207,10 +204,10 @@ impl Applier<'_> {
     }
 }
 
-/// Reads the Ingress of an application from the API server, and takes in what it answers.
+/// Reads the Ingress of an app from the API server, and stores it.
 ///
 /// # Errors
-/// Says why it could not be read.
+/// Returns why it could not be read.
 pub async fn read_ingress(caller: &Caller, stores: &Stores, app: &Key) -> Result<(), Failure> {
     let kind = &INGRESS;
     let request = collection(&app.namespace, kind).get(&app.name, &GetParams::default());
@@ -218,7 +215,7 @@ pub async fn read_ingress(caller: &Caller, stores: &Stores, app: &Key) -> Result
     match answer.and_then(|found| about(&app.name, found)) {
         Ok(found) => {
             let found = child(kind, &found);
-            // Also that of a predecessor, which serves until the garbage collector has removed it.
+            // This includes the Ingress of a deleted app of the same name, which serves until it is garbage-collected.
             if found.value.is_of_app(&app.name) {
                 stores.children.of(kind).cache.upsert(found);
             }
@@ -238,7 +235,7 @@ fn collection(namespace: &str, kind: &ChildKind) -> Request {
     Request::new(kind.path(seeded::namespace(namespace)))
 }
 
-/// Whether an apply was refused because a port of ours would stand beside the one that somebody made of it.
+/// Whether an apply was rejected because another client has changed a port of ours, which would be a duplicate.
 fn is_duplicate_port(status: &Status) -> bool {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     status.is_invalid() && causes.any(|cause| cause.reason == "FieldValueDuplicate" && cause.field.contains("ports["))

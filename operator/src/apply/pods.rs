@@ -25,50 +25,50 @@ use crate::seeded::{self, Bug};
 use crate::stores::Stores;
 use crate::stores::set_pods::{Member, set_pod};
 
-/// How many requests for pods are under way at a time, for all PodSets together, in addition to one for each PodSet.
+/// How many requests for pods run concurrently, for all PodSets together, in addition to one for each PodSet.
 pub const CONCURRENCY: usize = 64;
 
-/// How many requests one PodSet has under way at a time.
+/// How many requests of one PodSet run concurrently.
 const SHARE: usize = 16;
 
-/// How long a step goes on before the PodSet is looked at again. A reconcile has a deadline, and a batch that hangs may
-/// take as long as a request.
+/// How long a step may last before the PodSet is reconciled again. A reconcile has a deadline, and a batch may take as long as a
+/// request that gets no answer.
 const STEP_LASTS: Duration = Duration::from_secs(5);
 
-/// What the writes of a PodSet need.
+/// Writes the pods of a PodSet.
 pub struct Applier<'a> {
-    /// Who sends them.
+    /// Sends the requests.
     pub caller: &'a Caller,
-    /// Where answers are taken in.
+    /// Where answers are stored.
     pub stores: &'a Stores,
-    /// Whom to tell of other PodSets that an answer concerns.
+    /// Queues other PodSets that an answer concerns.
     pub wake: &'a (dyn Fn(Key) + Sync),
-    /// How many may be under way, shared by all PodSets.
+    /// The permits for concurrent requests, shared by all PodSets.
     pub slots: &'a Semaphore,
-    /// One more, for this PodSet only: requests of other sets that hang do not hold it up.
+    /// One more permit, for this PodSet only: it does not wait for requests of other sets.
     pub own_slot: Semaphore,
     /// The name of the PodSet.
     pub key: &'a Key,
     /// The PodSet.
     pub set: &'a PodSet,
-    /// The same, as decisions are made by it.
+    /// Its valid spec.
     pub wanted: &'a Wanted,
 }
 
-/// What became of a step.
+/// The outcome of a step.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// What failed.
     pub errors: Vec<PodError>,
-    /// Names that turned out to be taken.
+    /// Names that were found taken.
     pub taken: BTreeMap<u16, Taken>,
-    /// What was deleted.
+    /// The deleted pods.
     pub removed: Vec<Removal>,
-    /// Something was not as it was believed to be, and what is known was set right.
-    pub mistaken: bool,
+    /// Cached pods were outdated and have been corrected.
+    pub stale: bool,
 }
 
-/// What became of one write.
+/// The outcome of one write.
 enum Answer {
     Done,
     Removed(Removal),
@@ -79,8 +79,8 @@ enum Answer {
 type Written = Result<Answer, PodError>;
 
 impl Applier<'_> {
-    /// Carries out a step, or a part of it, and takes in the answers. So many requests are sent at first, twice as many
-    /// after each batch that succeeds.
+    /// Carries out a step, or a part of it, and stores the answers. The first batch has `pace` requests, and each batch after a
+    /// successful one has twice as many.
     pub async fn execute(&self, step: &Step, pace: usize) -> Outcome {
         let known: HashMap<String, Arc<Member>>;
         let writes: Vec<BoxFuture<'_, Written>> = match step {
@@ -104,7 +104,7 @@ impl Applier<'_> {
             match answer {
                 Ok(Answer::Done) => {}
                 Ok(Answer::Removed(removal)) => outcome.removed.push(removal),
-                Ok(Answer::Mistaken) => outcome.mistaken = true,
+                Ok(Answer::Mistaken) => outcome.stale = true,
                 Ok(Answer::Taken(slot, by)) => drop(outcome.taken.insert(slot, by)),
                 Err(error) => outcome.errors.push(error),
             }
@@ -112,11 +112,11 @@ impl Applier<'_> {
         outcome
     }
 
-    /// Looks at pods that a watch by label no longer shows, several at a time. Returns those that were looked at, and
-    /// why another one could not be.
-    pub async fn look_at_all_lost(&self, pods: &[PodRef]) -> (Vec<PodRef>, Option<PodError>) {
+    /// Reads pods that the watch no longer reports, several concurrently. Returns those that were read, and why another one could not
+    /// be read.
+    pub async fn read_all_lost(&self, pods: &[PodRef]) -> (Vec<PodRef>, Option<PodError>) {
         let mut looks = stream::iter(pods.iter().cloned())
-            .map(|pod| async move { self.look_at_lost(&pod).await.map(|()| pod) })
+            .map(|pod| async move { self.read_lost(&pod).await.map(|()| pod) })
             .boxed()
             .buffer_unordered(SHARE);
         let mut found = Vec::new();
@@ -129,12 +129,12 @@ impl Applier<'_> {
         (found, None)
     }
 
-    /// Looks at a pod that a watch by label no longer shows. If it is still there and still refers to this PodSet, it
-    /// has lost its label, and is taken in to be let go.
+    /// Reads a pod that the watch no longer reports. If it exists and still refers to this PodSet, it has lost its label, and is
+    /// stored, so that it is released.
     ///
     /// # Errors
-    /// Says why it could not be looked at.
-    async fn look_at_lost(&self, pod: &PodRef) -> Result<(), PodError> {
+    /// Returns why it could not be read.
+    async fn read_lost(&self, pod: &PodRef) -> Result<(), PodError> {
         match self.get(&pod.name).await {
             Ok(live) => {
                 if SetPod::read(&live).is_controlled_by(self.wanted) {
@@ -166,14 +166,14 @@ impl Applier<'_> {
                 self.store(&pod);
                 Ok(Answer::Done)
             }
-            Err(CallError::Refused(status)) if status.is_already_exists() => self.who_has_the_name(creation.slot).await,
+            Err(CallError::Refused(status)) if status.is_already_exists() => self.read_name_owner(creation.slot).await,
             Err(error) => Err(pod_error(Verb::Create, error, "create", &name)),
         }
     }
 
-    /// A name that we thought was free is taken. If the pod is ours (our own create was committed although its answer
-    /// was lost, or the other operator was faster) or may become so, it is taken in. If not, it is left as it is.
-    async fn who_has_the_name(&self, slot: u16) -> Written {
+    /// Reads the pod whose name was expected to be free. If it is ours (the answer to its creation was lost, or another operator was
+    /// faster) or may be adopted, it is stored. Otherwise it stays as it is.
+    async fn read_name_owner(&self, slot: u16) -> Written {
         let name = self.wanted.pod_name(slot);
         match self.get(&name).await {
             Ok(live) => {
@@ -200,7 +200,7 @@ impl Applier<'_> {
             ..DeleteParams::default()
         };
         let request = self.collection().delete(name, &params);
-        // The answer is the pod, or a Status where it is gone at once.
+        // The answer is the pod, or a Status if it was deleted immediately.
         match self.send::<Value>("delete", request).await {
             Ok(answer) => {
                 info!(pod = name, why = ?removal.why, "deleted");
@@ -214,7 +214,7 @@ impl Applier<'_> {
                         cache.upsert_known(item);
                     }
                 }
-                // What is known may be newer than the answer, and still older than the deletion.
+                // The cached pod may be newer than the answer, and still older than the deletion.
                 self.amend(name, uid, |pod| pod.deleting = true);
                 Ok(Answer::Removed(removal.clone()))
             }
@@ -230,7 +230,7 @@ impl Applier<'_> {
         if seeded::is(Bug::NotLetGo) {
             return Ok(Answer::Done);
         }
-        info!(pod = pod.name, "letting go: it has lost the label");
+        info!(pod = pod.name, "releasing: it has lost the label");
         let answer = self.patch(pod, podset::released(self.wanted, pod)).await?;
         // It keeps its name.
         Ok(match (answer, self.wanted.slot_of(&pod.name)) {
@@ -239,9 +239,9 @@ impl Applier<'_> {
         })
     }
 
-    /// Adopts a pod, which is one of these. The set is known to exist.
+    /// Adopts a pod, which is one of `known`. The set was verified to exist.
     async fn adopt(&self, pod: &PodRef, known: &HashMap<String, Arc<Member>>) -> Written {
-        info!(pod = pod.name, "taking in: it has the label and no controller");
+        info!(pod = pod.name, "adopting: it has the label and no controller");
         let Some(member) = known.get(&pod.uid) else {
             return Ok(Answer::Mistaken);
         };
@@ -267,7 +267,7 @@ impl Applier<'_> {
                 self.store(&live);
                 Ok(Answer::Done)
             }
-            // The pod that we meant is gone, whether or not a namesake took its place.
+            // The pod was deleted, whether or not another one has its name now.
             Err(CallError::Refused(status)) if status.is_not_found() || is_another_uid(&status) => {
                 self.forget(&pod.name, &pod.uid);
                 Ok(Answer::Mistaken)
@@ -300,20 +300,20 @@ impl Applier<'_> {
         if let Ok(_slot) = self.own_slot.try_acquire() {
             return self.caller.send(verb, "pods", request).await;
         }
-        // Other PodSets may have all slots for longer than this attempt lasts. They are never closed, so never refused.
+        // Other PodSets may hold all permits for longer than this attempt lasts. The semaphores are never closed.
         let Ok(_slot) = timeout(attempt::time_left(Duration::MAX), self.slots.acquire()).await else {
-            return Err(CallError::Lost("too many other requests for pods are under way".into()));
+            return Err(CallError::Lost("too many other requests for pods are running".into()));
         };
         self.caller.send(verb, "pods", request).await
     }
 
-    /// Takes a pod in. One that has nothing to do with any PodSet any more is forgotten, and so is one of which no watch
-    /// tells when it is gone. To another PodSet it is news that the watch will not tell again. Returns whether it is kept.
+    /// Stores a pod. A pod that concerns no PodSet any more is removed from the cache, and so is one whose deletion no watch will
+    /// report. Other PodSets that it concerns are queued: the watch will not report this version again. Returns whether it is cached.
     fn store(&self, pod: &Pod) -> bool {
         let item = set_pod(pod);
         let cache = &self.stores.set_pods.kind.cache;
         if item.owners.is_empty() || item.value.ends_unseen() {
-            // With its version, so that a watch that lags behind does not bring it back.
+            // With its version, so that a watch that lags behind does not store it again.
             cache.remove(&item.key, &item.version);
             return false;
         }
@@ -347,8 +347,8 @@ impl Applier<'_> {
     }
 }
 
-/// Sends writes in batches: so many at first, twice as many after each batch in which all succeed. What is left after a
-/// failure, or after [`STEP_LASTS`], is not sent: where one request hangs or is refused, a hundred would.
+/// Sends writes in batches: `first` in the first batch, twice as many after each batch in which all succeed. After a failure, or
+/// after [`STEP_LASTS`], the rest is not sent: the other requests would probably fail as well.
 async fn in_batches(writes: Vec<BoxFuture<'_, Written>>, first: usize) -> Vec<Written> {
     let began = Instant::now();
     let mut answers = Vec::with_capacity(writes.len());
@@ -384,8 +384,8 @@ mod tests {
 
     use super::*;
 
-    /// Sends writes that take some time, of which the one at `fails` fails, and returns how many were under way when each
-    /// was sent, and how many were answered.
+    /// Sends writes that take some time, of which the one at `fails` fails. Returns how many were running when each was sent, and how
+    /// many were answered.
     async fn sent(count: usize, first: usize, fails: usize, takes: Duration) -> (Vec<usize>, usize) {
         let (under_way, sent) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let writes = (0..count).map(|at| {
@@ -419,20 +419,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn after_a_failure_nothing_else_is_sent() {
+    async fn no_batch_follows_a_failure() {
         for (fails, expected) in [(0, 1), (1, 3), (2, 3), (3, 7)] {
             let (_, answers) = sent(1000, 1, fails, Duration::ZERO).await;
             assert_eq!(answers, expected, "{fails}");
         }
-        assert_eq!(
-            sent(1000, 8, 0, Duration::ZERO).await.1,
-            8,
-            "the pace of before goes on"
-        );
+        assert_eq!(sent(1000, 8, 0, Duration::ZERO).await.1, 8, "the pace continues");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_step_ends_when_it_takes_long() {
+    async fn step_ends_when_it_takes_too_long() {
         let (_, answers) = sent(1000, 1, usize::MAX, Duration::from_secs(2)).await;
         assert_eq!(answers, 7);
     }

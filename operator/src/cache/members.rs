@@ -4,18 +4,17 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::key::Key;
 
-/// The names of the objects that concern each owner. An object that concerns itself is not kept here: it is
-/// found by its name.
+/// The names of the objects that concern each owner. An object that concerns itself is not in it: it is found by its name.
 #[derive(Debug, Default)]
 pub struct Members(HashMap<Key, BTreeSet<Key>>);
 
 impl Members {
-    /// Takes in that an object concerns an owner other than itself.
+    /// Adds an object that concerns an owner other than itself.
     pub fn join(&mut self, owner: &Key, key: &Key) {
         self.0.entry(owner.clone()).or_default().insert(key.clone());
     }
 
-    /// Takes in that it does so no longer.
+    /// Removes an object from an owner.
     pub fn leave(&mut self, owner: &Key, key: &Key) {
         if let Some(members) = self.0.get_mut(owner) {
             members.remove(key);

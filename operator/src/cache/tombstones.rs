@@ -1,4 +1,4 @@
-//! The versions at which objects were deleted, for as long as something older may still be said of them.
+//! The versions at which objects were deleted, as long as an older version may still arrive.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -7,20 +7,19 @@ use tokio::time::Instant;
 
 use crate::key::Key;
 
-/// How long a deletion is remembered. The answer to a write comes within seconds, and a watch that lags behind by minutes is
-/// given up.
+/// How long a deletion is kept. The answer to a write arrives within seconds, and a watch that lags behind by minutes is closed.
 const AGE: Duration = Duration::from_secs(300);
 
-/// What was deleted in the last minutes.
+/// The deletions of the last minutes.
 #[derive(Debug, Default)]
 pub struct Tombstones {
     deleted: HashMap<Key, (u64, Instant)>,
-    /// The same by time, and what was deleted again since.
+    /// The same by time, with earlier deletions of the same names.
     order: VecDeque<(Instant, Key)>,
 }
 
 impl Tombstones {
-    /// Remembers that an object was deleted at a version, and forgets what was deleted long ago.
+    /// Records that an object was deleted at a version, and drops old deletions.
     pub fn insert(&mut self, key: Key, version: u64) {
         let now = Instant::now();
         while let Some((at, _)) = self.order.front()
@@ -40,12 +39,12 @@ impl Tombstones {
         self.deleted.get(key).map(|(version, _)| *version)
     }
 
-    /// Forgets an object: it exists again.
+    /// Drops the deletion of an object that exists again.
     pub fn remove(&mut self, key: &Key) {
         self.deleted.remove(key);
     }
 
-    /// Keeps those for which this holds.
+    /// Keeps the deletions for which `keep` is true.
     pub fn retain(&mut self, keep: impl Fn(&Key, u64) -> bool) {
         self.deleted.retain(|key, (version, _)| keep(key, *version));
         let deleted = &self.deleted;
@@ -66,7 +65,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn deletions_are_forgotten_after_minutes() {
+    async fn deletions_are_dropped_after_minutes() {
         let mut tombstones = Tombstones::default();
         let key = |n: u64| Key::new("default", &format!("pod-{n}"));
         for n in 0..10_000 {
@@ -83,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_second_deletion_is_remembered_from_then_on() {
+    async fn second_deletion_replaces_the_first() {
         let mut tombstones = Tombstones::default();
         let (web, other) = (Key::new("default", "web"), Key::new("default", "other"));
         tombstones.insert(web.clone(), 1);

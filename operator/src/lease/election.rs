@@ -1,32 +1,31 @@
-//! Who leads, as a function of what was seen of the Lease and when: the rules of client-go's leader election.
+//! Decides which replica leads, from the versions of the Lease and when they were read: the rules of client-go's leader election.
 //!
-//! Times are those of one's own monotonic clock. What a Lease says about times is another machine's opinion: whether it
-//! is still held is judged by when *we* saw it change last.
+//! Times are those of the process's own monotonic clock. The times in a Lease are from another machine's clock: whether the Lease is
+//! still held depends on when *this* replica saw it change last.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// The times of an election, derived from one.
+/// The periods of an election, derived from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// How long a Lease is left alone after its last change.
+    /// How long a Lease is not taken after its last change.
     pub lease: Duration,
-    /// How long a leader may go on after the last renewal that it knows of. Shorter than `lease`, so that it has
-    /// stopped before another one begins.
+    /// How long a leader may continue after its last renewal. Shorter than `lease`, so that it has ended before another one begins.
     pub renew: Duration,
-    /// How long a write that has begun may take beyond `renew`. Together they are less than `lease`.
+    /// How long a running write may take in addition to `renew`. Together they are less than `lease`.
     pub grace: Duration,
-    /// The time between two looks at the Lease.
+    /// The time between two reads of the Lease.
     pub retry: Duration,
-    /// How long one request about the Lease may take. A leader whose connection is dead has time for two more tries before
-    /// `renew` is over.
+    /// How long one request for the Lease may take. A leader whose connection is dead has time for two more attempts before `renew` is
+    /// over.
     pub patience: Duration,
 }
 
 impl Terms {
-    /// Derives the times from how long a Lease lasts, in the proportions of Kubernetes' own: 15 s, 10 s, 2 s. A Lease lasts
-    /// whole seconds, and others go by what stands in it.
+    /// Derives the periods from the duration of a Lease, in the proportions of Kubernetes: 15 s, 10 s, 2 s. The duration is in whole
+    /// seconds, and other replicas use the one in the Lease.
     #[must_use]
     pub fn of(lease: Duration) -> Self {
         let lease = Duration::from_secs(lease.as_secs());
@@ -40,22 +39,22 @@ impl Terms {
     }
 }
 
-/// What a Lease says.
+/// The content of a Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Who holds it; `None` if it was given back.
+    /// The holder; `None` if it was released.
     pub holder: Option<String>,
-    /// Changes with each write.
+    /// Its version, which changes with each write.
     pub version: String,
     /// How long it lasts.
     pub lasts: Duration,
-    /// Since when its holder has had it, by the holder's clock. For people only.
+    /// When the holder has acquired it, by the holder's clock. Only for people.
     pub acquired: Option<Timestamp>,
-    /// How often it has changed hands.
+    /// How often the holder has changed.
     pub transitions: i32,
 }
 
-/// One that would lead, and what it has seen.
+/// A candidate, and what it has seen of the Lease.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     name: String,
@@ -65,25 +64,25 @@ pub struct Candidate {
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// There is no Lease: make it.
+    /// There is no Lease: create it.
     Create,
-    /// It is free, or its holder has not been heard of for too long: take it, if it is still this version.
+    /// It is free, or its holder has not renewed it for too long: take it, if it still has this version.
     Take(Record),
-    /// It is ours: renew it, if it is still this version.
+    /// It is ours: renew it, if it still has this version.
     Renew(Record),
-    /// It is another's: look again.
+    /// Another replica holds it: read it again later.
     Wait,
 }
 
 impl Candidate {
-    /// Makes one that has seen nothing yet.
+    /// Returns a candidate that has not read the Lease yet.
     #[must_use]
     pub const fn new(name: String) -> Self {
         Self { name, seen: None }
     }
 
-    /// Takes in what the Lease says at a time, and decides.
-    pub fn see(&mut self, lease: Option<Record>, now: Duration) -> Move {
+    /// Decides what to do after the Lease was read at a time.
+    pub fn observe(&mut self, lease: Option<Record>, now: Duration) -> Move {
         let Some(record) = lease else {
             self.seen = None;
             return Move::Create;
@@ -121,29 +120,33 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_nobody_has_is_taken() {
+    fn free_lease_is_taken() {
         let mut me = Candidate::new("me".into());
-        assert_eq!(me.see(None, at(0)), Move::Create);
-        assert_eq!(me.see(Some(lease("", "1")), at(0)), Move::Take(lease("", "1")));
-        assert_eq!(me.see(Some(lease("me", "2")), at(0)), Move::Renew(lease("me", "2")));
+        assert_eq!(me.observe(None, at(0)), Move::Create);
+        assert_eq!(me.observe(Some(lease("", "1")), at(0)), Move::Take(lease("", "1")));
+        assert_eq!(me.observe(Some(lease("me", "2")), at(0)), Move::Renew(lease("me", "2")));
     }
 
     /// However old the times in it are: a clock that is wrong must not make two leaders.
     #[test]
-    fn a_lease_of_another_is_left_alone_until_it_was_seen_unchanged_for_its_time() {
+    fn lease_of_another_is_taken_when_it_has_not_changed_for_its_duration() {
         let mut me = Candidate::new("me".into());
-        assert_eq!(me.see(Some(lease("other", "1")), at(100)), Move::Wait);
-        assert_eq!(me.see(Some(lease("other", "1")), at(114)), Move::Wait);
-        assert_eq!(me.see(Some(lease("other", "2")), at(114)), Move::Wait, "it was renewed");
-        assert_eq!(me.see(Some(lease("other", "2")), at(128)), Move::Wait);
+        assert_eq!(me.observe(Some(lease("other", "1")), at(100)), Move::Wait);
+        assert_eq!(me.observe(Some(lease("other", "1")), at(114)), Move::Wait);
         assert_eq!(
-            me.see(Some(lease("other", "2")), at(129)),
+            me.observe(Some(lease("other", "2")), at(114)),
+            Move::Wait,
+            "it was renewed"
+        );
+        assert_eq!(me.observe(Some(lease("other", "2")), at(128)), Move::Wait);
+        assert_eq!(
+            me.observe(Some(lease("other", "2")), at(129)),
             Move::Take(lease("other", "2"))
         );
     }
 
     #[test]
-    fn a_leader_ends_before_another_may_begin() {
+    fn leader_ends_before_another_begins() {
         let terms = Terms::of(LASTS);
         assert!(terms.renew < terms.lease && terms.retry < terms.renew);
         assert_eq!((terms.renew, terms.grace, terms.retry), (at(10), at(4), at(2)));

@@ -1,4 +1,4 @@
-//! The fence around writes: an operator that does not lead, or can't be sure to, writes nothing.
+//! The fence around writes: a replica that does not lead, or can't be sure of it, does not write.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_gettime};
 use tokio::time::{Instant, timeout};
 
-/// A clock that goes on while the machine is suspended. Rust's `Instant` stops there on Linux, and a leader would wake up with
-/// a Lease that it lost hours ago.
+/// A clock that runs while the machine is suspended. Rust's `Instant` stops then on Linux, and a leader would resume with a Lease that
+/// it lost hours ago.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
-/// Elsewhere this one goes on.
+/// On other systems, this clock runs while the machine is suspended.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
 
-/// Until when writes are let through. Cheap to copy; all copies are one fence.
+/// Lets writes pass until a time. Cheap to copy; all copies are one fence.
 #[derive(Clone)]
 pub struct Fence {
     base: Instant,
@@ -24,7 +24,7 @@ pub struct Fence {
     clock: Arc<dyn Fn() -> Duration + Send + Sync>,
     /// Milliseconds since `base`.
     open_until: Arc<AtomicU64>,
-    /// How long a write that has begun may take beyond that.
+    /// How long a running write may take after that.
     grace: Duration,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Debug for Fence {
 }
 
 impl Fence {
-    /// Returns a fence that lets everything through: there is no election.
+    /// Returns a fence that is always open: there is no election.
     #[must_use]
     pub fn open() -> Self {
         let fence = Self::closed(Duration::ZERO);
@@ -46,8 +46,7 @@ impl Fence {
         fence
     }
 
-    /// Returns a fence that lets nothing through yet. A write that has begun may take so much longer than leadership is
-    /// certain (`Terms::grace`).
+    /// Returns a closed fence. A running write may take `grace` longer than leadership is certain (`Terms::grace`).
     #[must_use]
     pub fn closed(grace: Duration) -> Self {
         let base = since_boot();
@@ -70,13 +69,13 @@ impl Fence {
         self.base.elapsed().max((self.clock)())
     }
 
-    /// Lets writes through until then, counted as [`Fence::now`] is.
+    /// Opens the fence until a time, as counted by [`Fence::now`].
     pub fn extend(&self, until: Duration) {
         let time = u64::try_from(until.as_millis()).unwrap_or(u64::MAX);
         self.open_until.store(time, Ordering::SeqCst);
     }
 
-    /// Lets nothing through any more.
+    /// Closes the fence.
     pub fn close(&self) {
         self.open_until.store(0, Ordering::SeqCst);
     }
@@ -85,13 +84,13 @@ impl Fence {
     /// operator may have effects now, and for as long as it may, at most `limit`.
     ///
     /// # Errors
-    /// When it did not begin, or did not end in time.
+    /// Returns whether it did not begin, or did not end in time.
     pub async fn guard<T>(&self, limit: Duration, effect: impl Future<Output = T>) -> Result<T, Fenced> {
         let limit = self.allows(limit).ok_or(Fenced::Closed)?;
         timeout(limit, effect).await.map_err(|_| Fenced::TimedOut(limit))
     }
 
-    /// Whether writes are let through now.
+    /// Whether the fence is open.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.allows(Duration::MAX).is_some()
@@ -99,8 +98,7 @@ impl Fence {
 
     /// Returns how long a write that begins now may take, if it may begin, and at most `wanted`.
     ///
-    /// The clock goes on while a process is frozen and while its machine is suspended: one that wakes up finds the fence
-    /// closed.
+    /// The clock runs while the process or its machine is suspended: after that the fence is closed.
     #[must_use]
     fn allows(&self, wanted: Duration) -> Option<Duration> {
         let until = Duration::from_millis(self.open_until.load(Ordering::SeqCst));
@@ -118,7 +116,7 @@ pub enum Fenced {
     TimedOut(Duration),
 }
 
-/// Returns the time since the machine was started. Zero where it is not known: then the other clock counts.
+/// Returns the time since the machine was started; zero if it is unknown: then the other clock counts.
 fn since_boot() -> Duration {
     clock_gettime(CLOCK).map(Duration::from).unwrap_or_default()
 }
@@ -133,7 +131,7 @@ mod tests {
     const WANTED: Duration = Duration::from_secs(10);
 
     #[tokio::test(start_paused = true)]
-    async fn a_fence_closes_by_itself() {
+    async fn fence_closes_by_itself() {
         let fence = Fence::closed(Duration::from_secs(4));
         assert!(!fence.is_open());
         fence.extend(fence.now() + Duration::from_secs(8));
@@ -142,15 +140,15 @@ mod tests {
         assert_eq!(
             fence.allows(WANTED),
             Some(Duration::from_secs(5)),
-            "what is left, and four more"
+            "the rest, and four seconds of grace"
         );
         advance(Duration::from_secs(1)).await;
         assert_eq!(fence.allows(WANTED), None);
     }
 
-    /// Whatever is set: a write that hangs ends before another one may lead.
+    /// For each setting, a write that hangs ends before another replica may lead.
     #[tokio::test(start_paused = true)]
-    async fn the_last_write_of_a_leader_ends_before_its_lease() {
+    async fn last_write_of_a_leader_ends_before_its_lease() {
         for seconds in 3..=60 {
             let terms = Terms::of(Duration::from_secs(seconds));
             let fence = Fence::closed(terms.grace);
@@ -163,22 +161,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_an_election_it_is_always_open() {
+    async fn fence_without_an_election_is_always_open() {
         advance(Duration::from_secs(1_000_000)).await;
         assert_eq!(Fence::open().allows(WANTED), Some(WANTED));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_copies_close_at_once() {
+    async fn all_copies_close_together() {
         let fence = Fence::open();
         let copy = fence.clone();
         fence.close();
         assert!(!copy.is_open());
     }
 
-    /// `Instant` stops while a machine is suspended: a leader that wakes up must not write by it.
+    /// `Instant` stops while a machine is suspended: a leader that resumes must not write.
     #[tokio::test(start_paused = true)]
-    async fn a_fence_closes_while_the_machine_is_suspended() {
+    async fn fence_closes_while_the_machine_is_suspended() {
         let slept = Arc::new(AtomicU64::new(0));
         let clock = slept.clone();
         let fence = Fence::with_clock(Duration::from_secs(4), move || {
@@ -197,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_of_a_fence_goes_on() {
+    fn clock_of_a_fence_runs() {
         let fence = Fence::closed(Duration::ZERO);
         let before = (fence.clock)();
         while (fence.clock)() == before {

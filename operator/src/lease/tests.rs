@@ -1,4 +1,4 @@
-//! An election at an API server that is played by a function, with the clock of the test.
+//! Elections with a function as API server and the clock of the test.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,9 +19,9 @@ enum Fault {
     None,
     /// It does not reach the API server.
     Lost,
-    /// It is done, and the answer is lost.
+    /// It is carried out, and the answer is lost.
     AnswerLost,
-    /// It is done, and then the one who holds the Lease renews it.
+    /// It is carried out, and then the holder renews the Lease.
     ThenRenewed,
 }
 
@@ -74,7 +74,7 @@ fn version(lease: &Value) -> u64 {
     lease["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// Makes an elector with a Lease of 15 s; `fault` says what happens to which request, by its method and number.
+/// Returns an elector with a Lease of 15 s. `fault` returns what happens to a request, by its method and number.
 fn elector(fault: impl Fn(&Method, usize) -> Fault + Send + Sync + 'static) -> (Arc<Server>, Elector, Fence) {
     let server = Arc::new(Server::default());
     let (known, fault) = (server.clone(), Arc::new(fault));
@@ -114,7 +114,7 @@ async fn leads_for(seconds: u64, elector: &Elector) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_survives_a_dead_connection() {
+async fn leader_survives_a_dead_connection() {
     for lost in [Fault::Lost, Fault::AnswerLost] {
         // The Lease is read and created; then two requests in a row get no answer.
         let (server, elector, fence) = elector(move |_, number| match number {
@@ -128,7 +128,7 @@ async fn a_leader_survives_a_dead_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_cannot_renew_ends() {
+async fn leader_that_cannot_renew_ends() {
     let (server, elector, fence) = elector(|_, number| if number < 2 { Fault::None } else { Fault::Lost });
     let begun = Instant::now();
     elector.run().await;
@@ -137,9 +137,9 @@ async fn a_leader_that_cannot_renew_ends() {
     assert_eq!(server.holder(), "me");
 }
 
-/// The renewal that was under way when the leader was told to end.
+/// The renewal was running when the leader ended.
 #[tokio::test(start_paused = true)]
-async fn the_lease_is_released_although_a_renewal_comes_between() {
+async fn lease_is_released_after_a_late_renewal() {
     let (server, elector, fence) = elector(|_, number| match number {
         // The next read.
         4 => Fault::ThenRenewed,

@@ -32,20 +32,17 @@ impl Default for Metrics {
             "appdeploy_request_duration_seconds",
             "How long the API server took to answer them",
         );
-        let failures = all.family("appdeploy_failures", "What kept reconciles from their goal");
+        let failures = all.family("appdeploy_failures", "Failures of reconciles by class");
         let watch_errors = all.family("appdeploy_watch_errors", "Lists and watches that failed");
         let watch_lists = all.family("appdeploy_watch_lists", "Lists that succeeded");
         let synced = all.family("appdeploy_watch_synced", "1 once a kind was listed");
-        let failing = all.family("appdeploy_watch_failing", "1 while a watch is stuck at an error");
-        let cached = all.family("appdeploy_cached_objects", "Objects known of a kind");
-        let objects = all.family("appdeploy_objects", "Objects by how their status says that they are");
-        let leader = all.family(
-            "leader_election_master_status",
-            "1 while this operator is the one that writes",
-        );
+        let failing = all.family("appdeploy_watch_failing", "1 while a watch fails");
+        let cached = all.family("appdeploy_cached_objects", "Cached objects of a kind");
+        let objects = all.family("appdeploy_objects", "Objects by the state in their status");
+        let leader = all.family("leader_election_master_status", "1 while this replica leads");
         let certificate = all.family(
             "appdeploy_webhook_certificate_expiration_timestamp_seconds",
-            "When the certificate that webhooks show ends to be valid, in seconds since 1970",
+            "When the certificate of webhooks expires, in seconds since 1970",
         );
         all.0.register_collector(Box::new(Process::new()));
         Self {
@@ -93,11 +90,8 @@ impl Register {
 
     /// Registers what is counted of each controller.
     fn controllers(&mut self) -> Controllers {
-        let reconciles = self.family("controller_runtime_reconcile", "Reconciles by how they ended");
-        let errors = self.family(
-            "controller_runtime_reconcile_errors",
-            "Reconciles that did not end in success",
-        );
+        let reconciles = self.family("controller_runtime_reconcile", "Reconciles by result");
+        let errors = self.family("controller_runtime_reconcile_errors", "Reconciles that failed");
         let terminal = self.family(
             "controller_runtime_terminal_reconcile_errors",
             "Reconciles that wait for a change of the spec",
@@ -106,10 +100,7 @@ impl Register {
             "controller_runtime_reconcile_timeouts",
             "Reconciles that were given up because they took too long",
         );
-        let panics = self.family(
-            "controller_runtime_reconcile_panics",
-            "Reconciles that ended by a bug of the operator",
-        );
+        let panics = self.family("controller_runtime_reconcile_panics", "Reconciles that panicked");
         let time: Histograms<labels::Controller> =
             Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
         self.0.register(
@@ -119,33 +110,27 @@ impl Register {
         );
         let most = self.family(
             "controller_runtime_max_concurrent_reconciles",
-            "How many objects are worked on at a time at most",
+            "Maximum number of concurrent reconciles",
         );
-        let active = self.family(
-            "controller_runtime_active_workers",
-            "How many objects are worked on now",
-        );
-        let depth = self.family("workqueue_depth", "Objects that wait to be looked at");
-        let adds = self.family("workqueue_adds", "Objects that were put into the queue");
+        let active = self.family("controller_runtime_active_workers", "Reconciles that are running");
+        let depth = self.family("workqueue_depth", "Objects that wait to be reconciled");
+        let adds = self.family("workqueue_adds", "Objects that were added to the queue");
         let waited = self.histograms(
             "workqueue_queue_duration_seconds",
             "How long an object waits until it is taken",
         );
-        let worked = self.histograms(
-            "workqueue_work_duration_seconds",
-            "How long a taken object is worked on",
-        );
+        let worked = self.histograms("workqueue_work_duration_seconds", "How long an object is reconciled");
         let retries = self.family(
             "workqueue_retries",
             "Objects that were put back because something failed",
         );
         let unfinished = self.family(
             "workqueue_unfinished_work_seconds",
-            "How long the objects that are worked on have been, together",
+            "Sum of the times that running reconciles have taken so far",
         );
         let longest = self.family(
             "workqueue_longest_running_processor_seconds",
-            "How long the one has been that began first",
+            "Time that the longest running reconcile has taken so far",
         );
         Controllers {
             reconciles,

@@ -32,7 +32,7 @@ use crate::result::{Error, ReconcileResult, Requeue};
 use crate::settings::IngressAddress;
 use crate::stores::Stores;
 
-/// Keeps the children of AppDeploys as their specs say.
+/// Reconciles AppDeploys.
 pub struct Reconciler {
     /// Sends requests.
     pub caller: Caller,
@@ -105,7 +105,7 @@ impl Controller for Reconciler {
         ready_states::<AppDeploy>(&self.stores)
     }
 
-    /// Makes the children of an app as its spec says, and writes its status.
+    /// Writes the children of an app, and its status.
     async fn reconcile(&self, key: Key) -> ReconcileResult {
         let verified = self.verify_host(&key).await;
         let Some(context) = self.status_writer.begin(key.clone()) else {
@@ -160,8 +160,7 @@ impl Controller for Reconciler {
 }
 
 impl Reconciler {
-    /// Ends the reservation of an application, unless its host is unverified, and wakes the applications that may have a host
-    /// because of it.
+    /// Ends the reservation of an app, unless its host is unverified, and queues the apps that may have a host because of it.
     fn release_host(&self, app: &Key) {
         self.wake(self.stores.release_host(app));
     }
@@ -172,18 +171,18 @@ impl Reconciler {
         }
     }
 
-    /// Reads the Ingress of an application if the answer to its last write was lost. Otherwise another namespace could get
+    /// Reads the Ingress of an app if the answer to its last write was lost. Otherwise another namespace could get
     /// the host of an Ingress that no watch has shown yet.
     ///
     /// # Errors
-    /// Says why the Ingress could not be read. Then no Ingress must be written, and the reservation stays.
+    /// Returns why the Ingress could not be read. Then no Ingress must be written, and the reservation stays.
     async fn verify_host(&self, app: &Key) -> Result<(), Failure> {
         if !self.stores.host_is_unverified(app) {
             return Ok(());
         }
-        read_ingress(&self.caller, &self.stores, app).await.inspect_err(
-            |failure| warn!(%failure, "the host stays reserved: it is not known what became of a write"),
-        )?;
+        read_ingress(&self.caller, &self.stores, app)
+            .await
+            .inspect_err(|failure| warn!(%failure, "the host stays reserved: the result of a write is unknown"))?;
         self.stores.end_ingress_write(app);
         self.wake(self.stores.note_host(app));
         Ok(())
@@ -235,7 +234,7 @@ impl Reconciler {
         failures.extend(conflict);
         let mut actions = VecDeque::from(actions);
         let is_undone = |action: &Action| {
-            let hash = content(action);
+            let hash = content_hash(action);
             let is_repeated = self
                 .states
                 .with(&context.key, |state| state.child_writes.is_repeated(action.id(), hash));
@@ -271,15 +270,15 @@ impl Reconciler {
             if let Action::Delete { uid, .. } = &action {
                 self.states.expect_deletion(&context.key, uid);
             }
-            let (id, written) = (action.id().clone(), content(&action));
+            let (id, written) = (action.id().clone(), content_hash(&action));
             match self.execute(&applier, action).await {
                 Ok(Outcome::Done) => {
                     self.states
                         .with(&context.key, |state| state.child_writes.written(id, written));
                 }
-                Ok(Outcome::Again) => return Err(Error::Stale),
+                Ok(Outcome::Stale) => return Err(Error::Stale),
                 Err(failure) => {
-                    // Of a server that does not answer, the next request would be as late. A webhook may be asked of one kind alone.
+                    // A server that does not answer would not answer the next request, either. A webhook may be called for one kind only.
                     let lost = matches!(failure, Failure::Unavailable { .. }) && !failure.is_of_a_webhook();
                     actions.extend(after(&failure, valid, &observed));
                     failures.push(failure);
@@ -322,15 +321,15 @@ impl Reconciler {
     async fn warn_of_rival(&self, app: &AppDeploy, rival: &str) {
         let name = app.metadata.name.as_deref().unwrap_or_default();
         let message = format!(
-            "{rival} has scaled Deployment {name}, and was overruled: the number of pods is spec.replicas of AppDeploy \
+            "{rival} has scaled Deployment {name}, which was undone: the number of pods is spec.replicas of AppDeploy \
              {name}. A HorizontalPodAutoscaler works if its scaleTargetRef is AppDeploy {name}"
         );
         self.status_writer.warn(app, "ScaledByAnother", &message).await;
     }
 }
 
-/// Returns a hash of what an action makes of a child.
-fn content(action: &Action) -> u64 {
+/// Returns a hash of the child that an action writes.
+fn content_hash(action: &Action) -> u64 {
     match action {
         Action::Create { object, .. } | Action::Apply { object, .. } => stable_hash(object),
         Action::Delete { .. } => 0,

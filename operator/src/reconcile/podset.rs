@@ -39,16 +39,16 @@ use crate::result::{Error, ReconcileResult, Requeue};
 use crate::stores::set_pods::{Known, Member};
 use crate::stores::{PodSetPods, Stores};
 
-/// How many Events about pods that have ended are written at a time. A node that is lost ends many.
-const OBITUARIES: usize = 16;
+/// How many Events about ended pods are written concurrently. A lost node ends many pods.
+const EVENT_CONCURRENCY: usize = 16;
 
-/// How long they may take. A look has its deadline, and what was done is to be told in the status.
-const OBITUARIES_LAST: Duration = Duration::from_secs(5);
+/// How long these Events may take. A reconcile has a deadline, and the status must report what was done.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long steps go on that can be done although another one has failed, before the failure is reported.
+/// For how long steps continue that do not depend on a failed one, before the failure is reported.
 const DESPITE_FAILURES: Duration = Duration::from_secs(5);
 
-/// What reconciling a PodSet needs.
+/// Reconciles PodSets.
 pub struct Reconciler {
     caller: Caller,
     stores: Arc<Stores>,
@@ -75,8 +75,8 @@ impl Began {
     }
 }
 
-/// What became of a step.
-enum Advance {
+/// The result of a step.
+enum StepResult {
     /// There was nothing to do.
     Settled,
     /// It was carried out, and another may follow.
@@ -165,16 +165,16 @@ impl Controller for Reconciler {
             None => Wanted::of(&context.object).map_err(Failure::from),
         };
         let advance = match &wanted {
-            Err(failure) => Advance::Blocked(vec![failure.clone().into()]),
+            Err(failure) => StepResult::Blocked(vec![failure.clone().into()]),
             Ok(wanted) => self.advance(&context, wanted).await,
         };
         let (errors, stepped) = match advance {
-            Advance::Ended(error) => return Err(error),
+            StepResult::Ended(error) => return Err(error),
             // A status for each of a hundred pods is not worth a write.
-            Advance::Stepped if !self.is_due(&key) => return Ok(Requeue::Now),
-            Advance::Stepped => (Vec::new(), true),
-            Advance::Settled => (Vec::new(), false),
-            Advance::Blocked(errors) => (errors, false),
+            StepResult::Stepped if !self.is_due(&key) => return Ok(Requeue::Now),
+            StepResult::Stepped => (Vec::new(), true),
+            StepResult::Settled => (Vec::new(), false),
+            StepResult::Blocked(errors) => (errors, false),
         };
         match self.finish(&context, wanted.as_ref().ok(), &errors, began).await {
             Ok(Requeue::Done | Requeue::After(_)) if stepped => Ok(Requeue::Now),
@@ -188,11 +188,11 @@ impl Controller for Reconciler {
 }
 
 impl Reconciler {
-    async fn advance(&self, context: &ReconcileContext<PodSet>, wanted: &Wanted) -> Advance {
+    async fn advance(&self, context: &ReconcileContext<PodSet>, wanted: &Wanted) -> StepResult {
         let ReconcileContext { key, object: set, .. } = context;
         let pods = &self.stores.set_pods;
         if let Some(why) = pods.kind.health.unseen(&key.namespace) {
-            return Advance::Blocked(vec![Failure::Blind { resource: "pods", why }.into()]);
+            return StepResult::Blocked(vec![Failure::Blind { resource: "pods", why }.into()]);
         }
         let applier = Applier {
             caller: &self.caller,
@@ -210,45 +210,45 @@ impl Reconciler {
         } else {
             self.lost_pods(key)
         };
-        let (found, error) = applier.look_at_all_lost(&lost).await;
+        let (found, error) = applier.read_all_lost(&lost).await;
         self.states.with(key, |state| {
             for pod in &found {
                 state.lost_pods.remove(&pod.uid);
             }
         });
         if let Some(error) = error {
-            return Advance::Blocked(vec![error]);
+            return StepResult::Blocked(vec![error]);
         }
         let (began, mut failed, mut errors) = (Instant::now(), None, Vec::new());
         loop {
             match self.step(context, &applier, failed.as_ref()).await {
-                // What does not need the step that failed is done all the same, before the failure is reported.
-                (Some(step), Advance::Blocked(more)) => {
+                // Steps that do not depend on the failed one are carried out before the failure is reported.
+                (Some(step), StepResult::Blocked(more)) => {
                     errors.extend(more);
                     failed = Some(step);
                 }
-                (None, Advance::Blocked(more)) => {
+                (None, StepResult::Blocked(more)) => {
                     errors.extend(more);
-                    return Advance::Blocked(errors);
+                    return StepResult::Blocked(errors);
                 }
                 (_, advance) if errors.is_empty() => return advance,
-                (_, Advance::Stepped | Advance::Ended(Error::Stale)) => {}
-                (_, Advance::Settled | Advance::Ended(_)) => return Advance::Blocked(errors),
+                (_, StepResult::Stepped | StepResult::Ended(Error::Stale)) => {}
+                (_, StepResult::Settled | StepResult::Ended(_)) => return StepResult::Blocked(errors),
             }
             if began.elapsed() >= DESPITE_FAILURES {
-                return Advance::Blocked(errors);
+                return StepResult::Blocked(errors);
             }
         }
     }
 
-    /// Decides on the next step, or on what can be done although a step has failed, and carries it out. Returns the step,
-    /// if it was tried, and what became of it.
+    /// Decides on the next step, or on one that is possible although a step has failed, and carries it out. Returns the step, if it was
+    /// attempted, and its result.
     async fn step(
         &self,
         context: &ReconcileContext<PodSet>,
         applier: &Applier<'_>,
         failed: Option<&Step>,
-    ) -> (Option<Step>, Advance) {
+    ) -> (Option<Step>, StepResult) {
         let ReconcileContext { key, object: set, .. } = context;
         let (pods, wanted) = (&self.stores.set_pods, applier.wanted);
         let known = pods.of(key);
@@ -264,20 +264,20 @@ impl Reconciler {
         .at_most(CONCURRENCY);
         if step == Step::Settled {
             if failed.is_some() {
-                return (None, Advance::Settled);
+                return (None, StepResult::Settled);
             }
             self.progress(key, Progress::settled);
             let conflicts: Vec<PodError> = conflicts(wanted, seen).into_iter().map(PodError::from).collect();
             let advance = if conflicts.is_empty() {
-                Advance::Settled
+                StepResult::Settled
             } else {
-                Advance::Blocked(conflicts)
+                StepResult::Blocked(conflicts)
             };
             return (None, advance);
         }
-        // Nothing is made or taken in for a set that is gone: the garbage collector would take it along.
-        let is_for_the_living = matches!(step, Step::Adopt(_)) || doubts.lost && matches!(step, Step::Create(_));
-        let reads = is_for_the_living || doubts.unverified;
+        // No pod is created or adopted for a deleted set: it would be garbage-collected.
+        let needs_the_set = matches!(step, Step::Adopt(_)) || doubts.lost && matches!(step, Step::Create(_));
+        let reads = needs_the_set || doubts.unverified;
         match if reads {
             self.status_writer.verify_owner(context).await
         } else {
@@ -285,9 +285,9 @@ impl Reconciler {
         } {
             Ok(OwnerState::Same) if reads => self.states.owner_verified(key),
             Ok(OwnerState::Same) => {}
-            Ok(OwnerState::Changed) => return (None, Advance::Ended(Error::Stale)),
-            Ok(OwnerState::Gone) => return (None, Advance::Ended(Error::Deleted)),
-            Err(failure) => return (None, Advance::Blocked(vec![failure.into()])),
+            Ok(OwnerState::Changed) => return (None, StepResult::Ended(Error::Stale)),
+            Ok(OwnerState::Gone) => return (None, StepResult::Ended(Error::Deleted)),
+            Err(failure) => return (None, StepResult::Blocked(vec![failure.into()])),
         }
         for pod in step.given_up() {
             self.states.expect_deletion(key, &pod.uid);
@@ -295,17 +295,17 @@ impl Reconciler {
         let outcome = applier.execute(&step, memory.pace).await;
         self.record_owned(context, wanted, &pods.of(key));
         let done = outcome.errors.is_empty();
-        // After a failure, only a step that was to come next shows that it is over.
+        // After a failure, only the regular next step shows that it is over.
         let taken = outcome.taken;
         self.progress(key, |progress| progress.stepped(done && failed.is_none(), taken));
         let ended = Ended::of(&known, &outcome.removed);
         let ages = ended.pods.iter().map(|(pod, _)| now - pod.created);
         self.progress(key, |progress| progress.ended(&wanted.template, ages));
-        self.tell_of_the_ended(set, &ended).await;
-        let advance = match (done, outcome.mistaken) {
-            (false, _) => Advance::Blocked(outcome.errors),
-            (true, true) => Advance::Ended(Error::Stale),
-            (true, false) => Advance::Stepped,
+        self.record_ended(set, &ended).await;
+        let advance = match (done, outcome.stale) {
+            (false, _) => StepResult::Blocked(outcome.errors),
+            (true, true) => StepResult::Ended(Error::Stale),
+            (true, false) => StepResult::Stepped,
         };
         (Some(step), advance)
     }
@@ -348,7 +348,7 @@ impl Reconciler {
         began: Began,
     ) -> ReconcileResult {
         let failures: Vec<Failure> = errors.iter().map(|error| error.failure.clone()).collect();
-        let say = |now: Timestamp| {
+        let update = |now: Timestamp| {
             let mut known = self.stores.set_pods.of(&context.key);
             self.states.add_probe_events(&context.key, known.states.iter_mut());
             let memory = self.progress(&context.key, |progress| {
@@ -364,7 +364,7 @@ impl Reconciler {
                 self.progress(&context.key, |progress| progress.progressed_at(marks, then))
             });
             let knowledge = known.knowledge(&memory, now_seconds, progressed_at);
-            // From when it began: nothing was decided on what has become due since.
+            // At the time when the reconcile began: no decision has considered what became due since.
             let before = known.knowledge(&memory, then, progressed_at);
             let clock = wanted.and_then(|wanted| changes_in(wanted, before));
             let changes_in = clock
@@ -385,22 +385,22 @@ impl Reconciler {
                 changes_in: changes_in.map(|wait| wait.saturating_sub(began.instant.elapsed())),
             }
         };
-        self.status_writer.finish(context, &failures, say).await
+        self.status_writer.finish(context, &failures, update).await
     }
 
-    /// A pod that has ended for good would be the record of what it died of. It had to go, so an Event is.
-    async fn tell_of_the_ended(&self, set: &PodSet, ended: &Ended<'_>) {
-        let told = stream::iter(&ended.pods).for_each_concurrent(OBITUARIES, async |(pod, state)| {
+    /// Writes an Event for each deleted pod that had ended: the pod would have shown why.
+    async fn record_ended(&self, set: &PodSet, ended: &Ended<'_>) {
+        let events = stream::iter(&ended.pods).for_each_concurrent(EVENT_CONCURRENCY, async |(pod, state)| {
             let message = podset::obituary(set, &pod.name, Some(state));
             self.status_writer.warn(set, "PodEnded", &message).await;
         });
-        if timeout(OBITUARIES_LAST, told).await.is_err() {
-            debug!("not of all pods that have ended an Event could be written in time");
+        if timeout(EVENT_TIMEOUT, events).await.is_err() {
+            debug!("not all Events about ended pods could be written in time");
         }
     }
 }
 
-/// Pods that had ended and were deleted, and what they said of themselves.
+/// Pods that had ended and were deleted, with their states.
 struct Ended<'a> {
     pods: Vec<(&'a SetPod, &'a PodState)>,
 }

@@ -160,8 +160,8 @@ impl<K: Stored> StatusWriter<K> {
         }
         let update = update(Timestamp::now());
         self.probe_event_fetcher.ask(&context.key, update.asks);
-        let told = self.write_status(context, &update.status, failures).await;
-        let result = match (failures.iter().any(Failure::is_worth_a_retry), told) {
+        let written = self.write_status(context, &update.status, failures).await;
+        let result = match (failures.iter().any(Failure::is_worth_a_retry), written) {
             (_, Err(error)) => Err(error),
             (true, Ok(())) => Err(Error::Failed),
             (false, Ok(())) if failures.is_empty() => {
@@ -232,10 +232,10 @@ impl<K: Stored> StatusWriter<K> {
         if fight.is_news {
             let name = &context.key.name;
             let message = format!(
-                "something changes what belongs to {name} whenever it is set right, which is done every few seconds from \
-                 now on; metadata.managedFields of its children tell who"
+                "another client undoes each write to the children of {name}; from now on they are written every few seconds; \
+                 metadata.managedFields of the children show the client"
             );
-            warn!("something undoes each write; writing every few seconds from now on");
+            warn!("another client undoes each write; writing every few seconds from now on");
             self.warn(&context.object, "Overruled", &message).await;
         }
         false
@@ -274,15 +274,15 @@ impl<K: Stored> StatusWriter<K> {
                 self.states.with(key, |state| state.status.written(unreadable));
                 // A namespace that is being deleted takes no Event, either.
                 if !failures.contains(&Failure::NamespaceTerminating) {
-                    self.tell_of_a_change(object, wanted).await;
+                    self.record_change(object, wanted).await;
                 }
                 Ok(())
             }
-            // It was deleted meanwhile; the watch says so soon.
+            // It was deleted, which the watch will report.
             Err(CallError::Refused(status)) if status.is_not_found() => Ok(()),
             // Another writer has changed the object, perhaps its conditions, which the patch would have replaced.
             Err(CallError::Refused(status)) if status.code == 409 => {
-                debug!(message = status.message, "the object has changed; looking again");
+                debug!(message = status.message, "the object has changed; reconciling it again");
                 if let Err(failure) = self.verify_owner(context).await {
                     warn!(%failure, "the status could not be written");
                     return Err(Error::Failed);
@@ -302,23 +302,23 @@ impl<K: Stored> StatusWriter<K> {
         }
     }
 
-    /// An Event when the cause changes: not for what is normal, and not again for what was said.
-    async fn tell_of_a_change(&self, object: &K, wanted: &K::Status) {
+    /// Writes an Event when the cause changes.
+    async fn record_change(&self, object: &K, wanted: &K::Status) {
         let before = object.status().and_then(K::cause);
         match K::cause(wanted) {
             Some(cause) if before.map(|before| &before.reason) != Some(&cause.reason) => {
-                // The message may quote the application's own log, which is not for everybody who reads this one.
+                // The message may quote the app's log, which not all readers of this log may read.
                 info!(reason = cause.reason, "not ready");
                 debug!(message = cause.message, "not ready because of this");
                 self.warn(object, &cause.reason, &cause.message).await;
             }
             Some(_) => {}
-            None => debug!("told"),
+            None => debug!("status written"),
         }
     }
 }
 
-/// Makes the merge patch (RFC 7386) that turns the stored status into the wanted one. The UID makes it fail on
+/// Returns the merge patch (RFC 7386) that turns the stored status into the wanted one. The UID makes it fail on
 /// an object of the same name that was created again, and the version on one that has changed: a merge patch replaces a list as a
 /// whole, and another writer may just have added a condition.
 fn status_patch<S: Serialize>(meta: &ObjectMeta, before: Option<&S>, wanted: &S) -> Value {
@@ -352,9 +352,9 @@ mod tests {
     use crate::lease::Fence;
     use crate::primary::Root;
 
-    /// The reconcile itself can't: its own code has failed, or has no time left.
+    /// The reconcile itself can't report it: its code has failed, or has no time left.
     #[tokio::test]
-    async fn a_reconcile_that_panicked_or_timed_out_is_in_the_status() {
+    async fn status_reports_a_panic_or_a_timeout() {
         for (failure, reason) in [
             (Failure::Panicked, "InternalError"),
             (Failure::TimedOut { seconds: 25 }, "ReconcileTimeout"),
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_longer_true_is_removed() {
+    fn outdated_fields_are_removed() {
         let meta = ObjectMeta {
             uid: Some("u1".into()),
             resource_version: Some("7".into()),

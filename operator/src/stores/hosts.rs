@@ -1,4 +1,4 @@
-//! Which applications ask for which host and which have it, so that the one that waits is reconciled when it becomes free.
+//! Which apps claim which host and which have it, so that a waiting app is reconciled when its host becomes free.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ use crate::key::Key;
 use crate::primary::Root;
 use crate::seeded::{self, Bug};
 
-/// The claims of all applications.
+/// The claims of all apps.
 #[derive(Debug, Default)]
 pub struct Hosts(Mutex<Claims<Key>>);
 
@@ -22,11 +22,10 @@ impl Hosts {
     }
 }
 
-/// The caches are read under the lock of the claims: of two threads that store a claim, the second one knows what the first
-/// one knew. A cache that is locked never waits for the claims.
+/// The caches are read under the lock of the claims: of two threads that store a claim, the second one reads the newer object. No lock
+/// of a cache is held while waiting for the claims.
 impl Stores {
-    /// Stores what an application asks for and has by what is cached now. Returns the other applications that may have or
-    /// not have a host because of it.
+    /// Updates the claim of an app from the caches. Returns the other apps that may get or lose a host because of it.
     pub fn note_host(&self, app: &Key) -> Vec<Key> {
         let mut claims = self.hosts.lock();
         if seeded::is(Bug::HostKept) && self.apps.cache.get(app).is_none() {
@@ -36,11 +35,11 @@ impl Stores {
         claims.note(app, now)
     }
 
-    /// Reserves the place that an application asks for, before its Ingress is written. Returns the other applications that may
-    /// have what it had reserved before. Must not be called while the host is unverified ([`Stores::host_is_unverified`]).
+    /// Reserves the claimed place of an app, before its Ingress is written. Returns the other apps that may have what it had reserved
+    /// before. Must not be called while the host is unverified ([`Stores::host_is_unverified`]).
     ///
     /// # Errors
-    /// Returns what it asks for and who keeps it from it. Then no Ingress must be written.
+    /// Returns its claim and the one that has the place. Then no Ingress must be written.
     pub fn reserve_host(&self, app: &Key) -> Result<Vec<Key>, Box<(Claim, Claim)>> {
         self.hosts.lock().reserve(app)
     }
@@ -55,15 +54,14 @@ impl Stores {
         self.hosts.lock().end_write(app);
     }
 
-    /// Whether the Ingress of an application may have a host that no watch has shown: the answer to the last write was lost.
-    /// Then it must be read before anything else is done.
+    /// Whether the Ingress of an app may have a host that no watch has reported: the answer to the last write was lost. Then the Ingress
+    /// must be read first.
     #[must_use]
     pub fn host_is_unverified(&self, app: &Key) -> bool {
         self.hosts.lock().is_unverified(app)
     }
 
-    /// Ends the reservation of an application, unless its host is unverified. Returns the other applications that may have a
-    /// host because of it.
+    /// Ends the reservation of an app, unless its host is unverified. Returns the other apps that may have a host because of it.
     pub fn release_host(&self, app: &Key) -> Vec<Key> {
         let mut claims = self.hosts.lock();
         if seeded::is(Bug::HostKept) && self.apps.cache.get(app).is_none() {
@@ -73,8 +71,8 @@ impl Stores {
         claims.release(app, now)
     }
 
-    /// Returns the application that keeps this one from the place that its new spec asks for, and the claim. It comes after
-    /// all that ask for the host already, but for what its Ingress has.
+    /// Returns the claim of an app with its new spec, and the one that has the place, if there is one. Existing claims have precedence,
+    /// except over the hosts of the app's Ingress.
     #[must_use]
     pub fn host_rival(&self, app: &Valid<'_>) -> Option<(Claim, Claim)> {
         let claims = self.hosts.lock();
@@ -128,7 +126,7 @@ mod tests {
         }
     }
 
-    /// A watch and the answer to a write tell of an application at the same time.
+    /// A watch and the answer to a write report an app concurrently.
     #[test]
     fn claims_are_never_older_than_the_cache() {
         let (stores, key) = (Stores::default(), Key::new("a", "shop"));

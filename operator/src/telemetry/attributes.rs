@@ -1,4 +1,4 @@
-//! The names that OpenTelemetry has for what log lines call by shorter ones.
+//! OpenTelemetry's names of span fields. Log lines have shorter ones.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 
-/// The fields of spans, and what they are called in traces.
+/// The fields of spans, and their names in traces.
 const NAMES: [(&str, &str); 9] = [
     ("kind", "k8s.object.kind"),
     ("namespace", "k8s.namespace.name"),
@@ -20,7 +20,7 @@ const NAMES: [(&str, &str); 9] = [
     ("code", "http.response.status_code"),
 ];
 
-/// Exports spans under the names of OpenTelemetry. Done here, once a batch and not where the work is.
+/// Exports spans with OpenTelemetry's names, which are set for a batch at a time.
 #[derive(Debug)]
 pub struct Named<E>(pub E);
 

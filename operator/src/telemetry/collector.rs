@@ -1,5 +1,4 @@
-//! The connection to a collector of traces: the HTTP and TLS that the operator has anyway, and a log that says once that the
-//! collector does not answer.
+//! The connection to a collector of traces, with the operator's HTTP and TLS. An outage of the collector is logged once.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -20,29 +19,29 @@ use tracing::{info, warn};
 
 use crate::watch::chain;
 
-/// The longest that the collector may take for a batch.
+/// How long the collector may take for a batch.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// The most that is read of an answer, in bytes. A collector has little to say.
+/// The most bytes of an answer that are read.
 const ANSWER: usize = 64 * 1024;
 
-/// How often it is said that a collector still does not answer.
+/// How often a continuing outage is logged.
 const REMINDER: Duration = Duration::from_secs(600);
 
 /// Sends batches to a collector.
 #[derive(Debug)]
 pub struct Collector {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    /// Spans are exported by a thread of their own, which knows no runtime.
+    /// Spans are exported by a thread outside of the runtime.
     runtime: Handle,
     trouble: Mutex<Trouble>,
 }
 
 impl Collector {
-    /// Makes a connection that is opened when there is something to send. Has to be called within the runtime.
+    /// Returns a connection that is opened when there are spans to send. Must be called within the runtime.
     ///
     /// # Errors
-    /// Where TLS is asked for, and the machine has no certificates to trust.
+    /// Returns an error if TLS is needed, and the machine trusts no certificates.
     pub fn at(endpoint: &Uri) -> anyhow::Result<Self> {
         let tls = ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
             .with_safe_default_protocol_versions()?;
@@ -83,7 +82,7 @@ impl Collector {
 impl HttpClient for Collector {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let client = self.client.clone();
-        // A timeout is made inside of the runtime.
+        // A timeout must be created within the runtime.
         let sent = self
             .runtime
             .spawn(async move { timeout(DEADLINE, send(client, request)).await });
@@ -113,7 +112,7 @@ async fn send(
     Ok(Response::from_parts(head, body.to_bytes()))
 }
 
-/// What is to be said of the collector.
+/// What to log about the collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Say {
     Nothing,
@@ -121,7 +120,7 @@ enum Say {
     Works,
 }
 
-/// When it was last said that the collector does not answer, while it does not.
+/// When an outage was logged last, during an outage.
 #[derive(Debug, Default)]
 struct Trouble(Option<Instant>);
 
@@ -147,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_collector_that_is_away_is_told_now_and_then_and_its_return_once() {
+    fn outage_is_logged_at_intervals_and_its_end_once() {
         let start = Instant::now();
         let mut trouble = Trouble::default();
         let mut note = |failed, minutes: u64| trouble.note(failed, start + Duration::from_secs(60 * minutes));

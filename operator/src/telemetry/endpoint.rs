@@ -1,16 +1,16 @@
-//! Where traces go: what a flag or OpenTelemetry's own variables say.
+//! The address for traces, from a flag or OpenTelemetry's variables.
 
 use anyhow::Context as _;
 use http::Uri;
 
-/// What follows the address of a collector.
+/// The path of traces at a collector.
 const PATH: &str = "/v1/traces";
 
-/// Returns where traces are sent, if anywhere. The flag wins, then OpenTelemetry's variable for traces, then that for
-/// everything. `variable` reads the environment.
+/// Returns the address for traces, if there is one. The flag has precedence, then OpenTelemetry's variable for traces, then its general
+/// one. `variable` reads the environment.
 ///
 /// # Errors
-/// Says which of them is no URL.
+/// Returns which of them is not a URL.
 pub fn endpoint(flag: Option<&str>, variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Option<Uri>> {
     const FLAG: &str = "--otlp-endpoint";
     const TRACES: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
@@ -25,7 +25,7 @@ pub fn endpoint(flag: Option<&str>, variable: impl Fn(&str) -> Option<String>) -
         (!value.is_empty()).then_some((name, value))
     });
     let Some((name, value)) = said else { return Ok(None) };
-    // The variable for traces is complete, as OpenTelemetry has it; the others name the collector.
+    // The variable for traces is a complete URL, as OpenTelemetry specifies; the others name the collector.
     let is_complete = name == TRACES || value.ends_with(PATH);
     let url = if is_complete {
         value.clone()
@@ -33,7 +33,7 @@ pub fn endpoint(flag: Option<&str>, variable: impl Fn(&str) -> Option<String>) -
         format!("{}{PATH}", value.trim_end_matches('/'))
     };
     let wrong =
-        || format!("{name} is {value:?}, which is no address of a collector; write it like http://collector:4318");
+        || format!("{name} is {value:?}, which is not the address of a collector; write it like http://collector:4318");
     let url = url.parse::<Uri>().ok();
     let url = url.filter(|url| matches!(url.scheme_str(), Some("http" | "https")));
     url.map(Some).with_context(wrong)
@@ -56,13 +56,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_sent_unless_told() {
+    fn traces_are_off_by_default() {
         assert_eq!(of(None, &[]), "none");
         assert_eq!(of(Some(""), &[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]), "none");
     }
 
     #[test]
-    fn the_flag_goes_before_the_variable_for_traces_and_that_before_the_one_for_all() {
+    fn flag_and_variable_for_traces_have_precedence() {
         let all = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://all:4318/");
         let traces = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://traces/own/path");
         assert_eq!(of(None, &[all]), "http://all:4318/v1/traces");
@@ -75,10 +75,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_said_with_where_it_stands() {
+    fn invalid_url_is_reported_with_its_source() {
         assert_eq!(
             of(Some("collector:4318"), &[]),
-            "error: --otlp-endpoint is \"collector:4318\", which is no address of a collector; write it like \
+            "error: --otlp-endpoint is \"collector:4318\", which is not the address of a collector; write it like \
              http://collector:4318"
         );
         let variable = of(None, &[("OTEL_EXPORTER_OTLP_ENDPOINT", "grpc://x")]);

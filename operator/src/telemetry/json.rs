@@ -1,4 +1,4 @@
-//! A log line as one flat JSON object: what it says, and beside it, from the spans around it, what it is about.
+//! Log lines as flat JSON objects: the fields of the event, and those of its spans.
 
 use std::fmt::{self, Debug};
 
@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::{LookupSpan, Scope};
 
-/// Keeps the fields of a span as JSON objects, one a line. They are put together when something is logged, which is rare.
+/// Stores the fields of a span as JSON objects, one per line. They are merged when an event is logged, which is rare.
 pub struct Fields;
 
 impl<'writer> FormatFields<'writer> for Fields {
@@ -46,7 +46,7 @@ where
         line.put("timestamp", Timestamp::now().to_string());
         line.put("level", metadata.level().as_str());
         line.put("target", metadata.target());
-        // What the event says itself wins.
+        // Fields of the event have precedence.
         let mut said = Object::default();
         event.record(&mut said);
         for span in context.event_scope().into_iter().flat_map(Scope::from_root) {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_carries_what_the_spans_around_it_know() {
+    fn line_has_the_fields_of_its_spans() {
         let paper = Paper::default();
         let lines = tracing_subscriber::fmt::layer()
             .fmt_fields(Fields)

@@ -1,4 +1,4 @@
-//! A panic as a log line among the others, with the object that was worked on: a collector of logs takes no other form.
+//! Panics as log lines, with the object that was reconciled: collectors of logs read no other format.
 
 use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -6,7 +6,7 @@ use std::panic::{Location, PanicHookInfo, set_hook};
 
 use tracing::error;
 
-/// Has panics logged from now on. With `RUST_BACKTRACE=1` the line says also how it came to it.
+/// Logs panics from now on. With `RUST_BACKTRACE=1` the line has a backtrace.
 pub fn log() {
     set_hook(Box::new(say));
 }
@@ -21,5 +21,5 @@ fn say(panic: &PanicHookInfo<'_>) {
 fn words(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("something that is no text")
+        .unwrap_or("a value that is not a text")
 }

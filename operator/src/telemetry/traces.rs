@@ -17,21 +17,21 @@ use super::attributes::Named;
 use super::collector::Collector;
 use super::endpoint::endpoint;
 
-/// What the operator is called in traces. `OTEL_SERVICE_NAME` calls it otherwise.
+/// The operator's default name in traces; `OTEL_SERVICE_NAME` sets another one.
 const SERVICE: &str = "appdeploy-operator";
 
-/// The longest that the end of the operator waits for what was not sent yet.
+/// How long the operator waits at its end until all spans are sent.
 const FLUSH: Duration = Duration::from_secs(2);
 
-/// The traces of this process, if it makes any.
+/// The traces of this process, if there are any.
 #[derive(Debug)]
 pub struct Traces(Option<SdkTracerProvider>);
 
 impl Traces {
-    /// Sends traces to where the flag or the environment says, or makes none.
+    /// Sends traces to the address in the flag or the environment, if there is one.
     ///
     /// # Errors
-    /// Says what is wrong with the address. Whether somebody answers there is not asked.
+    /// Returns what is wrong with the address. Nothing is sent yet.
     pub(super) fn to(flag: Option<&str>) -> anyhow::Result<Self> {
         let Some(endpoint) = endpoint(flag, |name| std::env::var(name).ok())? else {
             return Ok(Self(None));
@@ -55,7 +55,7 @@ impl Traces {
         Ok(Self(Some(provider)))
     }
 
-    /// Returns what takes in the spans.
+    /// Returns the layer that receives the spans.
     pub(super) fn layer<S>(&self) -> Option<impl Layer<S> + use<S>>
     where
         S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
@@ -71,17 +71,17 @@ impl Traces {
         Some(layer.with_filter(ours))
     }
 
-    /// Sends what was not sent yet, if that is soon done.
+    /// Sends the remaining spans, for a limited time.
     pub async fn end(self) {
         if let Some(provider) = self.0 {
             let ended = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(FLUSH));
-            // Whoever listens is told by the collector's log lines.
+            // The connection logs failures itself.
             let _ = ended.await;
         }
     }
 }
 
-/// Our own spans, and what the log says within them by default. What libraries do to send a span is none.
+/// Whether a span or event is the operator's own, not one of the libraries that send spans.
 fn is_ours(metadata: &Metadata<'_>) -> bool {
     let target = metadata.target();
     target.starts_with("operator") && (metadata.is_span() || *metadata.level() <= Level::INFO)

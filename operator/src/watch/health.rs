@@ -1,5 +1,4 @@
-//! How the watches of one kind are doing, namespace by namespace: one may be out of reach while the others are not. There is
-//! a function for each question that somebody has.
+//! The health of the watches of one kind, by namespace: one namespace may not be readable while others are.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,27 +6,25 @@ use std::time::Duration;
 use tokio::sync::watch as channel;
 use tokio::time::Instant;
 
-/// An error counts as over when nothing was heard of it for longer than the longest wait between two tries.
+/// An error that did not occur for this long is over. This is longer than the longest backoff.
 const ERROR_LASTS: Duration = Duration::from_secs(60);
 
-/// How long a server that fails at lists is waited for at the start: longer than the longest wait between two
-/// tries, so that each kind has had its turn.
-const PATIENCE: Duration = Duration::from_secs(45);
+/// How long the start waits for lists that fail: longer than the longest backoff, so that each kind was tried.
+const START_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// How long a denial has to last until it is taken for what it is. A server that has just come up denies for a moment what
-/// its rules allow.
+/// How long lists must be denied until this counts. A server that has just started denies for a moment what its rules allow.
 const DENIAL: Duration = Duration::from_secs(20);
 
-/// Where a watch looks: into a namespace, or everywhere.
+/// The namespace of a watch; `None` for all.
 pub type Scope = Option<Box<str>>;
 
-/// How the watches that feed one cache are doing.
+/// The health of the watches that feed one cache.
 #[derive(Debug)]
 pub struct Health(channel::Sender<Conditions>);
 
 #[derive(Debug, Default)]
 struct Conditions {
-    /// Of the watch of everything, where there is one.
+    /// Of the watch of all namespaces, if there is one.
     everywhere: Option<Condition>,
     /// Of the watches of namespaces.
     namespaces: BTreeMap<Box<str>, Condition>,
@@ -35,7 +32,7 @@ struct Conditions {
     lists: u64,
 }
 
-/// How one watch is doing.
+/// The state of one watch.
 #[derive(Debug, Default)]
 struct Condition {
     /// It has completed a list.
@@ -43,7 +40,7 @@ struct Condition {
     trouble: Option<Trouble>,
 }
 
-/// An error that a watch is stuck at.
+/// An error that keeps a watch from working.
 #[derive(Debug)]
 struct Trouble {
     since: Instant,
@@ -52,14 +49,14 @@ struct Trouble {
     obstacle: Obstacle,
 }
 
-/// What a watch is stuck at.
+/// What keeps a watch from working.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
-    /// The server does not answer as it should. It will.
+    /// The server does not answer correctly, which may pass.
     Server,
-    /// We may not. Only a person can change that.
+    /// The operator has no right to. An administrator must grant it.
     Denied,
-    /// The server has no such kind. Only a person can change that.
+    /// The server does not know the kind. An administrator must install it.
     NotServed,
 }
 
@@ -68,7 +65,7 @@ impl Conditions {
         self.everywhere.iter().chain(self.namespaces.values())
     }
 
-    /// Returns that of the watch that shows a namespace.
+    /// Returns the state of the watch that covers a namespace.
     fn of(&self, scope: Option<&str>) -> Option<&Condition> {
         let own = scope.and_then(|namespace| self.namespaces.get(namespace));
         own.or(self.everywhere.as_ref())
@@ -81,7 +78,7 @@ impl Conditions {
         }
     }
 
-    /// Whether there are watches, and all of them are so.
+    /// Whether there are watches, and `is_so` is true of all.
     fn are_all(&self, is_so: impl Fn(&Condition) -> bool) -> bool {
         self.all().next().is_some() && self.all().all(is_so)
     }
@@ -96,9 +93,9 @@ impl Condition {
         self.trouble.as_ref().map(|trouble| trouble.obstacle)
     }
 
-    /// Whether it has listed, or will not soon.
+    /// Whether it has listed, or will not list soon.
     fn is_settled(&self) -> bool {
-        let hopeless = |trouble: &Trouble| trouble.obstacle != Obstacle::Server || trouble.lasts() > PATIENCE;
+        let hopeless = |trouble: &Trouble| trouble.obstacle != Obstacle::Server || trouble.lasts() > START_TIMEOUT;
         self.listed || self.trouble.as_ref().is_some_and(hopeless)
     }
 
@@ -124,7 +121,7 @@ impl Default for Health {
 }
 
 impl Health {
-    /// Says which watches feed the cache, before the first begins.
+    /// Announces the watches that feed the cache, before the first begins.
     pub fn expect(&self, scopes: &[Option<&str>]) {
         self.0.send_modify(|conditions| {
             for scope in scopes {
@@ -133,7 +130,7 @@ impl Health {
         });
     }
 
-    /// Returns where the watches look.
+    /// Returns the namespaces of the watches.
     #[must_use]
     pub fn scopes(&self) -> Vec<Scope> {
         let conditions = self.0.borrow();
@@ -154,20 +151,20 @@ impl Health {
         self.until(|conditions| conditions.are_all(|one| one.listed)).await;
     }
 
-    /// Whether something was listed, and nothing is missing but what may not be read: that would be waited for until
-    /// somebody grants it, and is no reason to keep the rest waiting.
+    /// Whether a namespace was listed, and only those are missing that must not be read: the others do not wait until an
+    /// administrator grants the right.
     #[must_use]
     pub fn is_usable(&self) -> bool {
         self.0.borrow().is_usable()
     }
 
-    /// Waits until something was listed, and nothing is missing but what may not be read.
+    /// Waits until [`Health::is_usable`].
     pub async fn usable(&self) {
         self.until(Conditions::is_usable).await;
     }
 
-    /// Waits until everything was listed, or can't be. A server that is away is waited for: when it is back, it
-    /// answers for one kind before it answers for another, and what is not listed yet is not missing.
+    /// Waits until everything was listed, or can't be. It waits for a server that does not answer: after an outage, one kind is
+    /// listed before another, and objects that are not listed yet do exist.
     pub async fn settled(&self) {
         self.until(|conditions| conditions.are_all(Condition::is_settled)).await;
     }
@@ -190,7 +187,7 @@ impl Health {
             .await;
     }
 
-    /// Returns why nothing is known of a namespace; `None` if it was listed.
+    /// Returns why a namespace was not listed; `None` if it was.
     #[must_use]
     pub fn unseen(&self, namespace: &str) -> Option<String> {
         let conditions = self.0.borrow();
@@ -202,8 +199,8 @@ impl Health {
         Some(trouble.map_or_else(|| "not listed yet".to_owned(), |trouble| trouble.text.clone()))
     }
 
-    /// Returns why what was seen of a namespace may be gone or another by now: it may not be read any more. A server that
-    /// is away is no such reason. Nobody could be told meanwhile, and when it is back, it says what has changed.
+    /// Returns why the cached objects of a namespace may have changed or been deleted: it can no longer be read. A server that does
+    /// not answer is not such a reason: no client can change objects in the meantime, and after the outage the watch reports changes.
     #[must_use]
     pub fn outdated(&self, scope: Option<&str>) -> Option<String> {
         let conditions = self.0.borrow();
@@ -211,7 +208,7 @@ impl Health {
         (trouble.obstacle == Obstacle::Denied && trouble.lasts() >= DENIAL).then(|| trouble.text.clone())
     }
 
-    /// Returns an error that a watch is stuck at.
+    /// Returns an error that keeps a watch from working.
     #[must_use]
     pub fn error(&self) -> Option<String> {
         let conditions = self.0.borrow();
@@ -231,15 +228,15 @@ impl Health {
         self.0.borrow().lists
     }
 
-    /// Whether the server has no such kind.
+    /// Whether the server does not know the kind.
     #[must_use]
     pub fn is_not_served(&self) -> bool {
         let conditions = self.0.borrow();
         conditions.all().any(|one| one.obstacle() == Some(Obstacle::NotServed))
     }
 
-    /// Says that nobody watches, because nobody may.
-    pub fn expect_deletion(&self, why: &str) {
+    /// Records that the kind is not watched, because the operator has no right to.
+    pub fn denied(&self, why: &str) {
         self.failed(None, why.to_owned(), Obstacle::Denied);
     }
 
@@ -253,7 +250,7 @@ impl Health {
         });
     }
 
-    /// Takes in that a watch has told something: it is stuck no more.
+    /// Records that a watch has received an event: it works.
     pub(super) fn heard(&self, scope: Option<&str>) {
         let is_stuck = |conditions: &Conditions| conditions.of(scope).is_some_and(|one| one.trouble.is_some());
         if is_stuck(&self.0.borrow()) {
@@ -261,7 +258,7 @@ impl Health {
         }
     }
 
-    /// Returns whether this is news.
+    /// Records an error of a watch. Returns whether it is another error than before.
     pub(super) fn failed(&self, scope: Option<&str>, text: String, obstacle: Obstacle) -> bool {
         let mut news = true;
         self.0.send_modify(|conditions| {
@@ -315,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_namespace_that_may_not_be_read_keeps_no_other_waiting() {
+    async fn unreadable_namespace_does_not_delay_others() {
         let health = of_both();
         deny(&health, BLOG);
         assert!(!health.is_usable() && !is_settled(&health), "shop is not known yet");
@@ -328,7 +325,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_usable_of_which_nothing_may_be_read() {
+    async fn kind_without_readable_namespaces_is_not_usable() {
         let health = of_both();
         deny(&health, SHOP);
         deny(&health, BLOG);
@@ -337,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_fails_is_waited_for_but_not_for_ever() {
+    async fn start_waits_for_a_failing_server_for_a_limited_time() {
         let health = of_both();
         health.listed(SHOP);
         let fails = || health.failed(BLOG, "busy".into(), Obstacle::Server);
@@ -345,13 +342,13 @@ mod tests {
         for _ in 0..2 {
             assert!(!is_settled(&health) && !health.is_usable());
             advance(Duration::from_secs(30)).await;
-            assert!(!fails(), "the same is no news");
+            assert!(!fails(), "the same error");
         }
         assert!(is_settled(&health) && !health.is_usable());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_denied_for_a_while_is_outdated_until_something_is_heard() {
+    async fn cache_is_outdated_while_lists_are_denied() {
         let health = of_both();
         health.listed(SHOP);
         health.listed(BLOG);
@@ -363,7 +360,7 @@ mod tests {
         advance(DENIAL).await;
         deny(&health, SHOP);
         assert!(outdated() && health.outdated(BLOG).is_none());
-        assert!(health.unseen("shop").is_none(), "what was seen is still planned by");
+        assert!(health.unseen("shop").is_none(), "cached objects are still used");
         health.heard(SHOP);
         assert!(!outdated());
 
@@ -372,11 +369,11 @@ mod tests {
         deny(&health, SHOP);
         assert!(outdated());
         advance(ERROR_LASTS).await;
-        assert!(!outdated(), "nothing was heard of it since");
+        assert!(!outdated(), "it did not occur since");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watch_of_everything_shows_each_namespace() {
+    async fn watch_of_all_namespaces_covers_each_namespace() {
         let health = Health::default();
         health.expect(&[None]);
         assert_eq!(health.unseen("shop"), Some("not listed yet".into()));

@@ -46,8 +46,8 @@ fn object(name: &str, version: u64) -> Value {
     json!({"metadata": {"name": name, "namespace": "shop", "uid": name, "resourceVersion": version.to_string()}})
 }
 
-/// Lists `listed`, and returns what is known in the end and which objects were woken. While the list is under way, the
-/// objects `new-1` and `new-2` become known by the answers to creates; of them, `new-2` is gone by then.
+/// Lists `listed`, and returns what is cached in the end and which objects were woken. During the list, the objects `new-1` and `new-2`
+/// are cached from the answers to creates; `new-2` was deleted before it ends.
 async fn after_a_list(listed: Vec<Value>) -> (Vec<String>, Vec<String>, Vec<String>) {
     let kind = Arc::new(Store::<()>::default());
     kind.cache.upsert(item("old", 5));

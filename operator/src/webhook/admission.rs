@@ -1,5 +1,5 @@
-//! Answers to the API server about objects that are about to be stored. What is answered is decided in
-//! [`model::admit`]; here it is asked for what that needs: who claims the host, and which rights the author has.
+//! Answers admission reviews. [`model::admit`] decides; this module fetches what the decision needs: the claims of hosts, and the
+//! author's rights.
 
 use std::sync::Arc;
 
@@ -32,38 +32,37 @@ use crate::call::Caller;
 use crate::key::Key;
 use crate::stores::Stores;
 
-/// The most objects that one spec may refer to: each is a question to the API server.
+/// The most objects that one spec may refer to: each costs a request to the API server.
 const MOST_REFERENCES: usize = 64;
 
-/// The questions about authors' rights that are asked at a time, by all who ask: the port takes no names, and whoever reaches
-/// it shall not have the API server flooded.
+/// The most access reviews that run concurrently: any pod can connect to the port, and must not cause unlimited requests.
 const QUESTIONS: usize = 32;
 
-/// The questions of one review that are sent at a time, so that a review with many does not keep others waiting.
+/// The most access reviews of one admission review that run concurrently, so that others do not wait.
 const QUESTIONS_PER_REVIEW: usize = 4;
 
 /// Bodies larger than this are parsed one at a time.
 const LARGE: usize = 64 * 1024;
 
-/// What an answer needs.
+/// Answers admission reviews.
 #[derive(Clone)]
 pub struct Admission {
-    /// Who asks what authors may do. Not fenced: a follower answers, too.
+    /// Sends access reviews. It is not fenced: followers answer, too.
     pub caller: Caller,
-    /// Who claims which host.
+    /// The stores, with the claims of hosts.
     pub stores: Arc<Stores>,
-    /// What hosts have to end with, unless they may be any.
+    /// The suffixes that hosts must have; empty if any host is allowed.
     pub host_suffixes: Vec<String>,
-    /// Lets so many questions through at a time.
+    /// The permits for access reviews.
     turns: Arc<Semaphore>,
-    /// Lets one large body at a time be parsed.
+    /// The permit to parse a large body.
     parsing: Arc<Semaphore>,
     /// Bounds the lines that are logged about refusals.
     log: Arc<LogLimit>,
 }
 
 impl Admission {
-    /// Makes one. `caller` is not fenced: a follower answers, too.
+    /// `caller` is not fenced: followers answer, too.
     #[must_use]
     pub fn new(caller: Caller, stores: Arc<Stores>, host_suffixes: Vec<String>) -> Self {
         Self {
@@ -80,21 +79,21 @@ impl Admission {
 /// Why an object is not admitted.
 #[derive(Debug, PartialEq, Eq)]
 enum Refusal {
-    /// It is wrong, or in the way of another one.
+    /// It is invalid, or in conflict with another one.
     Invalid(String),
-    /// Its author may not have what it refers to.
+    /// Its author lacks a right.
     Forbidden(String),
-    /// That could not be found out. It may go better in a moment.
+    /// This could not be decided, and may be possible later.
     Unknown(String),
 }
 
 impl Refusal {
-    /// Returns the code of HTTP and the word of Kubernetes for it, and the sentence for the author.
+    /// Returns the HTTP code, Kubernetes' reason, and the message for the author.
     fn parts(self) -> (u16, &'static str, String) {
         match self {
             Self::Invalid(why) => (422, reason::INVALID, why),
             Self::Forbidden(why) => (403, reason::FORBIDDEN, why),
-            // As an API server says of a webhook that does not answer. Some clients would repeat a 503 for minutes.
+            // The code of an API server for a webhook that does not answer. Some clients would repeat a 503 for minutes.
             Self::Unknown(why) => (500, reason::INTERNAL_ERROR, why),
         }
     }
@@ -118,7 +117,7 @@ async fn mutate(State(admission): State<Admission>, body: Bytes) -> Response {
     if patch.as_array().is_none_or(Vec::is_empty) {
         return written(response);
     }
-    // What can't be put into its usual form is stored as it is.
+    // An object without a usual form is stored as it is.
     let patched = serde_json::from_value(patch)
         .ok()
         .and_then(|patch| response.clone().with_patch(patch).ok());
@@ -175,7 +174,7 @@ fn allowed(uid: String) -> AdmissionResponse {
 }
 
 fn written(response: AdmissionResponse) -> Response {
-    // A typed object always serialises: its keys are text.
+    // A typed object always serializes: its keys are text.
     let body = serde_json::to_vec(&response.into_review()).unwrap_or_default();
     ([(CONTENT_TYPE, "application/json")], body).into_response()
 }
@@ -188,16 +187,15 @@ fn not_a_review(error: &str) -> Response {
 /// What is decided about an object without sending a request.
 #[derive(Default)]
 struct Judged {
-    /// What its author should know.
+    /// Warnings for the author.
     warnings: Vec<String>,
     /// The rights that its author must have.
     references: Vec<Reference>,
 }
 
-/// A kind with rules of its own, beside those that both have.
+/// A kind with its own rules, in addition to the common ones.
 trait Reviewed: Admitted + Reviewable {
-    /// Checks what the schema can't. What was stored before and stays is nobody's fault who changes something else.
-    /// Returns what its author should know.
+    /// Checks what the schema can't. Unchanged fields do not prevent other changes. Returns warnings for the author.
     fn check(&self, old: Option<&Self>, admission: &Admission) -> Result<Vec<String>, Refusal>;
 
     /// Returns the right that the author of an update needs because of fields that other managers added to its pods.
@@ -217,13 +215,13 @@ impl Reviewed for AppDeploy {
             return Ok(Vec::new());
         }
         host::allowed(&valid, &admission.host_suffixes).map_err(Refusal::Invalid)?;
-        // An app that asks for a host now comes after all that have asked for it.
+        // A new claim comes after all existing claims of the host.
         let Some((claim, rival)) = admission.stores.host_rival(&valid) else {
             return Ok(Vec::new());
         };
         let conflict = format!("spec.host: {}", host::conflict(&claim, &rival));
-        // Among those who share a namespace nobody takes anything: an app that is renamed by GitOps is there under both
-        // names until the old one is pruned.
+        // Within a namespace a conflict is only a warning: an app that is renamed by GitOps exists under both names until the old one is
+        // pruned.
         if rival.namespace == claim.namespace {
             return Ok(vec![format!("{conflict}; this app gets it when that app is deleted")]);
         }
@@ -245,7 +243,7 @@ impl Reviewed for PodSet {
 }
 
 impl Admission {
-    /// Parses a body and drops it, so that none is held while a question is answered. Large ones are parsed one at a time.
+    /// Parses a body and drops it, so that it is not in memory during access reviews. Large ones are parsed one at a time.
     async fn parse<T>(&self, body: Bytes, read: impl FnOnce(Review<'_>) -> T) -> Result<T, String> {
         let _turn = if body.len() > LARGE {
             // It is never closed.
@@ -256,7 +254,7 @@ impl Admission {
         Review::parse(&body).map(read)
     }
 
-    /// Decides what can be decided here, or returns why the object is not to be stored.
+    /// Decides what needs no request, or returns why the object must not be stored.
     fn judge<K: Reviewed>(&self, review: &Review<'_>) -> Result<Judged, Refusal> {
         let is_change = matches!(review.request.operation, Operation::Create | Operation::Update);
         if !is_change {
@@ -264,9 +262,9 @@ impl Admission {
         }
         let new: K = match review.object() {
             Read::Object(new) => *new,
-            // The schema refuses what can't be read.
+            // The schema rejects unreadable objects.
             Read::Absent => return Ok(Judged::default()),
-            // It may have been stored by an older version: what is not in its spec can still be changed.
+            // It may have been stored by an older version: everything but its spec can still be changed.
             Read::TooLarge(_) if review.keeps_its_spec() => return Ok(Judged::default()),
             Read::TooLarge(invalid) => return Err(Refusal::Invalid(invalid.to_string())),
         };
@@ -351,7 +349,7 @@ impl Admission {
             status: None,
         };
         let body = serde_json::to_vec(&review).map_err(|error| error.to_string())?;
-        // Nobody closes it.
+        // It is never closed.
         let _turn = self.turns.acquire().await.map_err(|error| error.to_string())?;
         let url = LocalSubjectAccessReview::url_path(&(), Some(namespace));
         let question = ApiRequest::new(url).create(&PostParams::default(), body);

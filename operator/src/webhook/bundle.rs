@@ -1,4 +1,4 @@
-//! Keeps what webhook configurations say about whom to trust as it is to be.
+//! Writes the trusted authorities to the webhook configurations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,11 +26,11 @@ use crate::watch::Watch;
 /// The name of both configurations.
 pub const NAME: &str = "appdeploy";
 
-/// What is kept of a configuration: the names of its webhooks, each with its `caBundle` as the API writes it.
+/// The cached part of a configuration: the names of its webhooks, each with its `caBundle` as the API writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Webhooks(Vec<(String, String)>);
 
-/// A webhook configuration, as far as it is known.
+/// A webhook configuration.
 #[derive(Debug)]
 pub struct Configuration {
     kind: &'static str,
@@ -38,7 +38,7 @@ pub struct Configuration {
     known: Store<Arc<Webhooks>>,
 }
 
-/// What keeps a configuration from being written too often, and the log from being flooded.
+/// Limits writes of a configuration, and log lines about it.
 #[derive(Debug, Default)]
 pub struct Attempts {
     write_limit: WriteLimit,
@@ -46,7 +46,7 @@ pub struct Attempts {
 }
 
 impl Configuration {
-    /// Returns the validating and the mutating one.
+    /// Returns the validating and the mutating configuration.
     #[must_use]
     pub fn both() -> [Self; 2] {
         let of = |kind, resource| Self {
@@ -60,7 +60,7 @@ impl Configuration {
         ]
     }
 
-    /// Watches it, and tells of each change. Never ends.
+    /// Watches it, and notifies of each change. Never ends.
     pub async fn watch(&self, client: Client, resync: Duration, changed: &Notify) {
         let watch = Watch::<Webhooks> {
             resource: self.resource,
@@ -75,20 +75,19 @@ impl Configuration {
         watch.run().await;
     }
 
-    /// Waits until it is known, or known to be out of reach.
+    /// Waits until it was listed, or can't be.
     pub async fn settled(&self) {
         self.known.health.settled().await;
     }
 
-    /// Whether API servers that go by it trust these authorities, as far as can be known: if it is not there, or may not
-    /// be read, nothing is to be waited for.
+    /// Whether API servers trust these authorities because of it. If it does not exist or can't be read, the answer is yes: there is nothing
+    /// to wait for.
     #[must_use]
     pub fn carries(&self, bundle: &str) -> bool {
         self.settled().now_or_never().is_some() && self.seen().is_none_or(|seen| repair(&seen, bundle).is_none())
     }
 
-    /// Makes it trust these authorities, if it is there and does not. Returns when to look again, if there is something
-    /// to look for.
+    /// Writes these authorities to it, if it exists and lacks them. Returns when to check it again, if needed.
     pub async fn publish(&self, caller: &Caller, bundle: &str, attempts: &mut Attempts) -> Option<Instant> {
         let patch = repair(&*self.seen()?, bundle)?;
         if let Some(at) = attempts.write_limit.not_before() {
@@ -102,25 +101,32 @@ impl Configuration {
                 info!(
                     kind = self.kind,
                     name = NAME,
-                    "told API servers whom to trust for webhooks"
+                    "wrote the authorities to the webhook configuration"
                 );
                 None
             }
-            // Somebody has changed or removed it: the watch will say how.
+            // Another client has changed or deleted it, which the watch will report.
             Err(CallError::Refused(status)) if matches!(status.code, 404 | 409) || status.is_invalid() => {
-                debug!(kind = self.kind, message = status.message, "it has changed meanwhile");
+                debug!(
+                    kind = self.kind,
+                    message = status.message,
+                    "the webhook configuration has changed in between"
+                );
                 attempts.write_limit.not_before()
             }
             Err(error) => {
                 let error = error.to_string();
                 if attempts.told == error {
-                    debug!(kind = self.kind, error, "API servers still can't be told");
+                    debug!(
+                        kind = self.kind,
+                        error, "the webhook configuration still can't be written"
+                    );
                 } else {
                     warn!(
                         kind = self.kind,
                         name = NAME,
                         error,
-                        "API servers can't be told whom to trust for webhooks"
+                        "the authorities can't be written to the webhook configuration"
                     );
                     attempts.told = error;
                 }
@@ -187,8 +193,8 @@ fn reduce(object: &DynamicObject) -> Item<Arc<Webhooks>> {
     }
 }
 
-/// Returns the JSON patch after which all webhooks trust this bundle and no other, if one is needed. It touches nothing
-/// else, and fails if the webhooks are not those that were seen.
+/// Returns the JSON patch after which all webhooks trust this bundle only, if one is needed. It changes nothing else, and fails if the
+/// webhooks have changed.
 fn repair(seen: &Webhooks, bundle: &str) -> Option<Value> {
     let bundle = json!(ByteString(bundle.as_bytes().to_vec()));
     let wrong = |(_, (_, has)): &(usize, &(String, String))| bundle != **has;
@@ -218,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_patched_and_nothing_else() {
+    fn only_wrong_bundles_are_patched() {
         let seen = seen(&json!([
             {"name": "a", "clientConfig": {"caBundle": "Q0E="}},
             {"name": "b", "clientConfig": {"caBundle": "Qg=="}},
@@ -234,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_is_left_alone() {
+    fn right_bundles_are_not_patched() {
         assert_eq!(
             repair(
                 &seen(&json!([{"name": "a", "clientConfig": {"caBundle": "Q0E="}}])),

@@ -1,14 +1,14 @@
-//! The certificates by which API servers know this operator, made and renewed by itself.
+//! The certificates of the webhook server, created and renewed by the operator.
 //!
-//! They are kept in one Secret that all operators share. What to do next is a function of what it holds and of the time
-//! ([`life`]); what is in it is read and made in [`material`]; who does it is the [`keeper`](super::keeper).
+//! They are in one Secret that all replicas share. The next action is a function of its content and of the time ([`life`]); [`material`]
+//! reads and creates the content; [`certificate_manager`](super::certificate_manager) carries out the actions.
 
 pub mod life;
 pub mod material;
 
 use std::time::Duration;
 
-/// The name of the Service, and so of the server.
+/// The name of the Service, and of the server.
 pub const SERVICE: &str = "appdeploy-webhook";
 
 /// The name of the Secret.
@@ -16,7 +16,7 @@ pub const SECRET: &str = crd::CERTIFICATE_SECRET;
 
 /// The keys of the Secret.
 pub mod key {
-    /// The authorities that are to be trusted, the newest first, as PEM.
+    /// The trusted authorities, the newest first, as PEM.
     pub const AUTHORITIES: &str = "ca.crt";
     /// The private key of the newest authority.
     pub const AUTHORITY_KEY: &str = "ca.key";
@@ -26,22 +26,22 @@ pub mod key {
     pub const CERTIFICATE_KEY: &str = "tls.key";
 }
 
-/// How long certificates live.
+/// The lifetimes of certificates.
 ///
-/// Each is replaced when two thirds of its life have passed. A certificate lives by seconds, so these are whole seconds;
+/// Each is replaced after two thirds of its lifetime. The times in certificates are seconds, so these are whole seconds;
 /// `overlap` is shorter than a third of `certificate` and a quarter of a third of `authority`, and `skew` is at least one
 /// second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// The life of an authority. A year: its key lies beside the server's, in the same Secret, so a long life would
-    /// protect nothing, and a replacement that happens every eight months is one that is known to work.
+    /// The lifetime of an authority. One year: its key is in the same Secret as the server's, so that a longer one would protect nothing,
+    /// and a replacement every eight months is known to work.
     pub authority: Duration,
-    /// The life of the server's certificate.
+    /// The lifetime of the server's certificate.
     pub certificate: Duration,
-    /// How long an authority is trusted by all before it is used, and after it was used last: the time in which each API
-    /// server, and each operator, has heard of a change.
+    /// How long an authority is trusted before its first and after its last use: the time in which a change reaches all API servers and
+    /// replicas.
     pub overlap: Duration,
-    /// How long before it was made a certificate begins to be valid, for machines whose clocks are behind.
+    /// How long before its creation a certificate begins to be valid, for machines whose clocks are behind.
     pub skew: Duration,
 }
 
@@ -57,8 +57,7 @@ impl Default for Terms {
     }
 }
 
-/// Returns the names under which API servers, and people who look for the cause of a failure, reach the server. The first
-/// is the one that API servers use.
+/// Returns the names of the server in the cluster. API servers use the first one.
 #[must_use]
 pub fn names(namespace: &str) -> [String; 4] {
     [

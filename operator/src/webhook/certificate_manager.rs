@@ -1,7 +1,7 @@
-//! Does what is to be done with the certificates: reads and writes the Secret, shows the certificate, tells API servers.
+//! Manages the certificates: reads and writes the Secret, serves the certificate, and writes the webhook configurations.
 //!
-//! Each operator does it, whether it leads or not, because each serves webhooks. They share the Secret, and whoever writes
-//! it says which version it has read: if two would do the same, one is refused and takes what the other has made.
+//! Each replica does so, also followers, because each serves webhooks. They share the Secret, and each write names the version that was
+//! read: if two replicas write concurrently, one of them fails and uses the certificate of the other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,10 +33,10 @@ use crate::reduced::{Parts, Reduce, read};
 use crate::stores::Store;
 use crate::watch::Watch;
 
-/// The longest time without a look at the clock, which may be set while nothing happens.
-const GLANCE: Duration = Duration::from_secs(3600);
+/// The longest time between two checks of the clock, which may be set in between.
+const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Keeps the certificates.
+/// Manages the certificates.
 pub struct CertificateManager {
     client: Client,
     caller: Caller,
@@ -50,20 +50,20 @@ pub struct CertificateManager {
     changed: Notify,
 }
 
-/// What is remembered from one look to the next.
+/// The state from one check to the next.
 #[derive(Default)]
 struct Memory {
-    /// What was read of the Secret, with its version.
+    /// The content of the Secret, with its version.
     material: Option<(String, Material)>,
-    /// The authorities that API servers were told last, and when.
-    told: Option<(String, Instant)>,
+    /// The authorities that were written to the configurations last, and when.
+    published: Option<(String, Instant)>,
     attempts: [Attempts; 2],
     write_limit: WriteLimit,
     error: String,
 }
 
 impl CertificateManager {
-    /// Makes one for the Secret in this namespace. `caller` is not fenced: followers serve webhooks, too.
+    /// Returns a manager for the Secret in this namespace. `caller` is not fenced: followers serve webhooks, too.
     #[must_use]
     pub fn new(
         client: Client,
@@ -87,7 +87,7 @@ impl CertificateManager {
         }
     }
 
-    /// Keeps them for ever; drop it to end it.
+    /// Manages the certificates. Never ends; drop it to end it.
     pub async fn run(self) {
         let watch =
             |configuration| Configuration::watch(configuration, self.client.clone(), self.resync, &self.changed);
@@ -113,11 +113,11 @@ impl CertificateManager {
     }
 
     async fn keep(&self) {
-        // Before, nobody knows whether there is one.
+        // Before the list it is unknown whether the Secret exists.
         self.secret.health.synced().await;
         let mut memory = Memory::default();
         loop {
-            let until = self.look(&mut memory).await;
+            let until = self.check(&mut memory).await;
             let unsettled = self
                 .configurations
                 .iter()
@@ -136,35 +136,35 @@ impl CertificateManager {
         }
     }
 
-    /// Does what is to be done now, and returns when to look again if nothing happens before.
-    async fn look(&self, memory: &mut Memory) -> Instant {
+    /// Carries out the actions that are due, and returns when to check again if nothing changes before.
+    async fn check(&self, memory: &mut Memory) -> Instant {
         let secret = self.secret.cache.get(&self.key());
         let material = self.read(secret.as_deref(), memory);
         if let (Some(served), Some(leaf)) = (&material.served, material.facts.leaf)
             && self.served.show(served.clone(), leaf.span.end)
         {
-            info!(expires = %leaf.span.end, "took a certificate for webhooks");
+            info!(expires = %leaf.span.end, "serving a new certificate for webhooks");
         }
         let bundle = material.bundle();
-        let mut times = vec![Instant::now() + GLANCE];
+        let mut times = vec![Instant::now() + CHECK_INTERVAL];
         if !bundle.is_empty() {
             for (configuration, attempts) in self.configurations.iter().zip(&mut memory.attempts) {
                 times.extend(configuration.publish(&self.caller, &bundle, attempts).await);
             }
         }
-        let told_at = self.told(&bundle, &mut memory.told);
-        let told = told_at.is_some_and(|at| at <= Instant::now());
-        times.extend(told_at.filter(|_| !told));
+        let published_at = self.published_at(&bundle, &mut memory.published);
+        let is_published = published_at.is_some_and(|at| at <= Instant::now());
+        times.extend(published_at.filter(|_| !is_published));
         let now = Timestamp::now();
-        match next(&material.facts, &self.terms, now, told) {
+        match next(&material.facts, &self.terms, now, is_published) {
             Next::Wait(until) => {
-                // The clock shows whole moments: a millisecond later it is surely so late.
+                // The clock has whole milliseconds: one more is surely late enough.
                 let time = Duration::try_from(now.duration_until(until)).unwrap_or_default();
-                times.push(Instant::now() + time.min(GLANCE) + Duration::from_millis(1));
+                times.push(Instant::now() + time.min(CHECK_INTERVAL) + Duration::from_millis(1));
             }
             Next::Act(action) => times.push(self.act(action, &material, secret.as_deref(), memory).await),
         }
-        times.into_iter().fold(Instant::now() + GLANCE, Instant::min)
+        times.into_iter().fold(Instant::now() + CHECK_INTERVAL, Instant::min)
     }
 
     fn read(&self, secret: Option<&Secret>, memory: &mut Memory) -> Material {
@@ -182,18 +182,18 @@ impl CertificateManager {
         material
     }
 
-    /// Returns when API servers have known these authorities for as long as they need, if they have been told.
-    fn told(&self, bundle: &str, told: &mut Option<(String, Instant)>) -> Option<Instant> {
+    /// Returns when all API servers have these authorities, if they were written to the configurations.
+    fn published_at(&self, bundle: &str, published: &mut Option<(String, Instant)>) -> Option<Instant> {
         if !self
             .configurations
             .iter()
             .all(|configuration| configuration.carries(bundle))
         {
-            *told = None;
-        } else if told.as_ref().is_none_or(|(known, _)| known != bundle) {
-            *told = Some((bundle.to_owned(), Instant::now()));
+            *published = None;
+        } else if published.as_ref().is_none_or(|(known, _)| known != bundle) {
+            *published = Some((bundle.to_owned(), Instant::now()));
         }
-        told.as_ref().map(|(_, since)| *since + self.terms.overlap)
+        published.as_ref().map(|(_, since)| *since + self.terms.overlap)
     }
 
     async fn act(&self, action: Action, material: &Material, secret: Option<&Secret>, memory: &mut Memory) -> Instant {
@@ -205,19 +205,19 @@ impl CertificateManager {
             let data = material.act(action, &self.terms, &self.names, Timestamp::now())?;
             anyhow::Ok(self.write(secret, data).await)
         };
-        match written.await.context("the certificate for webhooks can't be made") {
+        match written.await.context("the certificate for webhooks can't be created") {
             Ok(Ok(secret)) => {
                 self.secret.cache.upsert(reduce(secret));
                 memory.error.clear();
                 info!(?action, secret = SECRET, "renewed the certificates of webhooks");
                 return Instant::now();
             }
-            Ok(Err(CallError::Refused(status))) if status.code == 409 => debug!(?action, "another operator was faster"),
+            Ok(Err(CallError::Refused(status))) if status.code == 409 => debug!(?action, "another replica was faster"),
             Ok(Err(error)) => tell(
                 &mut memory.error,
                 &format!("the Secret {SECRET} can't be written: {error}"),
             ),
-            Err(error) => tell(&mut memory.error, &format!("{error:#}")),
+            Err(error) => report(&mut memory.error, &format!("{error:#}")),
         }
         memory.write_limit.not_before().unwrap_or_else(Instant::now)
     }
@@ -235,7 +235,7 @@ impl CertificateManager {
             ..Secret::default()
         });
         new.data.get_or_insert_default().extend(data);
-        // A typed object always serialises: its keys are text.
+        // A typed object always serializes: its keys are text.
         let body = serde_json::to_vec(&new).unwrap_or_default();
         let params = PostParams {
             field_manager: Some(crd::FIELD_MANAGER.into()),
@@ -260,10 +260,10 @@ impl CertificateManager {
     }
 }
 
-/// Once for each error, not once for each try.
-fn tell(told: &mut String, error: &str) {
+/// Logs each error once, not for each attempt.
+fn report(told: &mut String, error: &str) {
     if told == error {
-        debug!(error, "webhooks still have no certificate of their own making");
+        debug!(error, "webhooks still have no new certificate");
     } else {
         warn!(error, "webhooks have no new certificate");
         error.clone_into(told);

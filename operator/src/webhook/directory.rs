@@ -1,4 +1,4 @@
-//! Certificates that somebody else keeps, such as cert-manager: two files, read again when they change.
+//! Certificates of another program, such as cert-manager: two files, read again when they change.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use tracing::{info, warn};
 use super::certificate::{key, material};
 use super::served::Served;
 
-/// The time between two looks. Files are small, and a volume that kubelet mounts changes as a link.
+/// The time between two reads. The files are small.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Shows the certificate in a folder, and each that comes after it. What can't be used is told once, and what was there
-/// before stays. Never ends.
+/// Serves the certificate in a folder, and each one that replaces it. An unusable one is logged once, and the former certificate stays.
+/// Never ends.
 pub async fn follow(folder: &Path, served: &Served) {
     let mut told = String::new();
     loop {
@@ -46,7 +46,7 @@ async fn show(folder: &Path, served: &Served) -> anyhow::Result<bool> {
         text.with_context(|| format!("{} can't be read", path.display()))
     };
     let (certificate, key) = (read(key::CERTIFICATE).await?, read(key::CERTIFICATE_KEY).await?);
-    // If they are changed between the one and the other, they do not fit, and do at the next look.
+    // If they change between the two reads, they do not match, and are read again.
     let pair = material::certified(&certificate, &key);
     let (pair, span) = pair.with_context(|| format!("of {}", folder.display()))?;
     Ok(served.show(Arc::new(pair), span.end))
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_there_is_shown_and_what_can_not_be_used_is_not() {
+    async fn usable_certificates_are_served() {
         let folder = tempfile::tempdir().unwrap();
         let served = Served::default();
         let look = async || {

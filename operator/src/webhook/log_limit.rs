@@ -1,10 +1,10 @@
-//! Bounds what strangers can write into the log: the length of a text, and the lines per second.
+//! Limits what clients can write into the log: the length of a text, and the lines per second.
 
 use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// Lines that may be written at once.
+/// Lines in a burst.
 const BURST: f64 = 20.0;
 
 /// Lines per second after that.
@@ -35,8 +35,8 @@ impl Default for LogLimit {
 }
 
 impl LogLimit {
-    /// Takes the right to write a line. Returns how many lines were suppressed since the last one; `None` if this one is to
-    /// be suppressed, too.
+    /// Takes a permit to write a line. Returns how many lines were suppressed since the last one; `None` if this one must be suppressed,
+    /// too.
     pub fn take(&self) -> Option<u64> {
         let mut bucket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_between_characters() {
+    fn text_is_cut_between_characters() {
         let text = format!("{}ä", "x".repeat(511));
         assert_eq!(truncated(&text).len(), 511);
         assert_eq!(truncated("ä"), "ä");

@@ -27,7 +27,7 @@ const MAX_TEXT: usize = 1024;
 /// written as JSON they may take more.
 const MAX_MAP: usize = 1024 * 1024;
 
-/// What an API server says about a request. It owns its values, so that the body can be dropped.
+/// The description of a request. It owns its values, so that the body can be dropped.
 #[derive(Debug)]
 pub struct Request {
     /// Identifies the review. The answer carries it.
@@ -38,7 +38,7 @@ pub struct Request {
     pub name: String,
     /// The namespace of the object.
     pub namespace: Option<String>,
-    /// What is done to the object.
+    /// The operation on the object.
     pub operation: Operation,
     /// The author.
     pub user_info: UserInfo,
@@ -47,7 +47,7 @@ pub struct Request {
 /// A review, as slices of its body.
 #[derive(Debug)]
 pub struct Review<'a> {
-    /// What is said about the request.
+    /// The request.
     pub request: Request,
     object: Option<&'a RawValue>,
     old_object: Option<&'a RawValue>,
@@ -113,7 +113,7 @@ struct RawMeta<'a> {
     owner_references: Option<&'a RawValue>,
 }
 
-/// What has become of reading an object.
+/// The result of reading an object.
 #[derive(Debug)]
 pub enum Read<K> {
     /// It is missing or does not fit its schema, which the API server reports.
@@ -139,7 +139,7 @@ impl<'a> Review<'a> {
     /// Reads the body of a request.
     ///
     /// # Errors
-    /// Says why it is not a review.
+    /// Returns why it is not a review.
     pub fn parse(body: &'a [u8]) -> Result<Self, String> {
         let Envelope { request } = serde_json::from_slice(body).map_err(|error| error.to_string())?;
         let texts = [&request.uid, &request.kind.kind, &request.name];
@@ -168,19 +168,19 @@ impl<'a> Review<'a> {
         })
     }
 
-    /// Reads the object as it is to be stored.
+    /// Reads the object after the request.
     #[must_use]
     pub fn object<K: Reviewable>(&self) -> Read<K> {
         read(self.object)
     }
 
-    /// Reads the object as it is stored.
+    /// Reads the stored object.
     #[must_use]
     pub fn old_object<K: Reviewable>(&self) -> Read<K> {
         read(self.old_object)
     }
 
-    /// Whether the spec is, byte by byte, the one that is stored.
+    /// Whether the request does not change the spec, byte by byte.
     #[must_use]
     pub fn keeps_its_spec(&self) -> bool {
         let spec = |object: Option<&'a RawValue>| {

@@ -1,4 +1,4 @@
-//! The certificate that the server shows, which changes while it runs.
+//! The server's certificate, which changes at run time.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio::sync::watch as channel;
 
-/// The certificate that is shown to whoever connects from now on. Cheap to copy; all copies are one.
+/// The certificate for new connections. Cheap to copy; all copies are one.
 #[derive(Clone, Default)]
 pub struct Served(Arc<channel::Sender<Option<Current>>>);
 
@@ -18,8 +18,8 @@ struct Current {
 }
 
 impl Served {
-    /// Shows this certificate, which is valid until `end`, from now on. Connections that are there stay. Returns whether
-    /// it is another than before.
+    /// Serves this certificate, which is valid until `end`, from now on. Existing connections stay. Returns whether it is another one than
+    /// before.
     #[must_use]
     pub fn show(&self, pair: Arc<CertifiedKey>, end: Timestamp) -> bool {
         self.0.send_if_modified(|current| {
@@ -31,13 +31,13 @@ impl Served {
         })
     }
 
-    /// Returns when the certificate that is shown ends to be valid, in seconds since 1970, if there is one.
+    /// Returns when the certificate expires, in seconds since 1970, if there is one.
     #[must_use]
     pub fn expires_at(&self) -> Option<i64> {
         self.0.borrow().as_ref().map(|current| current.end.as_second())
     }
 
-    /// Waits until there is a certificate to show.
+    /// Waits until there is a certificate.
     pub async fn there(&self) {
         let mut changes = self.0.subscribe();
         // The sender lives as long as `self`.
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Served {
 }
 
 impl ResolvesServerCert for Served {
-    // Whatever name is asked for: a proxy or a port-forward may ask for another.
+    // For any server name: a proxy or a port-forward may use another one.
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.0.borrow().as_ref().map(|current| current.pair.clone())
     }

@@ -1,7 +1,7 @@
 //! TLS for the port of webhooks.
 //!
-//! TLS 1.3 and HTTP/1.1 only. API servers speak both; HTTP/2 would save them connections, and has let clients make a
-//! server work for nothing more than once (CVE-2023-44487, CVE-2024-27316).
+//! TLS 1.3 and HTTP/1.1 only, which API servers support. HTTP/2 would save connections, but had attacks that exhaust a server
+//! (CVE-2023-44487, CVE-2024-27316).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use crate::http_server::{self, Transport};
 
 pub use crate::http_server::Limits;
 
-/// The time between two looks at the file with the clients' authorities.
+/// The time between two reads of the file with the clients' authorities.
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// The settings of TLS, which change while the server runs. Cheap to copy; all copies are one.
@@ -43,7 +43,7 @@ impl Tls {
     /// Reads the settings. With `client_ca`, a PEM file, clients must have a certificate of one of the authorities in it.
     ///
     /// # Errors
-    /// When TLS or the file can't be used.
+    /// Returns an error if TLS or the file can't be used.
     pub fn new(served: Served, client_ca: Option<PathBuf>) -> anyhow::Result<Self> {
         let client_ca: Option<Arc<Path>> = client_ca.map(Into::into);
         let pem = client_ca.as_deref().map(read).transpose()?;
@@ -102,10 +102,10 @@ impl Transport for Tls {
     }
 }
 
-/// Serves over TLS until `end`, then finishes requests that have begun.
+/// Serves over TLS until `end`, then finishes running requests.
 ///
 /// # Errors
-/// Only if TLS can't be set up.
+/// Returns an error if TLS can't be set up.
 pub async fn serve(
     listener: TcpListener,
     served: Served,

@@ -71,7 +71,7 @@ fn a_change_that_an_answer_has_shown_first_is_not_overlooked() {
     });
 }
 
-/// P3. kube would ask for the same place for ever. Remedy: `has_lost_its_place` begins anew with a list.
+/// P3. kube would ask for the same place for ever. Remedy: `is_expired` causes a new list.
 #[test]
 fn a_watch_that_is_answered_410_is_begun_anew_with_a_list() {
     let stage = Stage::new("gone");

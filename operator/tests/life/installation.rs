@@ -53,7 +53,7 @@ fn without_the_crd_of_podsets_apps_are_served() {
     shop.until_back(SERVICE, &before);
     operator.until_ready();
     let hint = "the PodSet API is not installed in this cluster; run: kubectl appdeploy install (or make install)";
-    let warning = format!("WARN the watch failed, and is tried again resource=\"podsets\" error=\"{hint}\"");
+    let warning = format!("WARN the watch failed, and is retried resource=\"podsets\" error=\"{hint}\"");
     assert_eq!(operator.log().matches(&warning).count(), 1, "{}", operator.log());
     let failing = |is: u8| format!("appdeploy_watch_failing{{resource=\"podsets\"}} {is}");
     operator.until("/metrics", "the watch is said to fail", |_, body| {

@@ -127,7 +127,7 @@ fn the_end_does_not_wait_for_a_collector_that_does_not_answer() {
 fn an_address_that_is_none_is_said_in_one_line() {
     let operator = cluster().spawn_operator(&["--otlp-endpoint", "collector:4318"]);
     assert_eq!(operator.until_ended().code(), Some(1));
-    let said = "error: --otlp-endpoint is \"collector:4318\", which is no address of a collector; write it like \
+    let said = "error: --otlp-endpoint is \"collector:4318\", which is not the address of a collector; write it like \
                 http://collector:4318";
     assert_eq!(operator.log().trim_end(), said);
 }

@@ -1,4 +1,4 @@
-//! What to do next with the certificates, as a function of what there is and of the time.
+//! Decides the next action on certificates, from the content of the Secret and the time.
 //!
 //! ```text
 //!                authority:   old            old, new        old, new          new
@@ -7,7 +7,7 @@
 //!                                AddAuthority   Sign               DropAuthorities
 //! ```
 //!
-//! So whoever trusts the authorities of now, or those of a moment ago, trusts the certificate of now and of a moment ago.
+//! So a client with the current or the previous authorities trusts the current and the previous certificate.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::Terms;
 pub struct Span {
     /// When it begins to be valid.
     pub begin: Timestamp,
-    /// When it is valid no more.
+    /// When it expires.
     pub end: Timestamp,
 }
 
@@ -29,7 +29,7 @@ impl Span {
         self.begin <= now && now < self.end
     }
 
-    /// Two thirds of it. In whole milliseconds, because it is not needed more exactly.
+    /// Two thirds of it, in whole milliseconds.
     fn due(self) -> Timestamp {
         let life = self.end.as_millisecond().saturating_sub(self.begin.as_millisecond());
         Timestamp::from_millisecond(self.end.as_millisecond().saturating_sub(life / 3)).unwrap_or(self.end)
@@ -41,50 +41,49 @@ impl Span {
 pub struct Leaf {
     /// When it is valid.
     pub span: Span,
-    /// Which of the authorities has signed it, by its place.
+    /// The index of the authority that has signed it.
     pub signer: usize,
 }
 
-/// What there is.
+/// The content of the Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The authorities that are to be trusted, the newest first.
+    /// The trusted authorities, the newest first.
     pub authorities: Vec<Span>,
-    /// Whether the key of the newest is there.
+    /// Whether the key of the newest one exists.
     pub can_sign: bool,
-    /// The server's certificate, if it is whole: its key fits, it has all names, and one of the authorities has signed
-    /// it.
+    /// The server's certificate, if it is complete: its key matches, it has all names, and one of the authorities has signed it.
     pub leaf: Option<Leaf>,
-    /// Whether there is anything among the authorities that is none.
+    /// Whether a part of the authorities can't be read.
     pub is_littered: bool,
 }
 
-/// What to do.
+/// An action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Make an authority and a certificate. What there was can't be used.
+    /// Create an authority and a certificate. The existing ones can't be used.
     Create,
-    /// Make an authority and put it before the others, of which those that are still valid stay.
+    /// Create an authority and put it before the others, of which the valid ones stay.
     AddAuthority,
-    /// Make a certificate, signed by the newest authority.
+    /// Create a certificate, signed by the newest authority.
     Sign,
-    /// Drop all authorities but the newest.
+    /// Drop all authorities except the newest.
     DropAuthorities,
 }
 
-/// What is next.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// To do this now.
+    /// This one, now.
     Act(Action),
-    /// To do nothing until then.
+    /// None until then.
     Wait(Timestamp),
 }
 
-/// Decides what is next. `told` says that API servers, as far as one can know, were told the authorities of now, and have
-/// had the overlap to take them in: else a certificate by a new one is not used yet, unless nothing else is valid.
+/// Decides the next action. `published` says that the webhook configurations have had the current authorities for the overlap. Before
+/// that, a certificate by a new authority is not used, unless no other one is valid.
 #[must_use]
-pub fn next(facts: &Facts, terms: &Terms, now: Timestamp, told: bool) -> Next {
+pub fn next(facts: &Facts, terms: &Terms, now: Timestamp, published: bool) -> Next {
     let valid = |place: usize| facts.authorities.get(place).filter(|span| span.holds(now)).copied();
     let newest = valid(0).filter(|_| facts.can_sign);
     let leaf = facts.leaf.filter(|leaf| leaf.span.holds(now));
@@ -95,15 +94,15 @@ pub fn next(facts: &Facts, terms: &Terms, now: Timestamp, told: bool) -> Next {
         (None, Some(_)) => return Next::Act(Action::AddAuthority),
         (Some(newest), Some((leaf, signer))) => (newest, leaf, signer),
     };
-    // When it is no more as it is, whatever else happens.
+    // When the content changes without an action.
     let broken = leaf.span.end.min(signer.end).min(newest.end);
     if leaf.signer != 0 {
         let ready = since(newest, terms.skew + terms.overlap);
         if now < ready {
             return Next::Wait(ready.min(broken));
         }
-        // Whoever tells them looks again then.
-        return if told {
+        // The caller checks again when they were written.
+        return if published {
             Next::Act(Action::Sign)
         } else {
             Next::Wait(broken)
@@ -115,12 +114,12 @@ pub fn next(facts: &Facts, terms: &Terms, now: Timestamp, told: bool) -> Next {
             Action::DropAuthorities,
             (facts.authorities.len() > 1 || facts.is_littered).then_some(drop),
         ),
-        // Before a certificate that would not live longer than this authority.
+        // Before a certificate that would not expire after this authority.
         (Action::AddAuthority, Some(newest.due())),
         (Action::Sign, Some(leaf.span.due())),
     ];
     let due = steps.iter().find(|(_, at)| at.is_some_and(|at| at <= now));
-    // While a new authority is not trusted yet, nothing can be signed: the certificate has to last.
+    // While a new authority is not trusted yet, no certificate can be signed: the current one must last.
     let fresh = now
         .checked_add(terms.certificate)
         .unwrap_or(Timestamp::MAX)
@@ -134,6 +133,6 @@ pub fn next(facts: &Facts, terms: &Terms, now: Timestamp, told: bool) -> Next {
 }
 
 fn since(span: Span, time: Duration) -> Timestamp {
-    // Past the end of all time it is never.
+    // After the end of the clock's range it is never.
     span.begin.checked_add(time).unwrap_or(Timestamp::MAX)
 }

@@ -1,4 +1,4 @@
-//! The keys and certificates themselves: read from the Secret, and made.
+//! Reads keys and certificates from the Secret, and creates them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use super::life::{Action, Facts, Leaf, Span};
 use super::{SERVICE, Terms, key};
 
-/// What a Secret holds.
+/// The data of the Secret.
 pub type Data = BTreeMap<String, ByteString>;
 
-/// What a Secret holds, read.
+/// The content of the Secret.
 #[derive(Clone)]
 pub struct Material {
-    /// What is decided by.
+    /// The part that decisions depend on.
     pub facts: Facts,
-    /// What is served, if it is whole.
+    /// The certificate with its key, if it is complete.
     pub served: Option<Arc<CertifiedKey>>,
     authorities: Vec<CertificateDer<'static>>,
     authority_key: Option<Arc<KeyPair>>,
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Material {
 }
 
 impl Material {
-    /// Reads what a Secret holds. What can't be used counts as missing.
+    /// Reads the data of a Secret. Unusable parts count as missing.
     #[must_use]
     pub fn read(data: &Data, names: &[String]) -> Self {
         let text = |key| data.get(key).and_then(|bytes| std::str::from_utf8(&bytes.0).ok());
@@ -85,16 +85,16 @@ impl Material {
         }
     }
 
-    /// Returns the authorities that are to be trusted, as PEM, the newest first.
+    /// Returns the trusted authorities, as PEM, the newest first.
     #[must_use]
     pub fn bundle(&self) -> String {
         bundle_of(&self.authorities)
     }
 
-    /// Does what is to be done, and returns what the Secret is to hold then.
+    /// Carries out an action, and returns the new data of the Secret.
     ///
     /// # Errors
-    /// When the system gives no random numbers, or the time is beyond what a certificate can say.
+    /// Returns an error if the system has no random numbers, or the time is out of the range of certificates.
     pub fn act(&self, action: Action, terms: &Terms, names: &[String], now: Timestamp) -> anyhow::Result<Data> {
         let mut data = Data::new();
         let mut put = |key: &str, text: String| data.insert(key.to_owned(), ByteString(text.into_bytes()));
@@ -151,8 +151,8 @@ struct Authority {
 
 impl Authority {
     fn make(terms: &Terms, now: Timestamp) -> anyhow::Result<Self> {
-        let key = KeyPair::generate().context("failed to make a key")?;
-        // Each has a name of its own, so that nobody takes one for another.
+        let key = KeyPair::generate().context("failed to create a key")?;
+        // Each has its own name, so that they can be distinguished.
         let name = format!("{SERVICE}-ca@{}", now.as_second());
         let end = now.checked_add(terms.authority)?;
         let mut params = params(&name, Vec::new(), terms, now, end)?;
@@ -167,8 +167,8 @@ impl Authority {
     }
 
     fn sign(&self, terms: &Terms, names: &[String], now: Timestamp) -> anyhow::Result<(String, String)> {
-        let key = KeyPair::generate().context("failed to make a key")?;
-        // Not longer than the authority: whoever checks the one checks the other, too.
+        let key = KeyPair::generate().context("failed to create a key")?;
+        // Not longer than the authority: clients check both.
         let end = now.checked_add(terms.certificate)?.min(self.end);
         let mut params = params(SERVICE, names.to_vec(), terms, now, end)?;
         params.use_authority_key_identifier_extension = true;
@@ -187,10 +187,10 @@ fn params(
     now: Timestamp,
     end: Timestamp,
 ) -> anyhow::Result<CertificateParams> {
-    let mut params = CertificateParams::new(names).context("a name is none")?;
+    let mut params = CertificateParams::new(names).context("a name is invalid")?;
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, name);
-    // Up to the next second: else, read again, it would seem to have been there for longer than it was.
+    // Rounded up: otherwise it would seem to be older than it is when it is read again.
     let begin = now.as_second() + i64::from(now.subsec_nanosecond() > 0);
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     let at = |second: i64| {
@@ -205,22 +205,22 @@ fn params(
 /// Reads a certificate and its key.
 ///
 /// # Errors
-/// Says which of them can't be used, or that they do not fit.
+/// Returns which of them can't be used, or that they do not match.
 pub fn certified(certificate: &str, key: &str) -> anyhow::Result<(CertifiedKey, Span)> {
-    let blocks = pem::parse_many(certificate).context("the certificate is no PEM")?;
+    let blocks = pem::parse_many(certificate).context("the certificate is not PEM")?;
     let chain: Vec<_> = blocks.iter().filter_map(certificate_in).collect();
     let Some(leaf) = chain.first() else {
         bail!("there is no certificate")
     };
     let (span, _) = read(leaf).context("the certificate can't be read")?;
-    let key = pem::parse(key).context("the key is no PEM")?;
+    let key = pem::parse(key).context("the key is not PEM")?;
     ensure!(key.tag().ends_with("PRIVATE KEY"), "the key is a {}", key.tag());
     let key = PrivateKeyDer::try_from(key.into_contents()).map_err(|error| anyhow::anyhow!("the key: {error}"))?;
-    let pair = CertifiedKey::from_der(chain, key, &provider()).context("the certificate and the key do not fit")?;
+    let pair = CertifiedKey::from_der(chain, key, &provider()).context("the certificate and the key do not match")?;
     Ok((pair, span))
 }
 
-/// Returns the one implementation of cryptography that we use.
+/// Returns the implementation of cryptography.
 pub(in crate::webhook) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
@@ -251,7 +251,7 @@ fn fits(certificate: &CertificateDer<'_>, key: &KeyPair) -> bool {
     parsed.is_ok_and(|(_, parsed)| *parsed.public_key().subject_public_key.data == *key.public_key_raw())
 }
 
-/// Whether an authority has signed a certificate for all these names. When, is another question.
+/// Whether an authority has signed a certificate for all these names, regardless of the time.
 fn vouches(authority: &CertificateDer<'static>, pair: &CertifiedKey, span: Span, names: &[String]) -> bool {
     let mut roots = RootCertStore::empty();
     let Some((leaf, between)) = pair.cert.split_first() else {

@@ -1,4 +1,4 @@
-//! The whole life of the certificates, by a clock that is not the machine's.
+//! The lifetime of certificates, with a simulated clock.
 
 mod virtual_life;
 
@@ -66,7 +66,7 @@ fn an_authority_is_replaced_in_three_steps() {
 }
 
 #[test]
-fn a_new_authority_is_not_used_before_it_was_told() {
+fn new_authority_is_not_used_before_it_was_published() {
     let mut life = Life::new(short());
     while !life.done.contains(&Action::AddAuthority) {
         life.now = life.wait(true);
@@ -82,12 +82,12 @@ fn a_new_authority_is_not_used_before_it_was_told() {
     assert_eq!(
         life.settle(false),
         [Action::Create],
-        "but nothing waits once nothing is valid"
+        "without a valid certificate, no action waits"
     );
 }
 
 #[test]
-fn what_is_broken_is_made_good_at_once() {
+fn broken_parts_are_replaced_immediately() {
     let other = Life::new(short());
     let stranger = {
         let mut life = Life::new(short());
@@ -184,26 +184,26 @@ fn keys_are_not_printed() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Operators come late by whatever time they were away, and API servers are told late.
+    /// Replicas and API servers are late by any time.
     #[test]
-    fn it_comes_to_rest_and_is_trusted_whoever_is_late(
+    fn certificate_is_trusted_after_any_delay(
         steps in prop::collection::vec((0_i64..400, any::<bool>()), 1..40),
         fraction in 0_u32..1_000_000_000,
     ) {
         let mut life = Life::new(short());
-        let mut told_before = true;
-        for (late, told) in steps {
-            let due = life.wait(told_before);
-            // They look when something is due, or for another reason before.
+        let mut was_published = true;
+        for (late, is_published) in steps {
+            let due = life.wait(was_published);
+            // They check when an action is due, or before.
             let now = if late < 100 { due + Duration::from_secs(late.unsigned_abs()) } else { life.now + Duration::from_secs(late.unsigned_abs()) };
             life.now = now + Duration::new(0, fraction);
             let broken = !life.is_trusted(&life.served.0, life.now);
-            let done = life.settle(told);
-            told_before = told;
+            let done = life.settle(is_published);
+            was_published = is_published;
             prop_assert!(life.is_trusted(&life.served.0, life.now));
             prop_assert!(!done.contains(&Action::Create) || broken);
             if let Some(place) = done.iter().position(|action| *action == Action::Sign)
-                && !broken && place == 0 && told
+                && !broken && place == 0 && is_published
             {
                 life.check();
             }

@@ -1,4 +1,4 @@
-//! A Secret and those who trust it, by a clock that is not the machine's.
+//! A Secret and its clients, with a simulated clock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub fn at(second: i64) -> Timestamp {
     Timestamp::from_second(BEGIN + second).unwrap()
 }
 
-/// Terms in seconds, in proportions that they are to have.
+/// Lifetimes of seconds, in the usual proportions.
 pub fn short() -> Terms {
     Terms {
         authority: Duration::from_secs(3000),
@@ -32,15 +32,15 @@ pub fn short() -> Terms {
     }
 }
 
-/// A Secret, what those who trust it were told, and what happened.
+/// A Secret, the authorities that its clients trust, and the actions so far.
 pub struct Life {
     terms: Terms,
     pub names: [String; 4],
     pub data: Data,
     pub now: Timestamp,
-    /// All authorities of now, each with the time since which it is there.
+    /// The current authorities, each with the time since it exists.
     pub trusted: BTreeMap<String, Timestamp>,
-    /// The certificate of now, and since when.
+    /// The current certificate, and since when.
     pub served: (String, Timestamp),
     before: Option<String>,
     pub done: Vec<Action>,
@@ -67,14 +67,14 @@ impl Life {
         Material::read(&self.data, &self.names)
     }
 
-    pub fn next(&self, told: bool) -> Next {
-        next(&self.material().facts, &self.terms, self.now, told)
+    pub fn next(&self, is_published: bool) -> Next {
+        next(&self.material().facts, &self.terms, self.now, is_published)
     }
 
-    /// Does what is to be done now, and returns what it was.
-    pub fn settle(&mut self, told: bool) -> Vec<Action> {
+    /// Carries out the actions that are due, and returns them.
+    pub fn settle(&mut self, is_published: bool) -> Vec<Action> {
         let mut done = Vec::new();
-        while let Next::Act(action) = self.next(told) {
+        while let Next::Act(action) = self.next(is_published) {
             let Facts { authorities, leaf, .. } = self.material().facts;
             if action == Action::AddAuthority
                 && let Some(leaf) = leaf
@@ -99,7 +99,7 @@ impl Life {
                 self.before = Some(std::mem::replace(&mut self.served, (certificate, now)).0);
             }
             done.push(action);
-            assert!(done.len() < 4, "it does not come to rest: {done:?}");
+            assert!(done.len() < 4, "it does not settle: {done:?}");
         }
         self.done.extend(&done);
         done
@@ -113,13 +113,15 @@ impl Life {
         self.data.insert(key.to_owned(), ByteString(text.into()));
     }
 
-    pub fn wait(&self, told: bool) -> Timestamp {
-        let Next::Wait(until) = self.next(told) else { panic!() };
+    pub fn wait(&self, is_published: bool) -> Timestamp {
+        let Next::Wait(until) = self.next(is_published) else {
+            panic!()
+        };
         assert!(until > self.now);
         until
     }
 
-    /// Whether who trusts the authorities that were there by then, and are now, trusts a certificate.
+    /// Whether a client that trusts the authorities since this time trusts a certificate.
     pub fn is_trusted(&self, certificate: &str, since: Timestamp) -> bool {
         let mut roots = RootCertStore::empty();
         for (authority, _) in self.trusted.iter().filter(|(_, begin)| **begin <= since) {
@@ -138,12 +140,12 @@ impl Life {
         })
     }
 
-    /// What holds at each moment at which nothing was broken.
+    /// Checks what is true at each moment at which nothing was broken.
     pub fn check(&self) {
-        let told_by = self.now - self.terms.overlap;
+        let since = self.now - self.terms.overlap;
         assert!(
-            self.is_trusted(&self.served.0, told_by.max(at(0))),
-            "{:?}: by those who have heard nothing for the overlap",
+            self.is_trusted(&self.served.0, since.max(at(0))),
+            "{:?}: by clients whose authorities are older than the overlap",
             self.done
         );
         if let Some(before) = &self.before
@@ -151,7 +153,7 @@ impl Life {
         {
             assert!(
                 self.is_trusted(before, self.now),
-                "{:?}: of one that has not changed yet",
+                "{:?}: for a server that has not changed yet",
                 self.done
             );
         }
