@@ -1,14 +1,10 @@
-//! How long it takes a PodSet to bring 100 pods up and down, beside a ReplicaSet with the same pods on the same control
+//! Measures how long a PodSet takes to create and delete 100 pods, compared with a ReplicaSet with the same pods on the same control
 //! plane: `make bench`.
 //!
-//! The two take turns, and each round the other one begins. What is told is the median of all rounds, as a watch of
-//! the pods has seen it. The nodes are fake, so a pod is ready as soon as it has one.
+//! The two take turns, and in each round the other one begins. The result is the median of all rounds, measured by a watch of the
+//! pods. The nodes are fake, so a pod is ready as soon as it has one.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a benchmark tells what it has measured"
-)]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints its results")]
 
 #[path = "../tests/harness/harness.rs"]
 mod harness;
@@ -39,8 +35,8 @@ const NAME: &str = "web";
 const MEASURED: [&str; 6] = [
     "created, 100 pods there",
     "created, 100 pods ready",
-    "scaled to 0, 100 pods told to go",
-    "scaled to 0, 100 pods gone",
+    "scaled to 0, 100 pods terminating",
+    "scaled to 0, 100 pods deleted",
     "scaled to 100, 100 pods there",
     "scaled to 100, 100 pods ready",
 ];
@@ -149,7 +145,7 @@ async fn scale(api: &Api<DynamicObject>, replicas: usize) -> Instant {
 
 type Pods = HashMap<String, SetPod>;
 
-/// The pods of a namespace, as a watch tells of them.
+/// The pods of a namespace, from a watch.
 struct Seen {
     events: BoxStream<'static, watcher::Result<Event<Pod>>>,
     pods: Pods,
@@ -173,7 +169,7 @@ impl Seen {
         (there, self.until(started, all_ready).await)
     }
 
-    /// Waits until all pods are told to go and gone, and returns how long each took.
+    /// Waits until all pods are terminating, and then deleted. Returns how long each took.
     async fn until_down(&mut self, started: Instant) -> (Duration, Duration) {
         let told = self.until(started, |pods| pods.values().all(|pod| pod.deleting)).await;
         (told, self.until(started, Pods::is_empty).await)

@@ -19,12 +19,12 @@ use crate::harness::{Cluster, Operator, Shared, Webhooks};
 
 /// A control plane that asks an operator.
 struct Asking {
-    // Dropped first, while there is somebody to say goodbye to.
+    // Dropped first, while its control plane runs.
     _operator: Operator,
     cluster: Arc<Cluster>,
 }
 
-/// Returns the one that tests share which disturb nobody.
+/// Returns the one that is shared by tests that do not affect others.
 fn asking() -> Arc<Asking> {
     static SHARED: Shared<Asking> = Shared::new();
     SHARED.get(|| {

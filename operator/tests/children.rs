@@ -87,7 +87,7 @@ fn children_that_are_no_longer_wanted_are_pruned() {
     shop.settled_app("shop", web());
     shop.set("shop", json!({"expose": "Cluster"}));
     shop.until_gone(INGRESS, "shop");
-    let app = shop.until_told("shop");
+    let app = shop.until_reported("shop");
     assert_eq!(text(&app, "/status/url"), "http://shop.prune.svc:80/");
     assert!(!shop.get(SERVICE, "shop").is_null());
 
@@ -225,7 +225,7 @@ fn an_app_that_is_going_gets_no_children() {
     let mut app = json!({"metadata": {"name": "shop", "finalizers": ["example.com/hold"]}});
     app["spec"] = web();
     shop.create(APP, app);
-    shop.until_told("shop");
+    shop.until_reported("shop");
     shop.delete(APP, "shop");
     let deleting = |app: &Value| ready(app) == ("False", "Deleting");
     shop.until(APP, "shop", "it is told to be going", deleting);

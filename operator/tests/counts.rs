@@ -31,7 +31,7 @@ static COSTS: LazyLock<Costs> = LazyLock::new(|| {
     let names: Vec<String> = (0..APPS).map(|n| format!("app-{n}")).collect();
     let until_all_told = || {
         for name in &names {
-            many.until_told(name);
+            many.until_reported(name);
         }
         many.settle();
     };
@@ -234,7 +234,7 @@ fn a_new_port_takes_the_place_of_the_old_one() {
     shop.until(SERVICE, "shop", "the Service has the new port", |service| {
         service["spec"]["ports"][0]["port"] == 8080 || service["spec"]["ports"][1]["port"] == 8080
     });
-    shop.until_told("shop");
+    shop.until_reported("shop");
     let ports = |object: &Value, pointer: &str, field: &str| -> Vec<Value> {
         let ports = object.pointer(pointer).unwrap().as_array().unwrap();
         ports.iter().map(|port| port[field].clone()).collect()

@@ -2,7 +2,7 @@
 //!
 //! The same schedule, drawn from a seed, is played on one real API server with fake nodes: sets are scaled, pods are
 //! deleted, fail, lose the label and get it back, and strangers with the label appear. After each burst both have to
-//! come to rest with as many pods as wanted, and with as many that were let go. What a ReplicaSet leaves and a PodSet
+//! come to rest with as many pods as wanted, and with as many that were released. What a ReplicaSet leaves and a PodSet
 //! deletes, a pod that has failed, counts on neither side (docs/adr/0009).
 //!
 //! `APPDEPLOY_SEED=7` plays one schedule alone. With `APPDEPLOY_TEST_LONG` it is 200 schedules instead of 20.
@@ -99,7 +99,7 @@ fn compare(sides: &mut [Side; 2], before: &[Sight; 2], burst: &Burst) -> Result<
     rest(sides, burst.replicas, released..=released)
 }
 
-/// Waits until both are at rest, with so many pods and so many let go.
+/// Waits until both have settled, with so many pods and so many released ones.
 fn rest(sides: &[Side; 2], replicas: u8, released: RangeInclusive<usize>) -> Result<[Sight; 2], String> {
     Ok([sides[0].rest(replicas, &released)?, sides[1].rest(replicas, &released)?])
 }

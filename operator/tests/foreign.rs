@@ -220,7 +220,7 @@ fn ingress_is_not_created_for_a_foreign_service() {
     // The pods are created: `adopt` needs them while the old Service serves.
     shop.until_there(DEPLOYMENT, "shop");
     shop.set("shop", json!({"host": "publisher.example.com"}));
-    shop.until_told("shop");
+    shop.until_reported("shop");
     std::thread::sleep(QUIET);
     assert!(shop.get(INGRESS, "shop").is_null());
     shop.delete(SERVICE, "shop");

@@ -1,4 +1,4 @@
-//! A host belongs to one namespace, and within it a path to one application. Who serves a host keeps it.
+//! A host belongs to one namespace, and within it a path to one app. An app that serves a host keeps it.
 
 use std::sync::Arc;
 use std::thread;
@@ -65,7 +65,7 @@ fn the_second_namespace_waits_for_the_host_of_the_first() {
     assert!(has_lost(&second.get(APP, "pirate")));
     assert_eq!(text(&first.get(APP, "shop"), "/status/url"), "http://shop.example.com/");
 
-    // It is told when the host becomes free, whichever way.
+    // It is reconciled when the host becomes free, for any reason.
     first.set("shop", json!({"host": "other.example.com"}));
     second.until_there(INGRESS, "pirate");
     second.until(APP, "pirate", "it has the host", |app| !has_lost(app) && told(app));

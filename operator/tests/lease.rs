@@ -147,7 +147,7 @@ fn a_frozen_leader_that_wakes_up_writes_nothing() {
         pair.space.settled_app(name, web());
     }
     pair.space.set("shop", json!({"image": "nginx:1.28"}));
-    pair.space.until_told("shop");
+    pair.space.until_reported("shop");
     first.signal(Signal::SIGCONT);
     let status = first.until_ended();
     assert!(!status.success(), "it ends, to start as a follower");
@@ -266,7 +266,7 @@ fn a_rolling_update_has_one_writer_at_a_time_and_loses_nothing() {
     second.terminate();
     make("after");
     for name in &names {
-        pair.space.until_told(name);
+        pair.space.until_reported(name);
     }
     drop((third, fourth));
     let requests = pair.cluster.control_plane.audit().since(mark).unwrap();

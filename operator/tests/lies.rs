@@ -16,7 +16,7 @@ use crate::harness::{Cluster, Kind, Namespace, OPERATOR, Operator, PATIENCE, Sha
 
 /// A namespace, and an operator for it alone that sees the API server through a proxy.
 struct Stage {
-    // Dropped in this order: the operator while there is somebody to talk to.
+    // Dropped in this order: the operator while the proxy runs.
     operator: Operator,
     proxy: Proxy,
     shop: Namespace,
@@ -62,7 +62,7 @@ impl Stage {
     }
 
     /// Breaks a watch, and lets no new one begin before `meanwhile` is done. Then each that begins is answered so,
-    /// until the operator lists anew.
+    /// until the operator lists again.
     fn lose_place_of(&self, watches: &Requests, lists: &Requests, answer: Answer, meanwhile: impl FnOnce()) {
         let deaf = self.proxy.add(Rule::new(watches.clone(), Action::Disconnect));
         assert_eq!(self.proxy.cut_watches(watches), 1);

@@ -85,7 +85,7 @@ fn what_changed_while_it_was_away_is_healed_at_the_start() {
         text(deployment, "/spec/template/spec/containers/0/image") == "nginx:1.27"
     });
     shop.until_back(SERVICE, &service);
-    shop.until_told("blog");
+    shop.until_reported("blog");
 }
 
 /// The name of an Event is made from what it says.
@@ -172,7 +172,7 @@ fn it_may_be_killed_at_any_time() {
     }
     let _operator = cluster.operator(&["--watch-namespace", "killed"]);
     for name in &names {
-        shop.until_told(name);
+        shop.until_reported(name);
         for kind in [DEPLOYMENT, SERVICE, INGRESS] {
             shop.until_there(kind, name);
         }

@@ -66,7 +66,7 @@ fn large_reviews_are_refused_in_bounded_memory() {
 }
 
 #[test]
-fn unfinished_requests_on_the_probe_port_are_ended_and_keep_nobody_out() {
+fn unfinished_requests_on_the_probe_port_are_ended_and_do_not_block_others() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let operator = cluster.operator(&[]);
     let begun = [b"GET /healthz HTTP/1.1\r\nX: ".as_slice(), &vec![b'x'; 400 << 10]].concat();
@@ -127,16 +127,16 @@ fn oversized_specs_that_are_stored_do_not_exhaust_memory_and_are_reported() {
     let large = ["scale", "appdeploy/large-7", "-n", "large", "--replicas=2"];
     cluster.control_plane.kubectl(&large).unwrap();
     shop.app("small", web());
-    shop.until_told("small");
+    shop.until_reported("small");
     assert_small(&operator, "60 specs of a MiB");
     operator.terminate();
     let operator = cluster.operator(&[]);
     shop.set("small", json!({"replicas": 2}));
-    shop.until_told("small");
+    shop.until_reported("small");
     assert_small(&operator, "a restart with 60 specs of a MiB");
     // A spec that became small enough is served.
     shop.set("large-7", json!({"env": null, "replicas": 1}));
-    shop.until_told("large-7");
+    shop.until_reported("large-7");
     shop.until_there(crate::harness::DEPLOYMENT, "large-7");
 }
 

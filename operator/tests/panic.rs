@@ -1,4 +1,4 @@
-//! What the log says of a panic. It is made in a process of its own: where it is told is a matter of the whole process.
+//! The log line of a panic. The panic is in its own process, because the hook belongs to the whole process.
 
 use std::process::Command;
 
@@ -36,7 +36,7 @@ fn a_panic_is_a_log_line_that_names_the_object() {
         "{line}"
     );
     assert_eq!(line.get("backtrace"), None);
-    assert!(!said.contains("thread '"), "it was told twice:\n{said}");
+    assert!(!said.contains("thread '"), "it was logged twice:\n{said}");
 }
 
 fn panic_while_reconciling() {

@@ -9,7 +9,7 @@
 //! | 2 | nothing that is remembered of a set outlives it, or is missed after a crash |
 //! | 3 | creates start slowly: one that fails is one, not a hundred |
 //! | 4 | a namespace that is being deleted is left alone, without an Event |
-//! | 5 | a set is read anew before it adopts |
+//! | 5 | a set is re-read before it adopts |
 //! | 6 | a pod is adopted by its label, and released when it loses it |
 //! | 7 | what another controller owns is not touched |
 //! | 8 | a pod that ends or has ended does not count |
@@ -20,7 +20,7 @@
 //! | 13 | a status is written if it differs |
 //! | 14 | what keeps pods from being created or deleted is a condition |
 //! | 15 | a pod becomes available by the clock alone |
-//! | 18 | what no watch tells is found by the next list |
+//! | 18 | what no watch reports is found by the next list |
 //!
 //! Rows that an API server that lies can show are in `lies/podset.rs`; decisions alone are tested where they are
 //! made, in `model`.

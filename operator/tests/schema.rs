@@ -146,7 +146,7 @@ fn a_bad_spec_is_refused_with_what_to_write_instead() {
         let message = refused.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
         assert!(
             message.contains(sentence),
-            "{spec}\nshould be told: {sentence}\nand is told:    {message}"
+            "{spec}\nexpected: {sentence}\nbut was:  {message}"
         );
     }
 }
@@ -187,7 +187,7 @@ fn a_name_has_to_serve_as_a_host_and_as_a_service() {
     }
 }
 
-/// Whoever may write an AppDeploy must not reach through the operator what they may not do themselves.
+/// A user who may write AppDeploys must not be able to do with the operator what their own rights do not allow.
 #[test]
 fn fields_that_reach_further_than_the_pods_do_not_exist() {
     let shop = namespace("further");

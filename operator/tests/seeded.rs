@@ -120,7 +120,7 @@ fn missed(cluster: &Cluster, scenario: scenario::Scenario) -> Vec<String> {
     let campaign = Campaign::of(cluster, scenario).unwrap();
     let named = |name: &str| -> Plan {
         let plan = campaign.plans().iter().find(|plan| plan.to_string() == name);
-        assert!(plan.is_some(), "{name} is none of {:#?}", campaign.plans());
+        assert!(plan.is_some(), "{name} is not one of {:#?}", campaign.plans());
         plan.unwrap().clone()
     };
     let plans: BTreeSet<Plan> = seeds.iter().map(|(_, plan, _)| named(plan)).collect();

@@ -144,7 +144,7 @@ fn the_observed_generation_follows_the_spec() {
     shop.pods_become_ready("shop");
     shop.until(APP, "shop", "it is ready", is_ready);
     shop.set("shop", json!({"image": "nginx:1.28"}));
-    let app = shop.until_told("shop");
+    let app = shop.until_reported("shop");
     assert_eq!(app["metadata"]["generation"], 2);
     for condition in app["status"]["conditions"].as_array().unwrap() {
         assert_eq!(condition["observedGeneration"], 2, "{condition}");

@@ -62,7 +62,7 @@ impl Stage {
         }
     }
 
-    /// Starts an operator as a user whom the audit log can tell from others.
+    /// Starts an operator as a user of its own, for the audit log.
     fn start(&self, is_older: bool, user: &str, flags: &[&str]) -> Operator {
         let control_plane = &self.cluster.control_plane;
         let kubeconfig = control_plane.kubeconfig_for(user, &["system:masters"]).unwrap();
@@ -117,7 +117,7 @@ fn an_upgrade_restarts_nothing_and_a_downgrade_only_what_was_changed() {
         .space
         .podset_of("set", json!({"replicas": 2, "template": template}), &pods);
     for (name, _) in specs() {
-        stage.space.until_told(name);
+        stage.space.until_reported(name);
     }
     older.terminate();
     let before = identities(&stage.space);
@@ -178,7 +178,7 @@ fn of_two_versions_one_writes() {
         stage.space.app(name, spec);
     }
     for (name, _) in specs() {
-        stage.space.until_told(name);
+        stage.space.until_reported(name);
     }
     let by = |user: &str, mark| {
         let requests = stage.cluster.control_plane.audit().since(mark).unwrap();

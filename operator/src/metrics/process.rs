@@ -31,7 +31,7 @@ impl Process {
 
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let mut tell = |name: &str, help: &str, value: Option<f64>| match value {
+        let mut gauge = |name: &str, help: &str, value: Option<f64>| match value {
             Some(value) => {
                 let gauge = ConstGauge::new(value);
                 gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)
@@ -39,14 +39,14 @@ impl Collector for Process {
             None => Ok(()),
         };
         let start = Some(self.started);
-        tell(
+        gauge(
             "process_start_time_seconds",
             "When the process started, in seconds since 1970",
             start,
         )?;
-        tell("process_resident_memory_bytes", "Resident memory", resident_memory())?;
-        tell("process_open_fds", "Open files and connections", open_files())?;
-        tell("process_max_fds", "How many may be open", most_files())?;
+        gauge("process_resident_memory_bytes", "Resident memory", resident_memory())?;
+        gauge("process_open_fds", "Open files and connections", open_files())?;
+        gauge("process_max_fds", "How many may be open", most_files())?;
         if let Some(seconds) = cpu_seconds() {
             let counter = ConstCounter::new(seconds);
             let help = "Time on a CPU, in the kernel and outside";

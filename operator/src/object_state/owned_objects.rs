@@ -1,4 +1,4 @@
-//! Records which objects an owner was seen to own, to tell deleted objects from objects that never existed.
+//! Records which objects an owner was seen to own, to distinguish deleted objects from objects that never existed.
 //!
 //! The garbage collector deletes the objects of a deleted owner, and the watch of the owners may report the owner's deletion
 //! later than theirs. The operator would create them again, and the garbage collector delete them again. So an owner that has

@@ -1,6 +1,8 @@
 //! Answers admission reviews. [`model::admit`] decides; this module fetches what the decision needs: the claims of hosts, and the
 //! author's rights.
 
+mod rights;
+
 use std::sync::Arc;
 
 use axum::Router;
@@ -11,12 +13,6 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use crd::{AppDeploy, PodSet};
-use futures::{FutureExt as _, StreamExt as _, stream};
-use k8s_openapi::api::authorization::v1::{LocalSubjectAccessReview, ResourceAttributes, SubjectAccessReviewSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
-use kube::api::PostParams;
-use kube::core::Request as ApiRequest;
 use kube::core::admission::{AdmissionResponse, Operation};
 use kube::core::response::{Status, reason};
 use model::admit::{Admitted, Reference, is_same, question_of_additions, questions, usual_form, warnings};
@@ -24,22 +20,16 @@ use model::host;
 use model::podset::Wanted;
 use model::validate;
 use tokio::sync::Semaphore;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::log_limit::{LogLimit, truncated};
-use super::review::{Read, Request, Review, Reviewable};
+use super::review::{Read, Review, Reviewable};
 use crate::call::Caller;
 use crate::key::Key;
 use crate::stores::Stores;
 
-/// The most objects that one spec may refer to: each costs a request to the API server.
-const MOST_REFERENCES: usize = 64;
-
 /// The most access reviews that run concurrently: any pod can connect to the port, and must not cause unlimited requests.
-const QUESTIONS: usize = 32;
-
-/// The most access reviews of one admission review that run concurrently, so that others do not wait.
-const QUESTIONS_PER_REVIEW: usize = 4;
+const CONCURRENT_REVIEWS: usize = 32;
 
 /// Bodies larger than this are parsed one at a time.
 const LARGE: usize = 64 * 1024;
@@ -69,7 +59,7 @@ impl Admission {
             caller,
             stores,
             host_suffixes,
-            turns: Arc::new(Semaphore::new(QUESTIONS)),
+            turns: Arc::new(Semaphore::new(CONCURRENT_REVIEWS)),
             parsing: Arc::new(Semaphore::new(1)),
             log: Arc::new(LogLimit::default()),
         }
@@ -138,7 +128,7 @@ async fn check(State(admission): State<Admission>, body: Bytes) -> Response {
         Err(error) => return not_a_review(&error),
     };
     let verdict = match judged {
-        Ok(Judged { warnings, references }) => admission.ask(&request, &references).await.map(|()| warnings),
+        Ok(Judged { warnings, references }) => admission.check_rights(&request, &references).await.map(|()| warnings),
         Err(refusal) => Err(refusal),
     };
     let mut response = allowed(request.uid);
@@ -284,80 +274,5 @@ impl Admission {
             judged.warnings.extend(warnings(&new));
         }
         Ok(judged)
-    }
-
-    /// Checks whether the author has the rights that the spec needs.
-    async fn ask(&self, request: &Request, references: &[Reference]) -> Result<(), Refusal> {
-        if references.len() > MOST_REFERENCES {
-            return Err(Refusal::Invalid(format!(
-                "the spec refers to more than {MOST_REFERENCES} Secrets and ConfigMaps"
-            )));
-        }
-        let author = request.user_info.username.as_deref().unwrap_or("the author");
-        let namespace = request.namespace.as_deref().unwrap_or_default();
-        let questions = references
-            .iter()
-            .map(|reference| self.may(request, namespace, reference).boxed())
-            .collect::<Vec<_>>();
-        let answers: Vec<_> = stream::iter(questions).buffered(QUESTIONS_PER_REVIEW).collect().await;
-        let mut refusals = Vec::new();
-        for (reference, answer) in references.iter().zip(answers) {
-            match answer {
-                Ok(true) => {}
-                Ok(false) => refusals.push(reference.refusal(author, namespace)),
-                Err(why) => {
-                    if let Some(suppressed) = self.log.take() {
-                        warn!(
-                            why = truncated(&why),
-                            suppressed, "an author's rights could not be asked for"
-                        );
-                    }
-                    return Err(Refusal::Unknown(format!(
-                        "the rights of {author} could not be asked for, try again: {why}"
-                    )));
-                }
-            }
-        }
-        if refusals.is_empty() {
-            return Ok(());
-        }
-        Err(Refusal::Forbidden(refusals.join("; ")))
-    }
-
-    async fn may(&self, request: &Request, namespace: &str, reference: &Reference) -> Result<bool, String> {
-        let user = &request.user_info;
-        let review = LocalSubjectAccessReview {
-            metadata: ObjectMeta {
-                namespace: Some(namespace.to_owned()),
-                ..ObjectMeta::default()
-            },
-            spec: SubjectAccessReviewSpec {
-                user: user.username.clone(),
-                groups: user.groups.clone(),
-                uid: user.uid.clone(),
-                extra: user.extra.clone(),
-                resource_attributes: Some(ResourceAttributes {
-                    namespace: Some(namespace.to_owned()),
-                    verb: Some(reference.verb.into()),
-                    group: Some(reference.group.into()),
-                    resource: Some(reference.resource.into()),
-                    name: Some(reference.name.clone()),
-                    ..ResourceAttributes::default()
-                }),
-                ..SubjectAccessReviewSpec::default()
-            },
-            status: None,
-        };
-        let body = serde_json::to_vec(&review).map_err(|error| error.to_string())?;
-        // It is never closed.
-        let _turn = self.turns.acquire().await.map_err(|error| error.to_string())?;
-        let url = LocalSubjectAccessReview::url_path(&(), Some(namespace));
-        let question = ApiRequest::new(url).create(&PostParams::default(), body);
-        let answer = self
-            .caller
-            .send::<LocalSubjectAccessReview>("create", "localsubjectaccessreviews", question)
-            .await
-            .map_err(|error| error.to_string())?;
-        Ok(answer.status.is_some_and(|status| status.allowed))
     }
 }

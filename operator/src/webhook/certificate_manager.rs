@@ -213,7 +213,7 @@ impl CertificateManager {
                 return Instant::now();
             }
             Ok(Err(CallError::Refused(status))) if status.code == 409 => debug!(?action, "another replica was faster"),
-            Ok(Err(error)) => tell(
+            Ok(Err(error)) => report(
                 &mut memory.error,
                 &format!("the Secret {SECRET} can't be written: {error}"),
             ),

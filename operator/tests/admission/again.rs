@@ -1,5 +1,5 @@
-//! D6: somebody else changes an object after the operator did, so the API server asks again. The second answer has to fit the
-//! first.
+//! D6: another webhook changes an object after the operator did, so the API server calls the operator again. The second answer must
+//! agree with the first.
 
 use std::sync::Arc;
 

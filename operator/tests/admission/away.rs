@@ -1,4 +1,4 @@
-//! D1 and D2: nobody answers. What is there goes on and can go away, and only what is new waits.
+//! D1 and D2: no webhook answers. Existing objects keep working and can be deleted, and only new ones wait.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn refused(space: &Namespace) {
 }
 
 #[test]
-fn without_anybody_to_answer_what_is_new_waits_and_what_is_there_is_kept() {
+fn without_webhooks_new_objects_wait_and_existing_ones_are_kept() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let webhooks = Webhooks::install(&cluster);
     let space = cluster.namespace("kept");
@@ -90,12 +90,12 @@ fn without_anybody_to_answer_apps_and_namespaces_can_be_deleted() {
         space.patch(APP, "guarded", release);
         space.until_gone(APP, "guarded");
     }
-    crate::harness::eventually("the namespace is gone", || {
+    crate::harness::eventually("the namespace is deleted", || {
         let asked = ["get", "namespace", &all.name, "--ignore-not-found", "-o", "name"];
         cluster.control_plane.kubectl(&asked).unwrap().is_empty()
     });
 
-    // Nothing is left behind when somebody answers again.
+    // Nothing is left behind when a webhook answers again.
     let _operator = webhooks.operator(&cluster, &[]);
     assert!(one.list(APP).is_empty());
     crate::harness::eventually("only the one is left that was meant to stay", || {

@@ -1,5 +1,4 @@
-//! D7: objects that were stored before anybody was asked. The reconcile checks them again, and whoever changes something
-//! else about them is not held up.
+//! D7: objects that were stored before there were webhooks. The reconcile checks them again, and other changes of them are not denied.
 
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use testcluster::ControlPlane;
 use crate::harness::{APP, Cluster, INGRESS, Webhooks, ready, text, web};
 
 #[test]
-fn what_was_stored_before_is_told_by_its_status_and_can_still_be_changed() {
+fn invalid_object_that_was_stored_before_is_reported_and_can_be_changed() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let [old, new] = ["old", "new"].map(|name| cluster.namespace(name));
     let on = |host: &str| {
@@ -32,13 +31,15 @@ fn what_was_stored_before_is_told_by_its_status_and_can_still_be_changed() {
     });
     let webhooks = Webhooks::install(&cluster);
     let _operator = webhooks.operator(&cluster, &[]);
-    new.until(APP, "shop", "it is told", |app| ready(app) == ("False", "HostConflict"));
-    // Its labels, its image and its size are nobody's business but its own.
+    new.until(APP, "shop", "its status reports it", |app| {
+        ready(app) == ("False", "HostConflict")
+    });
+    // Its labels, its image and its size can be changed.
     new.kubectl(&["label", "appdeploy", "shop", "team=blue"]);
     new.set("shop", json!({"image": "nginx:1.28", "replicas": 2}));
     // Another host of somebody else is, although this app is the older one.
     old.app("blog", on("blog.example.com"));
-    old.until_told("blog");
+    old.until_reported("blog");
     let moved = json!([{"op": "replace", "path": "/spec/host", "value": "blog.example.com"}]);
     let patch = ["patch", "appdeploy", "shop", "-n", "new", "--type=json", "-p"];
     let refused = cluster

@@ -51,7 +51,7 @@ fn an_operator_whose_certificate_is_damaged_or_gone_makes_another() {
     let before = system(&secret);
     system(&["delete", "secret", "appdeploy-webhook-certificate"]);
     works_again(&before);
-    // Somebody who applies the manifests again, and empties what they do not know.
+    // A user applies the manifests again, which empties the bundle.
     let empty = r#"[{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": ""}]"#;
     let patch = [
         "patch",

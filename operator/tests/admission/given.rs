@@ -1,4 +1,4 @@
-//! Certificates that somebody else keeps, as cert-manager does: the operator needs no right for it.
+//! Certificates of another program, such as cert-manager: the operator needs no rights for them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use testcluster::ControlPlane;
 
 use crate::harness::{APP, Cluster, OPERATOR, Webhooks, eventually};
 
-/// Makes a certificate, puts it where kubelet would, and returns whom to trust, as configurations have it.
+/// Creates a certificate, writes it to the folder of the volume, and returns its authority as in a configuration.
 fn issue(folder: &Path) -> Value {
     let names = names(crd::OPERATOR_NAMESPACE);
     let nothing = Material::read(&Data::new(), &names);

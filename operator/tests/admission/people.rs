@@ -132,7 +132,7 @@ fn another_program_next_to_an_added_volume_needs_the_right_to_patch_the_deployme
         space.settled_app(app, json!({"image": "nginx:1"}));
         space.until_there(DEPLOYMENT, app);
         patch(app, &json!({"image": "nginx:2"})).unwrap();
-        space.until_told(app);
+        space.until_reported(app);
     }
     add_volume(&space, "shop");
     let changes = [
@@ -198,11 +198,11 @@ fn an_operator_that_may_not_ask_refuses_what_it_would_have_to_ask_for_and_says_s
             space.kubectl(&["delete", "appdeploy", "shop", "--wait=false"]);
         }
         refused.is_err_and(|why| {
-            why.contains("could not be asked for, try again")
+            why.contains("could not be reviewed, try again")
                 && why.contains("cannot create resource \"localsubjectaccessreviews\"")
         })
     });
-    assert!(operator.log().contains("an author's rights could not be asked for"));
+    assert!(operator.log().contains("the rights of an author could not be reviewed"));
     cluster.control_plane.apply(&role).unwrap();
     eventually("it may ask", || secret().is_ok());
     drop(operator);

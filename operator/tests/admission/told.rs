@@ -1,4 +1,4 @@
-//! What an author is told, instead of only the status: refusals, warnings, and the usual form.
+//! Answers of the webhooks to the author: denials, warnings, and the usual form.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn a_host_that_is_taken_or_not_allowed_is_refused_with_the_reason() {
         json!({"metadata": {"name": "shop"}, "spec": spec})
     };
     here.create(APP, on("taken.example.com"));
-    here.until_told("shop");
+    here.until_reported("shop");
     let before = "admission webhook \"validate.appdeploy.dev\" denied the request: spec.host: ";
     let refused = refusal(there.try_create(APP, on("taken.example.com")));
     assert_eq!((refused.0, refused.1.as_str()), (422, "Invalid"));
@@ -80,7 +80,7 @@ fn a_person_is_warned_and_who_scales_is_not_warned_again() {
             "spec": {"image": "nginx", "port": 80, "replicas": replicas}})
         .to_string()
     };
-    // kubectl prints warnings beside its answer, and here as errors.
+    // kubectl prints warnings in addition to the answer, and here as errors.
     let apply = |replicas: u32| {
         let kubectl = asking.cluster.control_plane.kubectl_as(&admin);
         kubectl.run_with_input(&["apply", "--warnings-as-errors", "-f", "-"], &manifest(replicas))

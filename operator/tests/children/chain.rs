@@ -24,7 +24,7 @@ fn whatever_came_before_the_children_are_those_of_the_spec() {
         chain.until(APP, "shop", "the spec is seen", |app| {
             told(app) && app["metadata"]["generation"] == changed["metadata"]["generation"]
         });
-        // What goes in steps, such as a Deployment that is looked at while others are written, is found in the next too.
+        // What goes in steps, such as a Deployment that is read while others are written, is found in the next too.
         if step % 5 == 4 {
             let name = format!("twin-{step}");
             let twin = namespace(&name);

@@ -69,8 +69,7 @@ fn drifts() -> Vec<(Kind, &'static str, Value)> {
     ]
 }
 
-/// F10, and F13 in the rows of the label by which the operator's watches select: without it a child is gone
-/// from their view, as if it were deleted.
+/// F10, and F13 in the rows of the label by which the operator's watches select: without it they report a child as deleted.
 #[test]
 fn every_owned_field_is_restored() {
     let shop = namespace("drift");
@@ -90,7 +89,7 @@ fn every_owned_field_is_restored() {
         assert_eq!(
             uid(&restored),
             uid(&before),
-            "{path} was restored by making the child anew"
+            "{path} was restored by recreating the child"
         );
     }
 }
@@ -119,7 +118,7 @@ fn a_removed_selector_label_is_put_back() {
     }
 }
 
-/// What somebody adds beside the operator's fields is theirs: a mesh's sidecar, a team's annotation.
+/// Fields of other managers are kept: the sidecar of a mesh, an annotation of a team.
 #[test]
 fn what_others_add_stays_and_is_not_fought_over() {
     let shop = namespace("unowned");

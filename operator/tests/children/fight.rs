@@ -13,9 +13,9 @@ use crate::harness::{DEPLOYMENT, QUIET, SERVICE, eventually, ready, text, web};
 /// How often the other one writes.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// B9, F14: without `Memory::take_repair` we would write as fast as the other one does, for ever.
+/// B9, F14: without `ChildWrites::take_repair` the operator would write as fast as the other client, indefinitely.
 #[test]
-fn who_undoes_each_write_is_answered_now_and_then_and_told() {
+fn writes_that_are_always_undone_are_limited_and_reported() {
     let shop = namespace("undone");
     shop.settled_app("shop", web());
     let before = shop.get(SERVICE, "shop");
@@ -32,7 +32,7 @@ fn who_undoes_each_write_is_answered_now_and_then_and_told() {
                 thread::sleep(PERIOD);
             }
         });
-        eventually("it is told", || {
+        eventually("it is reported", || {
             shop.events_about("shop").contains(&"Overruled".to_owned())
         });
         let (mark, started) = (shop.mark(), Instant::now());
@@ -88,7 +88,7 @@ fn policy(name: &str, patch_type: &str, field: &str, expression: &str) -> String
 
 /// E5: a mesh that puts a sidecar, a label and an annotation into each Deployment that is written.
 #[test]
-fn what_a_policy_adds_is_no_reason_to_write() {
+fn fields_that_a_policy_adds_cause_no_write() {
     let shop = namespace("mesh");
     let expression = r#"Object{
         metadata: Object.metadata{labels: {"mesh": "on"}, annotations: {"mesh.example.com/injected": "true"}},
@@ -118,15 +118,15 @@ fn what_a_policy_adds_is_no_reason_to_write() {
     shop.until(DEPLOYMENT, "shop", "it has both containers", |it| {
         images(it) == ["mesh:1", "nginx:1.28"]
     });
-    shop.until_told("shop");
+    shop.until_reported("shop");
     thread::sleep(QUIET);
     let mark = shop.mark();
     thread::sleep(QUIET);
     assert_eq!(shop.asked_since(mark).tally(), std::collections::BTreeMap::new());
 }
 
-/// E5: a policy that has its own idea of our own field, as one that takes all images from a mirror. Nobody wins, and
-/// nothing spins.
+/// E5: a policy that changes a field of the operator, such as one that takes all images from a mirror. The writes of the two are
+/// limited.
 #[test]
 fn a_policy_that_overrules_us_is_not_fought_in_a_loop() {
     let shop = namespace("mirror");

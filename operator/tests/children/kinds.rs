@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 
 use crate::harness::{APP, CONFIG_MAP, Cluster, Namespace, SERVICE_ACCOUNT, condition, text, uid};
 
-/// One ConfigMap for each variable of an app, with a name of its own. It has `data` in the place of a `spec`.
+/// One ConfigMap for each variable of an app, with its own name. It has `data` instead of a `spec`.
 static VARIABLES: ChildKind = ChildKind {
     digest: &["data"],
     own_names: true,
@@ -137,10 +137,10 @@ fn new_kinds_are_created_repaired_and_pruned() {
     );
     shop.set("web", json!({"env": [{"name": "C", "value": "4"}]}));
     let is_reported = |app: &Value| condition(app, "Ready").is_some_and(|ready| ready["reason"] == "NameConflict");
-    let told = shop.until(APP, "web", "the conflict is reported", is_reported);
+    let reported = shop.until(APP, "web", "the conflict is reported", is_reported);
     assert!(
-        text(&told, "/status/cause/message").contains("ConfigMap web-c"),
-        "{told}"
+        text(&reported, "/status/cause/message").contains("ConfigMap web-c"),
+        "{reported}"
     );
     assert_eq!(shop.get(CONFIG_MAP, "web-c")["data"]["value"], "theirs");
 }

@@ -1,4 +1,4 @@
-//! Who says how many pods there are: the AppDeploy, whoever else tries.
+//! The number of pods is that of the AppDeploy, whatever other clients set.
 
 use serde_json::json;
 
@@ -34,7 +34,7 @@ fn an_autoscaler_of_the_app_is_obeyed() {
 }
 
 #[test]
-fn who_scales_the_deployment_is_overruled_and_told() {
+fn scaling_of_the_deployment_is_undone_and_reported() {
     let shop = namespace("rival");
     shop.settled_app("shop", web());
     for replicas in ["--replicas=3", "--replicas=7"] {
@@ -43,7 +43,7 @@ fn who_scales_the_deployment_is_overruled_and_told() {
             it["spec"]["replicas"] == 1
         });
     }
-    eventually("an Event tells of it", || !shop.events_about("shop").is_empty());
+    eventually("an Event reports it", || !shop.events_about("shop").is_empty());
     assert_eq!(
         shop.events_about("shop"),
         ["ScaledByAnother"],

@@ -9,7 +9,7 @@ use crate::differential::rest;
 use crate::differential::side::{Rival, Side};
 use crate::harness::{Cluster, PATIENCE};
 
-/// The watch of a PodSet's pods, which is by label, does not tell when it is gone.
+/// The watch of a PodSet's pods selects by label, and does not report the deletion of this pod.
 #[test]
 fn a_pod_that_loses_the_label_while_it_ends_is_replaced() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder().fake_nodes(1)).with_operator(&[]));

@@ -23,7 +23,7 @@ pub enum Act {
     Restore(usize),
     /// A pod loses the label and gets it back.
     Flap(usize),
-    /// A pod with the label is created by somebody else, perhaps with a name that the set would give.
+    /// A pod with the label is created by another client, perhaps with a name that the set would give.
     Orphan(OrphanName),
 }
 
@@ -52,7 +52,7 @@ pub struct Burst {
     /// How many pods are wanted in the end.
     pub replicas: u8,
     /// Whether a pod may lose the label while one too many is deleted: then it is a matter of luck, and of the set's
-    /// choice, whether it is let go or deleted.
+    /// choice, whether it is released or deleted.
     pub races: bool,
 }
 

@@ -119,7 +119,7 @@ impl Side {
         done
     }
 
-    /// Waits until the set is at rest with so many pods, and so many that were let go.
+    /// Waits until the set has settled with so many pods, and so many released ones.
     ///
     /// # Errors
     /// Says what is not as it is to be.

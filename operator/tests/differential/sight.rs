@@ -17,14 +17,14 @@ pub struct Sight {
     /// What is still to happen, whatever is wanted.
     pub unrest: Vec<String>,
     /// What the status says of the number of pods: those there, and those ready. `None` while it is about an older spec.
-    told: Option<(u64, u64)>,
+    reported: Option<(u64, u64)>,
 }
 
 impl Sight {
     /// Looks at a set and all pods of its namespace.
     pub fn of(rival: Rival, set: &Value, mut pods: Vec<Value>) -> Self {
         let mut sight = Self {
-            told: told(set),
+            reported: reported(set),
             ..Self::default()
         };
         // Timestamps of Kubernetes sort as text.
@@ -40,17 +40,17 @@ impl Sight {
         sight
     }
 
-    /// Returns what is not yet as it is to be: so many pods owned, and so many let go.
+    /// Returns the difference from so many owned pods and so many released ones.
     pub fn differs(&self, replicas: usize, released: &RangeInclusive<usize>) -> Option<String> {
         let count = u64::try_from(replicas).unwrap_or(u64::MAX);
-        let at_rest = self.unrest.is_empty() && self.told == Some((count, count));
+        let at_rest = self.unrest.is_empty() && self.reported == Some((count, count));
         let as_wanted = self.owned.len() == replicas && released.contains(&self.released.len());
         (!at_rest || !as_wanted).then(|| {
             format!(
-                "{} owned of {replicas}, {} let go of {released:?}, told (there, ready): {:?}, to come: {:?}",
+                "{} owned of {replicas}, {} released of {released:?}, reported (existing, ready): {:?}, to come: {:?}",
                 self.owned.len(),
                 self.released.len(),
-                self.told,
+                self.reported,
                 self.unrest
             )
         })
@@ -75,7 +75,7 @@ impl Sight {
         } else if ready(&pod).0 != "True" {
             unrest("is not ready");
         } else if is_owned != is_selected {
-            unrest(if is_owned { "is not let go" } else { "is not taken in" });
+            unrest(if is_owned { "is not released" } else { "is not adopted" });
         } else if is_owned {
             self.owned.push(pod);
         } else {
@@ -84,7 +84,7 @@ impl Sight {
     }
 }
 
-fn told(set: &Value) -> Option<(u64, u64)> {
+fn reported(set: &Value) -> Option<(u64, u64)> {
     let status = &set["status"];
     let count = |field: &str| status[field].as_u64().unwrap_or(0);
     (status["observedGeneration"] == set["metadata"]["generation"]).then(|| (count("replicas"), count("readyReplicas")))

@@ -66,7 +66,7 @@ impl Base {
         build.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
         run(&mut build);
         std::fs::create_dir_all(to.parent().unwrap()).unwrap();
-        // Somebody else may be as far, so the name appears with the whole file behind it.
+        // Another process may do the same, so the file gets its name when it is complete.
         let part = to.with_extension(std::process::id().to_string());
         std::fs::copy(target.join("debug/appdeploy-operator"), &part).unwrap();
         std::fs::rename(part, to).unwrap();

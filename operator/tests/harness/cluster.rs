@@ -17,9 +17,9 @@ use super::operator::Operator;
 use super::rights::Rights;
 use super::{OPERATOR, eventually};
 
-/// A control plane, a connection to it as its administrator, and perhaps an operator that looks after all of it.
+/// A control plane, a connection to it as its administrator, and perhaps an operator that manages all of it.
 pub struct Cluster {
-    // Dropped first, while there is somebody to say goodbye to.
+    // Dropped first, while its control plane runs.
     pub operator: Option<Operator>,
     // Dropped next, while the log is there.
     pub rights: Rights,
@@ -122,7 +122,7 @@ impl Cluster {
         let _ = std::fs::remove_dir_all(self.control_plane.folder().join("kubectl-cache"));
     }
 
-    /// Starts an operator that looks after the whole cluster.
+    /// Starts an operator that manages the whole cluster.
     pub fn with_operator(mut self, flags: &[&str]) -> Self {
         self.operator = Some(self.operator(flags));
         self

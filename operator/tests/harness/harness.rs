@@ -42,8 +42,7 @@ pub use webhooks::Webhooks;
 /// How long a test waits before it fails.
 pub const PATIENCE: Duration = testcluster::wait::TIMEOUT;
 
-/// How long nothing has to happen until a test believes that nothing does: longer than the second for which
-/// a status may be held back.
+/// How long a test waits to see that nothing happens: longer than the second for which a status may be delayed.
 pub const QUIET: Duration = Duration::from_secs(3);
 
 /// Whether there is time for what takes minutes: `make test-long`.

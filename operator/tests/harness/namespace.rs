@@ -52,11 +52,11 @@ impl Namespace {
     /// Creates an application, and waits until the operator has said how it is.
     pub fn settled_app(&self, name: &str, spec: Value) -> Value {
         self.app(name, spec);
-        self.until_told(name)
+        self.until_reported(name)
     }
 
     /// Waits until the status is about the current spec.
-    pub fn until_told(&self, name: &str) -> Value {
+    pub fn until_reported(&self, name: &str) -> Value {
         self.until(APP, name, "the status is about the current spec", told)
     }
 
@@ -236,15 +236,15 @@ impl Namespace {
         self.until(kind, name, "it is there", |object| !object.is_null())
     }
 
-    /// Waits until an object is gone.
+    /// Waits until an object is deleted.
     pub fn until_gone(&self, kind: Kind, name: &str) {
-        self.until(kind, name, "it is gone", Value::is_null);
+        self.until(kind, name, "it is deleted", Value::is_null);
     }
 
     /// Waits until there is an object of this name and another UID.
     pub fn until_back(&self, kind: Kind, before: &Value) -> Value {
         let name = super::text(before, "/metadata/name");
-        self.until(kind, name, "it is made anew", |object| {
+        self.until(kind, name, "it is recreated", |object| {
             !object.is_null() && super::uid(object) != super::uid(before)
         })
     }
@@ -256,7 +256,7 @@ impl Namespace {
         let name = sentinel();
         self.settled_app(&name, json!({"image": "sentinel:1"}));
         self.set(&name, json!({"image": "sentinel:2"}));
-        self.until_told(&name);
+        self.until_reported(&name);
     }
 
     /// Marks a place in the audit log.

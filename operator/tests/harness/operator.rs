@@ -87,7 +87,7 @@ impl Operator {
         send(self.bind, "GET", path, "").unwrap()
     }
 
-    /// Asks where everybody may, for something that nobody should get.
+    /// Sends a request to the address that is open to all, for something that it must not serve.
     pub fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         send(self.bind, method, path, body).unwrap()
     }
@@ -97,7 +97,7 @@ impl Operator {
         send(self.debug_bind, method, path, body).unwrap()
     }
 
-    /// Tells it to end, and returns how it ended and how long it took.
+    /// Sends SIGTERM, and returns how it ended and how long that took.
     pub fn terminate(&self) -> (ExitStatus, Duration) {
         let started = Instant::now();
         self.process().signal(Signal::SIGTERM).unwrap();

@@ -82,7 +82,7 @@ impl Namespace {
     }
 
     /// Lets an object go that was held.
-    pub fn let_go(&self, kind: Kind, name: &str) {
+    pub fn remove_finalizers(&self, kind: Kind, name: &str) {
         self.patch(kind, name, Patch::Merge(json!({"metadata": {"finalizers": null}})));
     }
 
@@ -120,7 +120,7 @@ impl Namespace {
     }
 }
 
-/// Returns the names of the pods that a PodSet's status tells of.
+/// Returns the names of the pods in a PodSet's status.
 pub fn pods_of(set: &Value) -> Vec<&str> {
     let names = set.pointer("/status/podNames").and_then(Value::as_array);
     names.into_iter().flatten().filter_map(Value::as_str).collect()

@@ -37,8 +37,8 @@ impl Rights {
         }
     }
 
-    /// Says of a right that it is used, although the API server asks for it by itself and logs no request: the test
-    /// that says so has seen the operator fail without it.
+    /// Records that a right is used which the API server checks by itself, without a request in the log: the calling test has seen the
+    /// operator fail without it.
     pub fn missed(&self, verb: &str, group: &str, resource: &str) {
         let mut missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
         missed.insert(format!("used {group} {resource} {verb} namespaced -"));
@@ -51,8 +51,8 @@ impl Rights {
         let events = log.into_iter().flatten().map_while(Result::ok);
         let events = events.filter(|line| line.contains(OPERATOR));
         lines.extend(events.filter_map(|line| line_of(&serde_json::from_str(&line).ok()?)));
-        // An API server that has just come up denies for a moment what its rules allow. Nobody changes them here, so
-        // what is missing is never allowed.
+        // An API server that has just come up denies for a moment what its rules allow. The tests do not change the
+        // rules, so a missing right is never allowed.
         let allowed = |line: &str| {
             line.strip_prefix("denied")
                 .map(|asked| lines.contains(&format!("used{asked}")))

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Cluster, Operator, config, eventually, free_address};
 
-/// Where an operator serves webhooks, and what the API server has been told of it.
+/// The address of an operator's webhooks, and their configurations.
 pub struct Webhooks {
     pub bind: SocketAddr,
 }
@@ -40,7 +40,7 @@ impl Webhooks {
         let operator = cluster.operator(&flags);
         for kind in ["validatingwebhookconfiguration", "mutatingwebhookconfiguration"] {
             let bundle = "jsonpath={.webhooks[*].clientConfig.caBundle}";
-            eventually("the API server knows whom to trust", || {
+            eventually("the API server trusts the webhooks", || {
                 let asked = ["get", kind, "appdeploy", "-o", bundle];
                 !cluster.control_plane.kubectl(&asked).unwrap().is_empty()
             });

@@ -93,7 +93,7 @@ pub fn lease_is_deleted(stage: &Stage) -> Duration {
     let before = system.get(LEASE, "appdeploy-operator");
     system.delete(LEASE, "appdeploy-operator");
     time(|| {
-        eventually("somebody leads", || {
+        eventually("a replica leads", || {
             stage.keep_running();
             let now = system.get(LEASE, "appdeploy-operator");
             uid(&now) != uid(&before) && !text(&now, "/spec/holderIdentity").is_empty()
@@ -179,7 +179,7 @@ pub fn webhook_hangs(stage: &Stage) -> Duration {
         control_plane.kubectl(&label).is_err()
     });
     space.set("shop", json!({"image": "nginx:1.28"}));
-    space.until(APP, "shop", "it is told", |app| {
+    space.until(APP, "shop", "its status reports it", |app| {
         app["status"]["cause"].to_string().contains("slow.example.com")
     });
     control_plane

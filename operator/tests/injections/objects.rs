@@ -39,7 +39,7 @@ pub fn app_is_changed(stage: &Stage) -> Duration {
     })
 }
 
-/// Of an app that names its command. One that does not leaves it to the image, or to whoever puts it there.
+/// For an app with a command. Without one, another manager may set it.
 pub fn command_is_replaced(stage: &Stage) -> Duration {
     let space = stage.shop();
     space.set("shop", json!({"command": ["/shop", "--serve"]}));
@@ -86,7 +86,7 @@ pub fn finalizer_blocks(stage: &Stage) -> Duration {
     space.until(SERVICE, "shop", "it is held", |it| {
         it["metadata"].get("deletionTimestamp").is_some()
     });
-    space.let_go(SERVICE, "shop");
+    space.remove_finalizers(SERVICE, "shop");
     time(|| {
         space.until_back(SERVICE, &before);
         until_ready(&space);
@@ -105,7 +105,7 @@ pub fn owner_is_lost(stage: &Stage) -> Duration {
         )
     };
     set(Value::Null);
-    space.until(APP, "shop", "it tells that the name is taken", |app| {
+    space.until(APP, "shop", "its status reports the conflict", |app| {
         ready(app).1 == "NameConflict"
     });
     set(owners);
@@ -136,7 +136,9 @@ pub fn quota_is_used_up(stage: &Stage) -> Duration {
         text(it, "/status/used/pods") == "2"
     });
     space.set("shop", json!({"replicas": 4}));
-    space.until(APP, "shop", "it is told", |app| ready(app).1 == "QuotaExceeded");
+    space.until(APP, "shop", "its status reports it", |app| {
+        ready(app).1 == "QuotaExceeded"
+    });
     space.patch(QUOTA, "small", Patch::Merge(quota("9")));
     time(|| until_ready(&space))
 }

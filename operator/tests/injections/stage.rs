@@ -26,7 +26,7 @@ const CONTROLLERS: [&str; 6] = [
 ];
 
 pub struct Stage {
-    // Dropped in this order: the operator while there is somebody to talk to.
+    // Dropped in this order: the operator while the proxy runs.
     operator: RefCell<Operator>,
     pub proxy: Proxy,
     pub cluster: Arc<Cluster>,
@@ -74,7 +74,7 @@ impl Stage {
         space
     }
 
-    /// Runs the operator again if it has ended: as a kubelet does, at once.
+    /// Restarts the operator immediately if it has ended, as a kubelet does.
     pub fn keep_running(&self) {
         if !self.operator.borrow().is_running() {
             *self.operator.borrow_mut() = spawn(&self.cluster, &self.proxy, &self.flags);

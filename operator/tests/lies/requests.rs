@@ -75,7 +75,7 @@ fn an_overloaded_api_server_is_given_the_time_that_it_asks_for() {
         stage.shop.get(SERVICE, "shop").is_null(),
         "the other one was not held up"
     );
-    stage.shop.until_told("shop");
+    stage.shop.until_reported("shop");
     let shops = |record: &Record| record.request.name == "shop";
     let posts = of(&stage.proxy.records(), &creates(SERVICE));
     let posts: Vec<_> = posts.into_iter().filter(shops).collect();

@@ -35,7 +35,7 @@ fn without_the_crd_it_says_what_to_do_and_waits_for_it() {
     cluster.install_crd();
     shop.app("again", web());
     shop.until_there(INGRESS, "again");
-    assert!(shop.get(DEPLOYMENT, "shop").is_null(), "of an application that is gone");
+    assert!(shop.get(DEPLOYMENT, "shop").is_null(), "of a deleted app");
 }
 
 /// An image that is newer than its installation. Remedies: each controller waits only for what it needs
@@ -56,7 +56,7 @@ fn without_the_crd_of_podsets_apps_are_served() {
     let warning = format!("WARN the watch failed, and is retried resource=\"podsets\" error=\"{hint}\"");
     assert_eq!(operator.log().matches(&warning).count(), 1, "{}", operator.log());
     let failing = |is: u8| format!("appdeploy_watch_failing{{resource=\"podsets\"}} {is}");
-    operator.until("/metrics", "the watch is said to fail", |_, body| {
+    operator.until("/metrics", "the metric reports the failing watch", |_, body| {
         body.contains(&failing(1))
     });
 

@@ -48,7 +48,7 @@ fn kubeconfig(control_plane: &ControlPlane, token: &Path) -> PathBuf {
 /// B17: what is in the file is replaced, and what was in it counts no more. The file is read once a minute.
 #[test]
 #[ignore = "takes a minute or two: make test-long"]
-fn a_token_that_is_replaced_is_read_anew() {
+fn replaced_token_is_read_again() {
     let cluster = cluster();
     let control_plane = &cluster.control_plane;
     let shop = cluster.namespace("token");

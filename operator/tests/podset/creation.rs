@@ -1,4 +1,4 @@
-//! Pods are created: each once, whatever happens meanwhile.
+//! Pods are created, each once, whatever happens in between.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::harness::{OPERATOR, PATIENCE, POD, PODSET, count_of};
 use crate::podset::{bare, operator_of, pod_creates, with_nodes, without_nodes};
 
-/// Row 1. On nodes, so that the watch tells much of pods of which the next step must not know too little.
+/// Row 1. On nodes, so that the watch reports many changes of the pods.
 #[test]
 fn each_pod_is_created_once_and_deleted_once() {
     let space = with_nodes("once");
@@ -22,7 +22,7 @@ fn each_pod_is_created_once_and_deleted_once() {
 
     let mark = space.mark();
     space.set_podset("web", json!({"replicas": 15}));
-    space.until_podset("web", "five are gone", |set| {
+    space.until_podset("web", "five are deleted", |set| {
         count_of(set, "replicas") == 15 && count_of(set, "terminatingReplicas") == 0
     });
     let asked = space.asked_since(mark).on("pods");
@@ -33,7 +33,7 @@ fn each_pod_is_created_once_and_deleted_once() {
 
 /// Row 2. A set of which something is remembered costs reads.
 #[test]
-fn a_set_that_is_made_anew_costs_what_the_first_one_did() {
+fn recreated_set_costs_as_much_as_the_first_one() {
     let (_operator, space) = without_nodes("afresh");
     space.podset_of("web", json!({"replicas": 3}), &["web-0", "web-1", "web-2"]);
     space.delete(PODSET, "web");
@@ -50,7 +50,7 @@ fn a_set_that_is_made_anew_costs_what_the_first_one_did() {
     assert_eq!(space.asked_since(mark).tally(), expected.into());
 }
 
-/// Row 2. Killed wherever it is, also while creates are under way whose answers nobody will hear.
+/// Row 2. The operator is killed at any time, also while creates are running whose answers are lost.
 #[test]
 fn wherever_an_operator_is_killed_no_pod_is_made_twice() {
     let space = bare("killed");

@@ -55,7 +55,7 @@ fn a_pod_that_ends_keeps_its_slot_and_no_other() {
     let set = space.until_pods("web", &["web-0", "web-2", "web-3", "web-4"]);
     assert_eq!(count_of(&set, "terminatingReplicas"), 1);
     assert_eq!(pod_creates(space.asked_since(mark)).count(), 2);
-    space.let_go(POD, "web-1");
+    space.remove_finalizers(POD, "web-1");
     let after = space.until_back(POD, &before);
     assert_ne!(uid(&after), uid(&before));
     let set = space.until_podset_ready("web");
@@ -81,8 +81,8 @@ fn pod_that_does_not_end_gives_up_its_slot() {
         text(cause, "/next"),
         format!("kubectl get pod web-1 -n {} -o yaml", space.name)
     );
-    space.let_go(POD, "web-1");
-    let set = space.until_podset("web", "it is gone", |set| set["status"]["cause"].is_null());
+    space.remove_finalizers(POD, "web-1");
+    let set = space.until_podset("web", "the cause is removed", |set| set["status"]["cause"].is_null());
     assert_eq!(pods_of(&set), ["web-0", "web-2"]);
     assert_eq!(pod_creates(space.asked_since(mark)).count(), 1);
 }

@@ -212,7 +212,7 @@ fn a_pod_that_is_first_seen_when_it_is_being_deleted_was_deleted() {
     let asked = space.asked_since(mark).on("pods");
     let asked = asked.that(|request| request.verb != "list");
     assert_eq!(asked.tally(), [].into(), "its name is waited for, and nothing is tried");
-    space.let_go(POD, "web-1");
+    space.remove_finalizers(POD, "web-1");
     space.until_pods("web", &["web-0", "web-1"]);
 }
 

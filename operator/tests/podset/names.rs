@@ -73,7 +73,7 @@ fn the_name_of_a_pod_that_no_watch_shows_is_looked_at_again() {
     space.hold(POD, "web-0");
     space.delete(POD, "web-0");
     space.podset_of("web", json!({"replicas": 2}), &["web-1"]);
-    space.let_go(POD, "web-0");
+    space.remove_finalizers(POD, "web-0");
     eventually("its name is free", || space.get(POD, "web-0").is_null());
     space.until_pods("web", &["web-0", "web-1"]);
 }

@@ -17,7 +17,7 @@ fn pods_are_given_up_in_the_order_of_a_replica_set() {
     space.patch_status(POD, "web-1", unready);
     space.until_podset("web", "one is not ready", |set| count_of(set, "readyReplicas") == 3);
 
-    // There is no such node. It is one too many as soon as it is seen, and goes before the others.
+    // This node does not exist. The pod is surplus as soon as it is listed, and is deleted before the others.
     let mut nowhere = stray("nowhere", json!({"appdeploy.dev/podset": "web"}));
     nowhere["spec"]["nodeSelector"] = json!({"no": "such-node"});
     let nowhere = space.create(POD, nowhere);

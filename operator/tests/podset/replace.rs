@@ -11,7 +11,7 @@ fn chosen_of(space: &Namespace, names: &[&str]) -> Vec<Value> {
     names.iter().map(entry).collect()
 }
 
-/// Also with an operator that is started meanwhile: the new pod says itself whose place it takes.
+/// Also with an operator that is started in between: the new pod itself names the pod that it replaces.
 #[test]
 fn the_chosen_pod_stays_until_its_successor_is_ready() {
     let (operator, space) = without_nodes("replace");
@@ -70,8 +70,7 @@ fn chosen_pods_are_replaced_one_after_the_other() {
     assert_eq!(verbs, ["create", "delete", "create", "delete"]);
 }
 
-/// The successor that does not come up is no reason to lose the one that runs; and who changes their mind loses
-/// the new one.
+/// If the new pod does not start, the running one stays; if the user changes the set again, the new one is deleted.
 #[test]
 fn a_replacement_that_is_taken_back_leaves_the_chosen_pod() {
     let (_operator, space) = without_nodes("replace-back");
@@ -83,7 +82,7 @@ fn a_replacement_that_is_taken_back_leaves_the_chosen_pod() {
     space.set_podset("web", json!({"replacePods": null}));
     let set = space.until_pods("web", &["web-0"]);
     assert_eq!(ready(&set), ready(&before));
-    eventually("the new one is gone", || space.get(POD, "web-1").is_null());
+    eventually("the new one was deleted", || space.get(POD, "web-1").is_null());
     let all = |set: &Value| count_of(set, "availableReplicas") == 1;
     space.until_podset("web", "it serves", all);
 }

@@ -154,7 +154,7 @@ fn a_set_that_is_deleted_without_a_policy_takes_its_pods_along() {
         !set["metadata"]["deletionTimestamp"].is_null()
     });
     assert_eq!(set["metadata"]["finalizers"], json!(["test.appdeploy.dev/held"]));
-    space.let_go(PODSET, "web");
+    space.remove_finalizers(PODSET, "web");
     space.until_gone(PODSET, "web");
     space.until_gone(POD, "web-0");
 }

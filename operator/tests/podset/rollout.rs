@@ -1,7 +1,7 @@
 //! A changed template is rolled out: in the pods that run where only the image differs.
 //!
-//! Where pods run at once, an update has arrived at once. So some tests play the node themselves: it runs another
-//! container when they say so.
+//! On fake nodes, an update is complete immediately. So some tests simulate the node themselves, and decide when it runs another
+//! container.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ fn while_a_pod_is_not_ready_no_other_is_changed() {
     until_updating(&space, 2);
 }
 
-/// Without a readiness probe a restarted container counts as ready at once.
+/// Without a readiness probe a restarted container counts as ready immediately.
 #[test]
 fn image_that_exits_after_a_moment_does_not_spread() {
     let (_operator, space) = played("exits", json!({"replicas": 3}));

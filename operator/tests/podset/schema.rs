@@ -61,7 +61,7 @@ fn a_bad_spec_is_refused_with_what_to_write_instead() {
         let message = refused.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
         assert!(
             message.contains(sentence),
-            "{spec}\nshould be told: {sentence}\nand is told:    {message}"
+            "{spec}\nexpected: {sentence}\nbut was:  {message}"
         );
     }
 }

@@ -17,7 +17,7 @@ fn uids_of(space: &Namespace, pods: &[&str]) -> BTreeMap<String, String> {
 
 /// `TestDeletingAndTerminatingPods`: also of a pod that fails while it is being deleted.
 #[test]
-fn terminating_pods_are_replaced_when_they_are_gone_and_not_deleted_again() {
+fn terminating_pods_are_replaced_after_their_deletion_and_not_deleted_again() {
     let (_operator, space) = without_nodes("terminating-pods");
     let all = ["web-0", "web-1", "web-2", "web-3", "web-4"];
     space.podset_of("web", json!({"replicas": 5}), &all);
@@ -39,7 +39,7 @@ fn terminating_pods_are_replaced_when_they_are_gone_and_not_deleted_again() {
         [].into()
     );
     for pod in &terminating {
-        space.let_go(POD, text(pod, "/metadata/name"));
+        space.remove_finalizers(POD, text(pod, "/metadata/name"));
         space.until_back(POD, pod);
     }
     space.until_pods("web", &all);
@@ -88,7 +88,7 @@ fn a_rollout_waits_for_a_pod_that_is_stuck_while_it_terminates() {
     space.settle_podsets();
     assert_eq!(uids_of(&space, &["web-0", "web-2"]), before, "the rollout waits");
 
-    space.let_go(POD, "web-1");
+    space.remove_finalizers(POD, "web-1");
     let mut next = space.until_back(POD, &stuck);
     assert!(is_new(&next));
     for (running, deleted) in [("web-1", "web-2"), ("web-2", "web-0")] {

@@ -1,4 +1,4 @@
-//! What is told of a set, and to whom: people, `kubectl scale`, an autoscaler.
+//! The status of a set, for users, `kubectl scale` and autoscalers.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::podset::{pod_writes, with_nodes};
 
 /// Row 13.
 #[test]
-fn the_status_tells_of_the_spec_that_was_acted_on_and_then_nothing() {
+fn status_reports_the_observed_spec_and_is_not_written_again() {
     let space = with_nodes("steady");
     let set = space.ready_podset("web", json!({"replicas": 2}));
     assert_eq!(set["status"]["observedGeneration"], set["metadata"]["generation"]);
@@ -28,7 +28,7 @@ fn the_status_tells_of_the_spec_that_was_acted_on_and_then_nothing() {
     assert_eq!(space.get(PODSET, "web")["status"], expected);
 }
 
-/// Row 15. Nothing is told of pods while they wait.
+/// Row 15. Waiting pods cause no status.
 #[test]
 fn pods_become_available_by_the_clock_alone() {
     let space = with_nodes("min-ready");

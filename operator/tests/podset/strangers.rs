@@ -59,7 +59,7 @@ fn the_pods_of_a_set_of_the_same_name_are_its_own() {
 
 /// E3: a LimitRange writes resources into each pod, which the set did not ask for.
 #[test]
-fn what_a_limit_range_gives_is_no_reason_to_write() {
+fn defaults_of_a_limit_range_cause_no_write() {
     let space = with_nodes("limited");
     let limits = json!({"type": "Container", "default": {"cpu": "1", "memory": "128Mi"},
         "defaultRequest": {"cpu": "100m", "memory": "64Mi"}});

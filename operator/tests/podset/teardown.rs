@@ -1,4 +1,4 @@
-//! A set is deleted: its pods go with it, or stay, as whoever deletes it says.
+//! A set is deleted: its pods are deleted with it, or stay, as the client chooses.
 //!
 //! Half a minute may pass until the garbage collector has heard of a kind that is younger than itself, so that these
 //! tests are best run last.
@@ -19,12 +19,12 @@ fn a_set_that_is_being_deleted_writes_nothing_but_its_status() {
     space.hold(POD, "web-0");
     let mark = space.mark();
     space.delete_with(PODSET, "web", &DeleteParams::foreground());
-    let set = space.until(PODSET, "web", "it is told", |set| {
+    let set = space.until(PODSET, "web", "its status reports it", |set| {
         count_of(set, "replicas") == 0 && count_of(set, "terminatingReplicas") == 1
     });
     assert_eq!(ready(&set), ("False", "Deleting"));
     assert_eq!(pods_of(&set), [""; 0]);
-    space.let_go(POD, "web-0");
+    space.remove_finalizers(POD, "web-0");
     space.until_gone(PODSET, "web");
     assert!(space.pods().is_empty());
     assert_eq!(pod_writes(space.asked_since(mark)).tally(), [].into());
@@ -66,8 +66,8 @@ fn orphans_stay_and_a_set_of_the_same_name_takes_them_in() {
 
 /// Row 2.
 #[test]
-fn a_set_that_is_made_anew_gets_pods_of_its_own() {
-    let space = with_nodes("anew");
+fn recreated_set_gets_its_own_pods() {
+    let space = with_nodes("recreated");
     space.ready_podset("web", json!({"replicas": 5}));
     let before: BTreeSet<String> = space.pod_uids().into_values().collect();
     let mark = space.mark();

@@ -400,7 +400,7 @@ fn pods_are_adopted_and_released_as_they_are() {
     let other = json!({"metadata": {"ownerReferences": [{"$patch": "replace"}, owner("PodSet", "set")]}});
     patch("set-0", &other, "another owner");
 
-    // A pod that nobody takes in: no PodSet has this name.
+    // A pod that no controller adopts: no PodSet has this name.
     let labels = json!({crd::label::PODSET: "none"});
     space.create(
         POD,

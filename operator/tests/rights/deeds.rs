@@ -23,7 +23,7 @@ pub fn becomes(space: &Namespace, kind: Kind, pointer: &str, wanted: impl Into<V
 }
 
 pub fn app_is_told(space: &Namespace) {
-    space.until_told("shop");
+    space.until_reported("shop");
 }
 
 pub fn has_children(space: &Namespace) {

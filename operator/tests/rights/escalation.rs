@@ -1,5 +1,5 @@
-//! I2: whoever may write AppDeploys and PodSets, and nothing else, gains by it nothing that `docs/security.md` does not
-//! name. The operator may create pods everywhere; they may not.
+//! I2: a user who may only write AppDeploys and PodSets gains no rights by it that `docs/security.md` does not name. The operator may
+//! create pods everywhere; the user may not.
 
 mod children;
 mod fields;
@@ -11,7 +11,7 @@ use testcluster::{ControlPlane, Kubectl};
 
 use crate::harness::{Cluster, Kind, Namespace, Shared, config, eventually};
 
-/// A namespace, and somebody who is an editor of AppDeploys and PodSets in it.
+/// A namespace, and a user who is an editor of AppDeploys and PodSets in it.
 struct Stage {
     space: Namespace,
     mallory: Kubectl,

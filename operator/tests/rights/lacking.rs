@@ -31,9 +31,9 @@ impl Right {
     }
 }
 
-/// An operator without one right, and a namespace that it looks after.
+/// An operator without one right, and a namespace that it manages.
 pub struct Lacking {
-    // Dropped in this order: the operator while there is somebody to talk to.
+    // Dropped in this order: the operator while the proxy runs.
     pub operator: Operator,
     pub space: Namespace,
     right: Right,
@@ -53,7 +53,7 @@ impl Lacking {
         Self::start_with(cluster.namespace(&right.slug()), right, &[])
     }
 
-    /// Starts an operator that has to be elected, in a namespace of its own.
+    /// Starts an operator that must be elected, in its own namespace.
     pub fn start_for_election(space: Namespace, right: Right) -> Self {
         let flags = [
             "--watch-namespace".to_owned(),
@@ -146,7 +146,7 @@ pub fn granted(cluster: &Cluster) -> Vec<Value> {
     granted.concat()
 }
 
-/// Returns rules that grant the same but for one right.
+/// Returns the rules without one right.
 pub fn without(rules: &[Value], missing: Right) -> Vec<Value> {
     let all = rights(rules);
     let is_kept = |(verb, group, resource): &&(String, String, String)| {

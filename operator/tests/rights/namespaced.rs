@@ -13,7 +13,7 @@ use crate::harness::{
 };
 
 /// Builds the plugin from the sources that are there, and returns it. Cargo builds only the programs of this crate for its
-/// tests, so the plugin beside the operator may be of any age.
+/// tests, so the plugin next to the operator may be of any age.
 fn plugin() -> PathBuf {
     let operator = Path::new(env!("CARGO_BIN_EXE_appdeploy-operator"));
     let folder = operator.parent().unwrap();
@@ -106,7 +106,7 @@ fn an_operator_of_some_namespaces_asks_for_nothing_it_may_not_have() {
     assert_eq!(denied.count(), 0, "{:?}", denied.tally());
     assert_eq!(asked.on("ingressclasses").count(), 0);
 
-    // Who wants more grants it; there is nothing to restart.
+    // More rights can be granted later, without a restart.
     let role = [
         "create",
         "clusterrole",
@@ -136,7 +136,7 @@ fn an_operator_of_some_namespaces_asks_for_nothing_it_may_not_have() {
     });
 }
 
-/// Each kind is made, healed and told of.
+/// Each kind is created, repaired and reported.
 fn works(space: &Namespace) {
     space.settled_app("web", web());
     let before = space.get(DEPLOYMENT, "web");

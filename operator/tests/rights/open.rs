@@ -1,5 +1,4 @@
-//! I3: what whoever reaches the operator's port gets without being anybody: nothing that they could use, and nothing that
-//! they could change.
+//! I3: anonymous clients of the operator's port get nothing that they could use, and can change nothing.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use testcluster::ControlPlane;
 use crate::harness::{APP, Cluster, config};
 
 #[test]
-fn the_open_port_tells_no_names_and_changes_nothing() {
+fn open_port_exposes_no_names_and_changes_nothing() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let space = cluster.namespace("needle-space");
     let operator = cluster.operator(&[]);
@@ -25,16 +24,16 @@ fn the_open_port_tells_no_names_and_changes_nothing() {
         "needle-refused",
         json!({"image": "nginx", "resources": {"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}}}),
     );
-    space.until_told("needle-refused");
+    space.until_reported("needle-refused");
     let metrics = operator.until("/metrics", "failures are counted", |_, body| {
         body.contains("appdeploy_failures_total{")
     });
-    for told in [metrics, operator.get("/readyz").1, operator.get("/healthz").1] {
-        let line = told.lines().find(|line| line.to_lowercase().contains("needle"));
+    for answers in [metrics, operator.get("/readyz").1, operator.get("/healthz").1] {
+        let line = answers.lines().find(|line| line.to_lowercase().contains("needle"));
         assert_eq!(line, None);
         assert!(
-            !told.contains(&cluster.control_plane.url()) && !told.contains("system:serviceaccount"),
-            "{told}"
+            !answers.contains(&cluster.control_plane.url()) && !answers.contains("system:serviceaccount"),
+            "{answers}"
         );
     }
 

@@ -1,4 +1,4 @@
-//! What people may do with the roles that every cluster has: `edit` and `view` are told of AppDeploys and PodSets.
+//! Rights of users with the default roles of each cluster: `edit` and `view` include AppDeploys and PodSets.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ const TRIALS: [(&[&str], bool, bool); 13] = [
 const STATUS: &str = r#"{"status": {"observedGeneration": 7}}"#;
 
 #[test]
-fn whoever_edits_a_namespace_edits_its_apps_and_pod_sets_and_whoever_views_it_sees_them() {
+fn editors_and_viewers_of_a_namespace_have_these_rights_for_apps_and_pod_sets() {
     let builder = ControlPlane::builder().controller_manager(&["clusterrole-aggregation"]);
     let cluster = Arc::new(Cluster::start(builder));
     for file in ["editor_role", "viewer_role"] {

@@ -1,5 +1,5 @@
-//! An operator of several namespaces, in one of which it lacks rights: the others are looked after all the same.
-//! Who deletes a namespace also deletes the Role in it, so this comes to every operator of some namespaces.
+//! An operator of several namespaces, in one of which it lacks rights: it manages the others. The Role is deleted with its namespace, so
+//! this happens to each such operator.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who owns a field after server-side apply: nobody owns what has no value, and a reference has one owner.
+//! Owners of fields after server-side apply: a field without a value has none, and a reference has one owner.
 
 use kube::Error;
 use kube::api::{Patch, PatchParams};
@@ -28,7 +28,7 @@ fn null_is_not_stored() {
         created["spec"],
         json!({"image": "nginx", "env": [{"name": "A"}], "replicas": 1})
     );
-    // An API server does not drop it from what is applied, so that nobody owns it.
+    // An API server does not drop it from what is applied, so that no manager owns it.
     let refused = apply(&shop, APP, "git", "applied", &spec).unwrap_err().to_string();
     assert!(
         refused.contains("spec.port in body must be of type integer"),

@@ -38,7 +38,7 @@ impl Collector {
     pub fn on(listener: TcpListener) -> Self {
         let address = listener.local_addr().unwrap();
         let (send, spans) = channel();
-        // Ends with the process: nobody is left to connect.
+        // Ends with the process: no client is left to connect.
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let send = send.clone();
@@ -87,7 +87,7 @@ fn serve(stream: TcpStream, send: &Sender<Span>) {
     }
 }
 
-/// Returns the body of the next request, which has to be one for traces.
+/// Returns the body of the next request, which must be for traces.
 fn request(reader: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::harness::{Namespace, Operator, QUIET, text, web};
 use crate::seen::cluster;
 
-/// Makes an application that is refused, which is logged, and waits until it is told.
+/// Creates an app that is rejected, which is logged, and waits until its status reports it.
 fn refused(shop: &Namespace, name: &str) -> Value {
     let mut spec = web();
     spec["resources"] = serde_json::json!({"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}});
@@ -40,7 +40,7 @@ fn each_json_line_of_a_reconcile_names_object_generation_and_reconcile() {
         let id = text(line, "/reconcileID");
         assert!(id.len() == 16 && id.chars().all(|c| c.is_ascii_hexdigit()), "{line}");
     }
-    // What is said of one look has one number, and the next look another.
+    // All lines of one reconcile have one ID, and those of the next one have another.
     let created = about.iter().find(|line| text(line, "/message") == "created").unwrap();
     let mut together = about
         .iter()

@@ -1,4 +1,4 @@
-//! What a collector is told, and what it costs when there is none.
+//! The spans that a collector receives, and the costs without a collector.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -124,7 +124,7 @@ fn the_end_does_not_wait_for_a_collector_that_does_not_answer() {
 }
 
 #[test]
-fn an_address_that_is_none_is_said_in_one_line() {
+fn invalid_address_is_reported_in_one_line() {
     let operator = cluster().spawn_operator(&["--otlp-endpoint", "collector:4318"]);
     assert_eq!(operator.until_ended().code(), Some(1));
     let said = "error: --otlp-endpoint is \"collector:4318\", which is not the address of a collector; write it like \

@@ -1,4 +1,4 @@
-//! Whether somebody serves the Ingress.
+//! Whether an ingress controller serves the Ingress.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn an_app_of_a_class_waits_for_its_address() {
     shop.pods_become_ready("shop");
     // Of a class that is named, somebody meant it to be served: nobody serves this one.
     let no_class = |app: &Value| ready(app) == ("False", "NoIngressClass");
-    let app = shop.until(APP, "shop", "it is told that there is no such class", no_class);
+    let app = shop.until(APP, "shop", "it is reported that the class does not exist", no_class);
     assert_eq!(
         (holds(&app), exposed(&app)),
         (vec!["Stalled"], "NoIngressClass".to_owned())

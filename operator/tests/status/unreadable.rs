@@ -30,7 +30,7 @@ fn one_app_that_can_not_be_read_holds_up_no_other_and_is_told() {
         if name == "later" {
             shop.app(name, web());
         }
-        shop.until_told(name);
+        shop.until_reported(name);
         shop.until_there(INGRESS, name);
     }
     let told_of = |name: &str, reason: &str| {

@@ -158,7 +158,7 @@ async fn what_is_too_large_is_refused() {
 
 /// 300 that only connect, 300 that speak TLS and then nothing, 300 that have asked once, and 300 that begin a body.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_hundred_idle_connections_keep_nobody_out() {
+async fn three_hundred_idle_connections_do_not_block_new_ones() {
     let server = Server::start(Limits::default()).await;
     let caller = server.caller();
     let plain = join_all((0..300).map(|_| server.plain())).await;
@@ -193,7 +193,7 @@ async fn large_requests_take_turns() {
     };
     let server = Server::start(limits).await;
     let caller = server.caller();
-    // Just large enough: a busy machine shall have time for all of them.
+    // Just large enough: a busy machine needs time for all of them.
     let large = "x".repeat(2 * limits.small);
     let answers = join_all((0..12).map(|_| caller.post("/", &large))).await;
     for answer in answers {

@@ -1,4 +1,4 @@
-//! A client that trusts only whom it is told to, and can behave badly.
+//! A client that trusts only given authorities, and can misbehave.
 
 use std::io;
 use std::net::SocketAddr;

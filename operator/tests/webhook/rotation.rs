@@ -87,7 +87,10 @@ async fn no_call_fails_while_certificates_and_authorities_are_replaced() {
     ];
     stage.apply(&manifest(instances[0].address.port())).await;
     let bundle_of = async |stage: &Stage| stage.bundles(KIND).await.remove(0);
-    eventually("API servers are told", async || !bundle_of(&stage).await.is_empty()).await;
+    eventually("the configurations have an authority", async || {
+        !bundle_of(&stage).await.is_empty()
+    })
+    .await;
     let (sender, bundle) = channel::channel(bundle_of(&stage).await);
 
     let (strict, server) = (Arc::new(Tally::default()), Arc::new(Tally::default()));
@@ -163,7 +166,7 @@ async fn no_call_fails_while_certificates_and_authorities_are_replaced() {
     assert_eq!(
         sizes,
         [1, 2, 1, 2, 1],
-        "each authority is trusted beside the one before it"
+        "each authority is trusted together with the one before it"
     );
     assert!(
         bundles[1].ends_with(&bundles[0]) && bundles[1].starts_with(&bundles[2]),

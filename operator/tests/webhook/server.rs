@@ -1,4 +1,4 @@
-//! The server alone, with a certificate that nobody keeps.
+//! The server without a manager of its certificate.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use crate::webhook::client::{Caller, PATIENCE};
 
 pub const NAMESPACE: &str = "appdeploy-system";
 
-/// A server with a certificate, and whom to trust for it.
+/// A server with a certificate and its authority.
 pub struct Server {
     pub address: SocketAddr,
     pub bundle: String,
@@ -30,7 +30,7 @@ pub struct Server {
     pub running: JoinHandle<anyhow::Result<()>>,
 }
 
-/// Makes a certificate, and returns whom to trust for it.
+/// Creates a certificate, and returns its authority.
 pub fn certificate(served: &Served) -> String {
     let names = names(NAMESPACE);
     let data = Material::read(&Data::new(), &names).act(Action::Create, &Terms::default(), &names, Timestamp::now());

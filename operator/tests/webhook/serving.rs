@@ -82,7 +82,7 @@ async fn what_has_begun_is_answered_when_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_certificate_is_shown_to_those_who_come_and_disturbs_nobody_who_is_there() {
+async fn new_certificate_is_used_for_new_connections_only() {
     let served = Served::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! A control plane, and pieces of operators that serve webhooks beside it.
+//! A control plane, and parts of operators that serve its webhooks.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -178,7 +178,7 @@ impl Stage {
     }
 }
 
-/// Waits for what nobody announces.
+/// Waits until a condition is true.
 pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
     let begun = Instant::now();
     while !condition().await {

@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 use super::Stage;
 use crate::harness::{APP, Kind, PODSET};
 
-/// All fields of what runs in a pod. Whoever adds one asks first what its author gets by it that they could not do
-/// alone, and says so in `docs/security.md`.
+/// All fields for pods. Before one is added, `docs/security.md` must say what its author can do with it beyond their own rights.
 const OF_PODS: [&str; 22] = [
     "args",
     "command",
@@ -145,7 +144,7 @@ fn fields_that_reach_further_are_refused_and_never_kept() {
             .unwrap();
         let kept = stage.space.get(kind, "harmless")["spec"].clone();
         let further = BEYOND.iter().chain(&BEYOND_PODS);
-        // What it is has no meaning to whom does not know it.
+        // The value does not matter: the field is unknown.
         let fields: Map<String, Value> = further.clone().map(|field| (field.to_string(), json!(true))).collect();
         let (evil, path) = spec(kind, &fields.into());
         let refused = stage
