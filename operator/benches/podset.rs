@@ -171,8 +171,8 @@ impl Seen {
 
     /// Waits until all pods are terminating, and then deleted. Returns how long each took.
     async fn until_down(&mut self, started: Instant) -> (Duration, Duration) {
-        let told = self.until(started, |pods| pods.values().all(|pod| pod.deleting)).await;
-        (told, self.until(started, Pods::is_empty).await)
+        let terminating = self.until(started, |pods| pods.values().all(|pod| pod.deleting)).await;
+        (terminating, self.until(started, Pods::is_empty).await)
     }
 
     async fn until(&mut self, started: Instant, wanted: impl Fn(&Pods) -> bool) -> Duration {

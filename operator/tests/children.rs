@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
 use crate::harness::{
-    APP, Cluster, DEPLOYMENT, INGRESS, Kind, Namespace, QUIET, SERVICE, Shared, is_long, ready, text, told, uid, web,
+    APP, Cluster, DEPLOYMENT, INGRESS, Kind, Namespace, QUIET, SERVICE, Shared, is_long, is_observed, ready, text, uid,
+    web,
 };
 
 const CHILDREN: [Kind; 3] = [DEPLOYMENT, SERVICE, INGRESS];
@@ -94,7 +95,7 @@ fn children_that_are_no_longer_wanted_are_pruned() {
     shop.set("shop", json!({"port": null, "expose": null}));
     shop.until_gone(SERVICE, "shop");
     let app = shop.until(APP, "shop", "it has no URL", |app| {
-        told(app) && text(app, "/status/url").is_empty()
+        is_observed(app) && text(app, "/status/url").is_empty()
     });
     assert_eq!(app["status"].get("addresses"), None);
     assert!(!shop.get(DEPLOYMENT, "shop").is_null());
@@ -122,7 +123,7 @@ fn go_with_their_owner(shop: &Namespace, params: &DeleteParams) {
     for kind in CHILDREN {
         shop.until_gone(kind, "shop");
     }
-    // Nothing is made anew while the owner goes: only its status may still be told.
+    // No child is recreated while the owner is being deleted: only its status may be written.
     let asked = shop.asked_since(mark).without("appdeploys");
     assert_eq!(asked.count(), 0, "{:?}", asked.tally());
 }
@@ -145,8 +146,8 @@ fn orphans_stay_as_they_are() {
 
 /// E9: by UID, not by name. The children of the old one are in the way until the garbage collector has them.
 #[test]
-fn an_app_made_anew_under_its_name_gets_children_of_its_own() {
-    let shop = namespace("anew");
+fn recreated_app_gets_its_own_children() {
+    let shop = namespace("recreated");
     shop.settled_app("shop", web());
     for round in 0..if is_long() { 200 } else { 5 } {
         shop.delete(APP, "shop");
@@ -163,14 +164,14 @@ fn an_app_made_anew_under_its_name_gets_children_of_its_own() {
             );
         }
         shop.until(APP, "shop", "the conflict is over", |app| {
-            told(app) && text(app, "/status/cause/reason") != "NameConflict"
+            is_observed(app) && text(app, "/status/cause/reason") != "NameConflict"
         });
     }
 }
 
-/// E7: nothing is written to a child that is on its way out, and none of its name is tried; its end wakes us.
+/// E7: a terminating child is not written, and no other one of its name is created; its deletion wakes the app.
 #[test]
-fn a_child_that_somebody_holds_back_is_waited_for() {
+fn child_with_a_finalizer_is_waited_for() {
     let shop = namespace("held");
     shop.settled_app("shop", web());
     let before = shop.get(SERVICE, "shop");
@@ -218,17 +219,17 @@ fn deployment_held_by_a_finalizer_is_not_ready_for_the_new_spec() {
     });
 }
 
-/// A5, E7: an application that somebody else holds back is told to be going, and gets no children any more.
+/// A5, E7: the status of an app with a finalizer of another client reports the deletion, and the app gets no children any more.
 #[test]
-fn an_app_that_is_going_gets_no_children() {
-    let shop = namespace("going");
+fn terminating_app_gets_no_children() {
+    let shop = namespace("terminating");
     let mut app = json!({"metadata": {"name": "shop", "finalizers": ["example.com/hold"]}});
     app["spec"] = web();
     shop.create(APP, app);
     shop.until_reported("shop");
     shop.delete(APP, "shop");
     let deleting = |app: &Value| ready(app) == ("False", "Deleting");
-    shop.until(APP, "shop", "it is told to be going", deleting);
+    shop.until(APP, "shop", "its status reports the deletion", deleting);
     shop.delete(DEPLOYMENT, "shop");
     std::thread::sleep(QUIET);
     assert!(shop.get(DEPLOYMENT, "shop").is_null());

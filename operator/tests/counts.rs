@@ -1,6 +1,6 @@
 //! What the operator costs a cluster, counted where it is paid: in the API server's audit log.
 //!
-//! There is no controller but the operator, so every request is one that it chose to make.
+//! There is no controller except the operator, so each request is its own.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -9,7 +9,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, Namespace, SENTINEL, SERVICE, Shared, is_long, told, web};
+use crate::harness::{
+    APP, Cluster, DEPLOYMENT, INGRESS, Namespace, SENTINEL, SERVICE, Shared, is_long, is_observed, web,
+};
 
 const APPS: usize = 200;
 
@@ -23,13 +25,13 @@ struct Costs {
     image: Tally,
 }
 
-/// Measured once, because the steps build on each other, and told by four tests.
+/// Measured once, because the steps build on each other, and checked by four tests.
 static COSTS: LazyLock<Costs> = LazyLock::new(|| {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let many = cluster.namespace("many");
     let operator = cluster.operator(&[]);
     let names: Vec<String> = (0..APPS).map(|n| format!("app-{n}")).collect();
-    let until_all_told = || {
+    let until_all_observed = || {
         for name in &names {
             many.until_reported(name);
         }
@@ -40,7 +42,7 @@ static COSTS: LazyLock<Costs> = LazyLock::new(|| {
     for name in &names {
         many.app(name, web());
     }
-    until_all_told();
+    until_all_observed();
     let create = tally(&many, mark);
 
     let mark = many.mark();
@@ -57,7 +59,7 @@ static COSTS: LazyLock<Costs> = LazyLock::new(|| {
     for name in &names {
         many.set(name, json!({"image": "nginx:1.28"}));
     }
-    until_all_told();
+    until_all_observed();
     let image = tally(&many, mark);
     Costs {
         create,
@@ -123,7 +125,7 @@ fn a_restart_costs_lists_and_no_write() {
     assert_eq!(lists, expected, "{:?}", COSTS.restart);
 }
 
-/// What is older than the operator is read anew once, before it is first acted upon.
+/// An app that is older than the operator is re-read once, before its first write.
 #[test]
 fn a_new_image_costs_two_writes_and_the_first_after_a_restart_a_read() {
     let expected = counts(&[
@@ -148,13 +150,13 @@ fn cost(namespace: &Namespace, name: &str, change: Value) -> Tally {
     let mark = namespace.mark();
     namespace.set(name, change);
     namespace.until(APP, name, "the change is seen", |app| {
-        told(app) && app["metadata"]["generation"] != before["metadata"]["generation"]
+        is_observed(app) && app["metadata"]["generation"] != before["metadata"]["generation"]
     });
     namespace.settle();
     namespace.asked_since(mark).tally()
 }
 
-/// Somebody has taken it: the app may be gone, and the watch late to say so.
+/// The child was deleted: perhaps the app was, too, and its watch is late.
 #[test]
 fn a_child_that_was_deleted_costs_a_read_of_its_app_and_a_create() {
     let shop = namespace("heal");
@@ -175,7 +177,7 @@ fn a_child_that_was_deleted_costs_a_read_of_its_app_and_a_create() {
     }
 }
 
-/// What the operator has taken away itself tells nothing about the app.
+/// A child that the operator has deleted itself says nothing about the app.
 #[test]
 fn a_child_that_is_wanted_again_costs_no_read() {
     let shop = namespace("again");
@@ -225,9 +227,9 @@ fn dropping_a_field_costs_three_writes_and_drops_it() {
     );
 }
 
-/// Ports are merged by number: the old one would stay beside the new one.
+/// Ports are merged by number: the old one would stay in addition to the new one.
 #[test]
-fn a_new_port_takes_the_place_of_the_old_one() {
+fn new_port_replaces_the_old_one() {
     let shop = namespace("port");
     shop.settled_app("shop", web());
     shop.set("shop", json!({"port": 8080}));

@@ -9,7 +9,7 @@ use faults::campaign::plan::{Plan, choose};
 use faults::campaign::run::Verdict;
 use faults::campaign::{Campaign, catalog};
 
-/// How many are drawn beside the crashes.
+/// How many are drawn in addition to the crashes.
 const DRAWN: usize = 12;
 const WORKERS: usize = 4;
 
@@ -58,10 +58,10 @@ fn an_app_ends_the_same_whatever_goes_wrong_on_the_way() {
     survives(&cluster, &campaign, &plans);
 }
 
-/// Remedy: what has lost something is read anew before that is made again. Without it, each was made and collected many
-/// times a second for as long as the watch told nothing.
+/// Remedy: an owner that has lost an object is re-read before the object is created again. Without it, each object was created and
+/// garbage-collected many times a second, until the watch reported the deletion.
 #[test]
-fn nothing_is_made_for_who_is_gone_while_the_watch_does_not_say_so() {
+fn nothing_is_created_for_a_deleted_owner_whose_watch_is_late() {
     let cluster = cluster();
     for (scenario, plan) in [
         ("app-delete", "app-delete: watch appdeploys: frozen"),
@@ -88,10 +88,10 @@ fn a_hostile_tenant_gains_nothing_whatever_goes_wrong() {
     }
 }
 
-/// C1, with what the campaign sees: what the one believes that stands by may be old when it has to lead, and no one writes who
-/// does not lead.
+/// C1, with the campaign's invariants: the caches of a follower may be outdated when it becomes the leader, and only the leader
+/// writes.
 #[test]
-fn who_stands_by_takes_over_with_what_is_so() {
+fn follower_takes_over_with_current_objects() {
     let cluster = cluster();
     for (scenario, plans) in [
         (

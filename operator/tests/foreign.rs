@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
 use crate::harness::{
-    APP, Cluster, DEPLOYMENT, INGRESS, Kind, Namespace, QUIET, SERVICE, Shared, ready, text, told, uid, web,
+    APP, Cluster, DEPLOYMENT, INGRESS, Kind, Namespace, QUIET, SERVICE, Shared, is_observed, ready, text, uid, web,
 };
 
 /// Each kind of child, with the name of the application whose child it would be.
@@ -22,7 +22,7 @@ fn namespace(name: &str) -> Namespace {
         .namespace(name)
 }
 
-/// Returns an object as somebody else would make it.
+/// Returns an object as another client would create it.
 fn foreign(kind: Kind, name: &str) -> Value {
     let labels = json!({"app": "legacy"});
     let spec = match kind.name() {
@@ -59,7 +59,7 @@ fn stays_as_it_is(namespace: &Namespace, owner: &str, make: impl Fn(Kind, &str) 
     }
     for (kind, name) in CHILDREN {
         let conflict = |app: &Value| ready(app) == ("False", "NameConflict");
-        let app = namespace.until(APP, name, "it tells of the conflict", conflict);
+        let app = namespace.until(APP, name, "its status reports the conflict", conflict);
         let cause = &app["status"]["cause"];
         assert_eq!(
             text(cause, "/message"),
@@ -88,14 +88,14 @@ fn stays_as_it_is(namespace: &Namespace, owner: &str, make: impl Fn(Kind, &str) 
             json!({"image": "nginx:1.28", "port": 8080, "host": format!("{name}.{}.example.com", namespace.name)}),
         );
         namespace.until(APP, name, "the change is seen", |app| {
-            told(app) && app["metadata"]["generation"] == 2
+            is_observed(app) && app["metadata"]["generation"] == 2
         });
     }
     std::thread::sleep(QUIET);
     for ((kind, name), before) in CHILDREN.into_iter().zip(before) {
         assert_eq!(namespace.bytes(kind, name), before, "{kind:?}");
         let events = namespace.events_about(name);
-        assert_eq!(events, ["NameConflict"], "told once, however often it was tried");
+        assert_eq!(events, ["NameConflict"], "reported once, for all attempts");
     }
 
     for (kind, name) in CHILDREN {
@@ -123,7 +123,7 @@ fn owned_by(owner: Value) -> impl Fn(Kind, &str) -> Value {
 }
 
 #[test]
-fn what_nobody_owns_stays_as_it_is() {
+fn objects_without_an_owner_are_not_changed() {
     stays_as_it_is(&namespace("nobodys"), "is not managed by appdeploy", foreign);
 }
 
@@ -134,7 +134,7 @@ fn what_another_controller_owns_stays_as_it_is() {
     stays_as_it_is(&namespace("others"), "belongs to Shop legacy", owned_by(owner));
 }
 
-/// F3: by UID. The owner may well have the same name, as an application has that was deleted and made anew.
+/// F3: by UID. The owner may well have the same name, such as an app that was deleted and recreated.
 #[test]
 fn what_another_app_owns_stays_as_it_is() {
     let owner = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": "shop", "uid": "u-1",
@@ -146,9 +146,9 @@ fn what_another_app_owns_stays_as_it_is() {
     );
 }
 
-/// An apply that is not forced takes such an object over without a word: no field conflicts.
+/// An apply without force would take over such an object without an error: no field conflicts.
 #[test]
-fn what_looks_like_ours_and_is_not_stays_as_it_is() {
+fn third_party_object_that_looks_like_a_child_is_not_changed() {
     let (original, copy) = (namespace("original"), namespace("copy"));
     stays_as_it_is(&copy, "is not managed by appdeploy", |kind, name| {
         twin(&original, kind, name)
@@ -166,7 +166,7 @@ fn a_child_that_lost_its_controller_is_not_ours_any_more() {
         let patch: Patch<()> = Patch::Json(serde_json::from_value(owner).unwrap());
         shop.patch(kind, "shop", patch);
     }
-    shop.until(APP, "shop", "it tells of the conflict", |app| {
+    shop.until(APP, "shop", "its status reports the conflict", |app| {
         ready(app) == ("False", "NameConflict")
     });
     let before = CHILDREN.map(|(kind, _)| shop.bytes(kind, "shop"));
@@ -175,7 +175,7 @@ fn a_child_that_lost_its_controller_is_not_ours_any_more() {
         json!({"image": "nginx:1.28", "port": 8080, "host": "shop.example.com"}),
     );
     shop.until(APP, "shop", "the change is seen", |app| {
-        told(app) && app["metadata"]["generation"] == 2
+        is_observed(app) && app["metadata"]["generation"] == 2
     });
     shop.settle();
     for ((kind, _), before) in CHILDREN.into_iter().zip(before) {
@@ -240,7 +240,7 @@ fn ingress_is_removed_when_its_service_becomes_foreign() {
         let owner = json!({"metadata": {"ownerReferences": null, "labels": null}});
         shop.patch(SERVICE, name, Patch::Merge(owner));
         shop.patch(SERVICE, name, Patch::Merge(json!({"metadata": {"labels": labels}})));
-        shop.until(APP, name, "it tells of the conflict", |app| {
+        shop.until(APP, name, "its status reports the conflict", |app| {
             ready(app) == ("False", "NameConflict")
         });
         shop.until_gone(INGRESS, name);

@@ -1,5 +1,5 @@
 //! What the operator reads that others write, with anything in it: reviews, objects, names. Nothing makes it panic, and what it
-//! takes has what it promises. `make faults` tries each for longer; what was found once stands beside the seeds.
+//! takes has what it promises. `make faults` tries each for longer; what was found once is next to the seeds.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn fuzz<W: std::hash::Hash>(name: &str, target: impl Fn(&[u8]) -> W) {
     assert!(tried.words > 1, "it says the same to everything");
 }
 
-/// An admission that is told that every author may read everything.
+/// An admission whose access reviews allow everything.
 fn admission() -> Admission {
     let service = tower::service_fn(|_: Request<Body>| async {
         let answer = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "LocalSubjectAccessReview",
@@ -55,9 +55,9 @@ async fn ask(admission: &Admission, path: &str, body: &[u8]) -> (StatusCode, Vec
     (code, answer.into_body().collect().await.unwrap().to_bytes().to_vec())
 }
 
-/// D5: a body of any kind is answered, under the UID of who asks, and what the operator changes of an object it changes once.
+/// D5: a body of any kind is answered, with the UID of the request, and what the operator changes of an object it changes once.
 #[test]
-fn any_body_is_a_review_or_is_told_to_be_none() {
+fn any_body_is_a_review_or_is_rejected() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -89,7 +89,7 @@ fn any_body_is_a_review_or_is_told_to_be_none() {
     });
 }
 
-/// What an answer needs of a review. What nobody reads of it need not even be text.
+/// The parts of a review that an answer needs. The others need not even be text.
 #[derive(Deserialize)]
 struct Asked {
     request: Identified,
@@ -100,7 +100,7 @@ struct Identified {
     uid: String,
 }
 
-/// What is said, without the names and numbers in it, of which there would be no end.
+/// A message without its names and numbers, of which there is no limited set.
 fn kind_of_word(text: &str) -> String {
     let word = |word: &&str| word.len() < 20 && word.chars().all(|c| c.is_ascii_alphabetic() || c == '.' || c == ':');
     text.split_whitespace().filter(word).collect::<Vec<_>>().join(" ")
@@ -161,7 +161,7 @@ fn podset(object: Value) -> Vec<String> {
     }
 }
 
-/// Carries out a patch of the kinds that the usual form needs; none on what is no object where one should be, which an API
+/// Carries out a patch of the kinds that the usual form needs; none on a value that should be an object and is not, which an API
 /// server refuses.
 fn applied(mut object: Value, patch: &Value) -> Option<Value> {
     for step in patch.as_array()? {
@@ -183,7 +183,7 @@ fn any_object_is_read_or_refused() {
     });
 }
 
-/// F9, G3: a name of a host, a path or an image that is taken has nothing in it that somebody else reads as more than that.
+/// F9, G3: an accepted host, path or image has no characters with a meaning for other programs.
 #[test]
 fn any_host_path_or_image_is_plain_or_refused() {
     fuzz("texts", |body| {
@@ -199,9 +199,9 @@ fn any_host_path_or_image_is_plain_or_refused() {
         let taken = ["host", "path", "image"].map(with);
         let [host, path, image] = taken;
         let plain = |signs: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || signs.contains(c));
-        assert!(!host || plain("-.") && text.len() <= 253, "{text:?} is no host");
-        assert!(!path || plain("/._~-") && text.starts_with('/'), "{text:?} is no path");
-        assert!(!image || !text.contains(char::is_whitespace), "{text:?} is no image");
+        assert!(!host || plain("-.") && text.len() <= 253, "not a host: {text:?}");
+        assert!(!path || plain("/._~-") && text.starts_with('/'), "not a path: {text:?}");
+        assert!(!image || !text.contains(char::is_whitespace), "not an image: {text:?}");
         (taken, text.len().min(300) / 50)
     });
 }

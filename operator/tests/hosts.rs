@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
 use crate::harness::{
-    APP, Cluster, INGRESS, Namespace, OPERATOR, Operator, PATIENCE, Shared, condition, eventually, ready, text, told,
+    APP, Cluster, INGRESS, Namespace, OPERATOR, Operator, PATIENCE, Shared, condition, eventually, is_observed, ready,
+    text,
 };
 
 fn cluster() -> Arc<Cluster> {
@@ -37,7 +38,7 @@ fn younger(namespace: &Namespace, name: &str, than: &Value, spec: Value) -> Valu
 }
 
 fn has_lost(app: &Value) -> bool {
-    told(app) && ready(app) == ("False", "HostConflict")
+    is_observed(app) && ready(app) == ("False", "HostConflict")
 }
 
 #[test]
@@ -68,7 +69,9 @@ fn the_second_namespace_waits_for_the_host_of_the_first() {
     // It is reconciled when the host becomes free, for any reason.
     first.set("shop", json!({"host": "other.example.com"}));
     second.until_there(INGRESS, "pirate");
-    second.until(APP, "pirate", "it has the host", |app| !has_lost(app) && told(app));
+    second.until(APP, "pirate", "it has the host", |app| {
+        !has_lost(app) && is_observed(app)
+    });
 }
 
 #[test]
@@ -239,7 +242,7 @@ fn host_is_free_only_when_the_ingress_is_removed() {
     assert!(has_lost(&waiting), "{waiting:#}");
     first.patch(INGRESS, "shop", Patch::Merge(json!({"metadata": {"finalizers": null}})));
     second.until_there(INGRESS, "shop");
-    second.until(APP, "shop", "it has the host", |app| told(app) && !has_lost(app));
+    second.until(APP, "shop", "it has the host", |app| is_observed(app) && !has_lost(app));
 }
 
 #[test]
@@ -290,7 +293,7 @@ fn of_two_at_the_same_moment_one_has_the_host() {
     let winners = || -> Vec<String> {
         let of = |number: usize| {
             let name = format!("shop-{number}");
-            let decided = |app: &Value| told(app) && (has_lost(app) || ready(app).1 == "Progressing");
+            let decided = |app: &Value| is_observed(app) && (has_lost(app) || ready(app).1 == "Progressing");
             let apps = both
                 .each_ref()
                 .map(|space| space.until(APP, &name, "it is decided", decided));

@@ -1,4 +1,4 @@
-//! Of several operators one writes, and another takes over when it is gone, frozen or cut off.
+//! One of several replicas writes, and another one takes over when it has ended, is suspended or disconnected.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ impl Pair {
         }
     }
 
-    /// Starts an operator as a user whom the audit log can tell from others.
+    /// Starts an operator as a user of its own, for the audit log.
     fn operator(&self, user: &str) -> Operator {
         self.operator_with(user, SECONDS)
     }
@@ -59,7 +59,7 @@ impl Pair {
     /// Starts two, of which the first leads.
     fn both(&self) -> (Operator, Operator, Value) {
         let first = self.operator("first");
-        let lease = self.until_lease("somebody leads", |lease| !holder(lease).is_empty());
+        let lease = self.until_lease("a replica leads", |lease| !holder(lease).is_empty());
         let second = self.operator("second");
         (first, second, lease)
     }
@@ -120,7 +120,7 @@ fn another_takes_over_when_the_leader_is_killed() {
 }
 
 #[test]
-fn a_leader_that_is_told_to_end_gives_the_lease_back() {
+fn leader_releases_the_lease_at_sigterm() {
     let pair = Pair::new();
     let (first, _second, lease) = pair.both();
     let (status, _) = first.terminate();
@@ -157,17 +157,17 @@ fn a_frozen_leader_that_wakes_up_writes_nothing() {
 
 /// C3.
 #[test]
-fn a_lease_that_is_deleted_is_made_anew() {
+fn deleted_lease_is_recreated() {
     let pair = Pair::new();
     let (_first, _second, lease) = pair.both();
     pair.system.delete(LEASE, LEASE_NAME);
-    pair.until_lease("somebody leads", |now| {
+    pair.until_lease("a replica leads", |now| {
         text(now, "/metadata/uid") != text(&lease, "/metadata/uid") && !holder(now).is_empty()
     });
     pair.space.settled_app("after", web());
 }
 
-/// C3. Whoever is named there would write: the one that led stands down at once.
+/// C3. The replica that is named there would write: the former leader ends immediately.
 #[test]
 fn a_leader_stands_down_when_the_lease_names_another() {
     let pair = Pair::new();
@@ -192,7 +192,7 @@ fn a_leader_that_cannot_renew_stops_before_another_begins() {
     let (first, second, _) = pair.both();
     pair.space.settled_app("shop", web());
     pair.cluster.control_plane.pause_apiserver().unwrap();
-    // Both: nobody can be sure to lead.
+    // Both: no replica can be sure to lead.
     let status = first.until_ended();
     assert!(!status.success());
     pair.cluster.control_plane.resume_apiserver().unwrap();
@@ -284,14 +284,14 @@ fn a_rolling_update_has_one_writer_at_a_time_and_loses_nothing() {
     assert_eq!(
         turns.len(),
         each.len(),
-        "somebody wrote, and wrote again after another one: {turns:?}"
+        "a replica wrote, and wrote again after another one: {turns:?}"
     );
     // Each of the three children of each app was made once.
     let created = writes.that(|write| write.verb == "create" && write.resource != "appdeploys" && write.code == 201);
     assert_eq!(created.count(), 3 * names.len(), "{:?}", created.tally());
 }
 
-/// The figures of docs/adr/0010: from the kill of a leader until an app that was made meanwhile has its children. They take
+/// The figures of docs/adr/0010: from the kill of a leader until an app that was created in between has its children. They take
 /// minutes, and are measured by `make test-long`.
 #[test]
 #[ignore = "takes minutes: make test-long"]
@@ -299,7 +299,7 @@ fn twenty_kills() {
     const LEASE_SECONDS: u64 = 15;
     let pair = Pair::new();
     let mut leader = pair.operator_with("operator", LEASE_SECONDS);
-    pair.until_lease("somebody leads", |lease| !holder(lease).is_empty());
+    pair.until_lease("a replica leads", |lease| !holder(lease).is_empty());
     let mut times = Vec::new();
     for round in 0..20 {
         let follower = pair.operator_with("operator", LEASE_SECONDS);

@@ -55,18 +55,18 @@ impl Stage {
         self.proxy.records().len()
     }
 
-    /// Breaks the watch of a kind, as [`Self::lose_place_of`] does.
-    fn lose_place(&self, kind: Kind, answer: Answer, meanwhile: impl FnOnce()) {
+    /// Breaks the watch of a kind, as [`Self::expire_position_of`] does.
+    fn expire_position(&self, kind: Kind, answer: Answer, in_between: impl FnOnce()) {
         let lists = Requests::with(&[Verb::List]).on(kind.plural());
-        self.lose_place_of(&watches(kind), &lists, answer, meanwhile);
+        self.expire_position_of(&watches(kind), &lists, answer, in_between);
     }
 
-    /// Breaks a watch, and lets no new one begin before `meanwhile` is done. Then each that begins is answered so,
+    /// Breaks a watch, and lets no new one begin before `in_between` is done. Then each that begins is answered so,
     /// until the operator lists again.
-    fn lose_place_of(&self, watches: &Requests, lists: &Requests, answer: Answer, meanwhile: impl FnOnce()) {
+    fn expire_position_of(&self, watches: &Requests, lists: &Requests, answer: Answer, in_between: impl FnOnce()) {
         let deaf = self.proxy.add(Rule::new(watches.clone(), Action::Disconnect));
         assert_eq!(self.proxy.cut_watches(watches), 1);
-        meanwhile();
+        in_between();
         let since = self.asked();
         let lost = self.proxy.add(Rule::new(watches.clone(), Action::Answer(answer)));
         self.proxy.remove(deaf);

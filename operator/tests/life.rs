@@ -1,4 +1,4 @@
-//! The operator as a process: how it starts, ends, starts again, and what it tells whom.
+//! The operator as a process: how it starts, ends and restarts, and what it reports.
 
 mod away;
 mod installation;
@@ -35,7 +35,7 @@ fn stage(name: &str) -> (crate::harness::Namespace, Operator) {
 }
 
 #[test]
-fn it_ends_at_once_when_nothing_is_to_be_done() {
+fn idle_operator_ends_immediately() {
     let (shop, operator) = stage("end");
     shop.settled_app("shop", web());
     let (status, took) = operator.terminate();
@@ -90,18 +90,18 @@ fn what_changed_while_it_was_away_is_healed_at_the_start() {
 
 /// The name of an Event is made from what it says.
 #[test]
-fn an_event_is_not_told_again_after_a_restart() {
+fn event_is_not_written_again_after_a_restart() {
     let (shop, operator) = stage("events");
     let mut spec = web();
     spec["resources"] = json!({"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}});
     shop.settled_app("shop", spec);
-    crate::harness::eventually("an Event tells of it", || !shop.events_about("shop").is_empty());
+    crate::harness::eventually("an Event reports it", || !shop.events_about("shop").is_empty());
     operator.terminate();
-    // As if the one before had ended between the status and its Event, or had never told.
+    // As if the former process had ended between the status and its Event.
     let none = json!({"status": {"cause": null, "conditions": null}});
     shop.patch_status(APP, "shop", none["status"].clone());
     let _operator = shop.cluster.operator(&["--watch-namespace", "events"]);
-    shop.until(APP, "shop", "the cause is told", |app| {
+    shop.until(APP, "shop", "the cause is reported", |app| {
         text(app, "/status/cause/reason") == "Rejected"
     });
     std::thread::sleep(QUIET);
@@ -119,7 +119,7 @@ fn a_repeated_event_is_counted() {
                 json!({"resources": {"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": limit}}}),
             );
             shop.until(APP, "shop", "the status is about this limit", |app| {
-                crate::harness::told(app) && text(app, "/status/cause/reason") == reason
+                crate::harness::is_observed(app) && text(app, "/status/cause/reason") == reason
             });
         }
     };
@@ -130,7 +130,7 @@ fn a_repeated_event_is_counted() {
     };
     shop.settled_app("shop", web());
     comes_back();
-    crate::harness::eventually("an Event tells of it", || event()["count"] == 1);
+    crate::harness::eventually("an Event reports it", || event()["count"] == 1);
     let first = event();
     crate::harness::eventually("it is counted", || {
         comes_back();
@@ -210,7 +210,7 @@ fn it_counts_what_it_does() {
     shop.settled_app("shop", web());
     let body = operator.until("/metrics", "the reconcile has ended", |_, body| {
         !body.contains("controller_runtime_reconcile_total{controller=\"appdeploy\",result=\"success\"} 0")
-            // The echo of the status may have come before its answer, and is then looked at.
+            // The watch event of the status may arrive before the answer, and causes a reconcile then.
             && body.contains("workqueue_depth{name=\"appdeploy\"} 0")
             && body.contains("controller_runtime_active_workers{controller=\"appdeploy\"} 0")
     });
@@ -247,7 +247,7 @@ fn the_log_level_is_changed_while_it_runs() {
 }
 
 #[test]
-fn it_looks_after_the_namespaces_that_it_is_given() {
+fn given_namespaces_are_managed() {
     let cluster = cluster();
     let [one, two, other] = ["scope-one", "scope-two", "scope-other"].map(|name| cluster.namespace(name));
     other.app("shop", web());
@@ -265,7 +265,7 @@ fn it_looks_after_the_namespaces_that_it_is_given() {
     let everywhere = asked
         .by_user_agent_prefix("appdeploy-operator/")
         .that(|request| request.namespace.is_empty() && resources.contains(&request.resource.as_str()))
-        // Of this operator: others run beside it.
+        // Of this operator: others run concurrently.
         .that(|request| request.user == OPERATOR);
     assert_eq!(everywhere.count(), 0, "{:?}", everywhere.tally());
     assert!(operator.is_running());
@@ -285,7 +285,7 @@ fn a_port_that_is_taken_is_said_in_one_line() {
 }
 
 #[test]
-fn a_kubeconfig_that_is_none_is_said_in_one_line() {
+fn invalid_kubeconfig_is_reported_in_one_line() {
     let cluster = cluster();
     let missing = cluster.control_plane.folder().join("missing.kubeconfig");
     let operator = Operator::spawn(cluster.control_plane.folder(), &missing, &[]);

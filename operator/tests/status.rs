@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
 use crate::harness::{
-    APP, Cluster, DEPLOYMENT, Namespace, POD, QUIET, SERVICE, Shared, VALIDATING_WEBHOOK, condition, ready, text, told,
-    web,
+    APP, Cluster, DEPLOYMENT, Namespace, POD, QUIET, SERVICE, Shared, VALIDATING_WEBHOOK, condition, is_observed,
+    ready, text, web,
 };
 
 fn namespace(name: &str) -> Namespace {
@@ -38,7 +38,7 @@ fn holds(app: &Value) -> Vec<&str> {
 }
 
 fn is_ready(app: &Value) -> bool {
-    told(app) && ready(app).0 == "True"
+    is_observed(app) && ready(app).0 == "True"
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn an_app_is_reconciling_until_it_is_ready() {
     let app = shop.settled_app("shop", json!({"image": "nginx:1.27", "port": 80, "replicas": 2}));
     assert_eq!(ready(&app), ("False", "Progressing"));
     assert_eq!(holds(&app), ["Reconciling"]);
-    assert_eq!(app["status"].get("cause"), None, "to be on the way is no trouble");
+    assert_eq!(app["status"].get("cause"), None, "progress has no cause");
 
     shop.pods_become_ready("shop");
     let app = shop.until(APP, "shop", "it is ready", is_ready);
@@ -63,7 +63,7 @@ fn an_app_is_reconciling_until_it_is_ready() {
         ]),
         json!([2, 2, 2, "http://shop.ready/"])
     );
-    // Nobody serves the Ingress, and the pods are ready all the same.
+    // No controller serves the Ingress, and the pods are ready.
     assert_eq!(text(condition(&app, "Exposed").unwrap(), "/reason"), "NoIngressClass");
     assert!(
         shop.events_about("shop").is_empty(),
@@ -90,7 +90,7 @@ fn conditions_of_other_writers_are_kept_and_cost_no_write() {
     shop.settled_app("shop", web());
     shop.podset_of("set", json!({"replicas": 1}), &["set-0"]);
     for (kind, name) in [(APP, "shop"), (crate::harness::PODSET, "set")] {
-        shop.until(kind, name, "the status is about the current spec", told);
+        shop.until(kind, name, "the status is about the current spec", is_observed);
         std::thread::sleep(QUIET);
         let mark = shop.mark();
         for second in 0..5 {
@@ -113,7 +113,7 @@ fn conditions_of_other_writers_are_kept_and_cost_no_write() {
         );
         // A status that changes keeps it, too.
         shop.patch(kind, name, kube::api::Patch::Merge(json!({"spec": {"replicas": 0}})));
-        let object = shop.until(kind, name, "the status is about the new spec", told);
+        let object = shop.until(kind, name, "the status is about the new spec", is_observed);
         assert!(scanned(&object), "{object:#}");
     }
 }
@@ -164,9 +164,9 @@ fn an_app_scaled_to_zero_is_ready() {
     assert_eq!(app["status"]["replicas"], 0);
 }
 
-/// A webhook that is asked of Deployments alone holds up no Service, and is named.
+/// A webhook for Deployments does not prevent the Service, and is named.
 #[test]
-fn a_webhook_that_does_not_answer_is_told_and_holds_up_what_it_is_not_asked_about() {
+fn webhook_that_does_not_answer_is_reported_and_prevents_only_its_kind() {
     let shop = namespace("webhook-down");
     let rules =
         json!([{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}]);
@@ -178,7 +178,7 @@ fn a_webhook_that_does_not_answer_is_told_and_holds_up_what_it_is_not_asked_abou
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "webhook-down"}}}]}),
     );
     shop.app("shop", web());
-    let app = shop.until(APP, "shop", "the webhook is told", |app| {
+    let app = shop.until(APP, "shop", "the webhook is reported", |app| {
         text(app, "/status/cause/message").contains("failed calling webhook \"down.example.com\"")
     });
     assert_eq!(ready(&app), ("Unknown", "ApiUnavailable"));
@@ -209,7 +209,7 @@ fn what_the_api_server_refuses_is_stalled_until_it_is_changed() {
     assert_eq!(text(cause, "/next"), "kubectl appdeploy edit shop -n refused");
     // The Service does not wait for the Deployment.
     assert!(!shop.get(SERVICE, "shop").is_null());
-    crate::harness::eventually("an Event tells of it", || !shop.events_about("shop").is_empty());
+    crate::harness::eventually("an Event reports it", || !shop.events_about("shop").is_empty());
 
     std::thread::sleep(QUIET);
     assert_eq!(
@@ -225,7 +225,7 @@ fn what_the_api_server_refuses_is_stalled_until_it_is_changed() {
 
     shop.set("shop", json!({"resources": {"limits": {"example.com/gpu": 1}}}));
     shop.until(APP, "shop", "it is on its way", |app| {
-        told(app) && ready(app) == ("False", "Progressing")
+        is_observed(app) && ready(app) == ("False", "Progressing")
     });
     let app = shop.get(APP, "shop");
     assert_eq!((holds(&app), app["status"].get("cause")), (vec!["Reconciling"], None));
@@ -253,7 +253,7 @@ fn the_cause_is_what_the_pods_suffer_from() {
         "shop-1",
         json!({"phase": "Pending", "containerStatuses": [waiting]}),
     );
-    let app = shop.until(APP, "shop", "it tells of the image", |app| {
+    let app = shop.until(APP, "shop", "its status reports the image", |app| {
         ready(app) == ("False", "ImageNotFound")
     });
     assert_eq!(text(&app, "/status/cause/message"), "image nginx:nope was not found");
@@ -265,16 +265,16 @@ fn the_cause_is_what_the_pods_suffer_from() {
     });
 }
 
-/// E1: nothing can be made in a namespace that ends; that is nobody's fault, and is not tried in a loop.
+/// E1: no object can be created in a terminating namespace; this is reported without an Event, and not retried in a loop.
 #[test]
-fn a_namespace_that_ends_is_told() {
+fn terminating_namespace_is_reported() {
     let shop = namespace("ending");
     shop.settled_app("shop", web());
     // It never ends here: no controller empties it.
     shop.kubectl(&["delete", "namespace", "ending", "--wait=false"]);
     let mark = shop.mark();
     shop.delete(SERVICE, "shop");
-    let app = shop.until(APP, "shop", "it is told", |app| {
+    let app = shop.until(APP, "shop", "its status reports it", |app| {
         ready(app) == ("False", "NamespaceTerminating")
     });
     assert_eq!(holds(&app), ["Reconciling"]);
@@ -283,9 +283,9 @@ fn a_namespace_that_ends_is_told() {
     assert!(asked.count() <= 10, "{:?}", asked.tally());
 }
 
-/// G7: what somebody else says there is no status.
+/// G7: a status that another client has written is replaced.
 #[test]
-fn a_forged_status_is_written_anew() {
+fn forged_status_is_replaced() {
     let shop = namespace("forged");
     let before = shop.settled_app("shop", web())["status"].clone();
     let forged = json!({"observedGeneration": 99, "url": "http://evil.example.com/", "readyReplicas": 7,
@@ -310,7 +310,7 @@ fn a_status_is_written_once_a_second_at_most() {
         shop.patch_status(DEPLOYMENT, "shop", json!({"readyReplicas": ready, "replicas": 2}));
     }
     shop.patch_status(DEPLOYMENT, "shop", json!({"readyReplicas": 2, "replicas": 2}));
-    shop.until(APP, "shop", "the last word is told", |app| {
+    shop.until(APP, "shop", "the last output is reported", |app| {
         app["status"]["readyReplicas"] == 2
     });
     std::thread::sleep(QUIET);

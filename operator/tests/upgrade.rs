@@ -132,14 +132,14 @@ fn an_upgrade_restarts_nothing_and_a_downgrade_only_what_was_changed() {
         before,
         "the newer version has changed something"
     );
-    // A version may say more in a status. What it writes of children, it would write of all apps of a cluster at once.
+    // A new version may add to the status. A write of a child would be a write for each app of the cluster at the same time.
     let written = stage
         .space
         .asked_since(mark)
         .writes()
         .that(|request| request.subresource != "status");
     assert_eq!(written.count(), 0, "{:?}", written.tally());
-    // It is no stranger to what it has found.
+    // It recognizes the existing objects as its own.
     stage.space.set("web", json!({"image": "nginx:2"}));
     stage.space.until(DEPLOYMENT, "web", "it is changed", |web| {
         text(web, "/spec/template/spec/containers/0/image") == "nginx:2"

@@ -42,7 +42,7 @@ pub struct Configuration {
 #[derive(Debug, Default)]
 pub struct Attempts {
     write_limit: WriteLimit,
-    told: String,
+    reported: String,
 }
 
 impl Configuration {
@@ -97,7 +97,7 @@ impl Configuration {
         match self.send(caller, patch).await {
             Ok(object) => {
                 self.known.cache.upsert(reduce(&object));
-                attempts.told.clear();
+                attempts.reported.clear();
                 info!(
                     kind = self.kind,
                     name = NAME,
@@ -116,7 +116,7 @@ impl Configuration {
             }
             Err(error) => {
                 let error = error.to_string();
-                if attempts.told == error {
+                if attempts.reported == error {
                     debug!(
                         kind = self.kind,
                         error, "the webhook configuration still can't be written"
@@ -128,7 +128,7 @@ impl Configuration {
                         error,
                         "the authorities can't be written to the webhook configuration"
                     );
-                    attempts.told = error;
+                    attempts.reported = error;
                 }
                 attempts.write_limit.not_before()
             }

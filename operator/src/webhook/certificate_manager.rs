@@ -261,12 +261,12 @@ impl CertificateManager {
 }
 
 /// Logs each error once, not for each attempt.
-fn report(told: &mut String, error: &str) {
-    if told == error {
+fn report(reported: &mut String, error: &str) {
+    if reported == error {
         debug!(error, "webhooks still have no new certificate");
     } else {
         warn!(error, "webhooks have no new certificate");
-        error.clone_into(told);
+        error.clone_into(reported);
     }
 }
 

@@ -18,20 +18,20 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// Serves the certificate in a folder, and each one that replaces it. An unusable one is logged once, and the former certificate stays.
 /// Never ends.
 pub async fn follow(folder: &Path, served: &Served) {
-    let mut told = String::new();
+    let mut reported = String::new();
     loop {
         match show(folder, served).await {
             Ok(is_news) => {
-                told.clear();
+                reported.clear();
                 if is_news {
                     info!(folder = %folder.display(), expires = served.expires_at(), "read a certificate for webhooks");
                 }
             }
             Err(error) => {
                 let error = format!("{error:#}");
-                if error != told {
+                if error != reported {
                     warn!(error, "the certificate for webhooks can't be used; waiting for another");
-                    told = error;
+                    reported = error;
                 }
             }
         }

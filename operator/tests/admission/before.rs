@@ -37,7 +37,7 @@ fn invalid_object_that_was_stored_before_is_reported_and_can_be_changed() {
     // Its labels, its image and its size can be changed.
     new.kubectl(&["label", "appdeploy", "shop", "team=blue"]);
     new.set("shop", json!({"image": "nginx:1.28", "replicas": 2}));
-    // Another host of somebody else is, although this app is the older one.
+    // A host of another app is, although this app is the older one.
     old.app("blog", on("blog.example.com"));
     old.until_reported("blog");
     let moved = json!([{"op": "replace", "path": "/spec/host", "value": "blog.example.com"}]);

@@ -4,7 +4,7 @@ use kube::api::Patch;
 use serde_json::{Value, json};
 
 use crate::children::{CHILDREN, namespace};
-use crate::harness::{APP, Namespace, is_long, told, web};
+use crate::harness::{APP, Namespace, is_long, is_observed, web};
 
 const SEED: u64 = 20_260_801;
 
@@ -22,7 +22,7 @@ fn whatever_came_before_the_children_are_those_of_the_spec() {
         );
         let changed = chain.patch(APP, "shop", changed);
         chain.until(APP, "shop", "the spec is seen", |app| {
-            told(app) && app["metadata"]["generation"] == changed["metadata"]["generation"]
+            is_observed(app) && app["metadata"]["generation"] == changed["metadata"]["generation"]
         });
         // What goes in steps, such as a Deployment that is read while others are written, is found in the next too.
         if step % 5 == 4 {

@@ -4,7 +4,7 @@ use kube::api::Patch;
 use serde_json::{Value, json};
 
 use crate::children::{CHILDREN, namespace};
-use crate::harness::{APP, DEPLOYMENT, INGRESS, Kind, SERVICE, text, told, uid, web};
+use crate::harness::{APP, DEPLOYMENT, INGRESS, Kind, SERVICE, is_observed, text, uid, web};
 
 /// What a person can change of a child that is not theirs to change: where, and to what.
 fn drifts() -> Vec<(Kind, &'static str, Value)> {
@@ -138,7 +138,7 @@ fn what_others_add_stays_and_is_not_fought_over() {
         json!({"image": "nginx:1.28", "host": "shop.example.com", "port": 8080}),
     );
     shop.until(APP, "shop", "the change is seen", |app| {
-        told(app) && app["metadata"]["generation"] == 2
+        is_observed(app) && app["metadata"]["generation"] == 2
     });
     for kind in CHILDREN {
         let child = shop.get(kind, "shop");

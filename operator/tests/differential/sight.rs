@@ -12,7 +12,7 @@ use crate::harness::{ready, text, uid};
 pub struct Sight {
     /// The pods that count as the set's: controlled by it and neither ended nor ending. In the order of their age.
     pub owned: Vec<Value>,
-    /// The pods that were let go. In the order of their age.
+    /// The released pods, by age.
     pub released: Vec<Value>,
     /// What is still to happen, whatever is wanted.
     pub unrest: Vec<String>,

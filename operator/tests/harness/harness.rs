@@ -79,7 +79,7 @@ pub fn uid(object: &Value) -> &str {
 }
 
 /// Whether the operator has said all there is to say of the current spec.
-pub fn told(app: &Value) -> bool {
+pub fn is_observed(app: &Value) -> bool {
     app.pointer("/status/observedGeneration").is_some()
         && app.pointer("/status/observedGeneration") == app.pointer("/metadata/generation")
 }

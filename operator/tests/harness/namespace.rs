@@ -16,7 +16,7 @@ use testcluster::audit::Mark;
 use tokio::time::timeout;
 
 use super::kind::{APP, CLASS, Kind, VALIDATING_WEBHOOK};
-use super::{Cluster, PATIENCE, told};
+use super::{Cluster, PATIENCE, is_observed};
 
 /// Who the tests are to the API server, as far as fields have managers.
 const PERSON: &str = "kubectl-edit";
@@ -57,7 +57,7 @@ impl Namespace {
 
     /// Waits until the status is about the current spec.
     pub fn until_reported(&self, name: &str) -> Value {
-        self.until(APP, name, "the status is about the current spec", told)
+        self.until(APP, name, "the status is about the current spec", is_observed)
     }
 
     /// Changes fields of an application's spec.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::kind::{EVENT, Kind, POD, PODSET};
 use super::namespace::Namespace;
-use super::{ready, text, told};
+use super::{is_observed, ready, text};
 
 impl Namespace {
     /// Creates a PodSet.
@@ -34,7 +34,7 @@ impl Namespace {
 
     /// Waits until a PodSet's status is about the current spec, and as wanted.
     pub fn until_podset(&self, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        self.until(PODSET, name, what, |set| told(set) && wanted(set))
+        self.until(PODSET, name, what, |set| is_observed(set) && wanted(set))
     }
 
     pub fn until_podset_ready(&self, name: &str) -> Value {

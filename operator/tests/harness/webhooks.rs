@@ -12,7 +12,7 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// Tells the API server to ask at an address at which nobody answers yet, and grants the operator what it needs.
+    /// Creates the configurations with an address that does not answer yet, and grants the operator its rights.
     pub fn install(cluster: &Cluster) -> Self {
         let webhooks = Self { bind: free_address() };
         for file in ["role", "role_binding", "cluster_role", "cluster_role_binding"] {
@@ -45,7 +45,7 @@ impl Webhooks {
                 !cluster.control_plane.kubectl(&asked).unwrap().is_empty()
             });
         }
-        // What it has been told, it takes a moment to heed.
+        // A new configuration takes a moment to be used.
         let probe = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
             "metadata": {"name": "probe", "namespace": "default"}, "spec": {"image": "busybox"}});
         let admin = cluster.control_plane.kubectl_as(&cluster.control_plane.kubeconfig());

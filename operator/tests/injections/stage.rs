@@ -10,7 +10,7 @@ use testcluster::ControlPlane;
 
 use crate::harness::{
     APP, Cluster, DEPLOYMENT, INGRESS, Kind, Namespace, OPERATOR, Operator, SERVICE, Webhooks, config, eventually,
-    ready, told,
+    is_observed, ready,
 };
 
 pub const CHILDREN: [Kind; 3] = [DEPLOYMENT, SERVICE, INGRESS];
@@ -119,7 +119,7 @@ pub fn until_ready(space: &Namespace) {
 }
 
 fn is_ready(app: &Value) -> bool {
-    told(app) && ready(app).0 == "True"
+    is_observed(app) && ready(app).0 == "True"
 }
 
 /// Waits until the Deployment is as wanted, and the app is ready.

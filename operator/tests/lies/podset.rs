@@ -1,5 +1,5 @@
-//! PodSets, whose pods have names of their own: what was written is known although no watch tells it, and what was
-//! believed is asked for anew before it matters. The rows are those of `podset/main.rs`.
+//! PodSets, whose pods have their own names: answers to writes are cached although no watch reports them, and cached objects are
+//! re-read before it matters. The rows are those of `podset/main.rs`.
 
 use fault_proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn patches() -> Requests {
 /// Row 1. Remedy: the answers to creates and deletes are taken in (`Performer::take_in`), so what is decided next
 /// rests on them, however late the watch is.
 #[test]
-fn what_was_written_is_known_before_a_watch_tells() {
+fn writes_are_cached_before_a_watch_reports_them() {
     let stage = Stage::new("own-writes");
     let deaf = stage.proxy.add(Rule::new(set_pods(Verb::Watch), Action::FreezeWatches));
     stage.shop.podset("web", json!({"replicas": 5}));
@@ -32,7 +32,7 @@ fn what_was_written_is_known_before_a_watch_tells() {
     assert_eq!(
         count_of(&set, "terminatingReplicas"),
         3,
-        "nobody has told that they are gone"
+        "no event has reported that they were deleted"
     );
     // Their names are not known to be free yet, so they are waited for.
     stage.shop.set_podset("web", json!({"replicas": 4}));
@@ -42,18 +42,18 @@ fn what_was_written_is_known_before_a_watch_tells() {
     stage.proxy.remove(deaf);
     stage.shop.until_pods("web", &["web-0", "web-1", "web-2", "web-3"]);
     let writes = of(&stage.proxy.records(), &Requests::writes().on("pods"));
-    let told = |verb: Verb| -> Vec<Option<u16>> {
+    let codes = |verb: Verb| -> Vec<Option<u16>> {
         let writes = writes.iter().filter(|write| write.request.verb == verb);
         writes.map(|write| write.told).collect()
     };
-    assert_eq!(told(Verb::Create), [Some(201); 7]);
-    assert_eq!(told(Verb::Delete), [Some(200); 3]);
+    assert_eq!(codes(Verb::Create), [Some(201); 7]);
+    assert_eq!(codes(Verb::Delete), [Some(200); 3]);
 }
 
-/// Row 1. Remedy: an answer makes what is known newer, and what is told later and is older is no news
+/// Row 1. Remedy: an answer replaces the cached version, and later events with older versions are ignored
 /// (`Cache::upsert`). Else the pod that was deleted would count again, and be worth more than the one that stays.
 #[test]
-fn what_happened_before_an_own_write_is_no_news_after_it() {
+fn events_older_than_a_write_are_ignored() {
     let stage = Stage::new("old-news");
     stage.shop.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
     let deaf = stage.proxy.add(Rule::new(set_pods(Verb::Watch), Action::FreezeWatches));
@@ -61,16 +61,16 @@ fn what_happened_before_an_own_write_is_no_news_after_it() {
     stage.shop.set_podset("web", json!({"replicas": 1}));
     stage.shop.until_pods("web", &["web-0"]);
     stage.proxy.remove(deaf);
-    stage
-        .shop
-        .until_podset("web", "it is told", |set| count_of(set, "terminatingReplicas") == 0);
+    stage.shop.until_podset("web", "its status reports it", |set| {
+        count_of(set, "terminatingReplicas") == 0
+    });
     std::thread::sleep(QUIET);
     let deletes = of(&stage.proxy.records(), &Requests::with(&[Verb::Delete]).on("pods"));
     assert_eq!(deletes.len(), 1);
     assert_eq!(stage.shop.pods().into_keys().collect::<Vec<_>>(), ["web-0"]);
 }
 
-/// Row 1. Remedy: a name that makes the repeated POST a conflict, after which one GET tells that the pod is ours.
+/// Row 1. Remedy: a name that makes the repeated POST a conflict, after which one GET shows that the pod is ours.
 #[test]
 fn a_pod_that_was_created_although_it_was_said_to_fail_is_not_made_twice() {
     let timeout = Answer::refusal(504, "Timeout", "request did not complete within the allotted timeout");
@@ -98,18 +98,18 @@ fn a_pod_that_vanished_while_the_watch_was_lost_comes_back() {
     let stage = Stage::new("pod-vanished");
     stage.shop.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
     let before = stage.shop.get(POD, "web-1");
-    lose_place(&stage, || stage.shop.delete(POD, "web-1"));
+    expire_position(&stage, || stage.shop.delete(POD, "web-1"));
     stage.shop.until_back(POD, &before);
 }
 
-/// Rows 6 and 18. Remedy: what is missing from a list by label may still be there (`SetPods::lose`), and is looked at.
-/// Its name is none that a create would find taken.
+/// Rows 6 and 18. Remedy: a pod that a list by label lacks may still exist (`Member::lost_by`), and is read. No create would find its
+/// name taken.
 #[test]
-fn a_pod_that_lost_its_label_while_the_watch_was_lost_is_let_go() {
+fn pod_that_lost_its_label_during_an_outage_of_the_watch_is_released() {
     let stage = Stage::new("pod-unlabelled");
     orphan(&stage.shop, "orphan");
     stage.shop.podset_of("web", json!({}), &["orphan"]);
-    lose_place(&stage, || {
+    expire_position(&stage, || {
         stage.shop.label_pod("orphan", crd::label::PODSET, json!(null));
     });
     stage.shop.until_pods("web", &["web-0"]);
@@ -117,9 +117,9 @@ fn a_pod_that_lost_its_label_while_the_watch_was_lost_is_let_go() {
     assert_eq!(pod["metadata"].get("ownerReferences"), None);
 }
 
-/// Row 5. Remedy: the GET before an adoption. The garbage collector would take along what a set adopts that is gone.
+/// Row 5. Remedy: the GET before an adoption. A pod that a deleted set adopts would be garbage-collected.
 #[test]
-fn a_set_that_is_gone_takes_nothing_in() {
+fn deleted_set_adopts_no_pod() {
     let stage = Stage::new("gone-adopts");
     stage.shop.podset_of("web", json!({}), &["web-0"]);
     stage.proxy.add(Rule::new(watches(PODSET), Action::FreezeWatches));
@@ -140,7 +140,7 @@ fn a_set_that_turns_out_to_be_going_takes_nothing_in() {
     stage.proxy.add(Rule::new(watches(PODSET), Action::FreezeWatches));
     stage.shop.delete(PODSET, "web");
     let before = orphan(&stage.shop, "orphan");
-    stage.shop.until(PODSET, "web", "it is told", |set| {
+    stage.shop.until(PODSET, "web", "its status reports it", |set| {
         crate::harness::ready(set).1 == "Deleting"
     });
     std::thread::sleep(QUIET);
@@ -152,7 +152,7 @@ fn a_set_that_turns_out_to_be_going_takes_nothing_in() {
 
 /// Rows 2 and 5. As above; it is the new one that takes it in.
 #[test]
-fn a_set_that_turns_out_to_be_another_takes_in_as_that() {
+fn recreated_set_adopts_with_its_own_uid() {
     let stage = Stage::new("another-adopts");
     stage.shop.podset_of("web", json!({}), &["web-0"]);
     stage.proxy.add(Rule::new(watches(PODSET), Action::FreezeWatches));
@@ -165,7 +165,7 @@ fn a_set_that_turns_out_to_be_another_takes_in_as_that() {
     assert_eq!(text(&pod, "/metadata/ownerReferences/0/uid"), uid(&set));
 }
 
-/// Row 7. Remedy: only a conflict about the UID says that the pod is gone (`is_another_uid`). Another is a reason to try
+/// Row 7. Remedy: only a conflict about the UID shows that the pod was deleted (`is_another_uid`). Another is a reason to try
 /// again: no watch would tell of a pod that was forgotten and has not changed.
 #[test]
 fn a_pod_is_not_forgotten_because_its_delete_was_refused() {
@@ -175,7 +175,7 @@ fn a_pod_is_not_forgotten_because_its_delete_was_refused() {
     let conflict = Answer::refusal(409, "Conflict", "the object has been modified; please try again");
     stage.proxy.add(Rule::new(deletes, Action::Answer(conflict)).first(1));
     stage.shop.set_podset("web", json!({"replicas": 0}));
-    crate::harness::eventually("both pods are gone", || stage.shop.pods().is_empty());
+    crate::harness::eventually("both pods are deleted", || stage.shop.pods().is_empty());
 }
 
 /// Row 7. Remedy: the UID among the preconditions of every delete.
@@ -237,8 +237,8 @@ fn comes_late(stage: &Stage, pod: &str, write: &Requests, cause: impl FnOnce()) 
     let namesake = stage.shop.bytes(POD, pod);
     let answered = |records: &[Record]| of(&records[since..], &late)[0].told.is_some();
     let records = stage.proxy.wait_for(PATIENCE, answered).unwrap();
-    let told = of(&records[since..], &late)[0].told;
-    assert!(matches!(told, Some(409 | 422)), "{told:?}");
+    let code = of(&records[since..], &late)[0].told;
+    assert!(matches!(code, Some(409 | 422)), "{code:?}");
     assert_eq!(stage.shop.bytes(POD, pod), namesake);
 }
 
@@ -250,15 +250,15 @@ fn orphan(shop: &Namespace, name: &str) -> String {
     shop.bytes(POD, name)
 }
 
-fn lose_place(stage: &Stage, meanwhile: impl FnOnce()) {
+fn expire_position(stage: &Stage, in_between: impl FnOnce()) {
     let event = json!({"type": "ERROR", "object": expired()});
     let answer = Answer::new(200, format!("{event}\n"));
-    stage.lose_place_of(&set_pods(Verb::Watch), &set_pods(Verb::List), answer, meanwhile);
+    stage.expire_position_of(&set_pods(Verb::Watch), &set_pods(Verb::List), answer, in_between);
 }
 
-/// Remedy: who died of what is told of each pod that had to go, also where another one of the same step could not.
+/// Remedy: an Event is written for each deleted pod that had ended, also if another delete of the same step failed.
 #[test]
-fn an_event_tells_of_each_pod_that_has_ended_also_when_a_deletion_fails() {
+fn event_is_written_for_each_ended_pod_also_when_a_delete_fails() {
     let stage = Stage::new("obituaries");
     stage.shop.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
     let unavailable = Answer::refusal(503, "ServiceUnavailable", "the proxy is busy");
@@ -271,7 +271,7 @@ fn an_event_tells_of_each_pod_that_has_ended_also_when_a_deletion_fails() {
         stage.shop.patch_status(POD, pod, json!({"phase": "Succeeded"}));
     }
     stage.proxy.remove(deaf);
-    let told = || -> Vec<String> {
+    let messages = || -> Vec<String> {
         let events = stage.shop.events_about_podset("web").into_iter();
         let mut ended: Vec<String> = events
             .map(|(_, message)| message)
@@ -281,7 +281,7 @@ fn an_event_tells_of_each_pod_that_has_ended_also_when_a_deletion_fails() {
         ended
     };
     eventually("Events tell of both", || {
-        told() == ["web-0 has ended by itself", "web-1 has ended by itself"]
+        messages() == ["web-0 has ended by itself", "web-1 has ended by itself"]
     });
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fault_proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::{Value, json};
 
-use crate::harness::{APP, DEPLOYMENT, INGRESS, Namespace, PATIENCE, QUIET, SERVICE, is_long, ready, told, web};
+use crate::harness::{APP, DEPLOYMENT, INGRESS, Namespace, PATIENCE, QUIET, SERVICE, is_long, is_observed, ready, web};
 use crate::lies::{Stage, creates, of, watches};
 
 /// P4. Remedy: the deadline around every call (`perform::call`); concurrency for the others.
@@ -16,8 +16,8 @@ fn a_request_that_is_never_answered_holds_up_its_app_for_a_deadline_and_no_other
     stage.shop.app("stuck", web());
     stage.until_asked(0, &creates(SERVICE), 1);
     stage.shop.settled_app("other", web());
-    let meanwhile = stage.shop.get(SERVICE, "stuck");
-    assert!(meanwhile.is_null(), "the other one was not held up by this one");
+    let other = stage.shop.get(SERVICE, "stuck");
+    assert!(other.is_null(), "the other one did not wait for this one");
 
     stage.shop.until_there(SERVICE, "stuck");
     let asked = stage.until_asked(0, &creates(SERVICE), 3);
@@ -29,8 +29,8 @@ fn a_request_that_is_never_answered_holds_up_its_app_for_a_deadline_and_no_other
     assert!(waited < Duration::from_secs(20), "{waited:?}");
 }
 
-/// P5. Remedy: no retry in the client, which would repeat the POST at once; and a name that makes the repeated
-/// POST a conflict, after which one GET tells that the object is ours.
+/// P5. Remedy: no retry in the client, which would repeat the POST immediately; and a name that makes the repeated
+/// POST a conflict, after which one GET shows that the object is ours.
 #[test]
 fn a_create_that_was_done_although_it_was_said_to_fail_is_not_done_twice() {
     let timeout = Answer::refusal(504, "Timeout", "request did not complete within the allotted timeout");
@@ -86,7 +86,7 @@ fn an_overloaded_api_server_is_given_the_time_that_it_asks_for() {
     assert!(waited < Duration::from_secs(20), "{waited:?}");
 }
 
-/// B7: an answer that says 200 and is none. Whether the write was done or not, it ends as it should, and is done once.
+/// B7: an answer 200 that is not one. Whether the write was carried out or not, it is carried out once in the end.
 #[test]
 fn nonsense_for_an_answer_is_tried_again() {
     let bodies = [
@@ -108,11 +108,11 @@ fn nonsense_for_an_answer_is_tried_again() {
                 continue;
             }
             let name = format!("shop-{number}-{done}");
-            let told_of = Requests::with(&[Verb::Patch]).on("appdeploys/status");
+            let statuses = Requests::with(&[Verb::Patch]).on("appdeploys/status");
             let rules: Vec<_> = [DEPLOYMENT, SERVICE, INGRESS]
                 .map(creates)
                 .into_iter()
-                .chain([told_of])
+                .chain([statuses])
                 .map(|requests| stage.proxy.add(Rule::new(requests, lie.clone()).first(1)))
                 .collect();
             stage.shop.app(&name, web());
@@ -120,7 +120,7 @@ fn nonsense_for_an_answer_is_tried_again() {
                 stage.shop.until_there(kind, &name);
             }
             stage.shop.until(APP, &name, "nothing is amiss", |app| {
-                told(app) && ready(app).1 == "Progressing"
+                is_observed(app) && ready(app).1 == "Progressing"
             });
             for rule in rules {
                 assert_eq!(stage.proxy.hits(rule), 1, "{body:?}");
@@ -141,7 +141,7 @@ fn nonsense_for_an_answer_is_tried_again() {
 
 /// B14: etcd is full. Nothing can be said in the status, so the log says it; when there is room, all is made.
 #[test]
-fn a_store_that_is_full_is_told_in_the_log_and_outlived() {
+fn full_etcd_is_logged_and_survived() {
     let stage = Stage::new("full");
     let words = "etcdserver: mvcc: database space exceeded";
     let full = Answer::refusal(500, "InternalError", words);
@@ -153,11 +153,11 @@ fn a_store_that_is_full_is_told_in_the_log_and_outlived() {
     for kind in [DEPLOYMENT, SERVICE, INGRESS] {
         stage.shop.until_there(kind, "shop");
     }
-    let well = |app: &Value| told(app) && ready(app).1 == "Progressing";
+    let well = |app: &Value| is_observed(app) && ready(app).1 == "Progressing";
     stage.shop.until(APP, "shop", "nothing is amiss", well);
 }
 
-/// Remedy: only a conflict about the UID says that a child is gone (`is_another_uid`). Another is a reason to try again: no
+/// Remedy: only a conflict about the UID shows that a child was deleted (`is_another_uid`). Another is a reason to try again: no
 /// watch would tell of a child that was forgotten and has not changed.
 #[test]
 fn a_child_is_not_forgotten_because_its_delete_was_refused() {
@@ -202,8 +202,10 @@ fn an_apply_that_comes_late_does_not_hit_a_namesake() {
     stage.shop.set("shop", json!({"port": 8080}));
     stage.until_asked(0, &applies, 1);
     let namesake = replace_with_a_namesake(&stage.shop);
-    let conflict = |app: &Value| told(app) && ready(app).1 == "NameConflict";
-    stage.shop.until(APP, "shop", "it tells of the conflict", conflict);
+    let conflict = |app: &Value| is_observed(app) && ready(app).1 == "NameConflict";
+    stage
+        .shop
+        .until(APP, "shop", "its status reports the conflict", conflict);
     assert_eq!(stage.shop.bytes(SERVICE, "shop"), namesake);
 }
 
@@ -220,12 +222,12 @@ fn an_apply_that_comes_late_does_not_bring_back_what_was_deleted() {
         .add(Rule::new(applies.clone(), Action::Delay(QUIET)).first(1));
     stage.shop.set("shop", json!({"port": 8080}));
     stage.until_asked(0, &applies, 1);
-    // The watch tells of it, but the application is being worked on.
+    // The watch reports it, but the app is being reconciled.
     stage.shop.delete(SERVICE, "shop");
     let answered = |records: &[Record]| of(records, &applies).iter().any(|apply| apply.told.is_some());
     let records = stage.proxy.wait_for(PATIENCE, answered).unwrap();
     assert_eq!(of(&records, &applies)[0].told, Some(409));
-    stage.shop.until(SERVICE, "shop", "it is made anew", |it| {
+    stage.shop.until(SERVICE, "shop", "it is recreated", |it| {
         it["spec"]["ports"][0]["port"] == 8080
     });
 }

@@ -16,15 +16,15 @@ fn a_child_that_vanished_while_the_watch_was_lost_comes_back() {
     stage.shop.settled_app("shop", web());
     let before = stage.shop.get(DEPLOYMENT, "shop");
     let event = json!({"type": "ERROR", "object": expired()});
-    stage.lose_place(DEPLOYMENT, Answer::new(200, format!("{event}\n")), || {
+    stage.expire_position(DEPLOYMENT, Answer::new(200, format!("{event}\n")), || {
         stage.shop.delete(DEPLOYMENT, "shop");
     });
     stage.shop.until_back(DEPLOYMENT, &before);
 }
 
-/// What no watch ever tells is found by the list that is made from time to time.
+/// Changes that no watch reports are found by the periodic list.
 #[test]
-fn a_deletion_that_is_never_told_is_found_by_the_timed_resync() {
+fn deletion_that_is_never_reported_is_found_by_the_resync() {
     let stage = Stage::scripted("untold", &["--resync-period", "5s"], |_| {});
     stage.operator.until_ready();
     stage.shop.settled_app("shop", web());
@@ -35,9 +35,9 @@ fn a_deletion_that_is_never_told_is_found_by_the_timed_resync() {
     stage.shop.until_back(SERVICE, &before);
 }
 
-/// A drift that no watch tells is found by the same list.
+/// Drift that no watch reports is found by the same list.
 #[test]
-fn a_drift_that_is_never_told_is_found_by_the_timed_resync() {
+fn drift_that_is_never_reported_is_found_by_the_resync() {
     let stage = Stage::scripted("untold-drift", &["--resync-period", "5s"], |_| {});
     stage.operator.until_ready();
     stage.shop.settled_app("shop", web());
@@ -51,7 +51,7 @@ fn a_drift_that_is_never_told_is_found_by_the_timed_resync() {
     });
 }
 
-/// Remedy: whoever takes in an answer about an app wakes it (`Teller::take_in`). To the watch it is no news any more.
+/// Remedy: an app is queued when an answer about it is stored (`StatusWriter::store`). The watch does not report that version again.
 #[test]
 fn a_change_that_an_answer_has_shown_first_is_not_overlooked() {
     let stage = Stage::new("answered");
@@ -71,13 +71,13 @@ fn a_change_that_an_answer_has_shown_first_is_not_overlooked() {
     });
 }
 
-/// P3. kube would ask for the same place for ever. Remedy: `is_expired` causes a new list.
+/// P3. kube would request the same position indefinitely. Remedy: `is_expired` causes a new list.
 #[test]
-fn a_watch_that_is_answered_410_is_begun_anew_with_a_list() {
+fn watch_that_is_answered_410_lists_again() {
     let stage = Stage::new("gone");
     stage.shop.settled_app("shop", web());
     let before = stage.shop.get(SERVICE, "shop");
-    stage.lose_place(SERVICE, Answer::new(410, expired().to_string()), || {
+    stage.expire_position(SERVICE, Answer::new(410, expired().to_string()), || {
         stage.shop.delete(SERVICE, "shop");
     });
     stage.shop.until_back(SERVICE, &before);
@@ -89,7 +89,7 @@ fn a_bare_status_that_says_410_is_a_lost_place_too() {
     let stage = Stage::new("bare-gone");
     stage.shop.settled_app("shop", web());
     let before = stage.shop.get(SERVICE, "shop");
-    stage.lose_place(SERVICE, Answer::new(200, format!("{}\n", expired())), || {
+    stage.expire_position(SERVICE, Answer::new(200, format!("{}\n", expired())), || {
         stage.shop.delete(SERVICE, "shop");
     });
     stage.shop.until_back(SERVICE, &before);
@@ -154,10 +154,10 @@ fn a_kind_that_may_not_be_read_holds_up_no_other() {
     });
 }
 
-/// Remedy: what was seen goes on to be what is planned by, and is not told as the present once it may not be read any more
+/// Remedy: plans still use the cached objects, but the status does not report them as current once they can no longer be read
 /// (`Health::outdated`).
 #[test]
-fn what_is_not_shown_any_more_is_not_told_as_the_present() {
+fn unreadable_objects_are_not_reported_as_current() {
     let stage = Stage::new("blinded");
     let spec = json!({"image": "nginx", "port": 80, "expose": "Cluster"});
     stage.shop.settled_app("shop", spec);
@@ -188,7 +188,7 @@ fn what_is_not_shown_any_more_is_not_told_as_the_present() {
     ] {
         stage
             .shop
-            .until(kind, name, "it is said that this may not be so", |object| {
+            .until(kind, name, "its status reports that this may be outdated", |object| {
                 ready(object) == ("Unknown", "WatchFailed") && text(object, "/status/cause/message").contains(why)
             });
     }
@@ -201,19 +201,21 @@ fn what_is_not_shown_any_more_is_not_told_as_the_present() {
     for rule in rules {
         stage.proxy.remove(rule);
     }
-    // Anything that is told says that it can be seen again.
+    // Any event shows that the kind can be listed again.
     let touched = || Patch::Merge(json!({"metadata": {"annotations": {"example.com/touched": "yes"}}}));
     stage.shop.patch(DEPLOYMENT, "shop", touched());
     stage.shop.patch(POD, "set-0", touched());
     for (kind, name) in [(APP, "shop"), (PODSET, "set")] {
-        // Nobody rolls out the new port here, nor runs the pod.
-        stage.shop.until(kind, name, "it is told by what is seen", |object| {
-            ready(object).1 == "Progressing"
-        });
+        // No controller rolls out the new port here, or runs the pod.
+        stage
+            .shop
+            .until(kind, name, "its status reports the current objects", |object| {
+                ready(object).1 == "Progressing"
+            });
     }
 }
 
-/// A kind that may not be read for ever is asked for ever less often. kube's word that a list begins is no success.
+/// A kind that can't be read is listed less and less often. kube's event that a list begins is not a success.
 #[test]
 fn lists_that_fail_are_tried_ever_less_often() {
     let lists = Requests::with(&[Verb::List]).on("ingresses");
@@ -270,7 +272,7 @@ fn lists_are_fresh_and_of_our_own_objects() {
     }
 }
 
-/// B4: nothing says that the server is gone. Remedy: the read timeout, which no healthy watch ever reaches.
+/// B4: nothing reports that the server has ended. Remedy: the read timeout, which no healthy watch ever reaches.
 #[test]
 #[ignore = "takes two minutes: make test-long"]
 fn a_watch_that_is_silent_is_given_up() {
@@ -287,15 +289,15 @@ fn a_watch_that_is_silent_is_given_up() {
     stage.proxy.wait_for(patience, asked).unwrap();
     assert!(
         started.elapsed() >= Duration::from_secs(60),
-        "a bookmark a minute is no silence"
+        "a bookmark each minute is not a silence"
     );
     stage.proxy.clear();
     stage.shop.until_back(DEPLOYMENT, &before);
 }
 
 /// What an operator is given when it starts may be older than what the last one has done. Remedy: what is older than the
-/// operator is read anew before it is first acted upon (`Dependents`). Without it, the image is rolled back and the pods
-/// deleted, until the watch tells what has become of that.
+/// operator is re-read before its first write (`OwnedObjects`). Without it, the image is rolled back and the pods
+/// deleted, until the watch reports it.
 #[test]
 fn what_was_changed_is_not_changed_back_by_who_starts_with_an_old_list() {
     let stage = Stage::new("old-list");

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
 use crate::harness::{
-    APP, Cluster, DEPLOYMENT, INGRESS, OPERATOR, PATIENCE, SERVICE, eventually, is_long, ready, text, told, uid, web,
+    APP, Cluster, DEPLOYMENT, INGRESS, OPERATOR, PATIENCE, SERVICE, eventually, is_long, is_observed, ready, text, uid,
+    web,
 };
 
 /// B1: what was asked of it while the API server was away is done when it is back.
@@ -35,7 +36,7 @@ fn it_outlives_the_api_server() {
                 shop.until_there(kind, name);
             }
             shop.until(APP, name, "nothing is amiss", |app| {
-                told(app) && ready(app).1 == "Progressing"
+                is_observed(app) && ready(app).1 == "Progressing"
             });
         }
         let before = shop.get(SERVICE, "shop-0-0");
@@ -71,7 +72,7 @@ fn a_frozen_api_server_is_outlived() {
             shop.until_there(kind, name);
         }
         shop.until(APP, name, "nothing is amiss", |app| {
-            told(app) && ready(app).1 == "Progressing"
+            is_observed(app) && ready(app).1 == "Progressing"
         });
     }
     assert!(operator.is_running());

@@ -42,7 +42,7 @@ fn recreated_set_costs_as_much_as_the_first_one() {
         space.label_pod(pod, crd::label::PODSET, json!(null));
         space.delete(POD, pod);
     }
-    // What the watches tell of them has been heard when a later set is told of.
+    // All events about them were received when a later set is reported.
     space.podset_of("later", json!({}), &["later-0"]);
     let mark = space.mark();
     space.podset_of("web", json!({"replicas": 3}), &["web-0", "web-1", "web-2"]);

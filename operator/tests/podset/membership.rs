@@ -1,4 +1,4 @@
-//! Which pods are a set's own: those with its label that nobody else controls.
+//! Which pods belong to a set: those with its label that no other object controls.
 
 use kube::api::{DeleteParams, Patch, PropagationPolicy};
 use serde_json::{Value, json};
@@ -8,10 +8,10 @@ use crate::podset::{bare, operator_of, stray, with_nodes, without_nodes};
 
 /// Rows 6 and 10.
 #[test]
-fn a_pod_that_loses_the_label_is_let_go_and_with_it_taken_in_again() {
+fn pod_that_loses_the_label_is_released_and_adopted_again_with_it() {
     let space = with_nodes("label");
     let set = space.ready_podset("web", json!({"replicas": 2}));
-    let before = but_for_its_owner(&space, "web-1");
+    let before = without_owner(&space, "web-1");
     space.label_pod("web-1", crd::label::PODSET, json!(null));
     space.until_pods("web", &["web-0", "web-2"]);
     space.until_podset_ready("web");
@@ -19,7 +19,7 @@ fn a_pod_that_loses_the_label_is_let_go_and_with_it_taken_in_again() {
     assert_eq!(pod["metadata"].get("ownerReferences"), None);
     let released_from = &pod["metadata"]["annotations"][crd::annotation::RELEASED_FROM];
     assert_eq!(released_from, uid(&set));
-    assert_eq!(but_for_its_owner(&space, "web-1"), before);
+    assert_eq!(without_owner(&space, "web-1"), before);
 
     give_up_first(&space, "web-2");
     space.label_pod("web-1", crd::label::PODSET, json!("web"));
@@ -54,15 +54,15 @@ fn a_pod_that_gets_the_label_of_another_set_changes_hands() {
     assert_eq!(pods, ["a-0", "a-1", "a-2"]);
 }
 
-/// Rows 6 and 10. Whoever takes the owner reference and leaves the label has an orphan made.
+/// Rows 6 and 10. A pod without the owner reference and with the label is an orphan.
 #[test]
-fn a_pod_that_loses_its_owner_alone_is_taken_in_again() {
+fn pod_that_loses_only_its_owner_is_adopted_again() {
     let (_operator, space) = without_nodes("orphan-by-hand");
     let set = space.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
     let mark = space.mark();
     let none: Patch<Value> = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
     space.patch(POD, "web-1", none);
-    space.until(POD, "web-1", "it is taken in again", |pod| {
+    space.until(POD, "web-1", "it is adopted again", |pod| {
         text(pod, "/metadata/ownerReferences/0/uid") == uid(&set)
     });
     let expected = [("get podsets".to_owned(), 1), ("patch pods".to_owned(), 1)];
@@ -71,7 +71,7 @@ fn a_pod_that_loses_its_owner_alone_is_taken_in_again() {
     assert_eq!(asked.tally(), expected.into());
 }
 
-/// Rows 5 and 6. What is taken in is patched with its UID, and not judged by the template that it does not name.
+/// Rows 5 and 6. An adopted pod is patched with its UID, and its template is not compared.
 #[test]
 fn orphans_are_taken_in_together_after_one_fresh_look_at_the_set() {
     let space = bare("orphans");
@@ -148,15 +148,15 @@ fn adopted_pod_is_changed_in_place_only_if_it_is_as_the_set_would_create_it() {
     }
 }
 
-/// Row 6. A watch by label tells of it as of one that was deleted, and no create finds its name taken.
+/// Row 6. A watch by label reports it as deleted, and no create finds its name taken.
 #[test]
-fn a_pod_that_was_taken_in_and_loses_the_label_is_let_go() {
+fn adopted_pod_that_loses_the_label_is_released() {
     let (_operator, space) = without_nodes("taken-in");
     space.create(POD, stray("x", json!({"appdeploy.dev/podset": "web"})));
     space.podset_of("web", json!({}), &["x"]);
     space.label_pod("x", crd::label::PODSET, json!(null));
     space.until_pods("web", &["web-0"]);
-    space.until(POD, "x", "it is let go", |pod| {
+    space.until(POD, "x", "it is released", |pod| {
         pod["metadata"].get("ownerReferences").is_none()
     });
 }
@@ -168,7 +168,7 @@ fn a_set_that_is_being_deleted_takes_nothing_in_and_lets_nothing_go() {
     space.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
     space.hold(PODSET, "web");
     space.delete(PODSET, "web");
-    space.until(PODSET, "web", "it is told", |set| {
+    space.until(PODSET, "web", "its status reports it", |set| {
         crate::harness::ready(set).1 == "Deleting"
     });
     let mark = space.mark();
@@ -206,7 +206,9 @@ fn a_pod_that_is_first_seen_when_it_is_being_deleted_was_deleted() {
     space.delete(POD, "web-1");
     let mark = space.mark();
     let _operator = operator_of(&space);
-    let set = space.until_podset("web", "it is told", |set| count_of(set, "terminatingReplicas") == 1);
+    let set = space.until_podset("web", "its status reports it", |set| {
+        count_of(set, "terminatingReplicas") == 1
+    });
     assert_eq!(pods_of(&set), ["web-0"]);
     std::thread::sleep(QUIET);
     let asked = space.asked_since(mark).on("pods");
@@ -222,8 +224,8 @@ fn give_up_first(space: &Namespace, pod: &str) {
     space.patch(POD, pod, Patch::Merge(cost));
 }
 
-/// Returns a pod as it is but for whose it is.
-fn but_for_its_owner(space: &Namespace, pod: &str) -> Value {
+/// Returns a pod without its owner.
+fn without_owner(space: &Namespace, pod: &str) -> Value {
     let mut pod = space.get(POD, pod);
     let meta = pod["metadata"].as_object_mut().unwrap();
     for field in ["resourceVersion", "managedFields", "ownerReferences"] {

@@ -1,4 +1,4 @@
-//! A pod of somebody else has a name that a set needs: it keeps it, the set says so, and fills its other slots.
+//! A third-party pod has a name that a set needs: the pod is not changed, the set reports it, and fills its other slots.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use crate::harness::{POD, QUIET, condition, eventually, pods_of, ready, text};
 use crate::podset::{pod_creates, stray, without_nodes};
 
 #[test]
-fn the_name_of_a_foreign_pod_stays_its_own_and_is_told() {
+fn third_party_pod_with_the_name_is_kept_and_reported() {
     let (_operator, space) = without_nodes("conflict");
     space.create(POD, stray("web-1", json!({"app": "legacy"})));
     let before = space.bytes(POD, "web-1");
     let mark = space.mark();
     space.podset("web", json!({"replicas": 4}));
-    let set = space.until_podset("web", "it is told", |set| ready(set).1 == "NameConflict");
+    let set = space.until_podset("web", "its status reports it", |set| ready(set).1 == "NameConflict");
     let cause = &set["status"]["cause"];
     assert_eq!(
         text(cause, "/message"),
@@ -22,7 +22,7 @@ fn the_name_of_a_foreign_pod_stays_its_own_and_is_told() {
     );
     assert_eq!(text(cause, "/next"), "kubectl get pod web-1 -n conflict -o yaml");
     assert_eq!(pods_of(&set), ["web-0", "web-2", "web-3"]);
-    assert!(condition(&set, "Stalled").is_some(), "somebody has to do something");
+    assert!(condition(&set, "Stalled").is_some(), "a user must act");
     std::thread::sleep(QUIET);
     let creates = pod_creates(space.asked_since(mark));
     let failed = creates.clone().failed().count();
@@ -41,9 +41,9 @@ fn the_name_of_a_foreign_pod_stays_its_own_and_is_told() {
     assert_eq!(set["status"].get("cause"), None);
 }
 
-/// One that has a controller is told with it, and one that comes in the way later, too.
+/// The controller of the pod is reported, also if the pod was created later.
 #[test]
-fn who_has_the_name_is_told() {
+fn owner_of_the_name_is_reported() {
     let (_operator, space) = without_nodes("conflict-owned");
     space.podset_of("web", json!({}), &["web-0"]);
     let mut foreign = stray("web-1", json!({}));
@@ -52,7 +52,9 @@ fn who_has_the_name_is_told() {
     space.create(POD, foreign);
     let before = space.bytes(POD, "web-1");
     space.set_podset("web", json!({"replicas": 3}));
-    let set = space.until_podset("web", "it is told", |set: &Value| ready(set).1 == "NameConflict");
+    let set = space.until_podset("web", "its status reports it", |set: &Value| {
+        ready(set).1 == "NameConflict"
+    });
     assert_eq!(
         text(&set, "/status/cause/message"),
         "Pod web-1 exists and belongs to Shop legacy"
@@ -65,9 +67,9 @@ fn who_has_the_name_is_told() {
     assert_eq!(space.bytes(POD, "web-1"), before);
 }
 
-/// A foreign pod that nobody sees being deleted: no watch tells when its name is free.
+/// No watch reports the deletion of a third-party pod, and so when its name is free.
 #[test]
-fn the_name_of_a_pod_that_no_watch_shows_is_looked_at_again() {
+fn name_of_a_pod_that_no_watch_reports_is_checked_again() {
     let (_operator, space) = without_nodes("unseen");
     space.create(POD, stray("web-0", json!({})));
     space.hold(POD, "web-0");

@@ -1,4 +1,4 @@
-//! The API server refuses: it is told, and not asked more than is needed to find out when that is over.
+//! The API server rejects writes: this is reported, and no more requests are sent than are needed to notice its end.
 
 use std::time::Duration;
 
@@ -10,12 +10,14 @@ use crate::podset::{pod_creates, pod_writes, without_nodes};
 
 /// Rows 3 and 14.
 #[test]
-fn a_quota_costs_one_create_a_try_and_is_told_until_it_is_gone() {
+fn quota_costs_one_create_per_attempt_and_is_reported_until_its_end() {
     let (_operator, space) = without_nodes("quota");
     allow_no_pods(&space);
     let mark = space.mark();
     space.podset("web", json!({"replicas": 100}));
-    let set = space.until_podset("web", "it is told", |set| condition(set, "ReplicaFailure").is_some());
+    let set = space.until_podset("web", "its status reports it", |set| {
+        condition(set, "ReplicaFailure").is_some()
+    });
     let failure = condition(&set, "ReplicaFailure").unwrap();
     assert_eq!(text(failure, "/reason"), "FailedCreate");
     let words = "exceeded quota: small, requested: pods=1, used: pods=0, limited: pods=0";
@@ -32,14 +34,14 @@ fn a_quota_costs_one_create_a_try_and_is_told_until_it_is_gone() {
         .wait_for(mark, crate::harness::PATIENCE, |asked| tries(asked).count() >= 5)
         .unwrap();
     let times: Vec<_> = tries(&asked).iter().map(|request| request.time).collect();
-    // One of the first may come from what is seen of the set meanwhile, and makes the next ones wait no longer.
+    // One of the first may be caused by an event of the set, and does not prolong the backoff.
     let wait = Duration::try_from(times[4].duration_since(times[3])).unwrap();
     assert!(
         wait >= Duration::from_millis(600),
         "{times:?}: one at a time, with a backoff"
     );
     let reasons: Vec<String> = space.events_about_podset("web").into_iter().map(|(r, _)| r).collect();
-    assert_eq!(reasons, ["QuotaExceeded"], "told once, however often it was tried");
+    assert_eq!(reasons, ["QuotaExceeded"], "reported once, for all attempts");
 
     space.delete(QUOTA, "small");
     let set = space.until_podset("web", "all are there", |set| count_of(set, "replicas") == 100);
@@ -77,12 +79,14 @@ fn a_corrected_image_reaches_existing_pods_while_a_quota_refuses_the_others() {
 
 /// Row 14.
 #[test]
-fn a_policy_against_deletes_is_told_until_it_is_gone() {
+fn policy_against_deletes_is_reported_until_its_end() {
     let (_operator, space) = without_nodes("policy");
     space.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
     let policy = Policy::against_deletes_of_pods(&space);
     space.set_podset("web", json!({"replicas": 1}));
-    let set = space.until_podset("web", "it is told", |set| condition(set, "ReplicaFailure").is_some());
+    let set = space.until_podset("web", "its status reports it", |set| {
+        condition(set, "ReplicaFailure").is_some()
+    });
     let failure = condition(&set, "ReplicaFailure").unwrap();
     assert_eq!(text(failure, "/reason"), "FailedDelete");
     assert!(text(failure, "/message").contains("pods are kept here"), "{failure}");
@@ -92,14 +96,16 @@ fn a_policy_against_deletes_is_told_until_it_is_gone() {
     assert_eq!(condition(&set, "ReplicaFailure"), None);
 }
 
-/// Row 14. What is told is what was tried.
+/// Row 14. The reported action is the attempted one.
 #[test]
-fn a_refused_delete_is_not_told_as_a_create() {
+fn rejected_delete_is_not_reported_as_a_create() {
     let (_operator, space) = without_nodes("policy-words");
     space.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
     let _policy = Policy::against_deletes_of_pods(&space);
     space.set_podset("web", json!({"replicas": 1}));
-    let set = space.until_podset("web", "it is told", |set| condition(set, "ReplicaFailure").is_some());
+    let set = space.until_podset("web", "its status reports it", |set| {
+        condition(set, "ReplicaFailure").is_some()
+    });
     let cause = text(&set, "/status/cause/message");
     assert!(cause.starts_with("pods can't be deleted: "), "{cause}");
 }
@@ -109,19 +115,19 @@ fn a_refused_delete_is_not_told_as_a_create() {
 fn a_namespace_that_is_being_deleted_is_left_alone() {
     let (_operator, space) = without_nodes("terminating");
     space.podset_of("web", json!({"replicas": 3}), &["web-0", "web-1", "web-2"]);
-    // It stays: nobody is here to empty it.
+    // It stays: there is no garbage collector.
     let name = &space.name;
     space.kubectl(&["delete", "namespace", name, "--wait=false"]);
     let mark = space.mark();
     for pod in ["web-0", "web-1", "web-2"] {
         space.delete(POD, pod);
     }
-    space.until(PODSET, "web", "it is told", |set| {
+    space.until(PODSET, "web", "its status reports it", |set| {
         text(set, "/status/cause/reason") == "NamespaceTerminating"
     });
     std::thread::sleep(QUIET);
     let asked = space.asked_since(mark);
-    assert_eq!(asked.clone().on("events").count(), 0, "there is nobody to tell");
+    assert_eq!(asked.clone().on("events").count(), 0, "there is no Event");
     let tries = pod_writes(asked).count();
     assert!(
         tries <= 10,

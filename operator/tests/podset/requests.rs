@@ -1,4 +1,4 @@
-//! What a set costs, counted in the API server's audit log. Nobody else is there.
+//! The requests that a set costs, counted in the API server's audit log. There are no other clients.
 
 use std::collections::BTreeMap;
 
@@ -36,18 +36,18 @@ fn a_set_costs_a_write_for_each_pod_and_one_for_its_status() {
     space.set_podset("web", json!({"template": {"image": "app:2"}}));
     space.until_podset("web", "all have it", |set| count_of(set, "updatedReplicas") == 3);
     space.settle_podsets();
-    // A set that is older than the operator is read anew before it is first acted upon.
+    // A set that is older than the operator is re-read before its first step.
     let image = [("get podsets", 1), ("patch pods", 3), ("patch podsets/status", 1)];
     assert_eq!(space.asked_since(mark).tally(), counts(&image));
 
     let mark = space.mark();
     space.set_podset("web", json!({"replicas": 1}));
     space.until_pods("web", &["web-0"]);
-    // That they are gone is told at once or a moment later.
+    // Their deletion is reported immediately or a moment later.
     let asked = space.asked_since(mark);
     assert_eq!(asked.clone().on("pods").tally(), counts(&[("delete pods", 2)]));
-    let told = asked.without("pods");
-    assert!((1..=2).contains(&told.count()), "{:?}", told.tally());
+    let statuses = asked.without("pods");
+    assert!((1..=2).contains(&statuses.count()), "{:?}", statuses.tally());
 }
 
 /// Row 13. What people do to pods costs the requests that the answer needs, and at most one status for each state.
@@ -74,14 +74,14 @@ fn what_is_done_to_pods_costs_no_more_than_its_answer() {
     let set = space.until_podset_ready("web");
     assert_eq!((pods_of(&set), ready(&set).1), (vec!["web-0", "web-2"], "Available"));
     // At most one for each state: one pod is ready, both are ready, both are available.
-    let told = space.asked_since(mark).tally();
+    let statuses = space.asked_since(mark).tally();
     assert!(
-        told.keys().eq(["patch podsets/status"]) && told.values().all(|count| *count <= 3),
-        "{told:?}"
+        statuses.keys().eq(["patch podsets/status"]) && statuses.values().all(|count| *count <= 3),
+        "{statuses:?}"
     );
 }
 
-/// Somebody has taken it: the set may be gone, and the watch late to say so.
+/// The pod was deleted: perhaps the set was, too, and its watch is late.
 #[test]
 fn a_pod_that_was_deleted_costs_a_read_of_its_set_and_a_create() {
     let (_operator, space) = without_nodes("heal");

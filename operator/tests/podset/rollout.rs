@@ -145,7 +145,7 @@ fn any_other_change_replaces_pods_one_by_one() {
     assert!(before.keys().eq(after.keys()), "{after:?}");
     assert!(before.iter().all(|(pod, uid)| after[pod] != *uid), "{after:?}");
     assert_eq!(images(&space), ["app:2"; 3]);
-    // A name may be a moment longer in use than the watch tells.
+    // A name may be in use a moment longer than the watch reports.
     let asked = pod_writes(space.asked_since(mark)).that(|request| request.code < 400);
     let verbs: Vec<&str> = asked.iter().map(|request| &*request.verb).collect();
     assert_eq!(verbs, ["delete", "create", "delete", "create", "delete", "create"]);
@@ -157,18 +157,18 @@ fn a_new_template_that_does_not_work_costs_no_more_than_may_be_unavailable() {
     let before = space.pod_uids();
     let template = json!({"image": "app:2", "env": [{"name": "A", "value": "b"}]});
     space.set_podset("web", json!({"template": template}));
-    let anew = || -> Vec<String> {
+    let new_pods = || -> Vec<String> {
         let now = space.pod_uids().into_iter();
         now.filter(|(pod, uid)| before[pod] != *uid)
             .map(|(pod, _)| pod)
             .collect()
     };
-    crate::harness::eventually("one is replaced", || anew().len() == 1);
+    crate::harness::eventually("one is replaced", || new_pods().len() == 1);
     space.settle_podsets();
-    let first = anew();
+    let first = new_pods();
     assert_eq!(first.len(), 1);
     space.pod_runs(&first[0], "new", true);
-    crate::harness::eventually("another is replaced", || anew().len() == 2);
+    crate::harness::eventually("another is replaced", || new_pods().len() == 2);
 }
 
 /// Makes a set whose pods run what a test says.

@@ -41,8 +41,8 @@ fn pods_become_available_by_the_clock_alone() {
     let mark = audit.mark().unwrap();
     let set = space.until_podset_ready("web");
     assert_eq!(count_of(&set, "availableReplicas"), 3);
-    let meanwhile = audit.since(mark).unwrap().in_namespace(&space.name);
-    assert_eq!(pod_writes(meanwhile).tally(), [].into());
+    let writes = audit.since(mark).unwrap().in_namespace(&space.name);
+    assert_eq!(pod_writes(writes).tally(), [].into());
 }
 
 #[test]

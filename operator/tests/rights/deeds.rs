@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{APP, CLASS, DEPLOYMENT, INGRESS, Kind, Namespace, POD, PODSET, SERVICE, text, told, uid, web};
+use crate::harness::{
+    APP, CLASS, DEPLOYMENT, INGRESS, Kind, Namespace, POD, PODSET, SERVICE, is_observed, text, uid, web,
+};
 
 pub fn make_app(space: &Namespace) {
     space.app("shop", web());
@@ -22,7 +24,7 @@ pub fn becomes(space: &Namespace, kind: Kind, pointer: &str, wanted: impl Into<V
     });
 }
 
-pub fn app_is_told(space: &Namespace) {
+pub fn app_is_reported(space: &Namespace) {
     space.until_reported("shop");
 }
 
@@ -44,14 +46,14 @@ pub fn children_come_back(space: &Namespace) {
 
 /// Waits until the cause has this reason, or there is none.
 pub fn app_says(space: &Namespace, reason: &str) {
-    let says = |app: &Value| told(app) && text(app, "/status/cause/reason") == reason;
+    let says = |app: &Value| is_observed(app) && text(app, "/status/cause/reason") == reason;
     space.until(APP, "shop", &format!("the cause is {reason:?}"), says);
 }
 
 /// Waits until an app says what its health check got for an answer, although nothing happens to it: a question that got
 /// none is asked again.
-pub fn answer_is_told(space: &Namespace) {
-    space.until(APP, "first", "the answer is told", |app| {
+pub fn answer_is_reported(space: &Namespace) {
+    space.until(APP, "first", "the answer is reported", |app| {
         text(app, "/status/cause/message").ends_with("503")
     });
 }
@@ -78,7 +80,7 @@ pub fn take_the_name(space: &Namespace, kind: Kind) {
 pub fn warn(space: &Namespace, name: &str) {
     let resources = json!({"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}});
     space.app(name, json!({"image": "nginx", "resources": resources}));
-    space.until(APP, name, "it is told", |app| {
+    space.until(APP, name, "its status reports it", |app| {
         text(app, "/status/cause/reason") == "Rejected"
     });
 }
@@ -87,8 +89,8 @@ pub fn warn(space: &Namespace, name: &str) {
 pub fn warn_again(space: &Namespace, name: &str) {
     for (limit, reason) in [(1, ""), (2, "Rejected")] {
         space.set(name, json!({"resources": {"limits": {"example.com/gpu": limit}}}));
-        space.until(APP, name, "it is told", |app| {
-            told(app) && text(app, "/status/cause/reason") == reason
+        space.until(APP, name, "its status reports it", |app| {
+            is_observed(app) && text(app, "/status/cause/reason") == reason
         });
     }
 }
@@ -114,7 +116,7 @@ pub fn make_app_of_a_class(space: &Namespace) {
     );
 }
 
-/// Only whoever sees the classes knows that this one is missing.
+/// Only an operator that can list the classes knows that this one is missing.
 pub fn knows_the_class(space: &Namespace) {
     space.pods_become_ready("shop");
     app_says(space, "NoIngressClass");
@@ -131,7 +133,7 @@ pub fn make_set(space: &Namespace) {
     space.podset("set", json!({"replicas": 1}));
 }
 
-pub fn set_is_told(space: &Namespace) {
+pub fn set_is_reported(space: &Namespace) {
     space.until_pods("set", &["set-0"]);
 }
 
@@ -142,7 +144,7 @@ pub fn set_says(space: &Namespace, reason: &str) {
 
 pub fn has_pod(space: &Namespace) {
     space.until_there(POD, "set-0");
-    set_is_told(space);
+    set_is_reported(space);
 }
 
 pub fn pod_comes_back(space: &Namespace) {

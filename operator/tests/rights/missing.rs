@@ -10,31 +10,32 @@ use testcluster::ControlPlane;
 
 use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, LEASE, Namespace, POD, PODSET, SERVICE, Shared, eventually};
 use crate::rights::deeds::{
-    answer_is_told, app_is_told, app_says, becomes, change, children_come_back, has_children, has_pod, knows_the_class,
-    leave_a_stray_pod, lose_a_child, make_app, make_app_of_a_class, make_set, pod_comes_back, scale_down, set_is_told,
-    set_says, stray_is_adopted, take_the_name, take_the_pods_name, warn, warn_again, warn_again_and_again,
+    answer_is_reported, app_is_reported, app_says, becomes, change, children_come_back, has_children, has_pod,
+    knows_the_class, leave_a_stray_pod, lose_a_child, make_app, make_app_of_a_class, make_set, pod_comes_back,
+    scale_down, set_is_reported, set_says, stray_is_adopted, take_the_name, take_the_pods_name, warn, warn_again,
+    warn_again_and_again,
 };
 use crate::rights::lacking::{Lacking, Right, granted, rights};
 
 /// What happens without a right.
 struct Case {
     right: Right,
-    /// What somebody does that the operator needs the right for.
+    /// The action for which the operator needs the right.
     deed: fn(&Namespace),
-    /// Where it is said what is missing.
-    told: Told,
+    /// Where the missing right is reported.
+    reported: Reported,
     /// What is waited for when the right is there.
     healed: fn(&Namespace),
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Told {
+enum Reported {
     App,
     PodSet,
     Log,
 }
 
-use Told::{App, Log, PodSet};
+use Reported::{App, Log, PodSet};
 
 const OURS: &str = crd::GROUP;
 const NETWORK: &str = "networking.k8s.io";
@@ -54,7 +55,7 @@ const fn lease(verb: &'static str) -> Right {
 
 fn case(
     right: (&'static str, &'static str, &'static str),
-    told: Told,
+    reported: Reported,
     deed: fn(&Namespace),
     healed: fn(&Namespace),
 ) -> Case {
@@ -63,7 +64,7 @@ fn case(
     Case {
         right,
         deed,
-        told,
+        reported,
         healed,
     }
 }
@@ -78,8 +79,8 @@ fn cases() -> Vec<Case> {
         case(("watch", OURS, "podsets"), Log, make_set, has_pod),
         case(("get", OURS, "appdeploys"), App, lose_a_child, has_children),
         case(("get", OURS, "podsets"), PodSet, leave_a_stray_pod, stray_is_adopted),
-        case(("patch", OURS, "appdeploys/status"), Log, make_app, app_is_told),
-        case(("patch", OURS, "podsets/status"), Log, make_set, set_is_told),
+        case(("patch", OURS, "appdeploys/status"), Log, make_app, app_is_reported),
+        case(("patch", OURS, "podsets/status"), Log, make_set, set_is_reported),
         case(("update", OURS, "appdeploys/finalizers"), App, make_app, has_children),
         case(("update", OURS, "podsets/finalizers"), PodSet, make_set, has_pod),
         case(("list", "", "pods"), Log, make_set, has_pod),
@@ -114,7 +115,7 @@ fn cases() -> Vec<Case> {
             ("list", "", "events"),
             Log,
             |space| space.unhealthy_app("first"),
-            answer_is_told,
+            answer_is_reported,
         ),
         case(
             ("patch", "apps", "deployments"),
@@ -247,7 +248,7 @@ fn a_right_to_the_lease_is_missed_and_granted() {
     for right in ELECTION {
         let space = cluster.namespace(&right.slug());
         if right.verb == "update" {
-            // One that nobody holds any more.
+            // One that no operator holds any more.
             space.create(LEASE, json!({"metadata": {"name": "appdeploy-operator"}, "spec": {}}));
         }
         let lacking = Lacking::start_for_election(space, right);
@@ -264,8 +265,8 @@ fn miss(case: &Case, lacking: &Lacking) {
     (case.deed)(space);
     let words = right.to_string();
     let says = |object: &Value| object["status"].to_string().replace('\\', "").contains(&words);
-    let what = format!("it is told: {words}");
-    match case.told {
+    let what = format!("it is reported: {words}");
+    match case.reported {
         App => drop(space.until(APP, "shop", &what, says)),
         PodSet => drop(space.until(PODSET, "set", &what, says)),
         Log => lacking.until_logged(),

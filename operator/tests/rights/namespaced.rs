@@ -32,9 +32,9 @@ fn plugin() -> PathBuf {
     if folder.ends_with("release") {
         build.arg("--release");
     }
-    // What cargo tells the test of a package makes build scripts run again, and half of the workspace is built again.
-    let told = std::env::vars_os().map(|(name, _)| name);
-    for name in told.filter(|name| {
+    // Variables that cargo sets for tests cause build scripts to run again, and half of the workspace to be rebuilt.
+    let variables = std::env::vars_os().map(|(name, _)| name);
+    for name in variables.filter(|name| {
         name.to_str()
             .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
     }) {
@@ -86,7 +86,7 @@ fn an_operator_of_some_namespaces_asks_for_nothing_it_may_not_have() {
     for space in [&shop, &blog] {
         works(space);
     }
-    // A class that is named and not there would be told by an operator that sees the classes.
+    // An operator that can list the classes would report that this one is missing.
     let mut spec = web();
     spec["ingressClassName"] = json!("lane");
     shop.settled_app("classy", spec);

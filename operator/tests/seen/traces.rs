@@ -28,7 +28,7 @@ fn a_reconcile_is_a_span_with_a_span_for_each_request() {
     let shop = cluster.namespace("traces");
     let endpoint = format!("http://{}", collector.address);
     let operator = cluster.operator(&["--watch-namespace", "traces", "--otlp-endpoint", &endpoint]);
-    // The log is as quiet as can be, which is no matter of traces.
+    // The log level does not apply to traces.
     assert_eq!(operator.debug("PUT", "/log-level", "off").0, 200);
     let app = shop.settled_app("shop", web());
     let mut refused = web();
@@ -99,7 +99,7 @@ fn a_collector_that_is_away_costs_one_line() {
     let said = |words: &str| operator.log().matches(words).count();
     crate::harness::eventually("it is said", || said("traces can't be sent") == 1);
     shop.settled_app("two", web());
-    // As soon as somebody listens there, what happens from then on is told.
+    // As soon as a collector listens there, spans are exported from then on.
     let collector = Collector::on(TcpListener::bind(address).unwrap());
     crate::harness::eventually("it is said that it works", || {
         shop.set("two", json!({"replicas": fastrand::u8(1..9)}));
@@ -114,7 +114,7 @@ fn a_collector_that_is_away_costs_one_line() {
 fn the_end_does_not_wait_for_a_collector_that_does_not_answer() {
     let cluster = cluster();
     let shop = cluster.namespace("traces-silent");
-    // Connections are made, and nobody reads what is sent.
+    // Connections are accepted, and no request is read.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
     let operator = cluster.operator(&["--watch-namespace", "traces-silent", "--otlp-endpoint", &endpoint]);

@@ -16,7 +16,7 @@ fn an_app_of_a_class_waits_for_its_address() {
     let exposed = |app: &Value| text(condition(app, "Exposed").unwrap(), "/reason").to_owned();
     shop.settled_app("shop", spec);
     shop.pods_become_ready("shop");
-    // Of a class that is named, somebody meant it to be served: nobody serves this one.
+    // The class is named in the spec, and no controller serves it.
     let no_class = |app: &Value| ready(app) == ("False", "NoIngressClass");
     let app = shop.until(APP, "shop", "it is reported that the class does not exist", no_class);
     assert_eq!(
@@ -63,7 +63,7 @@ fn a_default_class_concerns_every_app_without_one() {
     );
     let before = shop.get(INGRESS, "blog");
     for name in ["shop", "blog"] {
-        // Kubernetes gives the class to what is created, and not to what is there.
+        // Kubernetes sets the class of new objects, not of existing ones.
         let app = shop.until(APP, name, "its Ingress has no class", |app| {
             ready(app) == ("False", "NoIngressClass")
         });

@@ -6,21 +6,21 @@ use crate::harness::{APP, DEPLOYMENT, EVENT, POD, text, uid};
 use crate::status::namespace;
 
 #[test]
-fn the_answer_of_a_health_check_is_asked_for_once_and_told() {
+fn answer_of_a_health_check_is_fetched_once_and_reported() {
     let shop = namespace("health");
     let mark = shop.mark();
     shop.unhealthy_app("shop");
     let words = "the pods run, but GET /healthz on port 8080 answers with status 503";
-    let app = shop.until(APP, "shop", "the answer is told", |app| {
+    let app = shop.until(APP, "shop", "the answer is reported", |app| {
         text(app, "/status/cause/message") == words
     });
     let next = "kubectl appdeploy logs shop -n health";
     assert_eq!(text(&app, "/status/cause/next"), next);
 
-    // The app is looked at again, and its pod is still the same.
+    // The app is reconciled again, and its pod is the same.
     shop.patch_status(POD, "shop-1", json!({"message": "something else"}));
     shop.patch_status(DEPLOYMENT, "shop", json!({"replicas": 2}));
-    shop.until(APP, "shop", "it was looked at", |app| app["status"]["replicas"] == 2);
+    shop.until(APP, "shop", "it was reconciled", |app| app["status"]["replicas"] == 2);
     shop.settle();
     let asked = shop
         .asked_since(mark)
@@ -30,7 +30,7 @@ fn the_answer_of_a_health_check_is_asked_for_once_and_told() {
 }
 
 #[test]
-fn why_a_pod_does_not_start_is_asked_for_once_and_told() {
+fn cause_of_a_pod_that_does_not_start_is_fetched_once_and_reported() {
     let shop = namespace("unstarted");
     let mark = shop.mark();
     shop.settled_app(
@@ -70,15 +70,15 @@ fn why_a_pod_does_not_start_is_asked_for_once_and_told() {
     shop.patch_status(POD, "shop-1", status);
 
     let words = "resources.limits.memory is 64 bytes, too little to start a container";
-    let app = shop.until(APP, "shop", "it is told why", |app| {
+    let app = shop.until(APP, "shop", "the cause is reported", |app| {
         text(app, "/status/cause/message") == words
     });
     let next = "kubectl appdeploy set resources shop --limits=memory=64Mi -n unstarted";
     assert_eq!(text(&app, "/status/cause/next"), next);
 
-    // The app is looked at again, and its pod is still the same.
+    // The app is reconciled again, and its pod is the same.
     shop.patch_status(DEPLOYMENT, "shop", json!({"replicas": 2}));
-    shop.until(APP, "shop", "it was looked at", |app| app["status"]["replicas"] == 2);
+    shop.until(APP, "shop", "it was reconciled", |app| app["status"]["replicas"] == 2);
     shop.settle();
     let asked = shop
         .asked_since(mark)

@@ -13,7 +13,7 @@ use crate::status::holds;
 /// P2, G8. Objects that were stored under an older, looser schema. Remedies: `Reduced` on every watch,
 /// without which one of them would stop the whole kind; `validate` before anything is made of a spec.
 #[test]
-fn one_app_that_can_not_be_read_holds_up_no_other_and_is_told() {
+fn unreadable_app_is_reported_and_does_not_delay_others() {
     let cluster = Arc::new(Cluster::without_crd(ControlPlane::builder()));
     cluster.apply_crd(APP, &loose_crd());
     let shop = cluster.namespace("mixed");
@@ -33,19 +33,19 @@ fn one_app_that_can_not_be_read_holds_up_no_other_and_is_told() {
         shop.until_reported(name);
         shop.until_there(INGRESS, name);
     }
-    let told_of = |name: &str, reason: &str| {
-        shop.until(APP, name, &format!("it is said to be {reason}"), |app| {
+    let until_reported = |name: &str, reason: &str| {
+        shop.until(APP, name, &format!("its status reports {reason}"), |app| {
             ready(app) == ("False", reason)
         })
     };
-    let app = told_of("unreadable", "Unreadable");
+    let app = until_reported("unreadable", "Unreadable");
     assert_eq!(holds(&app), ["Stalled"]);
     assert!(
         text(&app, "/status/cause/message").contains("expected a sequence"),
         "{}",
         app["status"]
     );
-    let app = told_of("invalid", "InvalidSpec");
+    let app = until_reported("invalid", "InvalidSpec");
     let message = text(&app, "/status/cause/message");
     assert!(
         message.contains("spec.image: \"a b\" is no image") && message.contains("70000 is no port"),
@@ -57,10 +57,10 @@ fn one_app_that_can_not_be_read_holds_up_no_other_and_is_told() {
     assert_eq!(
         shop.asked_since(mark).count(),
         0,
-        "it is told once, although it can't be read back"
+        "it is reported once, although it can't be read back"
     );
 
-    // Set right, they are as any other.
+    // Once corrected, they are like any other.
     let patch = |spec: Value| Patch::Merge(json!({"spec": spec}));
     shop.patch(APP, "unreadable", patch(json!({"env": null})));
     shop.patch(APP, "invalid", patch(json!({"image": "nginx", "port": 80})));

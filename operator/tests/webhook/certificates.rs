@@ -95,11 +95,11 @@ async fn broken_is_repaired(stage: &Stage, first: &Instance, second: &Instance) 
     mended("all is made", &|now| !now.is_empty() && now != bundle).await;
     let bundle = stage.text("shared", key::AUTHORITIES).await;
     secrets.delete(SECRET, &DeleteParams::default()).await.unwrap();
-    mended("all is made anew", &|now| !now.is_empty() && now != bundle).await;
+    mended("all is recreated", &|now| !now.is_empty() && now != bundle).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn configurations_are_told_whom_to_trust() {
+async fn authorities_are_written_to_the_configurations() {
     let stage = Stage::start().await;
     stage.namespace("system").await;
     let instance = stage.instance("system", Terms::default()).await;
@@ -112,11 +112,11 @@ async fn configurations_are_told_whom_to_trust() {
         .apply(&configuration(VALIDATING, &["a.test.dev", "b.test.dev"]))
         .await;
     stage.apply(&configuration(MUTATING, &["c.test.dev"])).await;
-    let told = async || {
+    let published = async || {
         stage.bundles(VALIDATING).await == [bundle.clone(), bundle.clone()]
             && stage.bundles(MUTATING).await == [bundle.clone()]
     };
-    eventually("both are told", told).await;
+    eventually("both have the authority", published).await;
 
     let patch = Patch::Json::<()>(
         serde_json::from_value(json!([{"op": "replace", "path": "/webhooks/1/clientConfig/caBundle", "value": ""}]))
@@ -127,7 +127,7 @@ async fn configurations_are_told_whom_to_trust() {
         .patch("appdeploy", &PatchParams::default(), &patch)
         .await
         .unwrap();
-    eventually("what was reset is healed", told).await;
+    eventually("the reset one is repaired", published).await;
 
     configurations
         .delete("appdeploy", &DeleteParams::default())
@@ -136,7 +136,7 @@ async fn configurations_are_told_whom_to_trust() {
     stage
         .apply(&configuration(VALIDATING, &["b.test.dev", "d.test.dev"]))
         .await;
-    eventually("what is made anew is told", told).await;
+    eventually("the recreated one has the authority", published).await;
 
     let mark = stage.control_plane.audit().mark().unwrap();
     sleep(Duration::from_secs(5)).await;
@@ -174,5 +174,8 @@ async fn rights_may_come_later() {
     stage.grant().await;
     eventually("it serves", async || is_trusted(&stage, "system", &instance).await).await;
     let bundle = stage.text("system", key::AUTHORITIES).await;
-    eventually("it tells", async || stage.bundles(MUTATING).await == [bundle.clone()]).await;
+    eventually("the authority is written", async || {
+        stage.bundles(MUTATING).await == [bundle.clone()]
+    })
+    .await;
 }

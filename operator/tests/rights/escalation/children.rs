@@ -19,10 +19,10 @@ fn everything() -> Value {
     })
 }
 
-/// What somebody writes beside the spec, hoping that it is copied.
+/// Metadata that an author might expect to be copied.
 fn meta(name: &str) -> Value {
     json!({"name": name,
-        "labels": {"app": "somebody-elses", "appdeploy.dev/app": "other", "pod-security.kubernetes.io/enforce": "privileged"},
+        "labels": {"app": "of-another", "appdeploy.dev/app": "other", "pod-security.kubernetes.io/enforce": "privileged"},
         "annotations": {"nginx.ingress.kubernetes.io/configuration-snippet": "evil", "kubectl.kubernetes.io/restartedAt": "\n}"}})
 }
 
@@ -39,7 +39,7 @@ fn has_only(object: &Value, allowed: &[&str]) {
     assert!(beyond.is_empty(), "{beyond:?} in {object:#}");
 }
 
-/// A pod in which nobody can do more than its image and its limits say.
+/// A pod without any privileges.
 fn is_harmless(spec: &Value) {
     has_only(
         spec,
@@ -111,7 +111,7 @@ fn is_harmless(spec: &Value) {
 fn nothing_but_the_spec_reaches_the_children() {
     let stage = Stage::new("children");
     let space = &stage.space;
-    // What nobody may in this namespace, nobody gets through us.
+    // The policy of the namespace applies to the operator's pods, too.
     space
         .cluster
         .control_plane
@@ -181,7 +181,7 @@ fn nothing_but_the_spec_reaches_the_children() {
     assert_eq!(elsewhere.count(), 0, "{:?}", elsewhere.tally());
 }
 
-/// A PodSet takes in pods by their label, as a ReplicaSet does: those without a controller, of its own namespace.
+/// A PodSet adopts pods by their label, as a ReplicaSet does: those without a controller, in its own namespace.
 #[test]
 fn a_pod_set_takes_no_pod_that_is_somebodys() {
     let stage = Stage::new("adopts");
@@ -203,11 +203,11 @@ fn a_pod_set_takes_no_pod_that_is_somebodys() {
             "owned",
             json!({"labels": {crd::label::PODSET: "set"}, "ownerReferences": references}),
         ),
-        pod("set-0", json!({"labels": {"app": "somebody-elses"}})),
+        pod("set-0", json!({"labels": {"app": "of-another"}})),
     ];
     let set = json!({"replicas": 1, "template": {"image": "nginx"}});
     stage.create(PODSET, "strict", json!({"name": "set"}), set).unwrap();
-    eventually("it is told whose the name is", || {
+    eventually("the owner of the name is reported", || {
         text(&stage.space.get(PODSET, "set"), "/status/cause/reason") == "NameConflict"
     });
     stage.kubectl(&["scale", "podset", "set", "--replicas=0"], "").unwrap();

@@ -164,10 +164,10 @@ fn fields_that_reach_further_are_refused_and_never_kept() {
             assert!(refused.contains(&format!(".{field}\"")), "{field} is not in {refused}");
         }
     }
-    let beside =
+    let of_statefulset =
         json!({"template": {"image": "nginx"}, "selector": {}, "serviceName": "a", "volumeClaimTemplates": []});
     let refused = stage
-        .create(PODSET, "strict", json!({"name": "beside"}), beside)
+        .create(PODSET, "strict", json!({"name": "of-statefulset"}), of_statefulset)
         .unwrap_err();
     for field in ["selector", "serviceName", "volumeClaimTemplates"] {
         assert!(
