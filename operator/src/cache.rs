@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_list_lacks_has_vanished() {
+    fn object_that_a_list_lacks_is_removed() {
         let cache = Cache::default();
         for name in ["a", "b", "c"] {
             cache.upsert(item(name, name, 1));
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_two_is_a_member_of_both_and_wakes_both() {
+    fn object_with_two_owners_wakes_both() {
         let cache = Cache::default();
         let both = [key("shop"), key("web")];
         assert_eq!(cache.upsert(shared("pod", ["web", "shop"], 1)), both);

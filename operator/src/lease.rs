@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
 use crate::call::{CallError, Caller};
-use election::{Candidate, Move, Record, Terms};
+use election::{Candidate, Move, Record, Timings};
 pub use fence::{Fence, Fenced};
 
 /// The name of the Lease.
@@ -76,7 +76,7 @@ pub struct Elector {
     caller: Caller,
     namespace: String,
     name: String,
-    terms: Terms,
+    timings: Timings,
     fence: Fence,
     role: channel::Sender<Role>,
     start: Instant,
@@ -93,13 +93,13 @@ enum Written {
 impl Elector {
     /// Returns a candidate with this name, which opens this fence while it leads. `caller` sends its requests, and is not fenced.
     #[must_use]
-    pub fn new(caller: Caller, namespace: String, name: String, terms: Terms, fence: Fence) -> (Self, Leadership) {
+    pub fn new(caller: Caller, namespace: String, name: String, timings: Timings, fence: Fence) -> (Self, Leadership) {
         let (role, roles) = channel::channel(Role::Follower);
         let elector = Self {
             caller,
             namespace,
             name,
-            terms,
+            timings,
             fence,
             role,
             start: Instant::now(),
@@ -124,7 +124,7 @@ impl Elector {
                     // A leader that reads the name of another replica ends without further checks.
                     None if *self.role.borrow() == Role::Leader => self.fence.close(),
                     Some(Written::Done(record)) => {
-                        self.fence.extend(begun_at + self.terms.renew);
+                        self.fence.extend(begun_at + self.timings.renew);
                         if self.role.send_replace(Role::Leader) != Role::Leader {
                             info!(lease = NAME, name = self.name, "leading");
                         }
@@ -196,9 +196,9 @@ impl Elector {
     async fn pause(&self, holds: bool, begun: Instant) {
         let leads = *self.role.borrow() == Role::Leader;
         let wait = match (leads, holds) {
-            (true, false) => self.terms.retry / 5,
-            (true, true) => self.terms.retry,
-            (false, _) => self.terms.retry.mul_f64(1.0 - 0.2 * fastrand::f64()),
+            (true, false) => self.timings.retry / 5,
+            (true, true) => self.timings.retry,
+            (false, _) => self.timings.retry.mul_f64(1.0 - 0.2 * fastrand::f64()),
         };
         sleep(wait.saturating_sub(begun.elapsed())).await;
     }
@@ -207,7 +207,7 @@ impl Elector {
         let now = Timestamp::now();
         LeaseSpec {
             holder_identity: Some(self.name.clone()),
-            lease_duration_seconds: i32::try_from(self.terms.lease.as_secs()).ok(),
+            lease_duration_seconds: i32::try_from(self.timings.lease.as_secs()).ok(),
             acquire_time: Some(MicroTime(acquired.unwrap_or(now))),
             renew_time: Some(MicroTime(now)),
             lease_transitions: Some(transitions),
@@ -258,7 +258,7 @@ impl Elector {
         verb: &'static str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, CallError> {
-        let patience = self.terms.patience;
+        let patience = self.timings.patience;
         match timeout(patience, self.caller.send(verb, "leases", request)).await {
             Ok(answer) => answer,
             Err(_) => Err(CallError::Lost(format!("no answer within {patience:?}"))),

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_app_is_kept_with_its_spec_and_without_what_others_wrote_into_its_metadata() {
+    fn app_is_kept_with_its_spec_and_without_metadata_of_other_managers() {
         let item = kept(&app(json!({"image": "nginx"})));
         let Root::Readable(read) = item.value else {
             panic!("{:?}", item.value)
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_schema_keeps_its_metadata_and_says_why() {
+    fn unreadable_object_keeps_its_metadata_and_the_error() {
         let item = kept(&app(json!({"image": "nginx", "replicas": "three"})));
         let Root::Unreadable { meta, why } = item.value else {
             panic!("{:?}", item.value)

@@ -18,13 +18,13 @@ use crate::call::Caller;
 use crate::controller::{Controller, Registered};
 use crate::deps::Deps;
 use crate::informer::Scopes;
-use crate::lease::election::Terms;
+use crate::lease::election::Timings;
 use crate::lease::{Elector, Fence, Leadership};
 use crate::metrics::Metrics;
 use crate::reconcile::{app, podset};
 use crate::runner::Runner;
 use crate::seeded;
-use crate::server::{self, Facts};
+use crate::server::{self, ProbeState};
 use crate::settings::Settings;
 use crate::stores::Stores;
 use crate::telemetry::LogLevel;
@@ -35,7 +35,7 @@ use crate::webhook::{Options, Webhook};
 const GRACE: Duration = Duration::from_secs(20);
 
 /// How long webhooks are served after SIGTERM, until API servers send no more requests to this replica.
-const FAREWELL: Duration = Duration::from_secs(3);
+const WEBHOOK_GRACE: Duration = Duration::from_secs(3);
 
 /// Returns the controllers of the operator: the list that everything else iterates over.
 #[must_use]
@@ -70,24 +70,24 @@ pub async fn run_with(
     let mut end = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
 
-    let terms = Terms::of(settings.leader_elect_lease_duration);
+    let timings = Timings::of(settings.leader_elect_lease_duration);
     let fence = if settings.leader_elect {
-        Fence::closed(terms.grace)
+        Fence::closed(timings.grace)
     } else {
         Fence::open()
     };
     let probes = server::listen("--bind", settings.bind).await?;
     // Not fenced: a follower serves webhooks, too.
-    let asking = Caller::new(client.clone(), metrics.clone(), Fence::open());
-    let webhook = webhook(&settings, client.clone(), asking.clone()).await?;
+    let unfenced = Caller::new(client.clone(), metrics.clone(), Fence::open());
+    let webhook = webhook(&settings, client.clone(), unfenced.clone()).await?;
     let leads = fence.clone();
     let election = settings
         .leader_elect
-        .then(|| elector(&settings, terms, client.clone(), metrics.clone(), fence.clone()));
+        .then(|| elector(&settings, timings, client.clone(), metrics.clone(), fence.clone()));
     let (elector, leadership) = election.map_or((None, Leadership::alone()), |(elector, leadership)| {
         (Some(Arc::new(elector)), leadership)
     });
-    let mut standing = elector
+    let mut election_task = elector
         .clone()
         .map(|elector| tokio::spawn(async move { elector.run().await }));
     let (fence, restraint) = seeded::restraint(fence, leadership.clone());
@@ -99,20 +99,20 @@ pub async fn run_with(
     };
     let controllers = controllers(&deps).into_iter().map(Registered::new).map(Arc::new);
     let controllers: Arc<[Arc<Registered>]> = controllers.collect();
-    let facts = Facts {
+    let probe_state = ProbeState {
         controllers: controllers.clone(),
         metrics: metrics.clone(),
         fence: leads,
         certificate: webhook.as_ref().map(Webhook::served),
     };
-    let mut serving = tokio::spawn(server::serve(probes, facts));
+    let mut serving = tokio::spawn(server::serve(probes, probe_state));
     serve_debug(&settings, level).await;
     info!(version = env!("CARGO_PKG_VERSION"), bind = %settings.bind, concurrency = settings.concurrency, "starting");
     let mut watches = tokio::spawn(watch_all(controllers.clone(), scopes(&settings, client)));
     let (running, mut ended) = mpsc::channel(1);
     let mut work = start(&controllers, &metrics, settings.concurrency, &restraint, running);
-    let (farewell, said) = oneshot::channel();
-    let mut admitting = admit(&deps, asking, webhook, said);
+    let (end_webhooks, webhooks_end) = oneshot::channel();
+    let mut webhook_task = admit(&deps, unfenced, webhook, webhooks_end);
 
     let reason = tokio::select! {
         _ = end.recv() => "SIGTERM".to_owned(),
@@ -125,7 +125,7 @@ pub async fn run_with(
             bail!("the reconciles of {kind}s have ended; this is a bug, please report it")
         }
         _ = &mut serving => bail!("the server of probes has ended; this is a bug, please report it"),
-        ended = &mut admitting => {
+        ended = &mut webhook_task => {
             let why = ended.map_err(anyhow::Error::from).flatten().err();
             bail!("webhooks are no longer served: {}", why.map_or_else(String::new, |why| format!("{why:#}")))
         }
@@ -137,7 +137,7 @@ pub async fn run_with(
     controllers
         .iter()
         .for_each(|registered| registered.controller.queue().close());
-    let farewell_at = Instant::now() + FAREWELL;
+    let webhooks_end_at = Instant::now() + WEBHOOK_GRACE;
     let finished = tokio::select! {
         finished = timeout(GRACE, ended.recv()) => Some(finished.is_ok()),
         () = second_signal(&mut end, &mut interrupt) => None,
@@ -145,14 +145,14 @@ pub async fn run_with(
     if finished != Some(true) {
         abort(work, ended, finished.is_some()).await;
     }
-    if let (Some(elector), Some(standing)) = (elector, standing.take()) {
-        resign(&elector, standing, finished == Some(true)).await;
+    if let (Some(elector), Some(election_task)) = (elector, election_task.take()) {
+        resign(&elector, election_task, finished == Some(true)).await;
     }
     if settings.webhooks && finished.is_some() {
         let part = async {
-            sleep_until(farewell_at).await;
-            let _ = farewell.send(());
-            let _ = admitting.await;
+            sleep_until(webhooks_end_at).await;
+            let _ = end_webhooks.send(());
+            let _ = webhook_task.await;
         };
         tokio::select! {
             () = part => {}
@@ -186,9 +186,9 @@ fn start(
 }
 
 /// Listens for reviews, if webhooks are enabled.
-async fn webhook(settings: &Settings, client: Client, asking: Caller) -> anyhow::Result<Option<Webhook>> {
+async fn webhook(settings: &Settings, client: Client, unfenced: Caller) -> anyhow::Result<Option<Webhook>> {
     match Options::of(settings) {
-        Some(options) => Webhook::listen(options, client, asking).await.map(Some),
+        Some(options) => Webhook::listen(options, client, unfenced).await.map(Some),
         None => Ok(None),
     }
 }
@@ -213,9 +213,9 @@ async fn abort(mut work: JoinSet<&'static str>, mut ended: mpsc::Receiver<Infall
 
 /// Ends the election. The API server may still carry out a write that was aborted, and no other replica may lead before that: then the
 /// Lease is left to expire.
-async fn resign(elector: &Elector, standing: JoinHandle<()>, is_finished: bool) {
-    standing.abort();
-    let _ = standing.await;
+async fn resign(elector: &Elector, election_task: JoinHandle<()>, is_finished: bool) {
+    election_task.abort();
+    let _ = election_task.await;
     if is_finished {
         elector.release().await;
     }
@@ -232,7 +232,7 @@ async fn second_signal(end: &mut Signal, interrupt: &mut Signal) {
 /// Returns the candidate of this process. Its name begins with that of its pod, and differs at each start.
 fn elector(
     settings: &Settings,
-    terms: Terms,
+    timings: Timings,
     client: Client,
     metrics: Arc<Metrics>,
     fence: Fence,
@@ -240,7 +240,7 @@ fn elector(
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "operator".into());
     let name = format!("{host}_{:08x}", fastrand::u32(..));
     let caller = Caller::new(client, metrics, Fence::open());
-    Elector::new(caller, settings.namespace.clone(), name, terms, fence)
+    Elector::new(caller, settings.namespace.clone(), name, timings, fence)
 }
 
 /// Returns the namespaces to watch.

@@ -25,7 +25,7 @@ use crate::webhook::served::Served;
 
 /// The state that probes and metrics report.
 #[derive(Clone)]
-pub struct Facts {
+pub struct ProbeState {
     /// The controllers, with what they watch.
     pub controllers: Arc<[Arc<Registered>]>,
     /// The metrics.
@@ -47,12 +47,12 @@ pub async fn listen(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListen
 }
 
 /// Serves `/healthz`, `/readyz` and `/metrics`, which change nothing. Never ends.
-pub async fn serve(listener: TcpListener, facts: Facts) {
+pub async fn serve(listener: TcpListener, probe_state: ProbeState) {
     let routes = Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .with_state(facts);
+        .with_state(probe_state);
     http_server::serve(listener, PlainText, routes, Limits::probes(), pending()).await;
 }
 
@@ -66,8 +66,8 @@ pub async fn serve_debug(listener: TcpListener, level: LogLevel) {
 
 /// Healthy unless a loop is stuck: a watch, the dispatcher of a kind, or a reconcile. A restart repairs that. It does not help if the API
 /// server is slow or does not answer, which is therefore not reported here.
-async fn healthz(State(facts): State<Facts>) -> Response {
-    let loops = facts.controllers.iter().flat_map(|registered| {
+async fn healthz(State(probe_state): State<ProbeState>) -> Response {
+    let loops = probe_state.controllers.iter().flat_map(|registered| {
         let watches = registered.informers.iter().map(|informer| informer.store().liveness());
         watches.chain([registered.controller.queue().liveness()])
     });
@@ -89,9 +89,12 @@ async fn healthz(State(facts): State<Facts>) -> Response {
 ///
 /// A watch that fails later does not count, either: all replicas would stop to serve webhooks at the same time. The metric
 /// `appdeploy_watch_failing` reports it.
-async fn readyz(State(facts): State<Facts>) -> Response {
+async fn readyz(State(probe_state): State<ProbeState>) -> Response {
     let mut waiting = Vec::new();
-    let informers = facts.controllers.iter().flat_map(|registered| &registered.informers);
+    let informers = probe_state
+        .controllers
+        .iter()
+        .flat_map(|registered| &registered.informers);
     for informer in informers {
         let (resource, health) = (informer.resource(), informer.health());
         let needed = match informer.need() {
@@ -104,7 +107,7 @@ async fn readyz(State(facts): State<Facts>) -> Response {
             waiting.push(format!("{resource}: {error}\n"));
         }
     }
-    if facts
+    if probe_state
         .certificate
         .is_some_and(|certificate| certificate.expires_at().is_none())
     {
@@ -116,15 +119,15 @@ async fn readyz(State(facts): State<Facts>) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, waiting.concat()).into_response()
 }
 
-async fn metrics(State(facts): State<Facts>) -> Response {
-    facts.metrics.leads(facts.fence.is_open());
+async fn metrics(State(probe_state): State<ProbeState>) -> Response {
+    probe_state.metrics.leads(probe_state.fence.is_open());
     // Without a certificate the value is in the past, so that the same alert fires.
-    let expires_at = facts
+    let expires_at = probe_state
         .certificate
         .as_ref()
         .map(|certificate| certificate.expires_at().unwrap_or(0));
-    facts.metrics.certificate_expires_at(expires_at);
-    let text = facts.metrics.render(&facts.controllers);
+    probe_state.metrics.certificate_expires_at(expires_at);
+    let text = probe_state.metrics.render(&probe_state.controllers);
     (
         [(
             CONTENT_TYPE,
@@ -231,14 +234,14 @@ mod tests {
             store: store.clone(),
             states: ObjectStates::default(),
         }))];
-        let facts = Facts {
+        let probe_state = ProbeState {
             controllers: controllers.map(Arc::new).into(),
             metrics: Arc::new(Metrics::default()),
             fence: Fence::open(),
             certificate: None,
         };
         let healthz = async || {
-            let (head, body) = healthz(State(facts.clone())).await.into_parts();
+            let (head, body) = healthz(State(probe_state.clone())).await.into_parts();
             let body = body.collect().await.unwrap().to_bytes();
             (head.status.as_u16(), String::from_utf8(body.to_vec()).unwrap())
         };

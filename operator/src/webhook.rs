@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 
 use crate::call::Caller;
 use crate::settings::Settings;
-use certificate::Terms;
+use certificate::Lifetimes;
 use certificate_manager::CertificateManager;
 use served::Served;
 use server::Tls;
@@ -55,7 +55,7 @@ impl Options {
     #[must_use]
     pub fn of(settings: &Settings) -> Option<Self> {
         let own = || Source::Own {
-            terms: Terms::default(),
+            lifetimes: Lifetimes::default(),
             resync: settings.resync_period,
         };
         settings.webhooks.then(|| Self {
@@ -74,7 +74,7 @@ pub enum Source {
     /// The operator creates them, and writes their authority to the webhook configurations.
     Own {
         /// How long they live.
-        terms: Terms,
+        lifetimes: Lifetimes,
         /// How often the Secret and the configurations are listed again.
         resync: Duration,
     },
@@ -141,9 +141,9 @@ impl Webhook {
         let follow = tls.clone();
         let keep = async move {
             match certificates {
-                Source::Own { terms, resync } => {
+                Source::Own { lifetimes, resync } => {
                     let certificate_manager =
-                        CertificateManager::new(self.client, self.caller, namespace, terms, resync, served);
+                        CertificateManager::new(self.client, self.caller, namespace, lifetimes, resync, served);
                     certificate_manager.run().await;
                 }
                 Source::Dir(folder) => directory::follow(&folder, &served).await,

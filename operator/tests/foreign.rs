@@ -128,7 +128,7 @@ fn objects_without_an_owner_are_not_changed() {
 }
 
 #[test]
-fn what_another_controller_owns_stays_as_it_is() {
+fn objects_of_another_controller_are_not_changed() {
     let owner =
         json!({"apiVersion": "example.com/v1", "kind": "Shop", "name": "legacy", "uid": "u-1", "controller": true});
     stays_as_it_is(&namespace("others"), "belongs to Shop legacy", owned_by(owner));
@@ -136,7 +136,7 @@ fn what_another_controller_owns_stays_as_it_is() {
 
 /// F3: by UID. The owner may well have the same name, such as an app that was deleted and recreated.
 #[test]
-fn what_another_app_owns_stays_as_it_is() {
+fn objects_of_another_app_are_not_changed() {
     let owner = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": "shop", "uid": "u-1",
         "controller": true});
     stays_as_it_is(

@@ -87,7 +87,7 @@ fn a_host_that_becomes_free_by_a_deletion_is_taken_over() {
 }
 
 #[test]
-fn who_takes_a_host_by_an_edit_loses_its_ingress() {
+fn app_that_changes_to_a_taken_host_loses_its_ingress() {
     let cluster = cluster();
     let (first, second) = (cluster.namespace("settler"), cluster.namespace("mover"));
     let winner = first.settled_app("shop", on("settled.example.com", "/"));
@@ -276,7 +276,7 @@ fn a_host_outside_of_what_is_allowed_is_invalid_and_the_default_host_is_not() {
 
 /// F7: two namespaces want a hundred hosts at the same moment.
 #[test]
-fn of_two_at_the_same_moment_one_has_the_host() {
+fn one_of_two_concurrent_apps_gets_the_host() {
     const HOSTS: usize = 100;
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let both = [cluster.namespace("left"), cluster.namespace("right")];

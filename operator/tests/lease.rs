@@ -75,7 +75,7 @@ fn holder(lease: &Value) -> &str {
 }
 
 #[test]
-fn one_writes_and_the_other_is_warm() {
+fn one_replica_writes_and_the_other_fills_its_caches() {
     let pair = Pair::new();
     let (first, second, lease) = pair.both();
     let mark = pair.space.mark();

@@ -50,7 +50,7 @@ fn idle_operator_ends_immediately() {
 /// P19: shorter than the 30 s after which Kubernetes kills. Remedy: the deadline of each request, and the grace
 /// for all of them.
 #[test]
-fn it_ends_in_time_although_a_request_is_never_answered() {
+fn operator_ends_in_time_although_a_request_gets_no_answer() {
     let cluster = cluster();
     let shop = cluster.namespace("end-hanging");
     let proxy = Proxy::before(&cluster.control_plane, OPERATOR, &[]).unwrap();
@@ -70,7 +70,7 @@ fn it_ends_in_time_although_a_request_is_never_answered() {
 }
 
 #[test]
-fn what_changed_while_it_was_away_is_healed_at_the_start() {
+fn changes_during_a_downtime_are_repaired_at_the_start() {
     let (shop, operator) = stage("away");
     shop.settled_app("shop", web());
     let service = shop.get(SERVICE, "shop");
@@ -151,7 +151,7 @@ fn a_repeated_event_is_counted() {
 
 /// A1 to A3, A9: wherever it is killed, the next one goes on, and nothing is made twice. A kill every dozen writes.
 #[test]
-fn it_may_be_killed_at_any_time() {
+fn operator_may_be_killed_at_any_time() {
     let cluster = cluster();
     let shop = cluster.namespace("killed");
     let rounds = if is_long() { 20 } else { 4 };
@@ -205,7 +205,7 @@ fn created_again(space: &crate::harness::Namespace, mark: Mark) -> Vec<String> {
 }
 
 #[test]
-fn it_counts_what_it_does() {
+fn metrics_count_requests_and_reconciles() {
     let (shop, operator) = stage("metrics");
     shop.settled_app("shop", web());
     let body = operator.until("/metrics", "the reconcile has ended", |_, body| {

@@ -193,7 +193,7 @@ fn webhook_that_does_not_answer_is_reported_and_prevents_only_its_kind() {
 
 /// What only a person can change is Stalled, with what to do next, and an Event; then all of that goes.
 #[test]
-fn what_the_api_server_refuses_is_stalled_until_it_is_changed() {
+fn rejected_app_is_stalled_until_it_is_changed() {
     let shop = namespace("refused");
     let mut spec = web();
     spec["resources"] = json!({"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}});

@@ -162,7 +162,7 @@ fn an_upgrade_restarts_nothing_and_a_downgrade_only_what_was_changed() {
 
 /// C6: in the middle of an upgrade both run.
 #[test]
-fn of_two_versions_one_writes() {
+fn one_of_two_versions_writes() {
     const LEASE_NAME: &str = "appdeploy-operator";
     let stage = Stage::new();
     let flags = ["--leader-elect", "--leader-elect-lease-duration", "3s"];

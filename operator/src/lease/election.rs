@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 /// The periods of an election, derived from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct Timings {
     /// How long a Lease is not taken after its last change.
     pub lease: Duration,
     /// How long a leader may continue after its last renewal. Shorter than `lease`, so that it has ended before another one begins.
@@ -23,7 +23,7 @@ pub struct Terms {
     pub patience: Duration,
 }
 
-impl Terms {
+impl Timings {
     /// Derives the periods from the duration of a Lease, in the proportions of Kubernetes: 15 s, 10 s, 2 s. The duration is in whole
     /// seconds, and other replicas use the one in the Lease.
     #[must_use]
@@ -147,10 +147,10 @@ mod tests {
 
     #[test]
     fn leader_ends_before_another_begins() {
-        let terms = Terms::of(LASTS);
-        assert!(terms.renew < terms.lease && terms.retry < terms.renew);
-        assert_eq!((terms.renew, terms.grace, terms.retry), (at(10), at(4), at(2)));
-        assert_eq!(terms.patience, Duration::from_millis(3500));
-        assert_eq!(Terms::of(Duration::from_millis(15_999)), terms, "what others read");
+        let timings = Timings::of(LASTS);
+        assert!(timings.renew < timings.lease && timings.retry < timings.renew);
+        assert_eq!((timings.renew, timings.grace, timings.retry), (at(10), at(4), at(2)));
+        assert_eq!(timings.patience, Duration::from_millis(3500));
+        assert_eq!(Timings::of(Duration::from_millis(15_999)), timings, "what others read");
     }
 }

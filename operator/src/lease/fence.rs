@@ -46,7 +46,7 @@ impl Fence {
         fence
     }
 
-    /// Returns a closed fence. A running write may take `grace` longer than leadership is certain (`Terms::grace`).
+    /// Returns a closed fence. A running write may take `grace` longer than leadership is certain (`Timings::grace`).
     #[must_use]
     pub fn closed(grace: Duration) -> Self {
         let base = since_boot();
@@ -126,7 +126,7 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
-    use crate::lease::election::Terms;
+    use crate::lease::election::Timings;
 
     const WANTED: Duration = Duration::from_secs(10);
 
@@ -150,13 +150,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn last_write_of_a_leader_ends_before_its_lease() {
         for seconds in 3..=60 {
-            let terms = Terms::of(Duration::from_secs(seconds));
-            let fence = Fence::closed(terms.grace);
+            let timings = Timings::of(Duration::from_secs(seconds));
+            let fence = Fence::closed(timings.grace);
             let renewed = fence.now();
-            fence.extend(renewed + terms.renew);
-            advance(terms.renew.saturating_sub(Duration::from_millis(10))).await;
+            fence.extend(renewed + timings.renew);
+            advance(timings.renew.saturating_sub(Duration::from_millis(10))).await;
             let ends = fence.now().saturating_sub(renewed) + fence.allows(Duration::MAX).unwrap();
-            assert!(ends < terms.lease, "{terms:?}: {ends:?}");
+            assert!(ends < timings.lease, "{timings:?}: {ends:?}");
         }
     }
 

@@ -100,11 +100,11 @@ fn elector(fault: impl Fn(&Method, usize) -> Fault + Send + Sync + 'static) -> (
             Ok::<_, std::convert::Infallible>(answer.unwrap())
         }
     });
-    let terms = Terms::of(Duration::from_secs(15));
-    let fence = Fence::closed(terms.grace);
+    let timings = Timings::of(Duration::from_secs(15));
+    let fence = Fence::closed(timings.grace);
     let metrics = Arc::new(Metrics::default());
     let caller = Caller::new(Client::new(service, "default"), metrics, Fence::open());
-    let (elector, _) = Elector::new(caller, "system".into(), "me".into(), terms, fence.clone());
+    let (elector, _) = Elector::new(caller, "system".into(), "me".into(), timings, fence.clone());
     (server, elector, fence)
 }
 

@@ -71,7 +71,7 @@ async fn everything_counted_is_shown() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_has_no_series() {
+async fn missing_certificate_has_no_series() {
     let (metrics, controllers) = nothing();
     metrics.certificate_expires_at(Some(1));
     metrics.certificate_expires_at(None);

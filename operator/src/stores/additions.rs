@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_listed_is_unknown() {
+    fn additions_of_unlisted_deployments_are_unknown() {
         let stores = Stores::default();
         deployment(&stores, "u1");
         let found = stores.additions(&Key::new("blue", "shop"), Some("u1"));

@@ -32,7 +32,7 @@ pub mod key {
 /// `overlap` is shorter than a third of `certificate` and a quarter of a third of `authority`, and `skew` is at least one
 /// second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct Lifetimes {
     /// The lifetime of an authority. One year: its key is in the same Secret as the server's, so that a longer one would protect nothing,
     /// and a replacement every eight months is known to work.
     pub authority: Duration,
@@ -45,7 +45,7 @@ pub struct Terms {
     pub skew: Duration,
 }
 
-impl Default for Terms {
+impl Default for Lifetimes {
     fn default() -> Self {
         const DAY: u64 = 24 * 60 * 60;
         Self {

@@ -23,7 +23,7 @@ use tracing::{debug, info, warn};
 use super::bundle::{Attempts, Configuration};
 use super::certificate::life::{Action, Next, next};
 use super::certificate::material::{Data, Material};
-use super::certificate::{SECRET, Terms, names};
+use super::certificate::{Lifetimes, SECRET, names};
 use super::served::Served;
 use super::write_limit::WriteLimit;
 use crate::cache::Item;
@@ -42,7 +42,7 @@ pub struct CertificateManager {
     caller: Caller,
     namespace: String,
     names: [String; 4],
-    terms: Terms,
+    lifetimes: Lifetimes,
     resync: Duration,
     served: Served,
     secret: Store<Arc<Secret>>,
@@ -69,7 +69,7 @@ impl CertificateManager {
         client: Client,
         caller: Caller,
         namespace: String,
-        terms: Terms,
+        lifetimes: Lifetimes,
         resync: Duration,
         served: Served,
     ) -> Self {
@@ -78,7 +78,7 @@ impl CertificateManager {
             caller,
             names: names(&namespace),
             namespace,
-            terms,
+            lifetimes,
             resync,
             served,
             secret: Store::default(),
@@ -140,7 +140,7 @@ impl CertificateManager {
     async fn check(&self, memory: &mut Memory) -> Instant {
         let secret = self.secret.cache.get(&self.key());
         let material = self.read(secret.as_deref(), memory);
-        if let (Some(served), Some(leaf)) = (&material.served, material.facts.leaf)
+        if let (Some(served), Some(leaf)) = (&material.served, material.state.leaf)
             && self.served.show(served.clone(), leaf.span.end)
         {
             info!(expires = %leaf.span.end, "serving a new certificate for webhooks");
@@ -156,7 +156,7 @@ impl CertificateManager {
         let is_published = published_at.is_some_and(|at| at <= Instant::now());
         times.extend(published_at.filter(|_| !is_published));
         let now = Timestamp::now();
-        match next(&material.facts, &self.terms, now, is_published) {
+        match next(&material.state, &self.lifetimes, now, is_published) {
             Next::Wait(until) => {
                 // The clock has whole milliseconds: one more is surely late enough.
                 let time = Duration::try_from(now.duration_until(until)).unwrap_or_default();
@@ -193,7 +193,7 @@ impl CertificateManager {
         } else if published.as_ref().is_none_or(|(known, _)| known != bundle) {
             *published = Some((bundle.to_owned(), Instant::now()));
         }
-        published.as_ref().map(|(_, since)| *since + self.terms.overlap)
+        published.as_ref().map(|(_, since)| *since + self.lifetimes.overlap)
     }
 
     async fn act(&self, action: Action, material: &Material, secret: Option<&Secret>, memory: &mut Memory) -> Instant {
@@ -202,7 +202,7 @@ impl CertificateManager {
         }
         memory.write_limit.step();
         let written = async {
-            let data = material.act(action, &self.terms, &self.names, Timestamp::now())?;
+            let data = material.act(action, &self.lifetimes, &self.names, Timestamp::now())?;
             anyhow::Ok(self.write(secret, data).await)
         };
         match written.await.context("the certificate for webhooks can't be created") {

@@ -61,16 +61,18 @@ mod tests {
     use super::*;
     use crate::webhook::certificate::life::Action;
     use crate::webhook::certificate::material::{Data, Material};
-    use crate::webhook::certificate::{Terms, names};
+    use crate::webhook::certificate::{Lifetimes, names};
 
     fn write(folder: &Path, days: u64, keys: &[&str]) {
         let names = names("appdeploy-system");
-        let terms = Terms {
+        let lifetimes = Lifetimes {
             certificate: Duration::from_secs(days * 24 * 60 * 60),
-            ..Terms::default()
+            ..Lifetimes::default()
         };
         let nothing = Material::read(&Data::new(), &names);
-        let data = nothing.act(Action::Create, &terms, &names, Timestamp::now()).unwrap();
+        let data = nothing
+            .act(Action::Create, &lifetimes, &names, Timestamp::now())
+            .unwrap();
         for key in keys {
             fs::write(folder.join(key), &data[*key].0).unwrap();
         }

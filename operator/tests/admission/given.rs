@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use jiff::Timestamp;
 use operator::webhook::certificate::life::Action;
 use operator::webhook::certificate::material::{Data, Material};
-use operator::webhook::certificate::{Terms, key, names};
+use operator::webhook::certificate::{Lifetimes, key, names};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
@@ -18,7 +18,7 @@ fn issue(folder: &Path) -> Value {
     let names = names(crd::OPERATOR_NAMESPACE);
     let nothing = Material::read(&Data::new(), &names);
     let data = nothing
-        .act(Action::Create, &Terms::default(), &names, Timestamp::now())
+        .act(Action::Create, &Lifetimes::default(), &names, Timestamp::now())
         .unwrap();
     for key in [key::CERTIFICATE_KEY, key::CERTIFICATE] {
         std::fs::write(folder.join(key), &data[key].0).unwrap();

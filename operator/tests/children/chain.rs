@@ -10,7 +10,7 @@ const SEED: u64 = 20_260_801;
 
 /// G9: a chain of specs ends where an app that was made with the last one begins.
 #[test]
-fn whatever_came_before_the_children_are_those_of_the_spec() {
+fn children_follow_the_spec_after_any_history() {
     let mut draw = fastrand::Rng::with_seed(SEED);
     let chain = namespace("chain");
     chain.settled_app("shop", web());

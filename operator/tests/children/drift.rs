@@ -120,7 +120,7 @@ fn a_removed_selector_label_is_put_back() {
 
 /// Fields of other managers are kept: the sidecar of a mesh, an annotation of a team.
 #[test]
-fn what_others_add_stays_and_is_not_fought_over() {
+fn fields_of_other_managers_are_kept_and_cost_no_write() {
     let shop = namespace("unowned");
     shop.settled_app("shop", web());
     let mark = shop.mark();

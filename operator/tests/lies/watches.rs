@@ -299,7 +299,7 @@ fn a_watch_that_is_silent_is_given_up() {
 /// operator is re-read before its first write (`OwnedObjects`). Without it, the image is rolled back and the pods
 /// deleted, until the watch reports it.
 #[test]
-fn what_was_changed_is_not_changed_back_by_who_starts_with_an_old_list() {
+fn operator_that_starts_with_an_old_list_reverts_no_change() {
     let stage = Stage::new("old-list");
     stage.shop.settled_app("shop", web());
     stage.shop.podset_of("set", json!({"replicas": 1}), &["set-0"]);

@@ -14,7 +14,7 @@ use crate::harness::{
 
 /// B1: what was asked of it while the API server was away is done when it is back.
 #[test]
-fn it_outlives_the_api_server() {
+fn operator_survives_an_outage_of_the_api_server() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let shop = cluster.namespace("outlive");
     let operator = cluster.operator(&[]);

@@ -126,7 +126,7 @@ fn ready_and_available_pods_are_counted_separately() {
 
 /// `TestExtraPodsAdoptionAndDeletion`.
 #[test]
-fn of_more_pods_than_wanted_all_are_adopted_and_the_rest_deleted() {
+fn surplus_pods_are_adopted_and_then_deleted() {
     let space = bare("extra");
     for pod in ["x", "y", "z"] {
         space.create(POD, stray(pod, set_labels("web")));

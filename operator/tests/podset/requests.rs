@@ -52,7 +52,7 @@ fn a_set_costs_a_write_for_each_pod_and_one_for_its_status() {
 
 /// Row 13. What people do to pods costs the requests that the answer needs, and at most one status for each state.
 #[test]
-fn what_is_done_to_pods_costs_no_more_than_its_answer() {
+fn changes_of_pods_cost_no_more_requests_than_needed() {
     let (_operator, space) = without_nodes("deeds");
     space.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
     let mark = space.mark();

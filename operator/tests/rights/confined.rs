@@ -442,7 +442,7 @@ fn pods_are_adopted_and_released_as_they_are() {
 
 /// Whatever others have put into a child is not what the operator asks for.
 #[test]
-fn what_others_add_to_a_child_blocks_no_later_write() {
+fn fields_of_other_managers_block_no_later_write() {
     let cluster = cluster();
     let space: Namespace = cluster.namespace("additions");
     let env: Vec<Value> = (0..200)

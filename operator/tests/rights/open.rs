@@ -60,7 +60,7 @@ fn open_port_exposes_no_names_and_changes_nothing() {
 }
 
 #[test]
-fn what_changes_the_log_is_on_loopback_alone() {
+fn log_level_is_changed_on_loopback_only() {
     let help = Command::new(env!("CARGO_BIN_EXE_appdeploy-operator"))
         .arg("--help")
         .output()

@@ -11,7 +11,7 @@ use crate::webhook::client::{Caller, head, read_all, read_line};
 use crate::webhook::server::{NAMESPACE, Server, until_ended};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_speaks_tls_1_3_and_nothing_else() {
+async fn server_supports_only_tls_1_3() {
     let server = Server::start(Limits::default()).await;
     let old = Caller::with_versions(server.address, NAMESPACE, &server.bundle, &[&rustls::version::TLS12]);
     let refused = old.post("/", "").await.unwrap_err().to_string();
@@ -61,7 +61,7 @@ async fn http_that_is_old_or_none_is_answered_or_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_slow_is_not_waited_for() {
+async fn slow_clients_are_disconnected() {
     let limits = Limits {
         handshake: Duration::from_secs(1),
         head: Duration::from_secs(2),
@@ -122,7 +122,7 @@ async fn timed(what: &str, seconds: u64, ended: impl Future<Output = Vec<u8>>) -
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_too_large_is_refused() {
+async fn large_requests_are_rejected() {
     let server = Server::start(Limits::default()).await;
     let caller = server.caller();
     let most = "x".repeat(8 << 20);

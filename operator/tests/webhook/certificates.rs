@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube::api::{DeleteParams, Patch, PatchParams};
-use operator::webhook::certificate::{SECRET, Terms, key};
+use operator::webhook::certificate::{Lifetimes, SECRET, key};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -48,8 +48,8 @@ async fn operators_share_one_secret() {
     let stage = Stage::start().await;
     stage.namespace("shared").await;
     let (first, second) = tokio::join!(
-        stage.instance("shared", Terms::default()),
-        stage.instance("shared", Terms::default())
+        stage.instance("shared", Lifetimes::default()),
+        stage.instance("shared", Lifetimes::default())
     );
     for instance in [&first, &second] {
         eventually("each is trusted", async || is_trusted(&stage, "shared", instance).await).await;
@@ -102,7 +102,7 @@ async fn broken_is_repaired(stage: &Stage, first: &Instance, second: &Instance) 
 async fn authorities_are_written_to_the_configurations() {
     let stage = Stage::start().await;
     stage.namespace("system").await;
-    let instance = stage.instance("system", Terms::default()).await;
+    let instance = stage.instance("system", Lifetimes::default()).await;
     eventually("it serves without any configuration", async || {
         is_trusted(&stage, "system", &instance).await
     })
@@ -155,7 +155,7 @@ async fn rights_may_come_later() {
     let stage = Stage::without_rights().await;
     stage.namespace("system").await;
     stage.apply(&configuration(MUTATING, &["a.test.dev"])).await;
-    let instance = stage.instance("system", Terms::default()).await;
+    let instance = stage.instance("system", Lifetimes::default()).await;
     let denied = async |resource: &str| {
         let requests = stage.control_plane.audit().all().unwrap();
         let denied = requests

@@ -95,7 +95,7 @@ async fn connect_from(source: [u8; 4], to: SocketAddr) -> TcpStream {
 
 /// A client with more connections than there are places, all of whose requests are being answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_source_address_does_not_keep_others_out() {
+async fn one_source_address_does_not_block_others() {
     let limits = Limits {
         connections: 16,
         requests_per_source: 4,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::PostParams;
-use operator::webhook::certificate::{Terms, key};
+use operator::webhook::certificate::{Lifetimes, key};
 use serde_json::json;
 use tokio::sync::watch as channel;
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -20,7 +20,7 @@ const KIND: &str = "ValidatingWebhookConfiguration";
 const NAMESPACE: &str = "system";
 
 /// An authority is replaced each sixteen seconds, a certificate each eight or when there is a new authority.
-const TERMS: Terms = Terms {
+const TERMS: Lifetimes = Lifetimes {
     authority: Duration::from_secs(24),
     certificate: Duration::from_secs(12),
     overlap: Duration::from_secs(3),

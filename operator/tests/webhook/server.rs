@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use operator::http_server::{PlainText, Transport, serve};
 use operator::webhook::certificate::life::Action;
 use operator::webhook::certificate::material::{Data, Material};
-use operator::webhook::certificate::{Terms, names};
+use operator::webhook::certificate::{Lifetimes, names};
 use operator::webhook::served::Served;
 use operator::webhook::server::{Limits, Tls};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -33,9 +33,10 @@ pub struct Server {
 /// Creates a certificate, and returns its authority.
 pub fn certificate(served: &Served) -> String {
     let names = names(NAMESPACE);
-    let data = Material::read(&Data::new(), &names).act(Action::Create, &Terms::default(), &names, Timestamp::now());
+    let data =
+        Material::read(&Data::new(), &names).act(Action::Create, &Lifetimes::default(), &names, Timestamp::now());
     let made = Material::read(&data.unwrap(), &names);
-    assert!(served.show(made.served.clone().unwrap(), made.facts.leaf.unwrap().span.end));
+    assert!(served.show(made.served.clone().unwrap(), made.state.leaf.unwrap().span.end));
     made.bundle()
 }
 

@@ -33,7 +33,7 @@ async fn a_connection_stays_for_the_next_request() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_being_answered_is_not_ended_for_others() {
+async fn running_requests_are_not_ended_for_new_connections() {
     let limits = Limits {
         connections: 8,
         ..Limits::default()
@@ -58,7 +58,7 @@ async fn an_answer_that_panics_is_an_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_has_begun_is_answered_when_it_ends() {
+async fn running_requests_are_answered_at_the_end() {
     let server = Server::start(Limits::default()).await;
     let caller = server.caller();
     let mut idle = caller.connect().await.unwrap();

@@ -16,7 +16,7 @@ use kube::{Api, Client, Config};
 use operator::call::Caller;
 use operator::lease::Fence;
 use operator::metrics::Metrics;
-use operator::webhook::certificate::{SECRET, Terms};
+use operator::webhook::certificate::{Lifetimes, SECRET};
 use operator::webhook::served::Served;
 use operator::webhook::server::Limits;
 use operator::webhook::{Options, Source, Webhook};
@@ -116,12 +116,12 @@ impl Stage {
     }
 
     /// Starts what an operator has of webhooks.
-    pub async fn instance(&self, namespace: &str, terms: Terms) -> Instance {
+    pub async fn instance(&self, namespace: &str, lifetimes: Lifetimes) -> Instance {
         let options = Options {
             bind: "127.0.0.1:0".parse().unwrap(),
             namespace: namespace.to_owned(),
             certificates: Source::Own {
-                terms,
+                lifetimes,
                 resync: Duration::from_secs(3600),
             },
             client_ca: None,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Terms;
+use super::Lifetimes;
 
 /// The time in which a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub struct Leaf {
 
 /// The content of the Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct SecretState {
     /// The trusted authorities, the newest first.
     pub authorities: Vec<Span>,
     /// Whether the key of the newest one exists.
@@ -83,10 +83,10 @@ pub enum Next {
 /// Decides the next action. `published` says that the webhook configurations have had the current authorities for the overlap. Before
 /// that, a certificate by a new authority is not used, unless no other one is valid.
 #[must_use]
-pub fn next(facts: &Facts, terms: &Terms, now: Timestamp, published: bool) -> Next {
-    let valid = |place: usize| facts.authorities.get(place).filter(|span| span.holds(now)).copied();
-    let newest = valid(0).filter(|_| facts.can_sign);
-    let leaf = facts.leaf.filter(|leaf| leaf.span.holds(now));
+pub fn next(state: &SecretState, lifetimes: &Lifetimes, now: Timestamp, published: bool) -> Next {
+    let valid = |place: usize| state.authorities.get(place).filter(|span| span.holds(now)).copied();
+    let newest = valid(0).filter(|_| state.can_sign);
+    let leaf = state.leaf.filter(|leaf| leaf.span.holds(now));
     let leaf = leaf.and_then(|leaf| Some((leaf, valid(leaf.signer)?)));
     let (newest, leaf, signer) = match (newest, leaf) {
         (None, None) => return Next::Act(Action::Create),
@@ -97,7 +97,7 @@ pub fn next(facts: &Facts, terms: &Terms, now: Timestamp, published: bool) -> Ne
     // When the content changes without an action.
     let broken = leaf.span.end.min(signer.end).min(newest.end);
     if leaf.signer != 0 {
-        let ready = since(newest, terms.skew + terms.overlap);
+        let ready = since(newest, lifetimes.skew + lifetimes.overlap);
         if now < ready {
             return Next::Wait(ready.min(broken));
         }
@@ -108,11 +108,11 @@ pub fn next(facts: &Facts, terms: &Terms, now: Timestamp, published: bool) -> Ne
             Next::Wait(broken)
         };
     }
-    let drop = since(leaf.span, terms.skew + terms.overlap);
+    let drop = since(leaf.span, lifetimes.skew + lifetimes.overlap);
     let steps = [
         (
             Action::DropAuthorities,
-            (facts.authorities.len() > 1 || facts.is_littered).then_some(drop),
+            (state.authorities.len() > 1 || state.is_littered).then_some(drop),
         ),
         // Before a certificate that would not expire after this authority.
         (Action::AddAuthority, Some(newest.due())),
@@ -121,7 +121,7 @@ pub fn next(facts: &Facts, terms: &Terms, now: Timestamp, published: bool) -> Ne
     let due = steps.iter().find(|(_, at)| at.is_some_and(|at| at <= now));
     // While a new authority is not trusted yet, no certificate can be signed: the current one must last.
     let fresh = now
-        .checked_add(terms.certificate)
+        .checked_add(lifetimes.certificate)
         .unwrap_or(Timestamp::MAX)
         .min(newest.end);
     let is_half_gone = now.duration_until(fresh) >= now.duration_until(leaf.span.end) * 2;

@@ -19,8 +19,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use super::life::{Action, Facts, Leaf, Span};
-use super::{SERVICE, Terms, key};
+use super::life::{Action, Leaf, SecretState, Span};
+use super::{Lifetimes, SERVICE, key};
 
 /// The data of the Secret.
 pub type Data = BTreeMap<String, ByteString>;
@@ -29,7 +29,7 @@ pub type Data = BTreeMap<String, ByteString>;
 #[derive(Clone)]
 pub struct Material {
     /// The part that decisions depend on.
-    pub facts: Facts,
+    pub state: SecretState,
     /// The certificate with its key, if it is complete.
     pub served: Option<Arc<CertifiedKey>>,
     authorities: Vec<CertificateDer<'static>>,
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Material {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Keys are not printed.
         f.debug_struct("Material")
-            .field("facts", &self.facts)
+            .field("state", &self.state)
             .finish_non_exhaustive()
     }
 }
@@ -71,14 +71,14 @@ impl Material {
             let signer = authorities.iter().position(place)?;
             Some((served, Leaf { span, signer }))
         });
-        let facts = Facts {
+        let state = SecretState {
             is_littered: bundle.is_some_and(|bundle| bundle != bundle_of(&authorities)),
             authorities: spans,
             can_sign: authority_key.is_some(),
             leaf: whole.as_ref().map(|(_, leaf)| *leaf),
         };
         Self {
-            facts,
+            state,
             served: whole.map(|(served, _)| Arc::new(served)),
             authorities,
             authority_key: authority_key.map(Arc::new),
@@ -95,26 +95,26 @@ impl Material {
     ///
     /// # Errors
     /// Returns an error if the system has no random numbers, or the time is out of the range of certificates.
-    pub fn act(&self, action: Action, terms: &Terms, names: &[String], now: Timestamp) -> anyhow::Result<Data> {
+    pub fn act(&self, action: Action, lifetimes: &Lifetimes, names: &[String], now: Timestamp) -> anyhow::Result<Data> {
         let mut data = Data::new();
         let mut put = |key: &str, text: String| data.insert(key.to_owned(), ByteString(text.into_bytes()));
         match action {
             Action::Create | Action::AddAuthority => {
-                let made = Authority::make(terms, now)?;
+                let made = Authority::make(lifetimes, now)?;
                 let mut bundle = vec![made.certificate.clone()];
                 if action == Action::Create {
-                    let (certificate, key) = made.sign(terms, names, now)?;
+                    let (certificate, key) = made.sign(lifetimes, names, now)?;
                     put(key::CERTIFICATE, certificate);
                     put(key::CERTIFICATE_KEY, key);
                 } else {
-                    let all = self.authorities.iter().zip(&self.facts.authorities);
+                    let all = self.authorities.iter().zip(&self.state.authorities);
                     bundle.extend(all.filter(|(_, span)| now < span.end).map(|(der, _)| der.clone()));
                 }
                 put(key::AUTHORITIES, bundle_of(&bundle));
                 put(key::AUTHORITY_KEY, made.key.serialize_pem());
             }
             Action::Sign => {
-                let (certificate, key) = self.newest()?.sign(terms, names, now)?;
+                let (certificate, key) = self.newest()?.sign(lifetimes, names, now)?;
                 put(key::CERTIFICATE, certificate);
                 put(key::CERTIFICATE_KEY, key);
             }
@@ -130,7 +130,7 @@ impl Material {
         let (certificate, span) = self
             .authorities
             .first()
-            .zip(self.facts.authorities.first())
+            .zip(self.state.authorities.first())
             .context(MISSING)?;
         Ok(Authority {
             certificate: certificate.clone(),
@@ -150,12 +150,12 @@ struct Authority {
 }
 
 impl Authority {
-    fn make(terms: &Terms, now: Timestamp) -> anyhow::Result<Self> {
+    fn make(lifetimes: &Lifetimes, now: Timestamp) -> anyhow::Result<Self> {
         let key = KeyPair::generate().context("failed to create a key")?;
         // Each has its own name, so that they can be distinguished.
         let name = format!("{SERVICE}-ca@{}", now.as_second());
-        let end = now.checked_add(terms.authority)?;
-        let mut params = params(&name, Vec::new(), terms, now, end)?;
+        let end = now.checked_add(lifetimes.authority)?;
+        let mut params = params(&name, Vec::new(), lifetimes, now, end)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let certificate = params.self_signed(&key).context("failed to sign")?.into();
@@ -166,11 +166,11 @@ impl Authority {
         })
     }
 
-    fn sign(&self, terms: &Terms, names: &[String], now: Timestamp) -> anyhow::Result<(String, String)> {
+    fn sign(&self, lifetimes: &Lifetimes, names: &[String], now: Timestamp) -> anyhow::Result<(String, String)> {
         let key = KeyPair::generate().context("failed to create a key")?;
         // Not longer than the authority: clients check both.
-        let end = now.checked_add(terms.certificate)?.min(self.end);
-        let mut params = params(SERVICE, names.to_vec(), terms, now, end)?;
+        let end = now.checked_add(lifetimes.certificate)?.min(self.end);
+        let mut params = params(SERVICE, names.to_vec(), lifetimes, now, end)?;
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -183,7 +183,7 @@ impl Authority {
 fn params(
     name: &str,
     names: Vec<String>,
-    terms: &Terms,
+    lifetimes: &Lifetimes,
     now: Timestamp,
     end: Timestamp,
 ) -> anyhow::Result<CertificateParams> {
@@ -197,7 +197,7 @@ fn params(
         let second = u64::try_from(second).context("the clock is before 1970")?;
         anyhow::Ok(epoch + std::time::Duration::from_secs(second))
     };
-    params.not_before = at(begin.saturating_sub_unsigned(terms.skew.as_secs()))?;
+    params.not_before = at(begin.saturating_sub_unsigned(lifetimes.skew.as_secs()))?;
     params.not_after = at(end.as_second())?;
     Ok(params)
 }

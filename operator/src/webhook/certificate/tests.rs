@@ -11,7 +11,7 @@ use virtual_life::{BEGIN, Life, at, short};
 
 #[test]
 fn four_years_pass_without_a_moment_of_distrust() {
-    let mut life = Life::new(Terms::default());
+    let mut life = Life::new(Lifetimes::default());
     while life.now < at(4 * 365 * 24 * 60 * 60) {
         let until = life.wait(true);
         for now in [
@@ -158,7 +158,7 @@ fn broken_parts_are_replaced_immediately() {
 }
 
 #[test]
-fn what_others_put_among_the_authorities_is_taken_out() {
+fn foreign_authorities_are_removed() {
     let mut life = Life::new(short());
     let other = Life::new(short());
     life.put(
@@ -178,7 +178,7 @@ fn what_others_put_among_the_authorities_is_taken_out() {
 fn keys_are_not_printed() {
     let life = Life::new(short());
     let printed = format!("{:?}", life.material());
-    assert!(printed.contains("facts") && !printed.contains("key"), "{printed}");
+    assert!(printed.contains("state") && !printed.contains("key"), "{printed}");
 }
 
 proptest! {

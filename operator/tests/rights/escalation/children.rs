@@ -108,7 +108,7 @@ fn is_harmless(spec: &Value) {
 }
 
 #[test]
-fn nothing_but_the_spec_reaches_the_children() {
+fn only_the_spec_reaches_the_children() {
     let stage = Stage::new("children");
     let space = &stage.space;
     // The policy of the namespace applies to the operator's pods, too.

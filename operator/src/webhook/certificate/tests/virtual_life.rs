@@ -12,9 +12,9 @@ use rustls::client::danger::ServerCertVerifier as _;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, UnixTime};
 
-use crate::webhook::certificate::life::{Action, Facts, Next, next};
+use crate::webhook::certificate::life::{Action, Next, SecretState, next};
 use crate::webhook::certificate::material::{Data, Material, provider};
-use crate::webhook::certificate::{Terms, key, names};
+use crate::webhook::certificate::{Lifetimes, key, names};
 
 pub const BEGIN: i64 = 1_800_000_000;
 
@@ -23,8 +23,8 @@ pub fn at(second: i64) -> Timestamp {
 }
 
 /// Lifetimes of seconds, in the usual proportions.
-pub fn short() -> Terms {
-    Terms {
+pub fn short() -> Lifetimes {
+    Lifetimes {
         authority: Duration::from_secs(3000),
         certificate: Duration::from_secs(600),
         overlap: Duration::from_secs(50),
@@ -34,7 +34,7 @@ pub fn short() -> Terms {
 
 /// A Secret, the authorities that its clients trust, and the actions so far.
 pub struct Life {
-    terms: Terms,
+    lifetimes: Lifetimes,
     pub names: [String; 4],
     pub data: Data,
     pub now: Timestamp,
@@ -47,9 +47,9 @@ pub struct Life {
 }
 
 impl Life {
-    pub fn new(terms: Terms) -> Self {
+    pub fn new(lifetimes: Lifetimes) -> Self {
         let mut life = Self {
-            terms,
+            lifetimes,
             names: names("appdeploy-system"),
             data: Data::new(),
             now: at(0),
@@ -68,24 +68,27 @@ impl Life {
     }
 
     pub fn next(&self, is_published: bool) -> Next {
-        next(&self.material().facts, &self.terms, self.now, is_published)
+        next(&self.material().state, &self.lifetimes, self.now, is_published)
     }
 
     /// Carries out the actions that are due, and returns them.
     pub fn settle(&mut self, is_published: bool) -> Vec<Action> {
         let mut done = Vec::new();
         while let Next::Act(action) = self.next(is_published) {
-            let Facts { authorities, leaf, .. } = self.material().facts;
+            let SecretState { authorities, leaf, .. } = self.material().state;
             if action == Action::AddAuthority
                 && let Some(leaf) = leaf
-                && self.now + 4 * self.terms.overlap < authorities[0].end
+                && self.now + 4 * self.lifetimes.overlap < authorities[0].end
             {
                 assert!(
-                    self.now + 2 * self.terms.overlap < leaf.span.end,
+                    self.now + 2 * self.lifetimes.overlap < leaf.span.end,
                     "the certificate lasts"
                 );
             }
-            let new = self.material().act(action, &self.terms, &self.names, self.now).unwrap();
+            let new = self
+                .material()
+                .act(action, &self.lifetimes, &self.names, self.now)
+                .unwrap();
             self.data.extend(new);
             let now = self.now;
             let bundle = self.material().bundle();
@@ -142,14 +145,14 @@ impl Life {
 
     /// Checks what is true at each moment at which nothing was broken.
     pub fn check(&self) {
-        let since = self.now - self.terms.overlap;
+        let since = self.now - self.lifetimes.overlap;
         assert!(
             self.is_trusted(&self.served.0, since.max(at(0))),
             "{:?}: by clients whose authorities are older than the overlap",
             self.done
         );
         if let Some(before) = &self.before
-            && self.now < self.served.1 + self.terms.overlap
+            && self.now < self.served.1 + self.lifetimes.overlap
         {
             assert!(
                 self.is_trusted(before, self.now),
