@@ -73,7 +73,7 @@ impl Campaign {
     }
 
     /// Returns the same campaign with an operator that has the seeded bug of this name. The operator must be built with
-    /// `seeded-bugs`.
+    /// the seeded bugs.
     #[must_use]
     pub fn seeded(&self, bug: &str) -> Self {
         Self {

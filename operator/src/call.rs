@@ -18,7 +18,6 @@ use crate::attempt;
 use crate::client::DEADLINE;
 use crate::lease::{Fence, Fenced};
 use crate::metrics::Metrics;
-use crate::seeded::{self, Bug};
 use crate::watch::chain;
 
 /// Sends requests, and counts them.
@@ -68,7 +67,6 @@ impl Caller {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(CallError::Refused(status))) => {
                 span.record("code", status.code);
-                seeded::answered(status.code);
                 CallError::Refused(status)
             }
             Ok(Err(lost)) => lost,
@@ -227,7 +225,7 @@ pub fn is_another_uid(status: &Status) -> bool {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     let says = |words: &str| status.message.contains(words);
     let is_of_the_uid = says("uid mismatch") || says("UID in precondition");
-    (status.reason == reason::CONFLICT && (is_of_the_uid || seeded::is(Bug::ForgetsOnConflict)))
+    (status.reason == reason::CONFLICT && is_of_the_uid)
         || (status.is_invalid() && causes.any(|cause| cause.field == "metadata.uid"))
 }
 

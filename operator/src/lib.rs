@@ -35,7 +35,6 @@ pub mod reduced;
 pub mod result;
 pub mod run;
 pub mod runner;
-pub mod seeded;
 pub mod server;
 pub mod settings;
 pub mod stores;

@@ -150,7 +150,6 @@ impl<S: Send> Retries for ObjectStates<S> {
                 }
                 wait
             }
-            retry::Next::Nothing => None,
         }
     }
 }

@@ -23,7 +23,6 @@ use crate::lease::{Elector, Fence, Leadership};
 use crate::metrics::Metrics;
 use crate::reconcile::{app, podset};
 use crate::runner::Runner;
-use crate::seeded;
 use crate::server::{self, ProbeState};
 use crate::settings::Settings;
 use crate::stores::Stores;
@@ -90,7 +89,7 @@ pub async fn run_with(
     let mut election_task = elector
         .clone()
         .map(|elector| tokio::spawn(async move { elector.run().await }));
-    let (fence, restraint) = seeded::restraint(fence, leadership.clone());
+    let restraint = leadership.clone();
     let deps = Deps {
         caller: Caller::new(client.clone(), metrics.clone(), fence),
         stores,

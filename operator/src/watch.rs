@@ -26,7 +26,6 @@ use crate::key::Key;
 use crate::liveness::Pulse;
 use crate::queue::Priority;
 use crate::reduced::{Outcome, Reduce, Reduced};
-use crate::seeded::{self, Bug};
 use crate::stores::Store;
 
 use backoff::WatchBackoff;
@@ -126,9 +125,7 @@ impl<R: Reduce> Watch<'_, R> {
                             // No event has reported that these objects were deleted.
                             let mut vanished = self.kind.cache.retain(self.scope, &listed, newest);
                             vanished.append(&mut deleted);
-                            if !seeded::is(Bug::LostOnRelist) {
-                                self.remove(vanished);
-                            }
+                            self.remove(vanished);
                             info!(resource = self.resource, objects = listed.len(), "listed");
                             listed = HashSet::new();
                             relist_at = Some(Instant::now() + self.resync.mul_f64(1.0 - 0.1 * fastrand::f64()));

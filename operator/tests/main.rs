@@ -28,7 +28,6 @@ mod panic;
 mod podset;
 mod rights;
 mod schema;
-#[cfg(feature = "seeded-bugs")]
 mod seeded;
 mod seen;
 mod status;

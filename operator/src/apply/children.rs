@@ -15,7 +15,6 @@ use super::Outcome;
 use crate::cache::Cache;
 use crate::call::{CallError, Caller, about, by_us, is_another_uid};
 use crate::key::Key;
-use crate::seeded::{self, Bug};
 use crate::stores::Stores;
 use crate::stores::children::child;
 
@@ -39,7 +38,6 @@ impl Applier<'_> {
     pub async fn execute(&self, action: Action) -> Result<Outcome, Failure> {
         match action {
             Action::Create { id, object } => self.create(&id, &object).await,
-            Action::Apply { .. } if seeded::is(Bug::DriftIgnored) => Ok(Outcome::Done),
             Action::Apply {
                 id,
                 object,
@@ -58,19 +56,14 @@ impl Applier<'_> {
             field_manager: Some(crd::FIELD_MANAGER.into()),
             dry_run: false,
         };
-        let sent = seeded::created(object).to_string();
-        let request = self.collection(id).create(&params, sent.into_bytes());
+        let request = self.collection(id).create(&params, object.to_string().into_bytes());
         match self.write("create", id, request).await {
             Ok(created) => {
                 info!(child = id.kind.as_str(), "created");
                 self.store(id, &created);
                 Ok(Outcome::Done)
             }
-            Err(CallError::Refused(status)) if status.is_already_exists() && seeded::is(Bug::TakesForeign) => {
-                self.apply(id, object, None).await
-            }
             Err(CallError::Refused(status)) if status.is_already_exists() => self.read_name_owner(id).await,
-            Err(CallError::Lost(_)) if seeded::is(Bug::LostIsDone) => Ok(Outcome::Done),
             Err(error) => Err(failure("create", id, error)),
         }
     }
@@ -232,7 +225,7 @@ fn failure(verb: &str, id: &ChildId, error: CallError) -> Failure {
 }
 
 fn collection(namespace: &str, kind: &ChildKind) -> Request {
-    Request::new(kind.path(seeded::namespace(namespace)))
+    Request::new(kind.path(namespace))
 }
 
 /// Whether an apply was rejected because another client has changed a port of ours, which would be a duplicate.

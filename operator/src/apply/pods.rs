@@ -21,7 +21,6 @@ use tracing::info;
 use crate::attempt;
 use crate::call::{CallError, Caller, about, by_us, is_another_uid};
 use crate::key::Key;
-use crate::seeded::{self, Bug};
 use crate::stores::Stores;
 use crate::stores::set_pods::{Member, set_pod};
 
@@ -154,8 +153,7 @@ impl Applier<'_> {
             field_manager: Some(crd::FIELD_MANAGER.into()),
             dry_run: false,
         };
-        let sent = seeded::created(&object).to_string();
-        let request = self.collection().create(&params, sent.into_bytes());
+        let request = self.collection().create(&params, object.to_string().into_bytes());
         match self
             .send::<Pod>("create", request)
             .await
@@ -227,9 +225,6 @@ impl Applier<'_> {
     }
 
     async fn release(&self, pod: &PodRef) -> Written {
-        if seeded::is(Bug::NotLetGo) {
-            return Ok(Answer::Done);
-        }
         info!(pod = pod.name, "releasing: it has lost the label");
         let answer = self.patch(pod, podset::released(self.wanted, pod)).await?;
         // It keeps its name.

@@ -13,7 +13,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::ObjectStates;
 use crate::key::Key;
-use crate::seeded::{self, Bug};
 
 /// The objects that an owner was seen to own.
 #[derive(Debug, Default)]
@@ -60,7 +59,7 @@ impl OwnedObjects {
             self.doubts.lost |= deleted.any(|one| !self.given_up.contains(one));
             self.given_up.retain(|one| present.contains(*one));
         } else {
-            self.doubts.unverified = (has_status || !present.0.is_empty()) && !seeded::is(Bug::StaleTrusted);
+            self.doubts.unverified = has_status || !present.0.is_empty();
         }
         self.owned = Some(present);
         self.doubts

@@ -7,7 +7,6 @@ use tokio::time::Instant;
 use crate::backoff::Backoff;
 use crate::key::Key;
 use crate::result::{Error, ReconcileResult, Requeue};
-use crate::seeded::{self, Bug};
 
 /// Delays between failed reconciles. Once the cause is removed, an object waits for the longest of them at most.
 pub const BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(60));
@@ -29,14 +28,11 @@ pub(super) enum Next {
     Retry(Error),
     /// It has not failed; the object is reconciled again after this time, if there is one.
     Requeue(Option<Duration>),
-    /// It has failed, and the failure is ignored.
-    Nothing,
 }
 
 /// Returns what follows this result.
 pub(super) fn of(result: ReconcileResult) -> Next {
     match result {
-        Err(Error::Failed) if seeded::is(Bug::GivesUp) => Next::Nothing,
         Err(error @ (Error::Failed | Error::Stale)) => Next::Retry(error),
         Ok(Requeue::Now) => Next::Requeue(Some(Duration::ZERO)),
         Ok(Requeue::After(wait)) => Next::Requeue(Some(wait)),

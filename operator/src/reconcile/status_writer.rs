@@ -25,7 +25,6 @@ use crate::primary::{Root, Unusable, differ_only_in_status};
 use crate::queue::{Priority, Queue};
 use crate::reduced::{Outcome, Reduced};
 use crate::result::{Error, ReconcileResult, Requeue};
-use crate::seeded::{self, Bug};
 use crate::stores::Stores;
 
 /// Writes the statuses of the objects of one kind, at most one per second and object, and Events about them.
@@ -180,9 +179,6 @@ impl<K: Stored> StatusWriter<K> {
     /// # Errors
     /// Says why it could not be read.
     pub async fn verify_owner(&self, context: &ReconcileContext<K>) -> Result<OwnerState, Failure> {
-        if seeded::is(Bug::OwnerNotRead) {
-            return Ok(OwnerState::Same);
-        }
         let key = &context.key;
         let request = Request::new(K::url_path(&(), Some(&key.namespace))).get(&key.name, &GetParams::default());
         let answer = self.caller.send("get", K::KIND.plural(), request).await;
@@ -290,7 +286,6 @@ impl<K: Stored> StatusWriter<K> {
                 self.wake(key.clone());
                 Ok(())
             }
-            Err(_) if seeded::is(Bug::StatusOnce) => Ok(()),
             Err(CallError::Refused(status)) => {
                 warn!(code = status.code, message = status.message, "the status was refused");
                 Err(Error::Failed)

@@ -10,7 +10,6 @@ use super::{MAX_OBJECT, Store};
 use crate::cache::Item;
 use crate::key::Key;
 use crate::reduced::{Parts, Reduce, read};
-use crate::seeded::{self, Bug};
 
 /// The caches of all kinds of children.
 #[derive(Debug)]
@@ -64,16 +63,16 @@ impl Children {
         observed.kinds = self.kinds;
         for (kind, store) in self.all() {
             let Store { cache, health, .. } = &**store;
-            let is_hidden = |child: &Child| child.controller.is_none() && seeded::is(Bug::TakesForeign);
             let members = if kind.own_names {
                 cache.members_by_key(app)
             } else {
                 cache.get(app).map(|child| (app.clone(), child)).into_iter().collect()
             };
-            let members = members.into_iter().filter(|(_, child)| !is_hidden(child));
-            observed
-                .children
-                .extend(members.map(|(key, child)| (ChildId::new(kind, &key.name), (*child).clone())));
+            observed.children.extend(
+                members
+                    .into_iter()
+                    .map(|(key, child)| (ChildId::new(kind, &key.name), (*child).clone())),
+            );
             if let Some(why) = health.unseen(&app.namespace) {
                 observed.unknown.push((kind, why));
             }

@@ -9,7 +9,6 @@ use model::host::{Claim, Claims, Place};
 use super::Stores;
 use crate::key::Key;
 use crate::primary::Root;
-use crate::seeded::{self, Bug};
 
 /// The claims of all apps.
 #[derive(Debug, Default)]
@@ -28,9 +27,6 @@ impl Stores {
     /// Updates the claim of an app from the caches. Returns the other apps that may get or lose a host because of it.
     pub fn note_host(&self, app: &Key) -> Vec<Key> {
         let mut claims = self.hosts.lock();
-        if seeded::is(Bug::HostKept) && self.apps.cache.get(app).is_none() {
-            return Vec::new();
-        }
         let now = self.claim(app);
         claims.note(app, now)
     }
@@ -64,9 +60,6 @@ impl Stores {
     /// Ends the reservation of an app, unless its host is unverified. Returns the other apps that may have a host because of it.
     pub fn release_host(&self, app: &Key) -> Vec<Key> {
         let mut claims = self.hosts.lock();
-        if seeded::is(Bug::HostKept) && self.apps.cache.get(app).is_none() {
-            return Vec::new();
-        }
         let now = self.claim(app);
         claims.release(app, now)
     }

@@ -51,26 +51,31 @@ impl Base {
             sources.path().display()
         );
         run(Command::new("sh").args(["-c", &unpack]).current_dir(root()));
-        let target = sources.path().join("target");
-        let mut build = Command::new(env!("CARGO"));
-        build.args([
-            "build",
-            "--quiet",
-            "--locked",
-            "--package",
-            "operator",
-            "--bin",
-            "appdeploy-operator",
-        ]);
-        build.arg("--target-dir").arg(&target).current_dir(sources.path());
-        build.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
-        run(&mut build);
+        let built = build_operator(sources.path(), &sources.path().join("target"));
         std::fs::create_dir_all(to.parent().unwrap()).unwrap();
         // Another process may do the same, so the file gets its name when it is complete.
         let part = to.with_extension(std::process::id().to_string());
-        std::fs::copy(target.join("debug/appdeploy-operator"), &part).unwrap();
+        std::fs::copy(built, &part).unwrap();
         std::fs::rename(part, to).unwrap();
     }
+}
+
+/// Builds the operator of other sources, and returns the program.
+pub fn build_operator(sources: &Path, target: &Path) -> PathBuf {
+    let mut build = Command::new(env!("CARGO"));
+    build.args([
+        "build",
+        "--quiet",
+        "--locked",
+        "--package",
+        "operator",
+        "--bin",
+        "appdeploy-operator",
+    ]);
+    build.arg("--target-dir").arg(target).current_dir(sources);
+    build.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
+    run(&mut build);
+    target.join("debug/appdeploy-operator")
 }
 
 fn root() -> PathBuf {
@@ -126,7 +131,8 @@ fn commit_that_a_shallow_clone_lacks_is_fetched() {
     assert!(read());
 }
 
-fn run(command: &mut Command) -> Output {
+/// Runs a command that must succeed.
+pub fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     assert!(
         output.status.success(),

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-pub use base::Base;
+pub use base::{Base, build_operator, run};
 pub use cluster::{Cluster, await_policy, config};
 pub use kind::{
     APP, CLASS, CONFIG_MAP, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, LEASE, POD, PODSET, QUOTA, REPLICA_SET, SERVICE,
