@@ -1,4 +1,4 @@
-//! `AppDeploy`: one application, as one object.
+//! The `AppDeploy` resource: one application.
 
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AppDeployStatus, PodFields};
 
-/// The application that a person wants. The operator keeps a Deployment, a Service and an Ingress for it.
+/// The desired state of the application.
 #[derive(Clone, Debug, PartialEq, CustomResource, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "appdeploy.dev",
@@ -20,18 +20,18 @@ use crate::{AppDeployStatus, PodFields};
     derive = "PartialEq",
     derive = "Default",
     label("app.kubernetes.io/part-of", "appdeploy"),
-    doc = "AppDeploy runs one container image as an application: the operator keeps a Deployment, a Service and an Ingress of the same name for it, and says in the status why it does not work when it does not.",
+    doc = "AppDeploy runs a container image as an application. The operator creates a Deployment, a Service and an Ingress with the same name, and reports in the status why the application does not work.",
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas",
         label_selector_path = ".status.selector"
     ),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status", description = "Whether the application serves with all its pods: True, False or Unknown."),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status", description = "Whether all pods of the application are available: True, False or Unknown."),
     printcolumn(name = "Pods", type_ = "integer", json_path = ".status.readyReplicas", description = "The number of pods that are ready."),
-    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason", description = "Why it is or is not ready."),
-    printcolumn(name = "URL", type_ = "string", json_path = ".status.url", description = "Where the application answers."),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason", description = "The reason for the value of Ready."),
+    printcolumn(name = "URL", type_ = "string", json_path = ".status.url", description = "The URL of the application."),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas", description = "The number of pods that are wanted.", priority = 1),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas", description = "The desired number of pods.", priority = 1),
     printcolumn(name = "Image", type_ = "string", json_path = ".spec.image", priority = 1),
     printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message", priority = 1),
     validation = ("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')", "the name becomes a host and a Service: use lower-case letters, digits and '-', start with a letter and end with a letter or digit, like my-shop"),
@@ -45,26 +45,25 @@ use crate::{AppDeployStatus, PodFields};
     validation = ("!has(self.healthCheck) || has(self.port) || has(self.healthCheck.port)", "a health check needs a port to ask: set spec.port or spec.healthCheck.port")
 )]
 pub struct AppDeploySpec {
-    /// What runs in each pod.
+    /// The container and the settings of each pod.
     #[serde(flatten)]
     pub pod: PodFields,
 
-    /// The number of pods. 0 stops the application and keeps everything else. Default 1.
+    /// The number of pods. 0 stops the application and keeps its Service and Ingress. Default 1.
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
 
-    /// Whether changes of the pods wait to be rolled out until this is taken away. The number of pods and the way to them
-    /// still change at once. Default false.
+    /// Pauses the rollout of changes to the pods. Changes of `replicas` and of the Service and the Ingress still take effect
+    /// immediately. Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
 
-    /// Where the application is reached.
+    /// Where the application can be reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expose: Option<Expose>,
 
-    /// The host name under which the Ingress answers. Default `<name>.<namespace>`, which no two
-    /// applications share.
+    /// The host name of the Ingress. Default `<name>.<namespace>`, which is unique in the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(
@@ -74,8 +73,7 @@ pub struct AppDeploySpec {
     )]
     pub host: Option<String>,
 
-    /// The path below which the application answers, `/` by default. The application receives the path as
-    /// the client sent it.
+    /// The path prefix of the Ingress. The application receives the full path of a request. Default `/`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     #[x_kube(
@@ -84,7 +82,7 @@ pub struct AppDeploySpec {
     )]
     pub path: Option<String>,
 
-    /// The IngressClass to use. Default: the cluster's default class.
+    /// The name of the IngressClass. Default: the default IngressClass of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(
@@ -92,7 +90,7 @@ pub struct AppDeploySpec {
     )]
     pub ingress_class_name: Option<String>,
 
-    /// Serves the host over HTTPS.
+    /// Serves the host over HTTPS. Default: HTTP only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(merge_strategy = kube::core::MapMerge::Atomic)]
     pub tls: Option<Tls>,
@@ -118,15 +116,15 @@ impl Default for AppDeploySpec {
 }
 
 impl AppDeploySpec {
-    /// Whether the application is published outside the cluster: it has a port, and `expose` does not keep it inside.
+    /// Whether the application can be reached from outside the cluster: it has a port, and `expose` is not `Cluster`.
     #[must_use]
     pub fn is_public(&self) -> bool {
         self.pod.container.port.is_some() && self.expose != Some(Expose::Cluster)
     }
 }
 
-/// Where the application is reached: `Public` publishes it under `host`, `Cluster` keeps it inside the cluster. Default
-/// `Public` if there is a port.
+/// Where the application can be reached: with `Public` through an Ingress under `host`, with `Cluster` only from inside the
+/// cluster. Default `Public` if `port` is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Expose {
     /// Through an Ingress, from outside the cluster.
@@ -135,12 +133,12 @@ pub enum Expose {
     Cluster,
 }
 
-/// The certificate of a host.
+/// The TLS certificate of the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("has(self.secretName)", "tls needs a certificate: set spec.tls.secretName to a Secret of type kubernetes.io/tls, or remove spec.tls"))]
 pub struct Tls {
-    /// The Secret (type `kubernetes.io/tls`) of the same namespace with the certificate and its key.
+    /// The name of a Secret of type `kubernetes.io/tls` in the same namespace, with the certificate and its key. Required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(

@@ -1,10 +1,10 @@
-//! The kinds of `appdeploy.dev`, and the words for each.
+//! The kinds of `appdeploy.dev`, and their names.
 
 use std::fmt;
 
 use crate::label;
 
-/// A kind that a person creates and the operator looks after.
+/// A kind that users create and the operator reconciles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// [`crate::AppDeploy`].
@@ -14,10 +14,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 2] = [Self::AppDeploy, Self::PodSet];
 
-    /// Returns the kind as Kubernetes spells it.
+    /// Returns the kind, as in manifests.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -26,7 +26,7 @@ impl Kind {
         }
     }
 
-    /// Returns the word for one of them in a command, as in `kubectl edit podset`.
+    /// Returns the singular name, as in `kubectl edit podset`.
     #[must_use]
     pub const fn singular(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// Returns the word in URLs and access rules.
+    /// Returns the plural name, as in URLs and RBAC rules.
     #[must_use]
     pub const fn plural(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// Returns the label by which the pods of one of them are found. Its value is the object's name.
+    /// Returns the label that selects the pods of an object. Its value is the object's name.
     #[must_use]
     pub const fn pod_label(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// Returns the selector of the pods of the one that has this name.
+    /// Returns the label selector of the pods of an object.
     #[must_use]
     pub fn pod_selector(self, name: &str) -> String {
         format!("{}={name}", self.pod_label())

@@ -1,8 +1,8 @@
-//! What a person may say about the pods: the same fields for every kind that makes pods.
+//! The fields of pods, which AppDeploys and PodSets have in common.
 //!
-//! This is on purpose not a pod template. Whoever may create one of our kinds could otherwise reach through
-//! the operator's rights what they may not do themselves: a host path, another ServiceAccount, a privileged
-//! container, a node of choice. A field is added here only if it gives nothing of the kind.
+//! This is not a pod template, for security: with one, a user who may create an AppDeploy could use the operator's rights
+//! for things that the user may not do, such as a host path, another ServiceAccount, a privileged container or a certain
+//! node. A field may be added only if it does not allow that.
 
 use std::collections::BTreeMap;
 
@@ -12,79 +12,79 @@ use serde::{Deserialize, Serialize};
 
 use crate::Quantity;
 
-/// What runs in a container.
+/// The fields of the container.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerFields {
-    /// The container image to run, such as `nginx`, `ghcr.io/acme/shop:1.4` or one pinned by digest.
-    /// It is passed on as written: an image without a tag is pulled as `:latest`.
+    /// The container image to run, such as `nginx`, `ghcr.io/acme/shop:1.4` or one pinned by digest. An image without a tag
+    /// is pulled as `:latest`. Required.
     #[schemars(length(min = 1, max = 1024))]
     #[x_kube(
         validation = ("self.matches('^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@[a-z0-9]+:[a-fA-F0-9]{32,})?$')", "an image is [REGISTRY/]NAME[:TAG], its name in lower case and without spaces; write it like nginx or ghcr.io/acme/shop:1.4")
     )]
     pub image: String,
 
-    /// The TCP port that the application listens on. The Service offers the same port. Without one the
-    /// application is a worker: it gets pods, but no Service and no Ingress.
+    /// The TCP port that the application listens on. The Service has the same port. Default: none; the application is then
+    /// a worker, with pods but without a Service and an Ingress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<i32>,
 
-    /// Environment variables, in order. A variable may refer to an earlier one as `$(NAME)`.
+    /// Environment variables. A variable may refer to an earlier one as `$(NAME)`. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 512))]
     #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]))]
     pub env: Vec<EnvVar>,
 
-    /// Replaces the image's entrypoint. Not run in a shell.
+    /// The command, which replaces the entrypoint of the image. It is not run in a shell. Default: the entrypoint of the
+    /// image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 512), inner(length(max = 131_072)))]
     #[x_kube(merge_strategy = kube::core::ListMerge::Atomic)]
     pub command: Vec<String>,
 
-    /// Replaces the image's default arguments.
+    /// The arguments of the command. Default: the arguments of the image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 512), inner(length(max = 131_072)))]
     #[x_kube(merge_strategy = kube::core::ListMerge::Atomic)]
     pub args: Vec<String>,
 
-    /// CPU and memory for each pod: what the scheduler reserves (`requests`) and what a pod may use at most
-    /// (`limits`).
+    /// CPU and memory of each pod: what the scheduler reserves (`requests`) and the maximum that a pod may use (`limits`).
+    /// Default: nothing is reserved or limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
 
-    /// How to see that the application works. Readiness, liveness and start-up are derived from it. Without
-    /// one, a pod is ready when its port accepts connections, or, without a port, when it has run for some
-    /// seconds.
+    /// The health check of the application, from which the readiness, liveness and startup probes are derived. Default: a
+    /// pod is ready when its port accepts connections or, without a port, when it has run for some seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_check: Option<HealthCheck>,
 
-    /// When to pull the image.
+    /// When nodes pull the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<ImagePullPolicy>,
 }
 
-/// What runs in each pod: one container, and what concerns the pod as a whole.
+/// The fields of a pod: those of its container, and those of the pod as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodFields {
-    /// The container.
+    /// The fields of the container.
     #[serde(flatten)]
     pub container: ContainerFields,
 
-    /// Secrets of the same namespace with the password for the image's registry.
+    /// Secrets in the same namespace with passwords for the registry of the image. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]))]
     pub image_pull_secrets: Vec<LocalObjectReference>,
 
-    /// How much the pods are confined.
+    /// The security settings of the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_profile: Option<SecurityProfile>,
 }
 
 impl PodFields {
-    /// Returns the profile, with the default if none is set.
+    /// Returns the profile, or the default.
     #[must_use]
     pub fn profile(&self) -> SecurityProfile {
         self.security_profile.unwrap_or(SecurityProfile::Baseline)
@@ -104,17 +104,17 @@ pub struct EnvVar {
         validation = ("self.matches('^[-._a-zA-Z][-._a-zA-Z0-9]*$')", "a variable's name has letters, digits, '_', '-' or '.', and starts with no digit; write it like DATABASE_URL")
     )]
     pub name: String,
-    /// The value as it stands. Anyone who may read the object reads it: put passwords into a Secret.
+    /// The value. All users who may read the object can read it, so passwords should be in a Secret. Default: empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 131_072))]
     pub value: Option<String>,
-    /// Takes the value from a Secret or a ConfigMap of the same namespace.
+    /// A key of a Secret or a ConfigMap in the same namespace with the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(merge_strategy = kube::core::MapMerge::Atomic)]
     pub value_from: Option<EnvVarSource>,
 }
 
-/// Where the value of a variable comes from.
+/// The source of the value of a variable.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -135,21 +135,21 @@ pub struct EnvVarSource {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyRef {
-    /// The name of the Secret or ConfigMap, in the application's own namespace.
+    /// The name of the Secret or ConfigMap, in the namespace of the application.
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(
         validation = ("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')", "the name of a Secret or ConfigMap has lower-case letters, digits, '-' and '.', and starts and ends with a letter or digit; write it like shop-db")
     )]
     pub name: String,
-    /// The key in it.
+    /// The key.
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
     pub key: String,
-    /// Start the pod even if the object or the key is missing; the variable is then not set.
+    /// Starts the pod even if the object or the key is missing; the variable is then not set. Default false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optional: Option<bool>,
 }
 
-/// An object of the same namespace.
+/// An object in the same namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalObjectReference {
@@ -161,7 +161,7 @@ pub struct LocalObjectReference {
     pub name: String,
 }
 
-/// Compute resources, in Kubernetes' own shape.
+/// Compute resources, as in a Kubernetes container.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -169,60 +169,59 @@ pub struct LocalObjectReference {
     validation = ("!has(self.requests) || !has(self.limits) || self.requests.all(name, !(name in self.limits) || quantity(string(self.requests[name])).compareTo(quantity(string(self.limits[name]))) <= 0)", "a request is above its limit; raise the limit or lower the request")
 )]
 pub struct Resources {
-    /// What the scheduler reserves for each pod, such as `cpu: 100m` and `memory: 64Mi`.
+    /// What the scheduler reserves for each pod, such as `cpu: 100m` and `memory: 64Mi`. Default: the limits.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]
     #[x_kube(validation = ("self.all(name, size(name) <= 317)", "the name of a resource has at most 317 characters"))]
     pub requests: BTreeMap<String, Quantity>,
-    /// What each pod may use at most. Over the memory limit the container is killed, over the CPU limit it
-    /// is slowed down.
+    /// The maximum that each pod may use. Above the memory limit the container is killed, above the CPU limit it is slowed
+    /// down. Default: no limits.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]
     #[x_kube(validation = ("self.all(name, size(name) <= 317)", "the name of a resource has at most 317 characters"))]
     pub limits: BTreeMap<String, Quantity>,
 }
 
-/// How to see that the application works.
+/// The health check of the application.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthCheck {
-    /// An HTTP path that answers with a status from 200 to 399. Without one, it is enough that the port
-    /// accepts a TCP connection.
+    /// An HTTP path that must answer with a status from 200 to 399. Default: the port must accept a TCP connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024), regex(pattern = r"^/[!-~]*$"))]
     pub path: Option<String>,
-    /// The port to ask, if it is not `spec.port`.
+    /// The port to check. Default: the port of the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<i32>,
-    /// Seconds between two checks. Default 10.
+    /// The number of seconds between two checks. Default 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3600))]
     pub period_seconds: Option<i32>,
-    /// Seconds until an answer is late. Default 1.
+    /// The timeout of a check in seconds. Default 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 300))]
     pub timeout_seconds: Option<i32>,
-    /// Seconds that the application may take to start before it is restarted. Default 60.
+    /// The number of seconds that the application may take to start before it is restarted. Default 60.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3600))]
     pub startup_seconds: Option<i32>,
 }
 
-/// When to pull the image: `Always`, `IfNotPresent` or `Never`. Without it Kubernetes' own default applies:
-/// `Always` for `:latest` or no tag, else `IfNotPresent`.
+/// When nodes pull the image: `Always`, `IfNotPresent` or `Never`. Default: `Always` for images with the tag `:latest` or
+/// without a tag, otherwise `IfNotPresent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ImagePullPolicy {
-    /// Ask the registry at every start of a container.
+    /// At each start of a container.
     Always,
-    /// Ask only when the node does not have the image.
+    /// Only if the node does not have the image.
     IfNotPresent,
-    /// Never ask: the node must have the image.
+    /// Never: the node must have the image.
     Never,
 }
 
 impl ImagePullPolicy {
-    /// Returns the word that Kubernetes uses.
+    /// Returns the value, as in Kubernetes.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -233,14 +232,14 @@ impl ImagePullPolicy {
     }
 }
 
-/// How much the pods are confined. `Baseline` forbids privilege escalation and uses the runtime's seccomp profile. `Restricted`
-/// also refuses to run as root and drops all capabilities, as namespaces that enforce the restricted Pod Security Standard
-/// demand; the image must then name a user other than root. Default `Baseline`.
+/// The security settings of the pods. `Baseline` forbids privilege escalation and uses the seccomp profile of the runtime.
+/// `Restricted` also forbids running as root and drops all capabilities, as namespaces with the Pod Security Standard
+/// `restricted` require; the image must have a user other than root. Default `Baseline`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SecurityProfile {
-    /// No privilege escalation, the runtime's seccomp profile, no API token.
+    /// No privilege escalation, the seccomp profile of the runtime, no API token.
     Baseline,
-    /// Like `Baseline`, and in addition not as root and without capabilities.
+    /// Like `Baseline`, and not as root and without capabilities.
     Restricted,
 }
 

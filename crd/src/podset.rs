@@ -1,4 +1,4 @@
-//! `PodSet`: a number of equal pods, kept by the operator itself.
+//! The `PodSet` resource: a number of identical pods, which the operator manages directly.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cause, ContainerFields, PodFields};
 
-/// The pods that a person wants. The operator creates, updates and deletes them itself, as a ReplicaSet would.
+/// The desired state of the pods.
 #[derive(Clone, Debug, PartialEq, CustomResource, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "appdeploy.dev",
@@ -24,7 +24,7 @@ use crate::{Cause, ContainerFields, PodFields};
     derive = "PartialEq",
     derive = "Default",
     label("app.kubernetes.io/part-of", "appdeploy"),
-    doc = "PodSet keeps a number of equal pods running, as a ReplicaSet does. It also updates the image of a pod in place, and replaces pods of choice by starting the new one first.",
+    doc = "PodSet runs a number of identical pods, like a ReplicaSet. In addition, it changes the image of pods in place, and replaces chosen pods after it has started new ones.",
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas",
@@ -32,9 +32,9 @@ use crate::{Cause, ContainerFields, PodFields};
     ),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status", description = "Whether all pods are available and up to date: True, False or Unknown."),
     printcolumn(name = "Pods", type_ = "integer", json_path = ".status.readyReplicas", description = "The number of pods that are ready."),
-    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason", description = "Why it is or is not as wanted."),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason", description = "The reason for the value of Ready."),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas", description = "The number of pods that are wanted.", priority = 1),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas", description = "The desired number of pods.", priority = 1),
     printcolumn(name = "Current", type_ = "integer", json_path = ".status.replicas", description = "The number of pods that exist.", priority = 1),
     printcolumn(name = "Updated", type_ = "integer", json_path = ".status.updatedReplicas", priority = 1),
     printcolumn(name = "Image", type_ = "string", json_path = ".spec.template.image", priority = 1),
@@ -50,24 +50,24 @@ pub struct PodSetSpec {
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
 
-    /// What runs in each pod. Default: a busybox that sleeps.
+    /// The container and the settings of each pod. Default: a busybox that sleeps.
     ///
-    /// When nothing but the image changes, it is changed in the pods that run: they keep their name, node and
-    /// address, and their containers restart. Any other change replaces the pods.
+    /// If only the image changes, it is changed in the running pods: they keep their name, node and address, and their
+    /// containers restart. Any other change replaces the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(
         validation = ("!has(self.healthCheck) || has(self.port) || has(self.healthCheck.port)", "a health check needs a port to ask: set spec.template.port or spec.template.healthCheck.port")
     )]
     pub template: Option<PodFields>,
 
-    /// How long a pod must have been ready, and its container must have run, to count as available, in seconds. Without a
-    /// port and a health check it is at least 3. Default 0.
+    /// How long a pod must have been ready, and its container must have run, to count as available, in seconds. At least 3
+    /// for pods without a port and a health check. Default 0.
     #[serde(default)]
     #[schemars(range(min = 0, max = 3600))]
     pub min_ready_seconds: i32,
 
-    /// How many pods may be unavailable at a time while a changed template is rolled out: a number, or a
-    /// percentage of the replicas, rounded down and at least 1. Default 1.
+    /// The maximum number of pods that may be unavailable during a rollout: a number, or a percentage of the replicas,
+    /// which is rounded down and at least 1. Default 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxLength" = 4))]
     #[x_kube(
@@ -75,20 +75,20 @@ pub struct PodSetSpec {
     )]
     pub max_unavailable: Option<IntOrString>,
 
-    /// Whether pods that run keep the template that they were made from until this is taken away. New pods are made from the
-    /// current one. Default false.
+    /// Pauses the rollout of a changed template: existing pods keep their template, and new pods get the current one.
+    /// Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
 
-    /// Pods to replace, one after the other: a new pod is started first, and when it is available the old one is deleted.
-    /// An entry is done when its pod no longer exists; a new pod may then have the name.
+    /// Pods to replace, one after the other: a new pod is created, and when it is available, the old one is deleted. An
+    /// entry has no effect after its pod was deleted, even if a new pod has the same name. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]))]
     pub replace_pods: Vec<PodReference>,
 }
 
-/// One pod, and no later pod of the same name.
+/// Refers to a pod, but not to a later pod with the same name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodReference {
@@ -107,8 +107,7 @@ const fn one() -> i32 {
     1
 }
 
-/// What runs without a template. On SIGTERM it ends immediately, which a bare `sleep` as the first process of a container
-/// does not.
+/// The default template. It ends immediately on SIGTERM, unlike `sleep` as the first process of a container.
 static SLEEPER: LazyLock<PodFields> = LazyLock::new(|| PodFields {
     container: ContainerFields {
         image: "busybox".into(),
@@ -121,7 +120,7 @@ static SLEEPER: LazyLock<PodFields> = LazyLock::new(|| PodFields {
 });
 
 impl PodSetSpec {
-    /// Returns what runs in each pod, with the default if there is no template.
+    /// Returns the fields of the pods, or the default.
     #[must_use]
     pub fn pod(&self) -> &PodFields {
         self.template.as_ref().unwrap_or(&SLEEPER)
@@ -141,18 +140,18 @@ impl Default for PodSetSpec {
     }
 }
 
-/// What the operator saw and did. Written by the operator alone.
+/// The observed state. Only the operator writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSetStatus {
-    /// The generation of the spec that this status is about. Older than `metadata.generation`: the operator
-    /// has not seen the last change yet.
+    /// The generation of the spec that this status is about. If it is older than `metadata.generation`, the operator has
+    /// not processed the last change yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The restart that this status is about: what the annotation `appdeploy.dev/restarted-at` said.
+    /// The value of the annotation `appdeploy.dev/restarted-at` that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted_at: Option<String>,
-    /// The number of pods that are there, without those that are ending or have ended.
+    /// The number of pods, without those that are terminating or have finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// The number of pods that are ready.
@@ -164,7 +163,7 @@ pub struct PodSetStatus {
     /// The number of pods that run the current template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_replicas: Option<i32>,
-    /// The number of pods that are ending.
+    /// The number of terminating pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminating_replicas: Option<i32>,
     /// The names of the first 100 pods, sorted. `replicas` counts all of them.
@@ -172,14 +171,14 @@ pub struct PodSetStatus {
     #[schemars(length(max = 100))]
     #[x_kube(merge_strategy = kube::core::ListMerge::Atomic)]
     pub pod_names: Vec<String>,
-    /// The pods' label selector, for `kubectl scale` and a HorizontalPodAutoscaler.
+    /// The label selector of the pods, for `kubectl scale` and a HorizontalPodAutoscaler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// Why the pods are not as wanted, and what to do about it. Absent when they are.
+    /// Why the pods are not as desired, and what to do about it. Not set if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-    /// `Ready` (Unknown while the operator cannot see the current state), and, only while they are true, `Reconciling` (not
-    /// ready, and may become so without a change of the spec), `Stalled` (does not become ready without a change) and
+    /// `Ready` (Unknown if the operator does not know the current state), and, only while they are true, `Reconciling` (not
+    /// ready, but may become ready without a change of the spec), `Stalled` (does not become ready without a change) and
     /// `ReplicaFailure` (a pod could not be created or deleted).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::status::conditions_schema")]

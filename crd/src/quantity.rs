@@ -1,4 +1,4 @@
-//! An amount of a resource, as Kubernetes writes it.
+//! An amount of a resource, as in Kubernetes.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// An amount such as `500m`, `128Mi`, or the plain number `2`.
 ///
-/// A whole number may stand without quotes: `cpu: 2` and `cpu: "2"` are the same. A fraction needs them, since a
-/// schema knows "integer or string" and no third; a file that has it without is read all the same, and refused
-/// with a sentence by whoever checks it against the schema.
+/// An integer needs no quotes: `cpu: 2` and `cpu: "2"` are the same. A fraction needs them, because the type in the schema
+/// is "integer or string". A fraction without quotes is deserialized, too, so that the validation against the schema can
+/// report it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct Quantity(pub String);
 
@@ -50,7 +50,7 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
-/// What the API server accepts as a quantity, signs left out: a request for less than nothing has no meaning.
+/// The syntax of quantities, without signs, because a negative amount has no meaning.
 const PATTERN: &str = r"^([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE][+-]?[0-9]+))?$";
 
 impl JsonSchema for Quantity {

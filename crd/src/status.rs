@@ -7,15 +7,15 @@ use kube::KubeSchema;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// What the operator saw and did. Written by the operator alone.
+/// The observed state. Only the operator writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppDeployStatus {
-    /// The generation of the spec that this status is about. Older than `metadata.generation`: the operator
-    /// has not seen the last change yet.
+    /// The generation of the spec that this status is about. If it is older than `metadata.generation`, the operator has
+    /// not processed the last change yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The restart that this status is about: what the annotation `appdeploy.dev/restarted-at` said.
+    /// The value of the annotation `appdeploy.dev/restarted-at` that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted_at: Option<String>,
     /// The number of pods that exist.
@@ -27,37 +27,38 @@ pub struct AppDeployStatus {
     /// The number of pods that run the current spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_replicas: Option<i32>,
-    /// The pods' label selector, for `kubectl scale` and a HorizontalPodAutoscaler.
+    /// The label selector of the pods, for `kubectl scale` and a HorizontalPodAutoscaler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// Where the application answers.
+    /// The URL of the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The addresses behind the URL: of the load balancer, or of the Service if there is no Ingress.
+    /// The addresses of the URL: those of the load balancer, or of the Service if there is no Ingress.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = kube::core::ListMerge::Atomic)]
     pub addresses: Vec<Address>,
-    /// Why the application does not work, and what to do about it. Absent when it works.
+    /// Why the application does not work, and what to do about it. Not set if it works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-    /// `Ready` (Unknown while the operator cannot see the current state), and, only while they are true, `Reconciling` (not
-    /// ready, and may become so without a change of the spec) and `Stalled` (does not become ready without a change).
+    /// `Ready` (Unknown if the operator does not know the current state), and, only while they are true, `Reconciling` (not
+    /// ready, but may become ready without a change of the spec) and `Stalled` (does not become ready without a change).
     /// `Exposed` says whether the application can be reached from outside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,
-    /// The newest revisions of the Deployment, the oldest first. Recorded together with other changes of the status.
+    /// The newest 20 revisions of the Deployment, the oldest first. They are recorded together with other changes of the
+    /// status.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["number".into()]))]
     pub revisions: Vec<RevisionStatus>,
 }
 
-/// The longest message of a condition, in characters, as in `metav1.Condition`.
+/// The maximum length of the message of a condition, in characters, as in `metav1.Condition`.
 pub const MAX_MESSAGE: usize = 32_768;
 
-/// Returns the schema of a list of conditions with the limits of `metav1.Condition`, which its Rust type does not have.
+/// Returns the schema of a list of conditions with the limits of `metav1.Condition`, which the Rust type does not have.
 pub(crate) fn conditions_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -119,7 +120,7 @@ impl AppDeployStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Address {
-    /// What kind of address it is.
+    /// The type of the address.
     #[serde(rename = "type")]
     pub type_: AddressType,
     /// The address.
@@ -128,7 +129,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// Returns an address of the type that its text has.
+    /// Returns an IP address or a host name.
     #[must_use]
     pub fn of(value: &str) -> Self {
         let is_ip = value.parse::<IpAddr>().is_ok();
@@ -143,7 +144,7 @@ impl Address {
     }
 }
 
-/// The kind of an address, named as in the Gateway API.
+/// The type of an address, as in the Gateway API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AddressType {
     /// An IPv4 or IPv6 address.
@@ -152,48 +153,48 @@ pub enum AddressType {
     Hostname,
 }
 
-/// What became of one revision of the Deployment.
+/// A revision of the Deployment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RevisionStatus {
     /// The number of the revision, from the annotation `deployment.kubernetes.io/revision`.
     pub number: i64,
-    /// When the operator saw its rollout begin. Absent where it began before this was recorded.
+    /// When its rollout began. Not set if it began before the operator recorded revisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
-    /// Whether all its pods became ready at the same time.
+    /// Whether all its pods were ready at the same time.
     #[serde(default)]
     pub became_ready: bool,
 }
 
-/// The root cause of what does not work.
+/// The root cause of a problem.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Cause {
-    /// One word, the same as the reason of the Ready condition.
+    /// The reason, in CamelCase, as in the Ready condition.
     pub reason: String,
-    /// One sentence that names the object and what is wrong with it.
+    /// One sentence with the object and what is wrong with it.
     pub message: String,
     /// The command to run next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// The types of the conditions, after kstatus: `Ready` is always there, the others only while they are true.
+/// The types of conditions, as in kstatus: `Ready` is always set, the others only while they are true.
 /// See <https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md>.
 pub mod condition {
-    /// The application serves with all its replicas.
+    /// All replicas are available.
     pub const READY: &str = "Ready";
-    /// The object is not ready, and may become ready without a change of its spec: a rollout goes on, or the cause may pass, as
-    /// that of a crash loop. Also while a rollout is paused.
+    /// The object is not ready, but may become ready without a change of its spec: a rollout is in progress or paused, or
+    /// the cause may pass, such as a crash loop.
     pub const RECONCILING: &str = "Reconciling";
-    /// The object does not become ready without a change by a person.
+    /// The object does not become ready without a change by a user.
     pub const STALLED: &str = "Stalled";
     /// The application can be reached through its Ingress.
     pub const EXPOSED: &str = "Exposed";
     /// A pod of a PodSet could not be created or deleted. Named as in a ReplicaSet.
     pub const REPLICA_FAILURE: &str = "ReplicaFailure";
-    /// All of them. Conditions of other types belong to other writers.
+    /// All types that the operator writes. Other controllers may write others.
     pub const OURS: [&str; 5] = [READY, RECONCILING, STALLED, EXPOSED, REPLICA_FAILURE];
 }
 
@@ -202,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn type_of_an_address_follows_from_its_text() {
+    fn type_of_an_address_is_detected() {
         for (text, kind) in [
             ("10.0.0.7", AddressType::IPAddress),
             ("2001:db8::1", AddressType::IPAddress),

@@ -1,6 +1,6 @@
-//! The revision of the schema counts its changes. Without that, an older definition could replace a newer one.
+//! The revision increases with each change of the schema, so that an older definition does not replace a newer one.
 
-#![expect(clippy::unwrap_used, reason = "what a test needs and does not get is its failure")]
+#![expect(clippy::unwrap_used, reason = "a panic is a failed test")]
 
 #[path = "../examples/manifests/revision.rs"]
 mod revision;
@@ -19,13 +19,13 @@ fn recorded() -> Revision {
 }
 
 #[test]
-fn the_manifests_have_the_revision_of_their_schema() {
+fn manifests_have_the_revision_of_their_schema() {
     let definitions = ["appdeploys", "podsets"]
         .map(|plural| serde_yaml::from_str::<Value>(&read(&format!("../config/crd/{plural}.yaml"))).unwrap());
     assert_eq!(
         recorded().of(&definitions),
         recorded(),
-        "the schema has changed since `make manifests` counted its revision: run it again"
+        "the schema has changed: run `make manifests`"
     );
     for definition in definitions {
         let annotations = &definition["metadata"]["annotations"];
@@ -33,7 +33,7 @@ fn the_manifests_have_the_revision_of_their_schema() {
             annotations[crd::annotation::SCHEMA_REVISION],
             recorded().number.to_string()
         );
-        // Flux and Argo CD delete what is no longer in their folder, unless this says otherwise.
+        // Prevents Flux and Argo CD from deleting definitions that are no longer in Git.
         assert_eq!(annotations["kustomize.toolkit.fluxcd.io/prune"], "disabled");
         assert_eq!(
             annotations["argocd.argoproj.io/sync-options"],
@@ -43,7 +43,7 @@ fn the_manifests_have_the_revision_of_their_schema() {
 }
 
 #[test]
-fn a_change_of_the_schema_and_nothing_else_is_a_new_revision() {
+fn only_a_change_of_the_schema_is_a_new_revision() {
     let definition = |schema: Value| {
         let versions = json!([{"name": "v1", "schema": {"openAPIV3Schema": schema}}]);
         json!({"metadata": {"name": "x"}, "spec": {"versions": versions}})

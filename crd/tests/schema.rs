@@ -1,6 +1,6 @@
-//! What holds for each field of the definitions, so that a new field can't miss it.
+//! Rules for all fields of the definitions, including new ones.
 
-#![expect(clippy::unwrap_used, reason = "what a test needs and does not get is its failure")]
+#![expect(clippy::unwrap_used, reason = "a panic is a failed test")]
 
 use std::path::Path;
 
@@ -13,13 +13,13 @@ fn text(plural: &str) -> String {
     std::fs::read_to_string(folder.join(format!("{plural}.yaml"))).unwrap()
 }
 
-/// Returns the schema of a kind's objects.
+/// Returns the schema of a kind.
 fn schema(plural: &str) -> Value {
     let mut definition: Value = serde_yaml::from_str(&text(plural)).unwrap();
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].take()
 }
 
-/// Calls a function with each schema below one, and its path.
+/// Calls a function with each nested schema and its path.
 fn visit(schema: &Value, path: &str, seen: &mut dyn FnMut(&str, &Value)) {
     seen(path, schema);
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
@@ -41,9 +41,9 @@ fn no_field_accepts_null() {
     }
 }
 
-/// The cost of a rule is estimated from the largest value that it may be evaluated on.
+/// The API server estimates the cost of a rule from the maximum size of the value.
 #[test]
-fn text_lists_and_maps_of_a_spec_have_a_largest_size() {
+fn sizes_of_all_fields_of_a_spec_are_limited() {
     for plural in FILES {
         let schema = &schema(plural)["properties"]["spec"];
         visit(schema, plural, &mut |path, schema| {
@@ -60,8 +60,8 @@ fn text_lists_and_maps_of_a_spec_have_a_largest_size() {
     }
 }
 
-/// A rule on a field is not checked on an object that was stored before it, while the field stays as it is. A rule on the
-/// whole spec is checked on each update: a new one would keep stored objects from being scaled.
+/// A new rule on a field is not checked for stored objects while the field does not change. A new rule on the whole spec is
+/// checked on each update, so that stored objects could not be scaled.
 #[test]
 fn no_rule_is_added_to_a_whole_spec() {
     let rules = |plural: &str| schema(plural)["properties"]["spec"]["x-kubernetes-validations"].clone();
@@ -81,7 +81,7 @@ fn no_rule_is_added_to_a_whole_spec() {
     assert_eq!(rules("podsets"), Value::Null);
 }
 
-/// `kubectl apply` stores a copy of an object in an annotation, of which all together may have 256 KiB.
+/// `kubectl apply` stores a copy of an object in an annotation. All annotations together may have 256 KiB.
 #[test]
 fn definitions_fit_into_an_annotation() {
     for plural in FILES {

@@ -210,7 +210,7 @@ fn kubectl_explains_every_field() {
     for description in [
         "The container image to run, such as `nginx`",
         "The number of pods. 0 stops the application",
-        "Where the application is reached",
+        "Where the application can be reached",
         "The TCP port that the application listens on",
     ] {
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");

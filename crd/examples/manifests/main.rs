@@ -1,5 +1,5 @@
-//! Writes the CustomResourceDefinitions as YAML into a folder: `make manifests` puts them into `config/crd`. A second
-//! argument is the file with the revision of the schema, to be brought up to date.
+//! Writes the CustomResourceDefinitions as YAML into a folder. `make manifests` writes them into `config/crd`. The optional
+//! second argument is the file with the revision of the schema, which is updated.
 
 mod revision;
 
@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 
 use revision::Revision;
 
-/// Keeps tools that apply a folder of Git from deleting the definitions, and with them every app, when they are not in it
-/// any more.
+/// Prevents tools that sync from Git from deleting the definitions, and with them all apps, when they are no longer in Git.
 const KEPT: [(&str, &str); 2] = [
     ("argocd.argoproj.io/sync-options", "Prune=false,Delete=false"),
     ("kustomize.toolkit.fluxcd.io/prune", "disabled"),
@@ -43,7 +42,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes `65535.0` as `65535`, as the API server gives it back: limits are floating point in the schema's types.
+/// Writes `65535.0` as `65535`, as the API server does. The types of the schema have floating-point limits.
 fn whole_numbers(value: Value) -> Value {
     match value {
         #[expect(
@@ -74,8 +73,7 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// Makes each paragraph of a description one line. `kubectl explain` wraps by itself, and shows the line ends of
-/// the source beside its own.
+/// Joins the lines of each paragraph of a description, because `kubectl explain` wraps lines itself.
 fn unwrapped(value: Value) -> Value {
     match value {
         Value::Object(map) => map

@@ -1,5 +1,5 @@
-//! The revision of the schema: a number that grows with each change of it. Admission uses it to tell an older definition
-//! from a newer one. `crd/revision` records it next to a hash of the schema that it counts.
+//! The revision of the schema: a number that increases with each change. An admission policy uses it to distinguish older
+//! from newer definitions. `crd/revision` records it with a hash of the schema.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A schema and its number.
+/// A revision number and the hash of its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revision {
     pub number: u32,
@@ -16,7 +16,7 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// Returns the revision of the schema of these definitions: this one, or the next if anything has changed.
+    /// Returns the revision of these definitions: this one, or the next if the schema has changed.
     #[must_use]
     pub fn of(self, definitions: &[Value]) -> Self {
         let mut text = String::new();
@@ -47,7 +47,7 @@ impl fmt::Display for Revision {
     }
 }
 
-/// Writes a value in a form that does not depend on the order of keys.
+/// Writes a value independently of the order of its keys.
 fn write(value: &Value, out: &mut String) {
     match value {
         Value::Object(map) => {

@@ -123,9 +123,9 @@ fn kubectl_explains_every_field() {
     let space = bare("explain");
     let explained = space.kubectl(&["explain", "podset.spec"]);
     for description in [
-        "What runs in each pod",
+        "The container and the settings of each pod",
         "Pods to replace, one after the other",
-        "How many pods may be unavailable",
+        "The maximum number of pods that may be unavailable",
     ] {
         assert!(explained.contains(description), "{description} is not in\n{explained}");
     }
