@@ -1,29 +1,32 @@
 //! The kinds of children that an app has: one file for each, and one table.
 //!
-//! Whatever depends on the kind of a child is a field of [`ChildKind`]. Watches, caches, the plan, the applier, metrics and
-//! the plugin iterate over [`CHILDREN`], so a new kind is a file here and a line in the table.
+//! Everything that depends on the kind of a child is a field of [`ChildKind`]. Watches, caches, the plan, the applier,
+//! metrics and the plugin iterate over [`CHILDREN`], so a new kind is a file here and a line in the table.
 
+mod child;
 mod deployment;
 mod ingress;
+mod observed;
 mod service;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use kube::core::ObjectMeta;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::Valid;
 use crate::diagnose::{Diagnosis, Subject};
-use crate::observed::{ChildState, Observed};
-use crate::{Child, Valid};
 
+pub use child::{Child, ChildState, Managers, Rollout, controller, other_owner};
 pub use deployment::DEPLOYMENT;
 pub(crate) use deployment::min_ready;
 pub use ingress::INGRESS;
 pub(crate) use ingress::awaits_address;
+pub use observed::{Cached, IngressClasses, Observed};
 pub use service::SERVICE;
 
-/// All kinds, in the order in which children are written: what runs, what reaches it, what publishes it.
+/// All kinds, in the order in which children are written.
 pub static CHILDREN: &[&ChildKind] = &[&DEPLOYMENT, &SERVICE, &INGRESS];
 
 /// A kind of child.
@@ -39,9 +42,9 @@ pub struct ChildKind {
     pub plural: &'static str,
     /// Whether every cluster serves the API.
     pub api: Api,
-    /// Renders the children of this kind that an app has: none, one, or several with names of their own.
+    /// Renders the children of this kind that an app has: none, one, or several with their own names.
     pub render: fn(&Valid<'_>) -> Vec<Value>,
-    /// Reads what decisions and the status need of a live object: its metadata, and `spec` and `status`.
+    /// Reads the state of a live object, from its metadata and its other fields.
     pub read: fn(&ObjectMeta, &Value) -> ChildState,
     /// Returns why the app is not ready because of this child, or `None` if it is healthy.
     pub health: fn(Health<'_>) -> Option<Diagnosis>,
@@ -51,19 +54,19 @@ pub struct ChildKind {
     pub prune: Prune,
     /// What the operator's role must allow.
     pub verbs: &'static [&'static str],
-    /// Whether children have names of their own. Otherwise an app has at most one, with the app's name, and an object of
-    /// another name is not a child, whatever its owner reference says.
+    /// Whether children have their own names. Otherwise an app has at most one, with the app's name, and an object with
+    /// another name is not a child, even if its owner reference says so.
     pub own_names: bool,
-    /// The kind that this one sends requests to. A child is written only while its target is ours, and deleted if a
-    /// third-party object has the target's name: it would publish whatever that is.
+    /// The kind that this one sends requests to. A child is written only while its target is controlled by the app, and
+    /// deleted if a third-party object has the target's name, because it would publish that object.
     pub routes_to: Option<&'static Self>,
     /// Whether a child serves a host, which must be reserved before it is written.
     pub serves_hosts: bool,
     /// Fills in the defaults of the API server.
     pub defaults: fn(&mut Value),
-    /// Returns the `spec` of a strategic merge patch that leaves only our ports, if the kind has ports.
-    pub only_ports: fn(&Value) -> Option<Value>,
-    /// Renders the child as it was written last, if that can be told from the live one. Otherwise each write may drop a
+    /// Returns the `spec` of a strategic merge patch that removes all other ports, if the kind has ports.
+    pub ports_patch: fn(&Value) -> Option<Value>,
+    /// Renders the child as it was last written, if the live child records that. Without a record every write may remove a
     /// field, which costs a request.
     pub rendered_before: fn(&Valid<'_>, &Child) -> Option<Value>,
 }
@@ -71,9 +74,9 @@ pub struct ChildKind {
 /// Whether every cluster serves an API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Api {
-    /// It is part of Kubernetes: the operator is not ready before it has listed the kind.
+    /// It is part of Kubernetes. The operator is not ready before it has listed the kind.
     Required,
-    /// It may be missing. Only apps that have such a child are affected.
+    /// It may be missing. Only apps that have such a child are affected then.
     Optional,
 }
 
@@ -82,24 +85,24 @@ pub enum Api {
 pub enum Prune {
     /// It is deleted.
     Delete,
-    /// It stays until the app is deleted.
+    /// It is kept until the app is deleted.
     Keep,
 }
 
-/// What the health of a child depends on.
+/// The input of [`ChildKind::health`].
 #[derive(Clone, Copy)]
 pub struct Health<'a> {
     /// The app.
     pub subject: Subject<'a>,
     /// Its spec.
     pub valid: &'a Valid<'a>,
-    /// Its children and their surroundings.
+    /// The cached state of the app.
     pub observed: &'a Observed,
 }
 
 impl ChildKind {
-    /// Returns a kind of a required API that has a `spec`, is pruned, and has nothing to be read or judged. A definition
-    /// replaces what is different.
+    /// Returns a kind of a required API that has a `spec`, is pruned, and has no state and no health. A definition overrides
+    /// the other fields.
     #[must_use]
     pub const fn new([group, version, kind, plural]: [&'static str; 4], render: fn(&Valid<'_>) -> Vec<Value>) -> Self {
         Self {
@@ -118,7 +121,7 @@ impl ChildKind {
             routes_to: None,
             serves_hosts: false,
             defaults: |_| {},
-            only_ports: |_| None,
+            ports_patch: |_| None,
             rendered_before: |_, _| None,
         }
     }
@@ -153,7 +156,7 @@ impl ChildKind {
     }
 }
 
-/// There is one definition for each group and kind.
+/// Two definitions with the same group and kind are equal.
 impl PartialEq for ChildKind {
     fn eq(&self, other: &Self) -> bool {
         (self.group, self.kind) == (other.group, other.kind)
@@ -190,7 +193,7 @@ pub struct ChildId {
 }
 
 impl ChildId {
-    /// Returns the child of this kind and name.
+    /// Returns the id of the child of a kind and name.
     #[must_use]
     pub fn new(kind: &'static ChildKind, name: &str) -> Self {
         Self {
@@ -206,7 +209,7 @@ impl fmt::Display for ChildId {
     }
 }
 
-/// Returns the names of the kinds for a sentence: "Deployment, Service and Ingress".
+/// Lists kinds in a sentence: "Deployment, Service and Ingress".
 #[must_use]
 pub fn names(kinds: &[&ChildKind]) -> String {
     match kinds {
@@ -219,11 +222,16 @@ pub fn names(kinds: &[&ChildKind]) -> String {
     }
 }
 
+/// Returns a list that replaces the live one in a strategic merge patch.
+fn replace_list(items: &Value) -> Option<Value> {
+    let mut list = vec![json!({"$patch": "replace"})];
+    list.extend(items.as_array()?.iter().cloned());
+    Some(json!(list))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-
-    use serde_json::json;
 
     use super::*;
     use crate::validate;

@@ -1,14 +1,13 @@
-//! What the API server adds to an object that does not say it: so that an object that was read can be compared with
-//! one that was written.
+//! The defaults of the API server, so that a live object can be compared with a rendered one.
 //!
-//! Only what applies to the kinds and fields that we write or read is here. A test against a real API server holds
-//! that our own children come back as they are filled in here.
+//! Only defaults of the kinds and fields that the operator reads or writes are included. A test against a real API server
+//! compares them with stored children.
 
 use serde_json::{Value, json};
 
 use crate::ChildKind;
 
-/// How long a pod may take to end, in seconds.
+/// The default grace period of a pod, in seconds.
 pub(crate) const GRACE: i64 = 30;
 
 /// Returns the object with the defaults of the API server filled in.
@@ -19,7 +18,7 @@ pub fn filled(kind: &ChildKind, object: &Value) -> Value {
     object
 }
 
-/// Spells out the defaults of a pod's spec in a template.
+/// Fills in the defaults of the spec of a pod.
 pub(crate) fn pod_spec(spec: &mut Value) {
     fill(
         spec,
@@ -50,7 +49,7 @@ pub(crate) fn pod_spec(spec: &mut Value) {
     }
 }
 
-/// Returns when an image is pulled of which nobody says when.
+/// Returns the default pull policy of an image.
 pub(crate) fn pull_policy(image: &str) -> &'static str {
     let (name, digest) = image.split_once('@').unwrap_or((image, ""));
     let last = name.rsplit('/').next().unwrap_or_default();
@@ -61,7 +60,7 @@ pub(crate) fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-/// Puts in the fields that are not there.
+/// Sets the fields that are missing or null.
 pub(crate) fn fill(object: &mut Value, defaults: &Value) {
     if object.is_null() {
         *object = json!({});
@@ -70,13 +69,14 @@ pub(crate) fn fill(object: &mut Value, defaults: &Value) {
         return;
     };
     for (field, value) in defaults {
-        let there = fields.entry(field.clone()).or_insert(Value::Null);
-        if there.is_null() {
-            *there = value.clone();
+        let entry = fields.entry(field.clone()).or_insert(Value::Null);
+        if entry.is_null() {
+            *entry = value.clone();
         }
     }
 }
 
+/// Returns the entries of a list; none if the field is missing.
 pub(crate) fn list<'a>(object: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> {
     object
         .get_mut(field)
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_that_can_change_is_always_pulled() {
+    fn image_that_can_change_is_always_pulled() {
         for (image, policy) in [
             ("nginx", "Always"),
             ("nginx:latest", "Always"),

@@ -1,7 +1,6 @@
-//! The children that an application is made of, as Kubernetes objects.
+//! Renders the children of an app as Kubernetes objects.
 //!
-//! Rendering can't fail: it takes a [`Valid`] application. The same bytes come out for the operator, for
-//! `--dry-run` and for `export`.
+//! Rendering can't fail, because it takes a [`Valid`] app. The operator, `--dry-run` and `export` get the same bytes.
 
 pub(crate) mod pod_template;
 
@@ -18,21 +17,21 @@ use crate::children::CHILDREN;
 use crate::digest::stable_hash;
 use crate::{ChildId, ChildKind, Valid, later};
 
-/// The name of the one container, and of the port wherever a port has a name.
+/// The name of the container.
 pub const CONTAINER: &str = "app";
 /// The name of the port in the container and in the Service.
 pub const PORT: &str = "http";
 
-/// The children that an app has, in the order in which they are written. Others of ours are pruned.
+/// The desired children of an app, in the order in which they are written. Other children of the app are pruned.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Desired(Vec<Wanted>);
 
-/// One child as it is to be.
+/// A desired child.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
     /// Its kind and name.
     pub id: ChildId,
-    /// The object that is sent.
+    /// The object to send.
     pub object: Value,
 }
 
@@ -71,7 +70,7 @@ pub fn desired(app: &Valid<'_>) -> Desired {
     render(CHILDREN, app)
 }
 
-/// Renders the children of an app that are of these kinds.
+/// Renders the children of an app, of some kinds only.
 #[must_use]
 pub fn render(kinds: &[&'static ChildKind], app: &Valid<'_>) -> Desired {
     let of_kind = |kind: &&'static ChildKind| {
@@ -84,7 +83,7 @@ pub fn render(kinds: &[&'static ChildKind], app: &Valid<'_>) -> Desired {
     Desired(kinds.iter().flat_map(of_kind).collect())
 }
 
-/// Returns the label that selects an application's pods. A selector is immutable, so this never changes.
+/// Returns the label that selects the pods of an app. Selectors are immutable, so it must never change.
 #[must_use]
 pub fn selector(name: &str) -> BTreeMap<String, String> {
     BTreeMap::from([(label::APP.to_owned(), name.to_owned())])
@@ -98,17 +97,16 @@ fn labels(name: &str) -> BTreeMap<String, String> {
     ])
 }
 
-/// Returns the labels of pods. No other: a label whose value is the name of an app is one that anyone can choose, and a
-/// Service of another application may select pods by it.
+/// Returns the labels of pods. `app.kubernetes.io/name` is not one of them: any user can choose the name of an app, and a
+/// Service of another application may select pods by this label.
 fn pod_labels(name: &str) -> BTreeMap<String, String> {
     let mut labels = selector(name);
     labels.insert(label::MANAGED_BY.to_owned(), label::MANAGED_BY_VALUE.to_owned());
     labels
 }
 
-/// Name, labels and the owner reference by which the garbage collector and the operator know a child.
-/// Nothing that a person writes on the AppDeploy is copied: an annotation can be an instruction to an ingress
-/// controller.
+/// Returns the metadata of a child: name, labels and owner reference. Annotations of the AppDeploy are not copied, because an
+/// ingress controller may act on them.
 #[must_use]
 pub fn meta(app: &Valid<'_>) -> ObjectMeta {
     ObjectMeta {
@@ -129,10 +127,10 @@ pub fn meta(app: &Valid<'_>) -> ObjectMeta {
     }
 }
 
-/// Turns a typed object into what is sent, with the hash of itself as an annotation.
+/// Serializes a typed object, and adds its hash as an annotation.
 #[must_use]
 pub fn finish(kind: &ChildKind, object: &impl Serialize) -> Value {
-    // A typed object always serialises: its keys are text.
+    // A typed object always serializes: its keys are strings.
     let mut value = serde_json::to_value(object).unwrap_or_default();
     value["apiVersion"] = json!(kind.api_version());
     value["kind"] = json!(kind.kind);
@@ -157,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_app_with_every_field() {
+    fn app_with_every_field() {
         let objects = render(
             "shop",
             json!({
@@ -176,13 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_app() {
+    fn smallest_app() {
         let objects = render("nginx", json!({"image": "nginx", "port": 80}));
         insta::assert_yaml_snapshot!(objects.iter().map(|wanted| &wanted.object).collect::<Vec<_>>());
     }
 
     #[test]
-    fn a_worker_is_a_deployment_alone() {
+    fn worker_has_only_a_deployment() {
         let children = render("worker", json!({"image": "busybox"}));
         let kinds: Vec<_> = children.iter().map(|wanted| wanted.id.kind).collect();
         assert_eq!(kinds, [&DEPLOYMENT]);
@@ -191,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn the_host_changes_the_ingress_alone() {
+    fn host_changes_only_the_ingress() {
         let before = render("web", json!({"image": "nginx", "port": 80}));
         let after = render("web", json!({"image": "nginx", "port": 80, "host": "web.example.com"}));
         assert_eq!(changed(&before, &after), [&INGRESS]);
     }
 
     #[test]
-    fn the_image_changes_the_deployment_alone() {
+    fn image_changes_only_the_deployment() {
         let before = render("web", json!({"image": "nginx", "port": 80}));
         let after = render("web", json!({"image": "nginx:1.27", "port": 80}));
         assert_eq!(changed(&before, &after), [&DEPLOYMENT]);

@@ -1,5 +1,4 @@
-//! The children of an application or a pod set as objects that stand for themselves: what `export` prints, and what
-//! `eject` leaves behind.
+//! The children of an app or a pod set as standalone objects, which `export` prints and `eject` keeps.
 
 use crd::{AppDeploy, PodSet, annotation, label};
 use serde_json::{Map, Value};
@@ -7,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::podset::{Creation, Wanted, pod};
 use crate::{Invalid, desired, validate};
 
-/// The annotations in which the operator keeps what it knows about a child.
+/// The annotations in which the operator records data about a child.
 pub const BOOKKEEPING: [&str; 4] = [
     annotation::DESIRED_HASH,
     annotation::REVISION_SPEC,
@@ -15,19 +14,19 @@ pub const BOOKKEEPING: [&str; 4] = [
     annotation::SHAPE_HASH,
 ];
 
-/// Returns the children of an application as the operator writes them.
+/// Returns the children of an app as the operator writes them.
 ///
 /// # Errors
-/// Says of each field what is wrong and what to write instead.
+/// Returns a message for each invalid field.
 pub fn of_app(app: &AppDeploy) -> Result<Vec<Value>, Invalid> {
     let children = desired(&validate(app)?);
     Ok(children.iter().map(|wanted| wanted.object.clone()).collect())
 }
 
-/// Returns the pods that the operator would make for a pod set that has none.
+/// Returns the pods that the operator would create for a pod set without pods.
 ///
 /// # Errors
-/// Says of each field what is wrong and what to write instead.
+/// Returns a message for each invalid field.
 pub fn of_podset(set: &PodSet) -> Result<Vec<Value>, Invalid> {
     let wanted = Wanted::of(set)?;
     let slots = (0..u16::MAX).take(wanted.replicas);
@@ -36,8 +35,8 @@ pub fn of_podset(set: &PodSet) -> Result<Vec<Value>, Invalid> {
         .collect())
 }
 
-/// Returns an object that belongs to nobody: without owner, without the label that says who manages it, and without the
-/// operator's bookkeeping. What its pods carry stays, since it is what selects them.
+/// Returns an object without owner, without the label of its manager, and without the annotations of the operator. The
+/// labels of its pods are kept, because they are part of the selector.
 #[must_use]
 pub fn standalone(object: &Value) -> Value {
     let mut object = object.clone();
@@ -50,10 +49,10 @@ pub fn standalone(object: &Value) -> Value {
     object
 }
 
-/// Returns an object as a person compares it: without what the API server and the operator note in it.
+/// Returns an object for a diff: without status and without metadata that the API server and the operator set.
 #[must_use]
 pub fn comparable(object: &Value) -> Value {
-    const NOTES: [&str; 6] = [
+    const SERVER_SET: [&str; 6] = [
         "managedFields",
         "resourceVersion",
         "generation",
@@ -66,9 +65,9 @@ pub fn comparable(object: &Value) -> Value {
         fields.remove("status");
     }
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.retain(|field, _| !NOTES.contains(&field.as_str()));
+        metadata.retain(|field, _| !SERVER_SET.contains(&field.as_str()));
         without(metadata, "annotations", &BOOKKEEPING);
-        // Counted by the Deployment's controller.
+        // Set by the Deployment controller.
         without(metadata, "annotations", &["deployment.kubernetes.io/revision"]);
     }
     object
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_itself_names_no_owner_and_keeps_its_selector() {
+    fn standalone_object_has_no_owner_and_keeps_its_selector() {
         let app = serde_json::from_value(spec("AppDeploy", json!({"image": "nginx", "port": 80}))).unwrap();
         let objects: Vec<Value> = of_app(&app).unwrap().iter().map(standalone).collect();
         assert_eq!(objects.len(), 3);
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_set_is_as_many_pods_as_it_wants() {
+    fn pod_set_is_exported_as_its_pods() {
         let set = spec("PodSet", json!({"replicas": 2, "template": {"image": "nginx"}}));
         let pods = of_podset(&serde_json::from_value(set).unwrap()).unwrap();
         let names: Vec<&Value> = pods.iter().map(|pod| &pod["metadata"]["name"]).collect();
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_of_the_server_are_no_difference() {
+    fn metadata_of_the_server_is_not_compared() {
         let live = json!({"metadata": {"name": "web", "uid": "1", "resourceVersion": "2",
             "annotations": {"appdeploy.dev/desired-hash": "0"}}, "spec": {"a": 1}, "status": {}});
         assert_eq!(

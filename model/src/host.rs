@@ -1,9 +1,8 @@
-//! Which application a host belongs to. Two Ingresses with one host would take requests from each other, and a user who may
-//! create an AppDeploy could take those of another namespace.
+//! Decides which app gets a host. Two Ingresses with the same host would get each other's requests, and a user who may create
+//! an AppDeploy could get those of another namespace.
 //!
-//! Two things count: what applications ask for in their spec ([`Claim::wants`]), and which Ingresses exist ([`Claim::has`]).
-//! A host that an Ingress serves is not given to another namespace before that Ingress has lost it, whatever has become of
-//! its application in the meantime.
+//! The decision depends on the specs of apps ([`Claim::wants`]) and on existing Ingresses ([`Claim::has`]). A host that an
+//! Ingress serves is not given to another namespace before that Ingress no longer serves it, even if its app was deleted.
 
 mod claims;
 
@@ -12,75 +11,44 @@ use std::collections::BTreeSet;
 use crd::AppDeploy;
 
 pub use self::claims::Claims;
-use crate::observed::Child;
-use crate::{Failure, Valid, validate};
+use crate::ingress_path::IngressPath;
+use crate::{Child, Failure, Valid, validate};
 
-/// A host and the path below which an application answers.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
-    /// The host.
-    pub host: String,
-    /// The path, without a slash at its end: to an Ingress both are the same.
-    pub path: String,
-}
-
-impl Place {
-    /// Names a place.
-    #[must_use]
-    pub fn new(host: &str, path: &str) -> Self {
-        Self {
-            host: host.to_owned(),
-            path: match path.trim_end_matches('/') {
-                "" => "/".to_owned(),
-                path => path.to_owned(),
-            },
-        }
-    }
-
-    /// Returns the place that an application asks for, if it is to have an Ingress.
-    #[must_use]
-    pub fn of(app: &Valid<'_>) -> Option<Self> {
-        let ingress = app.route.as_ref()?.ingress.as_ref()?;
-        Some(Self::new(&ingress.host, &ingress.path))
-    }
-}
-
-/// What an application asks for, and what it has.
+/// The host and path that an app asks for, and those that it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Claim {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its identity, which decides between two of the same age. Empty once the application was deleted.
+    /// Its UID, which decides between two apps of the same age. Empty after the app was deleted.
     pub uid: String,
     /// When it was created, in seconds since 1970.
     pub created: i64,
-    /// It is being deleted.
+    /// Whether it is being deleted.
     pub deleting: bool,
-    /// The place that its spec asks for. `None` for one that is being deleted, that can have no Ingress, or that was deleted.
-    pub wants: Option<Place>,
-    /// The places that its Ingress has, until the Ingress is gone.
-    pub has: Vec<Place>,
-    /// The place that a reconcile may give its Ingress.
-    pub reserved: Option<Place>,
-    /// A write with the reserved place was sent, and its result is not known.
+    /// The path that its spec asks for. `None` if it has no Ingress, is being deleted, or was deleted.
+    pub wants: Option<IngressPath>,
+    /// The paths of its Ingress, while that exists.
+    pub has: Vec<IngressPath>,
+    /// The path that a reconcile may write to its Ingress.
+    pub reserved: Option<IngressPath>,
+    /// Whether a write with the reserved path was sent whose result is not known.
     pub sent: bool,
 }
 
 impl Claim {
-    /// Reads what is known of an application and of the Ingress of its name. Returns `None` if neither concerns a host.
+    /// Reads an app and the Ingress of its name. Returns `None` if neither has a host.
     ///
-    /// An application that is being deleted asks for nothing: no child of it is written any more, and its author must not
-    /// take a host by changing the spec of one that a finalizer keeps. What its Ingress has it keeps as long as the Ingress
-    /// exists. One that was created in deletion never gets an Ingress, and so never stands in the way of another one.
+    /// An app that is being deleted asks for nothing: its children are no longer written, and its author must not get a
+    /// host by changing the spec while a finalizer keeps the app. It keeps the paths of its Ingress while that exists.
     #[must_use]
     pub fn read(namespace: &str, name: &str, app: Option<&AppDeploy>, ingress: Option<&Child>) -> Option<Self> {
         let meta = app.map(|app| &app.metadata);
         let deleting = meta.is_some_and(|meta| meta.deletion_timestamp.is_some());
         let wanted = app
             .filter(|_| !deleting)
-            .and_then(|app| Place::of(&validate(app).ok()?));
+            .and_then(|app| IngressPath::of(&validate(app).ok()?));
         let created = meta.and_then(|meta| meta.creation_timestamp.as_ref());
         let claim = Self {
             namespace: namespace.to_owned(),
@@ -89,10 +57,10 @@ impl Claim {
             created: created.map_or(i64::MAX, |time| time.0.as_second()),
             deleting,
             wants: wanted,
-            // That of a predecessor, too: it serves until the garbage collector has removed it.
+            // Also the Ingress of a deleted app of the same name, which serves until the garbage collector deletes it.
             has: ingress
                 .filter(|child| child.is_of_app(name))
-                .map_or_else(Vec::new, |child| child.places().to_vec()),
+                .map_or_else(Vec::new, |child| child.paths().to_vec()),
             reserved: None,
             sent: false,
         };
@@ -100,44 +68,44 @@ impl Claim {
     }
 
     fn wants_host(&self, host: &str) -> bool {
-        self.wants.as_ref().is_some_and(|place| place.host == host)
+        self.wants.as_ref().is_some_and(|path| path.host == host)
     }
 
     fn has_host(&self, host: &str) -> bool {
-        self.has.iter().chain(&self.reserved).any(|place| place.host == host)
+        self.has.iter().chain(&self.reserved).any(|path| path.host == host)
     }
 
-    /// Whether its Ingress, which is known to have these places, may have the reserved one as well.
-    fn is_unverified_by(&self, has: &[Place]) -> bool {
-        self.sent && self.reserved.as_ref().is_some_and(|place| !has.contains(place))
+    /// Whether its Ingress, which has these paths according to the cache, may also have the reserved one.
+    fn is_unverified_by(&self, has: &[IngressPath]) -> bool {
+        self.sent && self.reserved.as_ref().is_some_and(|path| !has.contains(path))
     }
 
-    /// Returns all hosts that this concerns.
+    /// Returns all hosts in the claim.
     fn hosts(&self) -> impl Iterator<Item = &str> {
-        let places = self.wants.iter().chain(&self.has).chain(&self.reserved);
-        places.map(|place| place.host.as_str())
+        let paths = self.wants.iter().chain(&self.has).chain(&self.reserved);
+        paths.map(|path| path.host.as_str())
     }
 
-    /// Returns the order in which a host is given. First comes the application whose default host it is, because
-    /// it has no other. Then the ones that ask for it and have it; then the ones that ask for it and have reserved it. Then those
-    /// that have it without asking, because they are in deletion, were deleted, or are moving to another host: they take nothing
-    /// from the ones before, and the ones after wait for them. Then, by age, the ones that ask for it.
+    /// Returns the sort key by which a host is given; the smallest gets it. First comes the app whose default host it is,
+    /// because that app has no other. Then apps that ask for it and serve it, then those that ask for it and have reserved
+    /// it. Then those that still serve it without asking, because they are being deleted, were deleted, or move to another
+    /// host: they do not block the ones before, and block the ones after. Then, by age, those that only ask for it.
     fn rank(&self, host: &str) -> (bool, Standing, i64, &str) {
-        let serves = self.has.iter().any(|place| place.host == host);
+        let serves = self.has.iter().any(|path| path.host == host);
         let standing = match (self.wants_host(host), self.has_host(host)) {
-            (true, true) if serves => Standing::Serves,
-            // Perhaps before its spec left the host to a neighbour, or for an app of its name that was deleted.
-            (true, true) => Standing::Reserves,
-            (_, true) => Standing::Lingers,
-            _ => Standing::Asks,
+            (true, true) if serves => Standing::Serving,
+            // It may have reserved the host before its spec changed, or for a deleted app of the same name.
+            (true, true) => Standing::Reserved,
+            (_, true) => Standing::Releasing,
+            _ => Standing::Requested,
         };
         let is_default = self.wants_host(host) && host == format!("{}.{}", self.name, self.namespace);
         (!is_default, standing, self.created, &self.uid)
     }
 
-    /// Returns what of it can make a difference to others.
+    /// Returns the parts that other claims depend on.
     fn effect(&self) -> impl PartialEq + use<'_> {
-        let has: BTreeSet<&Place> = self.has.iter().chain(&self.reserved).collect();
+        let has: BTreeSet<&IngressPath> = self.has.iter().chain(&self.reserved).collect();
         (self.wants.as_ref(), has, self.deleting, self.created, self.uid.as_str())
     }
 
@@ -146,23 +114,28 @@ impl Claim {
     }
 }
 
+/// How firmly an app has a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
-    Serves,
-    Reserves,
-    Lingers,
-    Asks,
+    /// Its spec asks for the host, and its Ingress serves it.
+    Serving,
+    /// Its spec asks for the host, and it has reserved it.
+    Reserved,
+    /// Its Ingress serves the host, and its spec does not ask for it any more.
+    Releasing,
+    /// Its spec asks for the host.
+    Requested,
 }
 
-/// Returns the application that keeps this one from what it asks for; `None` if it can have it.
+/// Returns the claim that prevents another one from getting its host; `None` if it can have the host.
 ///
-/// A host belongs to one namespace. There, applications share it by path, and a path belongs to one application.
-/// An application that serves a host loses it only to the one whose default host it is, and that one waits until no other
-/// namespace has an Ingress with the host. `others` are the claims that concern the host.
+/// A host belongs to one namespace. In the namespace, apps share it by path, and a path belongs to one app. An app that
+/// serves a host loses it only to the app whose default host it is, and that one waits until no other namespace has an
+/// Ingress with the host. `others` are the claims with the host.
 #[must_use]
-pub fn rival<'a>(claim: &Claim, others: impl Iterator<Item = &'a Claim> + Clone) -> Option<&'a Claim> {
-    let place = claim.wants.as_ref()?;
-    let host = place.host.as_str();
+pub fn blocking_claim<'a>(claim: &Claim, others: impl Iterator<Item = &'a Claim> + Clone) -> Option<&'a Claim> {
+    let path = claim.wants.as_ref()?;
+    let host = path.host.as_str();
     let (mine, serves) = (claim.rank(host), claim.has_host(host));
     let others = others.filter(|other| !other.is(claim) && (other.wants_host(host) || other.has_host(host)));
     let before = others.clone().filter(|other| other.rank(host) < mine);
@@ -175,39 +148,38 @@ pub fn rival<'a>(claim: &Claim, others: impl Iterator<Item = &'a Claim> + Clone)
     if holder.is_some() {
         return holder;
     }
-    // One that was deleted, or is moving, releases the path to its neighbour right away: nothing is taken from anybody.
+    // An app of the same namespace that was deleted, or moves to another host, does not block its path.
     let of_the_path = |other: &&Claim| {
-        let keeps = other.deleting && other.has.contains(place);
-        other.namespace == claim.namespace && (other.wants.as_ref() == Some(place) || keeps)
+        let keeps = other.deleting && other.has.contains(path);
+        other.namespace == claim.namespace && (other.wants.as_ref() == Some(path) || keeps)
     };
     before.filter(of_the_path).min_by_key(|other| other.rank(host))
 }
 
-/// Says that an application can't have what it claims.
+/// Returns the failure of a claim that another one blocks.
 #[must_use]
-pub fn conflict(claim: &Claim, rival: &Claim) -> Failure {
-    let what = if rival.namespace == claim.namespace {
-        claim
-            .wants
-            .as_ref()
-            .map_or_else(String::new, |place| format!("{}{}", place.host, place.path))
+pub fn host_conflict(claim: &Claim, blocking: &Claim) -> Failure {
+    let is_same_namespace = blocking.namespace == claim.namespace;
+    let wanted = claim.wants.as_ref();
+    let what = if is_same_namespace {
+        wanted.map_or_else(String::new, |path| format!("{}{}", path.host, path.path))
     } else {
-        claim.wants.as_ref().map(|place| place.host.clone()).unwrap_or_default()
+        wanted.map(|path| path.host.clone()).unwrap_or_default()
     };
-    let owner = if rival.namespace == claim.namespace {
-        format!("AppDeploy {}", rival.name)
+    let owner = if is_same_namespace {
+        format!("AppDeploy {}", blocking.name)
     } else {
-        // Who it is is nobody's business in another namespace; that there is one shows anyway.
+        // Names of objects in other namespaces must not be disclosed.
         "an AppDeploy of another namespace".to_owned()
     };
     Failure::HostConflict { what, owner }
 }
 
-/// Checks the host against the suffixes that an administrator allows. The default host is always allowed: no two
-/// applications share it.
+/// Checks the host of an app against the suffixes that an administrator allows. The default host, which is unique, is always
+/// allowed.
 ///
 /// # Errors
-/// Says which hosts are allowed.
+/// Returns a message with the allowed suffixes.
 pub fn allowed(app: &Valid<'_>, suffixes: &[String]) -> Result<(), String> {
     let Some(ingress) = app.route.as_ref().and_then(|route| route.ingress.as_ref()) else {
         return Ok(());
@@ -241,21 +213,21 @@ mod tests {
             name: name.into(),
             uid: format!("{namespace}/{name}"),
             created,
-            wants: Some(Place::new(HOST, path)),
+            wants: Some(IngressPath::new(HOST, path)),
             ..Claim::default()
         }
     }
 
-    /// One whose Ingress exists.
+    /// Returns the claim of an app whose Ingress exists.
     fn serving(namespace: &str, name: &str, created: i64, path: &str) -> Claim {
         Claim {
-            has: vec![Place::new(HOST, path)],
+            has: vec![IngressPath::new(HOST, path)],
             ..claim(namespace, name, created, path)
         }
     }
 
-    /// One that is being deleted, with its Ingress.
-    fn dying(namespace: &str, name: &str, created: i64, path: &str) -> Claim {
+    /// Returns the claim of an app that is being deleted and whose Ingress exists.
+    fn deleting(namespace: &str, name: &str, created: i64, path: &str) -> Claim {
         Claim {
             deleting: true,
             wants: None,
@@ -263,73 +235,73 @@ mod tests {
         }
     }
 
-    fn winner(claims: &[Claim], of: usize) -> Option<&str> {
-        rival(&claims[of], claims.iter()).map(|rival| rival.name.as_str())
+    fn blocked_by(claims: &[Claim], of: usize) -> Option<&str> {
+        blocking_claim(&claims[of], claims.iter()).map(|claim| claim.name.as_str())
     }
 
     #[test]
-    fn host_belongs_to_the_namespace_of_the_oldest() {
+    fn host_belongs_to_the_namespace_of_the_oldest_app() {
         let claims = [
             claim("b", "young", 2, "/"),
             claim("a", "old", 1, "/"),
             claim("a", "sister", 3, "/api"),
         ];
-        assert_eq!(winner(&claims, 0), Some("old"));
-        assert_eq!(winner(&claims, 1), None);
-        assert_eq!(winner(&claims, 2), None, "it shares the host by path");
+        assert_eq!(blocked_by(&claims, 0), Some("old"));
+        assert_eq!(blocked_by(&claims, 1), None);
+        assert_eq!(blocked_by(&claims, 2), None, "it shares the host by path");
     }
 
     #[test]
-    fn path_belongs_to_the_oldest_of_the_namespace() {
+    fn path_belongs_to_the_oldest_app_of_the_namespace() {
         let claims = [claim("a", "old", 1, "/"), claim("a", "young", 2, "/")];
-        assert_eq!((winner(&claims, 0), winner(&claims, 1)), (None, Some("old")));
+        assert_eq!((blocked_by(&claims, 0), blocked_by(&claims, 1)), (None, Some("old")));
     }
 
     #[test]
-    fn of_the_same_second_the_smaller_uid_wins_wherever_it_is_asked() {
+    fn smaller_uid_gets_the_host_if_both_apps_are_of_the_same_second() {
         let claims = [claim("b", "b", 1, "/"), claim("a", "a", 1, "/")];
-        assert_eq!((winner(&claims, 0), winner(&claims, 1)), (Some("a"), None));
+        assert_eq!((blocked_by(&claims, 0), blocked_by(&claims, 1)), (Some("a"), None));
     }
 
     #[test]
-    fn app_that_serves_a_host_keeps_it_from_an_older_one() {
+    fn app_that_serves_a_host_does_not_lose_it_to_an_older_one() {
         let claims = [claim("a", "old", 1, "/"), serving("b", "young", 2, "/")];
-        assert_eq!((winner(&claims, 0), winner(&claims, 1)), (Some("young"), None));
+        assert_eq!((blocked_by(&claims, 0), blocked_by(&claims, 1)), (Some("young"), None));
     }
 
     #[test]
-    fn app_in_deletion_keeps_its_host_and_takes_none() {
-        let claims = [dying("a", "old", 1, "/"), claim("b", "young", 2, "/")];
-        assert_eq!(winner(&claims, 1), Some("old"), "its Ingress still serves");
-        // The Ingress of the older one was changed by hand.
-        let claims = [dying("a", "old", 1, "/"), serving("b", "young", 2, "/")];
-        assert_eq!(winner(&claims, 1), None);
-        // Within the namespace a path is waited for as well.
+    fn app_that_is_being_deleted_keeps_its_host_and_gets_no_other() {
+        let claims = [deleting("a", "old", 1, "/"), claim("b", "young", 2, "/")];
+        assert_eq!(blocked_by(&claims, 1), Some("old"), "its Ingress still serves");
+        // The Ingress of the older app was changed by another client.
+        let claims = [deleting("a", "old", 1, "/"), serving("b", "young", 2, "/")];
+        assert_eq!(blocked_by(&claims, 1), None);
+        // In the namespace, the path is blocked as well.
         let claims = [
-            dying("a", "old", 1, "/"),
+            deleting("a", "old", 1, "/"),
             claim("a", "next", 2, "/"),
             claim("a", "other", 3, "/api"),
         ];
-        assert_eq!((winner(&claims, 1), winner(&claims, 2)), (Some("old"), None));
+        assert_eq!((blocked_by(&claims, 1), blocked_by(&claims, 2)), (Some("old"), None));
     }
 
     #[test]
-    fn ingress_of_a_deleted_app_keeps_other_namespaces_waiting() {
+    fn ingress_of_a_deleted_app_blocks_other_namespaces() {
         let orphan = Claim {
             deleting: false,
             uid: String::new(),
             created: i64::MAX,
-            ..dying("a", "old", 1, "/")
+            ..deleting("a", "old", 1, "/")
         };
         let claims = [orphan, claim("b", "heir", 1, "/"), claim("a", "next", 2, "/")];
-        assert_eq!(winner(&claims, 1), Some("old"));
-        assert_eq!(winner(&claims, 2), None, "the host stays in the namespace");
+        assert_eq!(blocked_by(&claims, 1), Some("old"));
+        assert_eq!(blocked_by(&claims, 2), None, "the host stays in the namespace");
     }
 
     #[test]
-    fn default_host_can_not_be_taken() {
+    fn default_host_belongs_to_its_app() {
         let of = |namespace: &str, name: &str, created: i64| Claim {
-            wants: Some(Place::new("shop.team-a", "/")),
+            wants: Some(IngressPath::new("shop.team-a", "/")),
             ..claim(namespace, name, created, "/")
         };
         let mut claims = [
@@ -337,24 +309,32 @@ mod tests {
             of("team-a", "shop", i64::MAX),
             of("team-a", "late", 2),
         ];
-        assert_eq!(winner(&claims, 0), Some("shop"));
-        assert_eq!(winner(&claims, 1), None);
-        assert_eq!(winner(&claims, 2), Some("shop"));
-        claims[0].has = vec![Place::new("shop.team-a", "/")];
-        assert_eq!(winner(&claims, 0), Some("shop"), "its Ingress has to go");
-        assert_eq!(winner(&claims, 1), Some("thief"), "until then it is waited for");
+        assert_eq!(blocked_by(&claims, 0), Some("shop"));
+        assert_eq!(blocked_by(&claims, 1), None);
+        assert_eq!(blocked_by(&claims, 2), Some("shop"));
+        claims[0].has = vec![IngressPath::new("shop.team-a", "/")];
+        assert_eq!(
+            blocked_by(&claims, 0),
+            Some("shop"),
+            "its Ingress must be deleted first"
+        );
+        assert_eq!(
+            blocked_by(&claims, 1),
+            Some("thief"),
+            "the default host is blocked until then"
+        );
     }
 
-    /// The one between may not have the host itself, and takes it from nobody.
+    /// The second app can't have the host, so it does not block the third.
     #[test]
-    fn loser_of_the_host_is_in_nobodys_way() {
+    fn blocked_claim_does_not_block_others() {
         let claims = [
             claim("a", "first", 1, "/x"),
             claim("b", "second", 2, "/"),
             claim("a", "third", 3, "/"),
         ];
-        assert_eq!(winner(&claims, 1), Some("first"));
-        assert_eq!(winner(&claims, 2), None);
+        assert_eq!(blocked_by(&claims, 1), Some("first"));
+        assert_eq!(blocked_by(&claims, 2), None);
     }
 
     fn app(host: &str, deleting: bool) -> AppDeploy {
@@ -374,19 +354,19 @@ mod tests {
     }
 
     #[test]
-    fn claim_is_what_the_spec_names_and_what_the_ingress_has() {
+    fn claim_has_the_host_of_the_spec_and_the_paths_of_the_ingress() {
         let read = |app: Option<&AppDeploy>, ingress: Option<&Child>| Claim::read("a", "shop", app, ingress);
         let (new, old) = (app("new.example.com", false), ingress("old.example.com", "shop"));
         let claim = read(Some(&new), Some(&old)).unwrap();
         assert_eq!((claim.created, claim.uid.as_str()), (7, "u1"));
-        assert_eq!(claim.wants, Some(Place::new("new.example.com", "/")));
-        let places = ["/api", "/b"].map(|path| Place::new("old.example.com", path));
+        assert_eq!(claim.wants, Some(IngressPath::new("new.example.com", "/")));
+        let places = ["/api", "/b"].map(|path| IngressPath::new("old.example.com", path));
         assert_eq!(claim.has, places);
 
-        let dying = app("new.example.com", true);
-        let claim = read(Some(&dying), Some(&old)).unwrap();
+        let deleted = app("new.example.com", true);
+        let claim = read(Some(&deleted), Some(&old)).unwrap();
         assert_eq!((claim.wants, claim.has), (None, places.to_vec()));
-        assert_eq!(read(Some(&dying), None), None, "created in deletion");
+        assert_eq!(read(Some(&deleted), None), None, "it never had an Ingress");
         assert_eq!(read(None, Some(&old)).unwrap().has, places, "its app was deleted");
         assert_eq!(
             read(None, Some(&ingress("old.example.com", "blog"))),
@@ -397,45 +377,45 @@ mod tests {
     }
 
     #[test]
-    fn who_lost_a_host_is_named_when_it_becomes_free() {
+    fn blocked_app_is_returned_when_its_host_becomes_free() {
         let mut claims = Claims::default();
         let [old, young] = ["old", "young"];
-        assert_eq!(claims.note(&young, Some(claim("b", "young", 2, "/"))), [""; 0]);
-        assert_eq!(claims.lost_by(&young), None);
-        assert_eq!(claims.note(&old, Some(claim("a", "old", 1, "/"))), [young]);
-        assert_eq!(claims.lost_by(&young).unwrap().1.name, "old");
+        assert_eq!(claims.update(&young, Some(claim("b", "young", 2, "/"))), [""; 0]);
+        assert_eq!(claims.conflict(&young), None);
+        assert_eq!(claims.update(&old, Some(claim("a", "old", 1, "/"))), [young]);
+        assert_eq!(claims.conflict(&young).unwrap().1.name, "old");
         assert_eq!(
-            claims.note(&old, Some(claim("a", "old", 1, "/"))),
+            claims.update(&old, Some(claim("a", "old", 1, "/"))),
             [""; 0],
             "nothing is new"
         );
         let mut moved = claim("a", "old", 1, "/");
-        moved.wants = Some(Place::new("other.example.com", "/"));
-        assert_eq!(claims.note(&old, Some(moved)), [young]);
-        assert_eq!(claims.lost_by(&young), None);
-        assert_eq!(claims.note(&young, None), [""; 0]);
+        moved.wants = Some(IngressPath::new("other.example.com", "/"));
+        assert_eq!(claims.update(&old, Some(moved)), [young]);
+        assert_eq!(claims.conflict(&young), None);
+        assert_eq!(claims.update(&young, None), [""; 0]);
     }
 
     #[test]
-    fn only_one_of_two_writes_at_the_same_time_gets_the_host() {
+    fn only_one_of_two_concurrent_writes_gets_the_host() {
         let mut claims = Claims::default();
-        claims.note(&"young", Some(claim("b", "young", 2, "/")));
+        claims.update(&"young", Some(claim("b", "young", 2, "/")));
         assert_eq!(claims.reserve(&"young"), Ok(vec![]));
-        claims.note(&"old", Some(claim("a", "old", 1, "/")));
+        claims.update(&"old", Some(claim("a", "old", 1, "/")));
         assert_eq!(claims.reserve(&"old").unwrap_err().1.name, "young");
-        // The write has failed.
+        // The write failed.
         assert_eq!(claims.release(&"young", Some(claim("b", "young", 2, "/"))), ["old"]);
         assert_eq!(claims.reserve(&"old"), Ok(vec![]));
         let done = claims.release(&"old", Some(serving("a", "old", 1, "/")));
-        assert_eq!(done, [""; 0], "it was known since it was announced");
+        assert_eq!(done, [""; 0], "the reservation had the same effect");
         assert_eq!(claims.reserve(&"young").unwrap_err().1.name, "old");
     }
 
     #[test]
-    fn apps_that_share_a_host_do_not_wake_each_other() {
+    fn apps_that_share_a_host_do_not_requeue_each_other() {
         let mut claims = Claims::default();
         for (name, path) in [("one", "/"), ("two", "/api")] {
-            claims.note(&name, Some(claim("a", name, 1, path)));
+            claims.update(&name, Some(claim("a", name, 1, path)));
         }
         for (name, path) in [("one", "/"), ("two", "/api"), ("one", "/")] {
             assert_eq!(claims.reserve(&name), Ok(vec![]));
@@ -444,12 +424,12 @@ mod tests {
     }
 
     #[test]
-    fn write_under_way_outlives_its_app() {
+    fn reservation_outlives_its_app_during_a_write() {
         let mut claims = Claims::default();
-        claims.note(&"old", Some(claim("a", "old", 1, "/")));
-        claims.note(&"heir", Some(claim("b", "heir", 2, "/")));
+        claims.update(&"old", Some(claim("a", "old", 1, "/")));
+        claims.update(&"heir", Some(claim("b", "heir", 2, "/")));
         assert_eq!(claims.reserve(&"old"), Ok(vec![]));
-        claims.note(&"old", None);
+        claims.update(&"old", None);
         assert!(
             claims.reserve(&"heir").is_err(),
             "the Ingress may be created any moment"
@@ -458,18 +438,18 @@ mod tests {
         assert_eq!(claims.reserve(&"heir"), Ok(vec![]));
     }
 
-    /// The answer to the write was lost. In the meantime the app is unchanged, names another host, or was deleted.
+    /// The response to the write was lost. After that the app is unchanged, has another host, or was deleted.
     #[test]
-    fn write_without_a_known_result_keeps_its_host() {
+    fn write_without_a_known_result_blocks_the_host() {
         let asks = |namespace: &str, name: &str| claim(namespace, name, 1, "/");
         let moved = Claim {
-            wants: Some(Place::new("other.example.com", "/")),
+            wants: Some(IngressPath::new("other.example.com", "/")),
             ..asks("a", "old")
         };
         for later in [Some(asks("a", "old")), Some(moved), None] {
             let mut claims = Claims::default();
-            claims.note(&"old", Some(asks("a", "old")));
-            claims.note(&"heir", Some(asks("b", "heir")));
+            claims.update(&"old", Some(asks("a", "old")));
+            claims.update(&"heir", Some(asks("b", "heir")));
             assert_eq!(claims.reserve(&"old"), Ok(vec![]));
             claims.begin_write(&"old");
             claims.release(&"old", later.clone());
@@ -481,39 +461,42 @@ mod tests {
     }
 
     #[test]
-    fn ingress_that_is_seen_needs_no_read() {
+    fn watched_ingress_needs_no_read() {
         let mut claims = Claims::default();
-        claims.note(&"shop", Some(claim("a", "shop", 1, "/")));
+        claims.update(&"shop", Some(claim("a", "shop", 1, "/")));
         assert_eq!(claims.reserve(&"shop"), Ok(vec![]));
         claims.begin_write(&"shop");
         assert!(claims.is_unverified(&"shop"));
-        claims.note(&"shop", Some(serving("a", "shop", 1, "/")));
+        claims.update(&"shop", Some(serving("a", "shop", 1, "/")));
         assert!(!claims.is_unverified(&"shop"), "the watch has shown the Ingress");
     }
 
     #[test]
     fn ingress_that_is_deleted_during_a_reconcile_does_not_free_the_host() {
         let mut claims = Claims::default();
-        claims.note(&"young", Some(serving("b", "young", 2, "/")));
-        claims.note(&"old", Some(claim("a", "old", 1, "/")));
+        claims.update(&"young", Some(serving("b", "young", 2, "/")));
+        claims.update(&"old", Some(claim("a", "old", 1, "/")));
         assert_eq!(claims.reserve(&"young"), Ok(vec![]));
-        claims.note(&"young", Some(claim("b", "young", 2, "/")));
+        claims.update(&"young", Some(claim("b", "young", 2, "/")));
         assert!(claims.reserve(&"old").is_err(), "the Ingress is about to be recreated");
     }
 
-    /// The reservation is for an app of the same name that was deleted while its Ingress was written.
+    /// The reservation was made for a deleted app of the same name.
     #[test]
     fn reservation_does_not_outrank_an_ingress() {
         let inherits = Claim {
-            reserved: Some(Place::new(HOST, "/")),
+            reserved: Some(IngressPath::new(HOST, "/")),
             ..claim("a", "again", 1, "/")
         };
         let claims = [inherits, serving("a", "neighbour", 2, "/")];
-        assert_eq!((winner(&claims, 0), winner(&claims, 1)), (Some("neighbour"), None));
+        assert_eq!(
+            (blocked_by(&claims, 0), blocked_by(&claims, 1)),
+            (Some("neighbour"), None)
+        );
     }
 
     #[test]
-    fn hosts_are_allowed_by_whole_labels() {
+    fn allowed_suffixes_match_whole_labels() {
         let allowed = |host: &str| allowed(&validate(&app(host, false)).unwrap(), &["example.com".into()]).is_ok();
         assert!(allowed("example.com") && allowed("shop.example.com"));
         assert!(allowed("shop.a"), "the default host");

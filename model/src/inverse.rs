@@ -1,7 +1,7 @@
-//! The way back: from objects as they are in a cluster to the spec that means them, and what no spec can say.
+//! The inverse of rendering: reads the spec of an app from live objects, and lists the fields that a spec can't express.
 //!
-//! For all objects that we write, `of_app(desired(app))` is the app's spec up to defaults, and nothing is left over.
-//! What the API server fills in by itself is never left over.
+//! For all rendered objects, `of_app(desired(app))` is the spec of the app except for defaults, and no field is unmapped.
+//! Defaults of the API server are never unmapped.
 
 mod additions;
 mod pod;
@@ -17,50 +17,50 @@ use crate::{ChildKind, defaults};
 
 pub use additions::Additions;
 pub use pod::container;
-pub use route::{beside, target};
+pub use route::{extra_ports, target_port};
 
-/// What was read, and what could not be.
+/// The result of reading an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inverse<T> {
-    /// What can be said.
-    pub said: T,
-    /// What can't, in the order of the object.
-    pub left: Vec<Left>,
+    /// The value that was read.
+    pub value: T,
+    /// The fields that it does not express, in the order of the object.
+    pub unmapped: Vec<UnmappedField>,
 }
 
-/// A field of an object that no field of ours stands for.
+/// A field of a live object that a spec can't express.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Left {
-    /// Where it stands, like `spec.template.spec.volumes[data]`. The entries of a list are told apart by name.
+pub struct UnmappedField {
+    /// Its path, such as `spec.template.spec.volumes[data]`. Entries of a list have their names in brackets.
     pub path: String,
-    /// What it says.
+    /// Its value.
     pub value: Value,
-    /// We would write something else there. Otherwise we would write nothing, and what is there stays unless the object
-    /// is made anew.
+    /// Whether the operator would write another value. Otherwise it does not write the field, and the value is kept until the
+    /// object is created again.
     pub differs: bool,
 }
 
-/// The objects of one application as they are in a cluster.
+/// The live objects of one app.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Live<'a> {
-    /// The Deployment. Without one nothing can be said.
+    /// The Deployment. Without it, the spec is empty.
     pub deployment: Option<&'a Value>,
-    /// The Service that leads to its pods.
+    /// The Service that selects its pods.
     pub service: Option<&'a Value>,
-    /// The Ingress that leads to that Service.
+    /// The Ingress that routes to that Service.
     pub ingress: Option<&'a Value>,
 }
 
-/// An application that was read from its objects.
+/// An app that was read from its objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct App {
-    /// The spec that means them, as far as a spec can.
+    /// The spec, as far as it can express them.
     pub spec: AppDeploySpec,
-    /// What it can't say, of which kind of child.
-    pub left: Vec<(&'static ChildKind, Left)>,
+    /// The fields that it can't express, with the kind of the child.
+    pub unmapped: Vec<(&'static ChildKind, UnmappedField)>,
 }
 
-/// Returns the fields that a pod template was made from, or could have been.
+/// Reads the fields of pods from a pod template.
 #[must_use]
 pub fn of_template(template: &PodTemplateSpec) -> Inverse<PodFields> {
     // A typed object always serialises: its keys are text.
@@ -68,18 +68,17 @@ pub fn of_template(template: &PodTemplateSpec) -> Inverse<PodFields> {
     pod::read(&template, None)
 }
 
-/// Returns the application that these objects were made from, or could have been. `name` and `namespace` are the
-/// application's.
+/// Reads an app from its objects. `name` and `namespace` are those of the app.
 #[must_use]
 pub fn of_app(name: &str, namespace: &str, live: Live<'_>) -> App {
-    let mut left = Vec::new();
+    let mut unmapped = Vec::new();
     let nothing = Value::Null;
     let deployment = defaults::filled(&DEPLOYMENT, live.deployment.unwrap_or(&nothing));
     let template = &deployment["spec"]["template"];
-    let port = live.service.and_then(|service| route::target(service, template));
+    let port = live.service.and_then(|service| route::target_port(service, template));
     let pod = pod::read(template, port);
     let mut spec = AppDeploySpec {
-        pod: pod.said,
+        pod: pod.value,
         replicas: deployment["spec"]["replicas"]
             .as_i64()
             .and_then(|count| count.try_into().ok())
@@ -88,24 +87,24 @@ pub fn of_app(name: &str, namespace: &str, live: Live<'_>) -> App {
         ..AppDeploySpec::default()
     };
     let waits = crate::children::min_ready(&spec.pod).unwrap_or(0);
-    left.extend(rest::of_deployment(&deployment, waits).map(|rest| (&DEPLOYMENT, rest)));
-    left.extend(
-        pod.left
+    unmapped.extend(rest::of_deployment(&deployment, waits).map(|rest| (&DEPLOYMENT, rest)));
+    unmapped.extend(
+        pod.unmapped
             .into_iter()
             .map(|rest| (&DEPLOYMENT, rest.below("spec.template"))),
     );
     if let Some(service) = live.service {
         let rest = route::of_service(service, template, spec.pod.container.port);
-        left.extend(rest.into_iter().map(|rest| (&SERVICE, rest)));
+        unmapped.extend(rest.into_iter().map(|rest| (&SERVICE, rest)));
     }
     let service = live.service.map(|service| (service, template));
     let rest = route::of_ingress(&mut spec, name, namespace, live.ingress, service);
-    left.extend(rest.into_iter().map(|rest| (&INGRESS, rest)));
-    App { spec, left }
+    unmapped.extend(rest.into_iter().map(|rest| (&INGRESS, rest)));
+    App { spec, unmapped }
 }
 
-impl Left {
-    /// Returns the same, where what was read stands below another field.
+impl UnmappedField {
+    /// Returns the same field with a prefix of its path.
     fn below(self, path: &str) -> Self {
         Self {
             path: format!("{path}.{}", self.path),
@@ -113,7 +112,7 @@ impl Left {
         }
     }
 
-    /// Whether an application could miss it. What only says how it is rolled out or remembered is no loss.
+    /// Whether an app may need the field. Settings of rollouts and metadata do not count.
     #[must_use]
     pub fn matters(&self) -> bool {
         const MINOR: [&str; 6] = [
@@ -125,10 +124,10 @@ impl Left {
             "spec.template.metadata.annotations.",
         ];
         let is_message = self.path.contains(".terminationMessage");
-        // Naming a port opens none; a port of the node is one.
+        // The name of a port has no effect, but a port of the node has.
         let is_of_the_node = self.value["hostPort"].is_number() || self.path.ends_with("].hostPort");
         let is_name = self.path.contains("].ports[") && !is_of_the_node;
-        // Who gets more time to end than usual may need it; who gets less needs none.
+        // Only a longer grace period than the default may be needed.
         let is_short = self.path == "spec.template.spec.terminationGracePeriodSeconds"
             && self.value.as_i64().is_some_and(|seconds| seconds < defaults::GRACE);
         !is_message && !is_name && !is_short && !MINOR.iter().any(|minor| self.path.starts_with(minor))

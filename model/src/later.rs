@@ -1,8 +1,8 @@
 //! Fields of a child that differ between versions of the operator: fields that newer versions write (later defaults), and
 //! fields that only older versions write (former defaults).
 //!
-//! An upgrade must restart no pod. A child is not written only because it lacks a later default or has a former one: it
-//! changes with the next change of the pods, which are replaced then anyway (docs/adr/0012).
+//! An upgrade must not restart pods. A child is not written only because it lacks a later default or has a former one. These
+//! fields change with the next change of the pods, which replaces the pods anyway (docs/adr/0012).
 
 use std::borrow::Cow;
 
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use crate::Digest;
 
-/// A field in a child.
+/// A field of a child.
 struct Field {
-    /// The object that contains it, as JSON pointer (RFC 6901).
+    /// The JSON pointer (RFC 6901) of the object that contains it.
     parent: &'static str,
     /// Its name.
     name: &'static str,
-    /// The same place, as a digest has it.
+    /// Its path in a digest.
     path: &'static str,
 }
 
@@ -31,7 +31,7 @@ impl Field {
 
 /// Fields that newer versions write. Each has the same value in every child.
 const LATER: [Field; 1] = [
-    // The kubelet puts the end of the log into the status of a container that fails.
+    // The kubelet copies the end of the log into the status of a container that fails.
     Field {
         parent: "/spec/template/spec/containers/0",
         name: "terminationMessagePolicy",
@@ -41,7 +41,7 @@ const LATER: [Field; 1] = [
 
 /// Fields that only older versions write. The value of each is the name of the child.
 const FORMER: [Field; 1] = [
-    // A Service of another application may select pods by this label, and anyone may name an app like it.
+    // A Service of another application may select pods by this label, and any user can choose the name of an app.
     Field {
         parent: "/spec/template/metadata/labels",
         name: crd::label::NAME,
@@ -58,7 +58,7 @@ fn remove_later(object: &mut Value) {
     }
 }
 
-/// Adds a former default, if the object is one that had it.
+/// Adds a former default, if the object is of a kind that had it.
 fn add_former(object: &mut Value, field: &Field) {
     let name = object["metadata"]["name"].clone();
     if let Some(Value::Object(fields)) = object.pointer_mut(field.parent) {
@@ -66,14 +66,14 @@ fn add_former(object: &mut Value, field: &Field) {
     }
 }
 
-/// Whether a live child has a former default of what is wanted.
+/// Whether a live child has a former default of the desired object.
 fn has_former(wanted: &Value, live: &Digest, field: &Field) -> bool {
     let mut former = wanted.clone();
     add_former(&mut former, field);
     field.is_in(&former) && live.lacks_where(&former, |path| path == field.path).is_none()
 }
 
-/// Returns an object as the oldest version writes it: its hash is the same in all versions.
+/// Returns an object as the oldest version writes it, so that its hash is the same in all versions.
 #[must_use]
 pub fn original(object: &Value) -> Value {
     let mut object = object.clone();
@@ -84,8 +84,8 @@ pub fn original(object: &Value) -> Value {
     object
 }
 
-/// Returns what was wanted of a live child before, with those former defaults that it has, and without later defaults,
-/// which are never dropped.
+/// Returns the previously desired object of a live child: with the former defaults that it has, and without later defaults,
+/// which are never removed.
 #[must_use]
 pub fn previous(before: &Value, live: &Digest) -> Value {
     let mut previous = before.clone();
@@ -96,8 +96,8 @@ pub fn previous(before: &Value, live: &Digest) -> Value {
     previous
 }
 
-/// Returns what is wanted of a live child now: what this version writes, if the child is of this version or its pods change
-/// in any case; else the same with the fields of the version that wrote it.
+/// Returns the desired object for a live child: as this version renders it, if the child is of this version or its pods
+/// change anyway; otherwise with the later and former defaults that the child has.
 #[must_use]
 pub fn due<'a>(wanted: &'a Value, live: &Digest) -> Cow<'a, Value> {
     let is_later = |path: &str| LATER.iter().any(|field| field.path == path);
@@ -119,8 +119,7 @@ pub fn due<'a>(wanted: &'a Value, live: &Digest) -> Cow<'a, Value> {
     }
 }
 
-/// As [`due`], of a Deployment that somebody has written without the record of what a person wrote: what the pods are now
-/// decides alone.
+/// As [`due`], for a Deployment without a recorded spec, of which only the pod template is compared.
 #[must_use]
 pub fn due_in_place(wanted: &Value, live: &Value) -> Value {
     let [spec, live] =
@@ -130,8 +129,8 @@ pub fn due_in_place(wanted: &Value, live: &Value) -> Value {
     wanted
 }
 
-/// Whether the pods are others if this field is. The record of what the person wrote stands for what they have taken out
-/// of it, which a digest can't see.
+/// Whether a change of this field changes the pods. The annotation with the recorded spec is included, because a digest
+/// does not show fields that were removed from the spec.
 fn is_of_pods(path: &str) -> bool {
     path.starts_with("spec.template.") || path.strip_prefix("annotations.") == Some(crd::annotation::REVISION_SPEC)
 }
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn both_places_of_a_field_are_the_same() {
+    fn pointer_and_path_of_a_field_agree() {
         let wanted = wanted("nginx", 1);
         let original = original(&wanted);
         for field in LATER {
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_an_older_version_stay_with_the_same_pods() {
+    fn defaults_of_an_older_version_are_kept_with_the_same_pods() {
         let wanted = wanted("nginx", 1);
         let mut old = original(&wanted);
         old["metadata"]["annotations"] = json!({});
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_a_field_from_a_spec_changes_the_pods() {
+    fn removed_field_of_a_spec_changes_the_pods() {
         let live = Digest::of(
             &json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "tty": true}]}}},
             "metadata": {"annotations": {crd::annotation::REVISION_SPEC: "tty"}}}),
@@ -193,10 +192,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever an older operator has made: an upgrade writes nothing, and scaling replaces no pod; and once the pods
-        /// change, they are as this version writes them.
+        /// After an upgrade nothing is written, and scaling replaces no pods. Once the pods change, they are as this version
+        /// renders them.
         #[test]
-        fn fields_change_with_the_next_change_of_the_pods(
+        fn defaults_change_with_the_next_change_of_the_pods(
             image in "[a-z]{1,3}", next in "[a-z]{1,3}", replicas in 0..4_i32, more in 0..4_i32, is_older in any::<bool>()
         ) {
             let before = wanted(&image, replicas);

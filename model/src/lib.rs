@@ -1,16 +1,16 @@
-//! What an AppDeploy *means*: functions of values, and nothing else.
+//! The decisions of the operator and the plugin, as pure functions.
 //!
 //! ```text
-//! validate -> desired -> plan          what to write
-//!             observed -> diagnose -> status   what to say
+//! validate -> desired  -> plan                what to write
+//!             observed -> diagnose -> status  what to report
 //! ```
 //!
-//! The operator and the plugin call the same functions, so what `--dry-run` prints is what the operator
-//! writes. There is no client here, no clock (`now` is passed) and no runtime: everything can be tested by
-//! calling it.
+//! The operator and the plugin call the same functions, so `--dry-run` prints what the operator writes. This crate has no
+//! client, no clock (`now` is passed) and no runtime.
 
 pub mod admit;
 pub mod children;
+mod conditions;
 pub mod defaults;
 pub mod desired;
 pub mod diagnose;
@@ -19,11 +19,11 @@ pub mod export;
 pub mod failure;
 mod fields;
 pub mod host;
+pub mod ingress_path;
 pub mod inverse;
 pub mod later;
 pub mod merge;
 pub mod next_command;
-pub mod observed;
 pub mod plan;
 pub mod pod;
 pub mod podset;
@@ -35,12 +35,11 @@ pub mod status;
 pub mod unfinished;
 pub mod valid;
 
-pub use children::{CHILDREN, ChildId, ChildKind};
+pub use children::{CHILDREN, Cached, Child, ChildId, ChildKind, IngressClasses, Observed};
 pub use desired::{Desired, desired};
 pub use digest::Digest;
 pub use failure::Failure;
 pub use next_command::NextCommand;
-pub use observed::{Cached, Child, IngressClasses, Observed};
 pub use plan::{Action, Plan, plan};
 pub use status::status;
 pub use valid::{Invalid, Valid, validate};

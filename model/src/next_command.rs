@@ -1,7 +1,7 @@
-//! The command that a message suggests to run next.
+//! The command that a message suggests.
 //!
-//! Third-party names, keys and texts are part of such commands, and a person copies them into a shell. So a command can only
-//! be built from literals and from values that are quoted on the way in: there is no way to make one from a `String`.
+//! Users copy such commands into a shell, and they contain third-party names, keys and texts. So a command can only be
+//! built from literals and from values that are quoted; it can't be created from a `String`.
 
 use std::fmt::{self, Display};
 
@@ -59,7 +59,7 @@ pub const fn check(template: &str, values: usize) {
 }
 
 impl NextCommand {
-    /// Fills a template. [`command!`](crate::command) checks that the numbers fit.
+    /// Fills a template. [`command!`](crate::command) checks the number of values.
     #[doc(hidden)]
     #[must_use]
     pub fn fill(template: &'static str, values: &[&dyn Display]) -> Self {
@@ -77,9 +77,9 @@ impl NextCommand {
         Self { command, remark }
     }
 
-    /// Reads a command that was stored, such as the one in a status, which anyone may have written who can write the
-    /// status. Where a shell would do more with it than to split it into words, each word is quoted again. `None` if it is
-    /// not a command of kubectl.
+    /// Reads a stored command, such as the one in a status, which any client with the right to write the status may have
+    /// written. If a shell would not only split it into words, each word is quoted again. `None` if it is not a command of
+    /// kubectl.
     #[must_use]
     pub fn read(stored: &str) -> Option<Self> {
         const PIPE: &str = " | kubectl apply -f -";
@@ -137,7 +137,7 @@ impl NextCommand {
         self.remark
     }
 
-    /// Whether there is no word in it.
+    /// Whether the command is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.command.is_empty()
@@ -162,7 +162,7 @@ impl Display for NextCommand {
     }
 }
 
-/// A literal can end with a remark in parentheses, behind two spaces.
+/// Splits a literal that ends with a remark in parentheses, after two spaces.
 fn split_remark(literal: &'static str) -> (&'static str, Option<&'static str>) {
     match literal.split_once("  (") {
         Some((command, remark)) => (command, Some(remark.strip_suffix(')').unwrap_or(remark))),
@@ -170,8 +170,8 @@ fn split_remark(literal: &'static str) -> (&'static str, Option<&'static str>) {
     }
 }
 
-/// Appends a value. One that would begin a word and be read as a flag can't be the name of an object: a placeholder
-/// stands for it, as for an empty one.
+/// Appends a value. An empty value at the start of a word, or one that a program would read as a flag, is replaced by a
+/// placeholder, because it can't be the name of an object.
 fn push_value(command: &mut String, value: &str) {
     let begins_a_word = command.is_empty() || command.ends_with(' ');
     if begins_a_word && (value.is_empty() || value.starts_with('-')) {
@@ -181,13 +181,13 @@ fn push_value(command: &mut String, value: &str) {
     }
 }
 
-/// Appends a word, quoted where a shell would read more into it.
+/// Appends a word, quoted if it contains special characters.
 ///
-/// Within single quotes only `'` ends the quotes, and in fish `\` escapes: both are escaped outside of quotes, which all
-/// shells read the same way.
+/// In single quotes, `'` ends the quotes, and in fish `\` escapes. Both are escaped outside of quotes, which all shells
+/// read the same way.
 fn push_word(command: &mut String, word: &str) {
     let word = printable(word);
-    // zsh replaces =ls by the path of ls.
+    // zsh replaces =ls with the path of ls.
     let begins_plain = !word.starts_with('=');
     if word.is_empty() && (command.is_empty() || command.ends_with(' ')) {
         command.push_str("''");
@@ -207,7 +207,7 @@ fn push_word(command: &mut String, word: &str) {
     }
 }
 
-/// Whether a character means nothing to a shell, other than at the start of a word.
+/// Whether a character has no special meaning in a shell, except at the start of a word.
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c)
 }
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_commands_are_read_only_if_they_are_of_kubectl() {
+    fn only_stored_commands_of_kubectl_are_read() {
         for (stored, read) in [
             ("kubectl get pods -n a", Some("kubectl get pods -n a")),
             (
@@ -349,7 +349,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_value_is_one_word_to_a_shell_parser(value in any::<String>(), before in "([a-z][a-z=-]{0,2})?") {
+        fn value_is_one_word_for_a_shell_parser(value in any::<String>(), before in "([a-z][a-z=-]{0,2})?") {
             let mut text = before.clone();
             push_word(&mut text, &value);
             prop_assert!(text.chars().all(crate::printable::is_printable));
@@ -359,7 +359,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_built_is_read_back(value in any::<String>()) {
+        fn built_command_is_read_back(value in any::<String>()) {
             let built = command!("kubectl get {} -n x{}", value, value);
             prop_assert_eq!(NextCommand::read(built.as_str()), Some(built));
         }

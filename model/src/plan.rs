@@ -1,35 +1,34 @@
-//! What to write, as data: from what is wanted and what was observed.
+//! Computes the writes that bring the children of an app to the desired state.
 
 use serde_json::{Value, json};
 
-use crate::children::Prune;
+use crate::children::{Cached, Prune};
 use crate::digest::paths;
-use crate::observed::Cached;
 use crate::{Child, ChildId, ChildKind, Desired, Failure, Observed, Valid, later};
 
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// POST. A name that is taken gives 409, so no read is needed before.
+    /// POST. It fails with 409 if the name is taken, so no read is needed before.
     Create {
         /// The child.
         id: ChildId,
-        /// What is sent.
+        /// The object to send.
         object: Value,
     },
-    /// A forced server-side apply. Its `metadata.uid` makes it fail rather than create the object again or
-    /// write to a namesake.
+    /// A forced server-side apply. With `metadata.uid`, it fails instead of creating the object again or writing to another
+    /// object of the same name.
     Apply {
         /// The child.
         id: ChildId,
-        /// What is sent.
+        /// The object to send.
         object: Value,
-        /// The write that must go before, if a field is to be removed.
+        /// The patch to send first, if the apply must remove a field.
         fold: Option<Fold>,
-        /// The first field that is not as wanted, for the log.
+        /// The first field that differs, for the log.
         because: String,
     },
-    /// DELETE, only of the object with this UID.
+    /// DELETE, with the UID as a precondition.
     Delete {
         /// The child.
         id: ChildId,
@@ -54,34 +53,34 @@ impl Action {
     }
 }
 
-/// Lets an apply remove a field that came with the POST.
+/// A patch of `managedFields` that lets an apply remove a field of the POST.
 ///
-/// The API server keeps the fields of a POST as those of an "Update" by our manager, apart from what we apply
-/// later. A field that we stop applying would stay, owned by that Update. The fold turns the Update's entry
-/// into one of an Apply, or drops it where an Apply's is there already.
+/// The API server records the fields of a POST as an "Update" by the field manager, and those of an apply in another entry.
+/// A field that is no longer applied would stay, owned by the Update. The patch turns the Update into an Apply, or removes
+/// it if there is an Apply already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fold {
-    /// The JSON patch (RFC 6902). Its tests make it fail if the entries have moved meanwhile.
+    /// The JSON patch (RFC 6902). Its tests make it fail if the entries have moved in the meantime.
     pub patch: Value,
 }
 
-/// What to write, in this order, and what stands in the way.
+/// The writes, in their order, and the obstacles to other writes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The writes.
     pub actions: Vec<Action>,
-    /// What can't be written, and why.
+    /// Why some children can't be written.
     pub failures: Vec<Failure>,
-    /// Somebody else who changes the number of replicas, by the name of their field manager.
-    pub rival_scaler: Option<String>,
+    /// The field manager of another client that has changed the number of replicas.
+    pub other_scaler: Option<String>,
 }
 
-/// Compares what is wanted with what was observed. A child that is as wanted is not written.
+/// Compares the desired children with the observed ones. A child that is as desired is not written.
 #[must_use]
 pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
     let mut plan = Plan::default();
     for kind in observed.kinds {
-        // A kind that routes to another one waits for it, and must not route to a third-party object.
+        // A kind that routes to another one is written after it, and must not route to a third-party object.
         let target = kind.routes_to.filter(|target| desired.first(target).is_some());
         let target = target.map(|target| observed.child(&ChildId::new(target, &app.name)));
         let is_misled = target
@@ -96,7 +95,7 @@ pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
                 }
                 Cached::Absent if waits => {}
                 Cached::Present(child) if waits && child.is_controlled_by(&app.uid) => {}
-                Cached::Unknown => plan.failures.push(Failure::Blind {
+                Cached::Unknown => plan.failures.push(Failure::WatchFailed {
                     resource: kind.plural,
                     why: observed.why_unknown(kind).unwrap_or_default().to_owned(),
                 }),
@@ -104,15 +103,15 @@ pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
                     id,
                     object: wanted.object.clone(),
                 }),
-                // It must be deleted before the name is free again, whoever owns it; its end causes a reconcile.
+                // Its name is free only after the deletion, which causes a reconcile.
                 Cached::Present(child) if child.deleting => {}
                 Cached::Present(child) if !child.is_controlled_by(&app.uid) => {
-                    plan.failures.push(taken(&id, &app.name, child));
+                    plan.failures.push(name_conflict(&id, &app.name, child));
                 }
                 Cached::Present(child) => plan.apply(app, id, child, &wanted.object),
             }
         }
-        // Where a kind can't be listed, pruning waits until it can.
+        // A kind that can't be listed is not pruned.
         for (id, child) in observed.of(kind).filter(|(id, _)| !desired.contains(id)) {
             if kind.prune == Prune::Delete && !child.deleting && child.is_controlled_by(&app.uid) {
                 plan.delete(id.clone(), child);
@@ -123,14 +122,14 @@ pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
 }
 
 impl Plan {
-    /// Plans the write that makes a child as wanted, if there is anything to write.
+    /// Plans the write of a child, if it differs from the desired one.
     fn apply(&mut self, app: &Valid<'_>, id: ChildId, child: &Child, wanted: &Value) {
         let wanted = &*later::due(wanted, &child.digest);
         let Some(because) = child.digest.lacks(wanted) else {
             return;
         };
         if because == "spec.replicas" {
-            self.rival_scaler.clone_from(&child.managers.scaled_by);
+            self.other_scaler.clone_from(&child.managers.scaled_by);
         }
         self.actions.push(Action::Apply {
             fold: fold(app, id.kind, child, wanted),
@@ -146,9 +145,9 @@ impl Plan {
     }
 }
 
-/// Whether a child belongs to another owner that is not about to be deleted together with it.
+/// Whether a child belongs to another owner, which was not deleted.
 fn is_foreign(app: &Valid<'_>, child: &Child) -> bool {
-    !child.is_controlled_by(&app.uid) && !child.is_left_by_a_predecessor(&app.name)
+    !child.is_controlled_by(&app.uid) && !child.is_of_deleted_app(&app.name)
 }
 
 fn may_become_ours(app: &Valid<'_>, target: Cached<&Child>) -> bool {
@@ -159,24 +158,24 @@ fn may_become_ours(app: &Valid<'_>, target: Cached<&Child>) -> bool {
     }
 }
 
-/// Whether a write can be carried out, by what is known of its target (`routes_to`) after the writes before it. An Ingress is
-/// written only while its Service is known to be ours: it would publish whatever has the Service's name.
+/// Whether a write is allowed, given its target (`routes_to`) after the previous writes. An Ingress is written only while
+/// the app controls its Service, because it would publish any object with the Service's name.
 #[must_use]
-pub fn may_follow(action: &Action, uid: &str, target: Option<&Child>) -> bool {
+pub fn may_write(action: &Action, uid: &str, target: Option<&Child>) -> bool {
     let is_delete = matches!(action, Action::Delete { .. });
     let is_ours = || target.is_some_and(|child| child.is_controlled_by(uid));
     is_delete || action.kind().routes_to.is_none() || is_ours()
 }
 
-/// Returns what must be deleted when a write has found the name of a child to be taken: our children that route to it. A watch
-/// does not show an object without our label, so the plan could not know.
+/// Returns the deletions that follow from a name conflict: the children that route to the taken name. The plan can't contain
+/// them, because the watch does not show objects without the operator's label.
 #[must_use]
-pub fn after(failure: &Failure, app: &Valid<'_>, observed: &Observed) -> Vec<Action> {
+pub fn deletions_after(failure: &Failure, app: &Valid<'_>, observed: &Observed) -> Vec<Action> {
     let Failure::NameConflict { kind: taken, .. } = failure else {
         return Vec::new();
     };
-    let leads_there = |kind: &ChildKind| kind.routes_to.is_some_and(|target| target.kind == *taken);
-    let children = observed.children.iter().filter(|(id, _)| leads_there(id.kind));
+    let routes_there = |kind: &ChildKind| kind.routes_to.is_some_and(|target| target.kind == *taken);
+    let children = observed.children.iter().filter(|(id, _)| routes_there(id.kind));
     children
         .filter(|(_, child)| child.is_controlled_by(&app.uid) && !child.deleting)
         .map(|(id, child)| Action::Delete {
@@ -186,11 +185,11 @@ pub fn after(failure: &Failure, app: &Valid<'_>, observed: &Observed) -> Vec<Act
         .collect()
 }
 
-/// Returns the failure for a child whose name a third-party object has. `app` is the name of the app.
+/// Returns the failure for a child whose name another object has. `app` is the name of the app.
 #[must_use]
-pub fn taken(id: &ChildId, app: &str, child: &Child) -> Failure {
+pub fn name_conflict(id: &ChildId, app: &str, child: &Child) -> Failure {
     let (kind, name) = (id.kind.kind, id.name.clone());
-    if child.is_left_by_a_predecessor(app) {
+    if child.is_of_deleted_app(app) {
         return Failure::Leftover {
             kind,
             owner: format!("AppDeploy {app}"),
@@ -200,25 +199,18 @@ pub fn taken(id: &ChildId, app: &str, child: &Child) -> Failure {
     Failure::NameConflict {
         kind,
         name,
-        owner: child.foreign_owner.clone(),
+        owner: child.other_owner.clone(),
     }
 }
 
-/// Returns the strategic merge patch that leaves only our ports, for a kind that has ports.
+/// Returns the strategic merge patch that removes all ports but the desired ones, for a kind that has ports.
 ///
-/// Ports are merged by number. A port whose number was changed by hand is no longer ours, and an apply would add ours next to
-/// it, under the same name, which the API server rejects.
+/// Ports are merged by number. After the number of a port was changed by another client, an apply would add the desired port
+/// next to it with the same name, which the API server rejects.
 #[must_use]
-pub fn our_ports_alone(kind: &ChildKind, object: &Value) -> Option<Value> {
-    let spec = (kind.only_ports)(object)?;
+pub fn ports_patch(kind: &ChildKind, object: &Value) -> Option<Value> {
+    let spec = (kind.ports_patch)(object)?;
     Some(json!({"metadata": {"uid": object["metadata"]["uid"]}, "spec": spec}))
-}
-
-/// Returns a list that replaces the live one in a strategic merge patch.
-pub(crate) fn only(items: &Value) -> Option<Value> {
-    let mut list = vec![json!({"$patch": "replace"})];
-    list.extend(items.as_array()?.iter().cloned());
-    Some(json!(list))
 }
 
 fn with_uid(object: &Value, uid: &str) -> Value {
@@ -248,7 +240,7 @@ fn fold(app: &Valid<'_>, kind: &ChildKind, child: &Child, wanted: &Value) -> Opt
     })
 }
 
-/// Whether a field that was wanted before is no longer wanted. If that is not known, it is assumed, which costs a write.
+/// Whether the desired child has lost a field since the last write. If that is not known, returns true, which costs a write.
 fn may_drop_a_field(app: &Valid<'_>, kind: &ChildKind, child: &Child, wanted: &Value) -> bool {
     let hash = |object: &Value| {
         object["metadata"]["annotations"][crd::annotation::DESIRED_HASH]
@@ -256,12 +248,12 @@ fn may_drop_a_field(app: &Valid<'_>, kind: &ChildKind, child: &Child, wanted: &V
             .map(str::to_owned)
     };
     if child.desired_hash == hash(wanted) {
-        return false; // The wanted object is the same; another writer changed the live one.
+        return false; // The desired object is the same; another client has changed the live one.
     }
     let Some(before) = (kind.rendered_before)(app, child) else {
         return true;
     };
-    // If this is not what was written, an older operator wrote it, or the app was restarted.
+    // If the hash differs, an older operator has written the child, or the app was restarted.
     let before_was = later::previous(&before, &child.digest);
     child.desired_hash != hash(&before) || !paths(&before_was).is_subset(&paths(wanted))
 }
@@ -286,7 +278,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Changes what is observed as the API server would store it.
+    /// Changes the observed state as the API server would.
     fn perform(observed: &mut Observed, action: &Action) {
         match action {
             Action::Create { id, object } | Action::Apply { id, object, .. } => {
@@ -339,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_app_is_three_creates_and_then_nothing() {
+    fn new_app_is_created_with_three_writes() {
         let spec = json!({"image": "nginx", "port": 80});
         let plan = plan_for(&spec, &Observed::default());
         assert_eq!(
@@ -350,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_image_is_one_apply() {
+    fn new_image_is_one_apply() {
         let observed = settled(&json!({"image": "nginx", "port": 80}));
         let plan = plan_for(&json!({"image": "nginx:1.27", "port": 80}), &observed);
         assert_eq!(kinds(&plan), [("apply", &DEPLOYMENT)]);
@@ -358,7 +350,7 @@ mod tests {
 
     fn created(mut observed: Observed, applied: bool) -> Observed {
         for (_, child) in &mut observed.children {
-            child.managers = crate::observed::Managers {
+            child.managers = crate::children::Managers {
                 created_entry: Some(0),
                 applied,
                 scaled_by: None,
@@ -375,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_dropped_field_needs_a_fold() {
+    fn only_a_removed_field_needs_a_fold() {
         let before = json!({"image": "nginx", "port": 80, "env": [{"name": "A", "value": "1"}]});
         for (after, expected) in [
             (
@@ -399,9 +391,9 @@ mod tests {
         assert_eq!(fold_of(&plan), Some("remove"));
     }
 
-    /// Kubernetes merges ports by number: without the fold the old one would stay, under the same name.
+    /// Kubernetes merges ports by number. Without the fold the old port would stay, with the same name.
     #[test]
-    fn a_new_port_replaces_the_old_one() {
+    fn new_port_replaces_the_old_one() {
         let observed = created(settled(&json!({"image": "nginx", "port": 80})), false);
         let plan = plan_for(&json!({"image": "nginx", "port": 81}), &observed);
         assert_eq!(kinds(&plan), [("apply", &DEPLOYMENT), ("apply", &SERVICE)]);
@@ -413,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_port_prunes_what_it_led_to() {
+    fn removed_port_prunes_service_and_ingress() {
         let observed = settled(&json!({"image": "nginx", "port": 80}));
         let plan = plan_for(&json!({"image": "nginx"}), &observed);
         assert_eq!(
@@ -427,12 +419,12 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_object_is_neither_written_nor_deleted() {
+    fn third_party_object_is_neither_written_nor_deleted() {
         let mut observed = settled(&json!({"image": "nginx", "port": 80}));
         for kind in [&SERVICE, &INGRESS] {
             let child = change(&mut observed, kind);
-            child.controller = Some("somebody else".into());
-            child.foreign_owner = Some("HelmRelease web".into());
+            child.controller = Some("other uid".into());
+            child.other_owner = Some("HelmRelease web".into());
         }
         let plan = plan_for(&json!({"image": "nginx", "port": 81}), &observed);
         assert_eq!(kinds(&plan), [("apply", &DEPLOYMENT)]);
@@ -455,17 +447,17 @@ mod tests {
     }
 
     #[test]
-    fn ingress_never_leads_to_a_foreign_service() {
+    fn ingress_never_routes_to_a_third_party_service() {
         let spec = json!({"image": "nginx", "port": 80});
         let moved = json!({"image": "nginx", "port": 80, "host": "a.example"});
         let foreign = with_service(&spec, |child| {
             child.controller = None;
-            child.foreign_owner = None;
+            child.other_owner = None;
         });
         assert_eq!(kinds(&plan_for(&moved, &foreign)), [("delete", &INGRESS)]);
         let being_deleted = with_service(&spec, |child| {
             child.controller = None;
-            child.foreign_owner = None;
+            child.other_owner = None;
             child.deleting = true;
         });
         assert_eq!(kinds(&plan_for(&spec, &being_deleted)), [("delete", &INGRESS)]);
@@ -476,16 +468,16 @@ mod tests {
             lose(&mut observed, &INGRESS);
             assert_eq!(kinds(&plan_for(&spec, &observed)), [("create", &DEPLOYMENT)]);
         }
-        // That of a predecessor is about to be removed: what exists stays, and nothing is written before.
+        // The Service of a deleted app of the same name will be removed. Until then nothing is written.
         let leftover = with_service(&spec, |child| {
             child.controller = Some("its uid".into());
-            child.foreign_owner = Some("another AppDeploy web".into());
+            child.other_owner = Some("another AppDeploy web".into());
         });
         assert_eq!(kinds(&plan_for(&moved, &leftover)), []);
-        // Without a Service that is wanted, nothing leads anywhere.
+        // The app has no port, and so no Ingress.
         let foreign = with_service(&spec, |child| {
             child.controller = None;
-            child.foreign_owner = None;
+            child.other_owner = None;
         });
         assert_eq!(
             kinds(&plan_for(&json!({"image": "nginx"}), &foreign)),
@@ -494,18 +486,18 @@ mod tests {
     }
 
     #[test]
-    fn ingress_is_written_only_after_its_service_is_ours() {
+    fn ingress_is_written_only_while_the_app_controls_its_service() {
         let spec = json!({"image": "nginx", "port": 80});
         let [deployment, service, ingress] = &plan_for(&spec, &Observed::default()).actions[..] else {
             panic!()
         };
         for action in [deployment, service] {
-            assert!(may_follow(action, UID, None));
+            assert!(may_write(action, UID, None));
         }
-        assert!(!may_follow(ingress, UID, None));
+        assert!(!may_write(ingress, UID, None));
         let observed = settled(&spec);
-        assert!(may_follow(ingress, UID, observed.first(&SERVICE)));
-        assert!(!may_follow(ingress, "another uid", observed.first(&SERVICE)));
+        assert!(may_write(ingress, UID, observed.first(&SERVICE)));
+        assert!(!may_write(ingress, "another uid", observed.first(&SERVICE)));
 
         let app = app(spec);
         let valid = validate(&app).unwrap();
@@ -514,26 +506,26 @@ mod tests {
             name: "web".into(),
             owner: None,
         };
-        assert_eq!(after(&of(&DEPLOYMENT), &valid, &observed), []);
-        assert_eq!(after(&of(&SERVICE), &valid, &Observed::default()), []);
-        let [removed] = &after(&of(&SERVICE), &valid, &observed)[..] else {
+        assert_eq!(deletions_after(&of(&DEPLOYMENT), &valid, &observed), []);
+        assert_eq!(deletions_after(&of(&SERVICE), &valid, &Observed::default()), []);
+        let [removed] = &deletions_after(&of(&SERVICE), &valid, &observed)[..] else {
             panic!()
         };
         let id = ChildId::new(&INGRESS, "web");
         let uid = "uid-of-Ingress".to_owned();
         assert_eq!(*removed, Action::Delete { id, uid });
-        assert!(may_follow(removed, UID, None));
+        assert!(may_write(removed, UID, None));
     }
 
     #[test]
-    fn what_cannot_be_seen_is_not_written() {
+    fn kind_that_cannot_be_listed_is_not_written() {
         let mut observed = settled(&json!({"image": "nginx", "port": 80}));
         hide(&mut observed, &INGRESS);
         let plan = plan_for(&json!({"image": "nginx:2", "port": 80, "host": "a.example"}), &observed);
         assert_eq!(kinds(&plan), [("apply", &DEPLOYMENT)]);
         assert_eq!(
             plan.failures,
-            [Failure::Blind {
+            [Failure::WatchFailed {
                 resource: "ingresses",
                 why: "403".into()
             }]
@@ -541,20 +533,20 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_is_not_wanted_need_not_be_seen() {
+    fn kind_without_desired_children_need_not_be_listed() {
         let mut observed = settled(&json!({"image": "nginx"}));
         hide(&mut observed, &INGRESS);
         assert_eq!(plan_for(&json!({"image": "nginx"}), &observed), Plan::default());
     }
 
-    /// Deleted and made anew under the same name: the garbage collector still has the old children.
+    /// The app was deleted and created again, and the garbage collector has not deleted the old children yet.
     #[test]
-    fn what_a_predecessor_left_is_waited_for() {
+    fn children_of_a_deleted_app_of_the_same_name_block_writes() {
         let spec = json!({"image": "nginx"});
         let mut observed = settled(&spec);
         let child = change(&mut observed, &DEPLOYMENT);
         child.controller = Some("its uid".into());
-        child.foreign_owner = Some("another AppDeploy web".into());
+        child.other_owner = Some("another AppDeploy web".into());
         let leftover = Failure::Leftover {
             kind: "Deployment",
             owner: "AppDeploy web".into(),
@@ -569,9 +561,9 @@ mod tests {
         );
     }
 
-    /// An older operator may have rendered a field that this one knows nothing of.
+    /// Another version of the operator may have rendered fields that this one does not have.
     #[test]
-    fn a_wish_that_is_not_known_any_more_may_have_had_any_field() {
+    fn unknown_previous_version_may_have_had_any_field() {
         let before = json!({"image": "nginx", "port": 80});
         let mut observed = created(settled(&before), false);
         let child = change(&mut observed, &DEPLOYMENT);
@@ -583,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_is_being_deleted_is_waited_for() {
+    fn child_that_is_being_deleted_is_not_written() {
         let spec = json!({"image": "nginx", "port": 80});
         let mut observed = settled(&spec);
         let child = change(&mut observed, &SERVICE);
@@ -597,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn an_autoscaler_on_the_child_is_named() {
+    fn autoscaler_of_a_child_is_reported() {
         let spec = json!({"image": "nginx", "port": 80});
         let mut observed = settled(&json!({"image": "nginx", "port": 80, "replicas": 7}));
         let child = change(&mut observed, &DEPLOYMENT);
@@ -611,7 +603,7 @@ mod tests {
         child.digest = crate::Digest::of(&object);
         child.managers.scaled_by = Some("kube-controller-manager".into());
         assert_eq!(
-            plan_for(&spec, &observed).rival_scaler.as_deref(),
+            plan_for(&spec, &observed).other_scaler.as_deref(),
             Some("kube-controller-manager")
         );
     }
@@ -640,9 +632,9 @@ mod tests {
     }
 
     proptest! {
-        /// From any app to any other, whatever children were lost in between: one round of writes, then quiet.
+        /// After any change of the spec and any deletion of children, one round of writes is enough.
         #[test]
-        fn settles_after_one_round(before in spec(), after in spec(), lost in any::<[bool; 3]>()) {
+        fn one_round_of_writes_is_enough(before in spec(), after in spec(), lost in any::<[bool; 3]>()) {
             let mut observed = settled(&before);
             for (kind, is_lost) in CHILDREN.iter().zip(lost) {
                 if is_lost { lose(&mut observed, kind); }

@@ -1,13 +1,12 @@
-//! What a PodSet *means*: which pod to create, delete, update, adopt or let go next.
+//! The decisions about a PodSet: which pods to create, delete, update, adopt or release next, and its status.
 //!
 //! ```text
-//! Wanted::of -> next_step -> (perform) -> status
-//!   SetPod  ------^                        ^--- SetPod, PodState
+//! Wanted::of -> next_step -> (apply) -> status
+//!   SetPod  ------^                      ^--- SetPod, PodState
 //! ```
 //!
-//! [`next_step`] is the whole decision. The operator runs it, property tests drive it until it settles, and a
-//! model checker runs it in two operators at once, with caches that lag, crashes and lost answers: the very
-//! same function (docs/adr/0009).
+//! [`next_step`] is the whole decision. The operator calls it, property tests repeat it until it is settled, and a model
+//! checker runs it in two concurrent operators, with stale caches, crashes and lost responses (docs/adr/0009).
 
 mod adoption;
 mod ended;
@@ -20,15 +19,21 @@ mod rank;
 mod slot;
 mod status;
 mod step;
+mod summary;
 mod visits;
 mod wanted;
 
-pub use adoption::adopted;
+pub use adoption::adoption_patch;
 pub use ended::{EARLY, early_ends};
 pub use image::{ImageChange, Reported};
-pub use object::{pod, released, updated};
+pub use object::{pod, release_patch, update_patch};
 pub use pod::{Controller, Phase, SetPod};
-pub use slot::Taken;
-pub use status::{Knowledge, Marks, PodError, Verb, asks, changes_in, conflicts, marks, obituary, status};
-pub use step::{Creation, PodRef, Removal, Seen, Step, Update, Why, looks_again_at, next_step, next_step_despite};
+pub use slot::NameHolder;
+pub use status::{
+    PodError, StatusInput, Verb, changes_in, conflicts, describe_end, event_query, progress_counts, status,
+};
+pub use step::{
+    Creation, Deletion, DeletionReason, PodRef, Step, StepInput, Update, next_change_at, next_step, next_step_despite,
+};
+pub use summary::ProgressCounts;
 pub use wanted::Wanted;

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-/// The character that stands for one that can't be shown.
+/// Replaces a character that is not printable.
 pub const REPLACEMENT: char = '\u{fffd}';
 
-/// Whether a character is invisible although it is not a control character: it has no width, reverses the direction of
-/// the text or separates lines. A text that contains one can look like another text.
+/// Whether a character is invisible although it is not a control character: it has no width, changes the direction of the
+/// text or separates lines. With such characters, different texts can look the same.
 #[must_use]
 pub const fn is_invisible(c: char) -> bool {
     matches!(c,
@@ -15,7 +15,7 @@ pub const fn is_invisible(c: char) -> bool {
         | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Whether a terminal shows a character and does nothing else.
+/// Whether a terminal only shows a character.
 #[must_use]
 pub fn is_printable(c: char) -> bool {
     !c.is_control() && !is_invisible(c)
@@ -38,7 +38,7 @@ pub fn stripped(text: &str) -> String {
     without_sequences(text, |_| false)
 }
 
-/// As [`stripped`], but with the sequences that select colours. What follows the text has none of them.
+/// As [`stripped`], but with escape sequences that select colors. Colors are reset at the end.
 #[must_use]
 pub fn with_colors(text: &str) -> String {
     const RESET: &str = "\u{1b}[0m";
@@ -79,7 +79,7 @@ fn without_sequences(text: &str, is_kept: fn(&str) -> bool) -> String {
 
 fn skip_sequence(rest: &mut std::str::Chars<'_>) {
     match rest.next() {
-        // A control sequence, such as a colour.
+        // A control sequence, such as a color.
         Some('[') => drop(rest.find(|c| ('@'..='~').contains(c))),
         // A string that ends with BEL or ST, such as a title or a link.
         Some(']' | 'P' | 'X' | '^' | '_') => {
@@ -100,14 +100,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_that_can_be_shown_is_not_changed() {
+    fn printable_text_is_not_changed() {
         for text in ["", "nginx:1.27", "größer 😀", "日本"] {
             assert_eq!((&*printable(text), &*stripped(text)), (text, text));
         }
     }
 
     #[test]
-    fn colours_can_be_kept_and_end_with_the_text() {
+    fn colors_are_kept_and_reset_at_the_end() {
         for (text, shown) in [
             ("plain", "plain"),
             ("\u{1b}[1;31mred\u{1b}[0m", "\u{1b}[1;31mred\u{1b}[0m"),

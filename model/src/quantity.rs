@@ -1,22 +1,21 @@
-//! Amounts of CPU and memory, compared by what they are and not by how they are written.
+//! Amounts of CPU and memory, compared by value.
 
-/// Returns an amount as a whole number of thousandths, or the text itself where that is not possible.
-/// `0.5` and `500m` are the same, as are `1Gi` and `1024Mi`. What is finer is rounded up, as the API server does
-/// with the resources of a container.
+/// Returns an amount in thousandths, or the text itself if it is not an amount. `0.5` and `500m` are the same, as are `1Gi`
+/// and `1024Mi`. Smaller fractions are rounded up, as the API server does with the resources of a container.
 pub(crate) fn canonical(text: &str) -> String {
     milli(text).map_or_else(|| text.to_owned(), |n| n.to_string())
 }
 
-/// The least memory in which containers have been seen to start, in bytes: with 2 MiB, runc is killed on its way.
+/// The smallest memory limit with which containers start, in bytes. With 2 MiB, runc is killed.
 const SMALLEST_MEMORY: i128 = 4 << 20;
 
-/// Whether an amount of memory is too little to start any container, as if its unit had been forgotten.
+/// Whether an amount of memory is too small to start any container, for example because its unit is missing.
 pub(crate) fn is_tiny_memory(text: &str) -> bool {
     // Zero means no limit.
     milli(text).is_some_and(|amount| 0 < amount && amount < SMALLEST_MEMORY * 1000)
 }
 
-/// Returns an amount of memory that may have been meant by one that is too little.
+/// Returns the amount that was probably meant by an amount that is too small.
 pub(crate) fn meant_memory(text: &str) -> String {
     match text.parse::<u32>() {
         Ok(number @ 4..) => format!("{number}Mi"),
@@ -24,12 +23,13 @@ pub(crate) fn meant_memory(text: &str) -> String {
     }
 }
 
-/// Returns an amount of memory as a person reads it: one without a unit is in bytes.
+/// Returns an amount of memory with its unit, which is bytes by default.
 pub(crate) fn with_unit(text: &str) -> String {
     let unit = if text.parse::<u64>().is_ok() { " bytes" } else { "" };
     format!("{text}{unit}")
 }
 
+/// Returns an amount in thousandths, rounded up. `None` if the text is not an amount.
 pub(crate) fn milli(text: &str) -> Option<i128> {
     let split = text
         .find(|c: char| !(c.is_ascii_digit() || c == '.'))
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_amount_in_two_spellings() {
+    fn same_amounts_are_equal() {
         for (a, b) in [
             ("0.5", "500m"),
             ("1Gi", "1024Mi"),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_without_its_unit_is_tiny() {
+    fn memory_without_a_unit_is_tiny() {
         for text in ["64", "100Ki", "2Mi", "1.5M", "64m"] {
             assert!(is_tiny_memory(text), "{text}");
         }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_amount_stays_as_it_is() {
+    fn invalid_amounts_are_not_changed() {
         for text in ["", "lots", "1.2.3", "1Xi", "99999999999999999999999999999999999999999"] {
             assert_eq!(canonical(text), text);
         }

@@ -1,6 +1,6 @@
-//! The words for how an application is. They are part of the API: people and alerts match on them.
+//! The reasons of the Ready condition. They are part of the API: users and alerts match on them.
 
-/// Makes the words what they are called here, so that none is written twice.
+/// Defines the reasons, with their names as strings.
 macro_rules! reasons {
     ($(#[doc = $doc:literal] $name:ident,)*) => {
         /// The reason of the Ready condition.
@@ -10,7 +10,7 @@ macro_rules! reasons {
         }
 
         impl Reason {
-            /// Returns the word in the condition.
+            /// Returns the reason as in the condition.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -18,10 +18,10 @@ macro_rules! reasons {
                 }
             }
 
-            /// Reads the word in a condition; `None` for one of a newer operator.
+            /// Reads the reason of a condition; `None` if it is unknown, because a newer operator wrote it.
             #[must_use]
-            pub fn read(word: &str) -> Option<Self> {
-                Some(match word {
+            pub fn read(reason: &str) -> Option<Self> {
+                Some(match reason {
                     $(stringify!($name) => Self::$name,)*
                     _ => return None,
                 })
@@ -31,49 +31,49 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Everything is as wanted.
+    /// All pods are available, and all children are as desired.
     Available,
-    /// Nothing runs, and nothing is meant to.
+    /// The number of replicas is 0.
     ScaledToZero,
-    /// Kubernetes is at work.
+    /// A rollout or a deletion is in progress.
     Progressing,
     /// The pods are ready; the ingress controller has not published an address yet.
     AddressPending,
-    /// The application is being deleted.
+    /// The object is being deleted.
     Deleting,
-    /// The spec can't be turned into children.
+    /// The spec is invalid.
     InvalidSpec,
-    /// The stored object does not fit the schema.
+    /// The stored object does not match the schema.
     Unreadable,
-    /// A child's name is taken by somebody else's object.
+    /// A third-party object has the name of a child.
     NameConflict,
     /// A child, or an object that has its name, is being deleted and waits for a finalizer.
     ChildDeleting,
-    /// The host is another application's.
+    /// Another app has the host.
     HostConflict,
-    /// The API server or a webhook does not take a child.
+    /// The API server or a webhook rejects a child.
     Rejected,
     /// The operator lacks a right.
     Forbidden,
-    /// A kind can't be watched.
+    /// A kind can't be listed or watched.
     WatchFailed,
-    /// The API server does not answer as it should.
+    /// The API server does not answer, or with an error.
     ApiUnavailable,
-    /// The reconcile took too long.
+    /// The reconcile timed out.
     ReconcileTimeout,
     /// The operator panicked.
     InternalError,
     /// The namespace is being deleted.
     NamespaceTerminating,
-    /// The registry has no such image.
+    /// The image does not exist.
     ImageNotFound,
-    /// What is written as image is none.
+    /// The name of the image is invalid.
     InvalidImageName,
-    /// The registry wants another password, or hides the image.
+    /// The registry denies the pull.
     ImagePullDenied,
-    /// The registry could not be reached or failed.
+    /// The registry can't be reached, or fails.
     ImagePullFailed,
-    /// No node has room, or none may be used.
+    /// No node can run the pods.
     Unschedulable,
     /// A Secret that the spec refers to does not exist.
     MissingSecret,
@@ -81,9 +81,9 @@ reasons! {
     MissingConfigMap,
     /// A Secret or ConfigMap lacks the key that the spec refers to.
     MissingKey,
-    /// The profile forbids to run as root, and the image does.
+    /// The image runs as root, which the security profile forbids.
     RunsAsRoot,
-    /// The application ends by itself.
+    /// The container ends again and again.
     CrashLoop,
     /// The application used more memory than its limit.
     OutOfMemory,
@@ -91,38 +91,38 @@ reasons! {
     MemoryLimitTooSmall,
     /// The container could not be started.
     ContainerFailed,
-    /// The node threw the pod out.
+    /// The node evicted a pod.
     Evicted,
-    /// A ResourceQuota is in the way.
+    /// A ResourceQuota prevents the creation of pods.
     QuotaExceeded,
     /// A LimitRange does not allow the resources of the pods.
     OutsideLimitRange,
     /// The namespace enforces a Pod Security Standard that the pods don't meet.
     PodSecurity,
-    /// Pods are refused for another reason.
+    /// Pods are rejected for another reason.
     PodsRefused,
     /// The pods run, but their health check fails.
     NotHealthy,
-    /// Somebody has paused the Deployment.
+    /// The rollout is paused.
     Paused,
-    /// The image does not have what is to be run.
+    /// The image does not have the command.
     CommandNotFound,
-    /// The IngressClass that is named does not exist.
+    /// The IngressClass does not exist.
     NoIngressClass,
-    /// A pod of a PodSet was deleted and still exists, long after its grace period.
+    /// A pod of a PodSet still exists long after its grace period.
     PodNotTerminating,
-    /// There was no progress for ten minutes.
+    /// The rollout made no progress for ten minutes.
     ProgressDeadlineExceeded,
 }
 
 impl Reason {
-    /// Whether the application is as wanted.
+    /// Whether the object is ready.
     #[must_use]
     pub const fn is_ready(self) -> bool {
         matches!(self, Self::Available | Self::ScaledToZero)
     }
 
-    /// Whether the current state is not known: what is stored may be as wanted, and the operator could not see it.
+    /// Whether the operator does not know the current state.
     #[must_use]
     pub const fn is_unknown(self) -> bool {
         matches!(
@@ -131,14 +131,14 @@ impl Reason {
         )
     }
 
-    /// Whether it is normal to be here for a while.
+    /// Whether it is part of normal operation.
     #[must_use]
     pub const fn is_progress(self) -> bool {
         matches!(self, Self::Progressing | Self::AddressPending | Self::Deleting)
     }
 
-    /// Whether nothing changes until a person changes something. What may pass by itself (a registry that is
-    /// down, a node that a cluster autoscaler adds, a database that an application waits for) is not stalled.
+    /// Whether a user must change something. Reasons that may pass are not stalled: a registry that is down, a node that a
+    /// cluster autoscaler adds, a database that an application waits for.
     #[must_use]
     pub const fn is_stalled(self) -> bool {
         matches!(
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_read_as_it_was_written() {
+    fn reason_is_read_back() {
         assert_eq!(
             Reason::read(Reason::OutsideLimitRange.as_str()),
             Some(Reason::OutsideLimitRange)

@@ -1,4 +1,4 @@
-//! Checks requests and limits as the API server checks those of a Deployment, so that none is rejected after it was stored.
+//! Checks requests and limits as the API server checks those of a Deployment, so that the Deployment is not rejected later.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crd::{PodFields, Quantity};
 
 use crate::quantity;
 
-/// Returns a sentence for each unknown resource, and for each request above its limit. `at` is the path of the fields.
+/// Returns a message for each unknown resource and for each request above its limit. `at` is the path of the fields.
 #[must_use]
 pub fn problems(pod: &PodFields, at: &str) -> Vec<String> {
     let Some(resources) = &pod.container.resources else {
@@ -31,7 +31,7 @@ fn unknown(amounts: &BTreeMap<String, Quantity>, at: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether a container can have a resource of this name.
+/// Whether a container can have a resource with this name.
 #[must_use]
 pub fn is_known(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-") || name.contains('/')
@@ -54,15 +54,15 @@ mod tests {
 
     use super::*;
 
-    fn said(resources: &Value) -> Vec<String> {
+    fn messages(resources: &Value) -> Vec<String> {
         let pod = serde_json::from_value(json!({"image": "nginx:1", "resources": resources})).unwrap();
         problems(&pod, "spec")
     }
 
     #[test]
-    fn unknown_resource_is_refused_with_the_name_that_was_meant() {
+    fn unknown_resource_is_rejected_with_a_suggestion() {
         assert_eq!(
-            said(&json!({"limits": {"mem": "64Mi"}, "requests": {"CPU": 1, "gpu": 1}})),
+            messages(&json!({"limits": {"mem": "64Mi"}, "requests": {"CPU": 1, "gpu": 1}})),
             [
                 r#"spec.resources.requests: unknown resource "CPU": use cpu"#,
                 r#"spec.resources.requests: unknown resource "gpu": use cpu, memory, ephemeral-storage, or a name with a domain, like example.com/gpu"#,
@@ -70,19 +70,19 @@ mod tests {
             ]
         );
         let known = json!({"memory": "64Mi", "cpu": "100m", "ephemeral-storage": "1Gi", "hugepages-2Mi": "2Mi", "example.com/gpu": 1});
-        assert_eq!(said(&json!({"requests": known, "limits": known})), [""; 0]);
+        assert_eq!(messages(&json!({"requests": known, "limits": known})), [""; 0]);
     }
 
     #[test]
-    fn request_above_its_limit_is_refused() {
+    fn request_above_its_limit_is_rejected() {
         let resources =
             json!({"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"cpu": "1000m", "memory": "1024Mi"}});
         assert_eq!(
-            said(&resources),
+            messages(&resources),
             [
                 "spec.resources: the request of memory (2Gi) is above its limit (1024Mi); raise the limit or lower the request"
             ]
         );
-        assert_eq!(said(&json!({"requests": {"memory": "2Gi"}})), [""; 0]);
+        assert_eq!(messages(&json!({"requests": {"memory": "2Gi"}})), [""; 0]);
     }
 }

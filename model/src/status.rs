@@ -1,36 +1,40 @@
-//! The status of an application, written on every outcome.
+//! The status of an AppDeploy. It is written on every outcome of a reconcile.
+
+mod cause;
+mod deletion;
 
 use std::time::Duration;
 
-use crd::status::{MAX_MESSAGE, condition};
+use crd::status::condition;
 use crd::{Address, AppDeploy, AppDeployStatus, Cause, RevisionStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
 
-use crate::Failure;
-use crate::children::{INGRESS, SERVICE, awaits_address};
-use crate::diagnose::{Diagnosis, Reason, Subject, diagnose, of_deletion, question};
-use crate::observed::{IngressClasses, Observed, Rollout};
-use crate::pod::Question;
-use crate::valid::Valid;
+use crate::children::{INGRESS, Rollout, SERVICE, awaits_address};
+use crate::conditions::Conditions;
+use crate::diagnose::{self, Diagnosis, Subject};
+use crate::pod::EventQuery;
+use crate::reason::Reason;
+use crate::{Failure, IngressClasses, Observed, Valid};
+pub use cause::diagnose;
+use deletion::diagnose_deletion;
 
-/// The most revisions that a status records.
+/// The maximum number of revisions in a status.
 const MAX_REVISIONS: usize = 20;
 
-/// How strict the status is, as the operator was told.
+/// Settings of the operator that the status depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct StatusOptions {
-    /// Wait for the address of an Ingress where a controller for it exists. Off for controllers that publish
-    /// none.
+    /// Whether an app is not ready before its Ingress has an address, if a controller for the Ingress exists. Off for
+    /// controllers that publish no addresses.
     pub needs_address: bool,
 }
 
-/// Says how an application is.
+/// Returns the status of an app.
 ///
-/// `app` is the application as it is stored, with the status that it has; of that, only the times at which
-/// conditions last changed are kept. Two calls that differ in nothing but `now` give the same status, until
-/// [`changes_in`] has passed.
+/// `app` is the stored object. Of its status, only the recorded revisions and the transition times of conditions are kept.
+/// Calls with different `now` return the same status until [`changes_in`] has passed.
 #[must_use]
 pub fn status(
     app: &AppDeploy,
@@ -53,7 +57,7 @@ pub fn status(
     let is_clear = !subject.deleting && failures.is_empty();
     let deletion = valid
         .filter(|_| is_clear)
-        .and_then(|valid| of_deletion(subject, valid, observed));
+        .and_then(|valid| diagnose_deletion(subject, valid, observed));
     let observed = &observed.ours(app.metadata.uid.as_deref().unwrap_or_default());
     let found = deletion.unwrap_or_else(|| diagnose(subject, valid, observed, failures));
     let rollout = observed.rollout();
@@ -77,7 +81,7 @@ pub fn status(
         conditions: conditions(app, &found, exposed(valid, observed, &found), now),
         revisions: before.map(|status| status.revisions.clone()).unwrap_or_default(),
     };
-    // On its own this is no reason for a write.
+    // A new revision alone does not cause a write.
     if before == Some(&next) {
         return next;
     }
@@ -87,7 +91,7 @@ pub fn status(
     }
 }
 
-/// Records the newest revision: when it was first seen, and whether all its pods have been ready.
+/// Records the newest revision: when its rollout began, and whether all its pods have been ready.
 fn revisions(before: &[RevisionStatus], rollout: Option<&Rollout>, now: Timestamp) -> Vec<RevisionStatus> {
     let mut all = before.to_vec();
     let Some((rollout, number)) = rollout
@@ -97,7 +101,7 @@ fn revisions(before: &[RevisionStatus], rollout: Option<&Rollout>, now: Timestam
         return all;
     };
     if all.last().is_some_and(|last| last.number > number) {
-        // Another Deployment of the same name counts from 1 again.
+        // A recreated Deployment counts from 1 again.
         all.clear();
     }
     if all.last().is_none_or(|last| last.number < number) {
@@ -132,12 +136,11 @@ fn conditions(
     if let (Some((is, reason, message)), false) = (exposed, found.reason == Reason::Deleting) {
         conditions.push(make.one(condition::EXPOSED, is, reason, &message));
     }
-    make.with_foreign_conditions(conditions)
+    make.with_other_conditions(conditions)
 }
 
-/// Returns how long it takes until the clock alone makes [`status`] say something else: a container that had
-/// crashed has run for long enough, or one has failed its health check for too long. `None` for most, always
-/// for an application that is well.
+/// Returns after how long [`status`] changes although no object does: a restarted container has run for long enough, or a
+/// container has failed its health check for long enough. `None` if it does not change.
 #[must_use]
 pub fn changes_in(observed: &Observed, now: Timestamp) -> Option<Duration> {
     let now = now.as_second();
@@ -145,15 +148,15 @@ pub fn changes_in(observed: &Observed, now: Timestamp) -> Option<Duration> {
     Some(Duration::from_secs(at.abs_diff(now)))
 }
 
-/// Returns what to ask for, so that [`status`] can say why the application is not healthy or does not start; nothing where
-/// that is not what it says.
+/// Returns which Events would explain why the app does not start or is not healthy, for [`crate::pod::PodState::event`].
+/// `None` if the status does not need them.
 #[must_use]
-pub fn asks(status: &AppDeployStatus, observed: &Observed, now: Timestamp) -> Option<Question> {
+pub fn event_query(status: &AppDeployStatus, observed: &Observed, now: Timestamp) -> Option<EventQuery> {
     let is_ready = |c: &Condition| c.type_ == condition::READY && c.status == "True";
     if status.conditions.iter().any(is_ready) {
         return None;
     }
-    question(status.cause.as_ref(), &observed.pods, now.as_second())
+    diagnose::event_query(status.cause.as_ref(), &observed.pods, now.as_second())
 }
 
 fn url(valid: &Valid<'_>) -> Option<String> {
@@ -173,13 +176,13 @@ fn address(valid: &Valid<'_>, observed: &Observed) -> Option<Address> {
     observed.first(kind)?.address().map(Address::of)
 }
 
-/// Whether there is no Ingress because the host or the name of a child is another owner's.
+/// Whether the app has no Ingress because another object has its host or the name of one of its children.
 fn lacks_its_ingress(found: &Diagnosis, observed: &Observed) -> bool {
     let has_ingress = observed.first(&INGRESS).is_some();
     found.reason == Reason::HostConflict || found.reason == Reason::NameConflict && !has_ingress
 }
 
-/// Whether the application can be reached from outside: nothing for one that is not meant to be.
+/// Returns whether the app can be reached from outside, with reason and message. `None` if it is not public.
 fn exposed(valid: Option<&Valid<'_>>, observed: &Observed, found: &Diagnosis) -> Option<(bool, &'static str, String)> {
     let route = valid?.route.as_ref()?;
     let ingress = route.ingress.as_ref()?;
@@ -211,90 +214,9 @@ fn exposed(valid: Option<&Valid<'_>>, observed: &Observed, found: &Diagnosis) ->
     Some((false, "NoIngressClass", message))
 }
 
-/// Makes conditions, each with the time of its last change.
-pub(crate) struct Conditions<'a> {
-    /// The conditions as they are stored.
-    pub before: &'a [Condition],
-    /// The generation that they are about.
-    pub generation: Option<i64>,
-    /// The time.
-    pub now: Timestamp,
-}
-
-impl Conditions<'_> {
-    /// Makes those that every kind has.
-    pub fn of(&self, found: &Diagnosis) -> Vec<Condition> {
-        let Diagnosis {
-            reason,
-            message,
-            stalled,
-            ..
-        } = found;
-        let stalled = *stalled;
-        let reconciling = !stalled && !reason.is_ready();
-        let ready = match reason {
-            reason if reason.is_ready() => "True",
-            reason if reason.is_unknown() => "Unknown",
-            _ => "False",
-        };
-        let mut conditions = vec![self.with_status(condition::READY, ready, reason.as_str(), message)];
-        if reconciling {
-            conditions.push(self.one(condition::RECONCILING, true, reason.as_str(), message));
-        }
-        if stalled {
-            conditions.push(self.one(condition::STALLED, true, reason.as_str(), message));
-        }
-        conditions
-    }
-
-    /// Returns these conditions of ours together with those that other writers have stored, in the order in which they are
-    /// stored: a writer that only changes the order causes no write.
-    pub fn with_foreign_conditions(&self, mut ours: Vec<Condition>) -> Vec<Condition> {
-        let mut all = Vec::new();
-        for stored in self.before {
-            if let Some(at) = ours.iter().position(|condition| condition.type_ == stored.type_) {
-                all.push(ours.remove(at));
-            } else if !condition::OURS.contains(&stored.type_.as_str()) {
-                all.push(stored.clone());
-            }
-        }
-        all.extend(ours);
-        all
-    }
-
-    /// Makes one that is true or false.
-    pub fn one(&self, type_: &str, is: bool, reason: &str, message: &str) -> Condition {
-        self.with_status(type_, if is { "True" } else { "False" }, reason, message)
-    }
-
-    fn with_status(&self, type_: &str, status: &str, reason: &str, message: &str) -> Condition {
-        let since = match self.before.iter().find(|c| c.type_ == type_) {
-            Some(before) if before.status == status => before.last_transition_time.clone(),
-            // Whole seconds, as they are stored: a fraction would make the status differ from itself.
-            _ => Time(Timestamp::from_second(self.now.as_second()).unwrap_or(self.now)),
-        };
-        Condition {
-            type_: type_.to_owned(),
-            status: status.to_owned(),
-            reason: reason.to_owned(),
-            message: message.chars().take(MAX_MESSAGE).collect(),
-            last_transition_time: since,
-            observed_generation: self.generation,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    fn condition(type_: &str, message: &str) -> Condition {
-        let condition = json!({"type": type_, "status": "True", "reason": "Because", "message": message,
-            "lastTransitionTime": "2026-01-01T00:00:00Z"});
-        serde_json::from_value(condition).unwrap()
-    }
 
     fn rollout(revision: i64, available: i32) -> Rollout {
         Rollout {
@@ -310,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn revisions_record_when_they_began_and_whether_they_became_ready() {
+    fn revisions_record_their_start_and_whether_they_became_ready() {
         let at = |seconds| Timestamp::from_second(seconds).unwrap();
         let steps = [(1, 0), (1, 2), (2, 0), (2, 1), (3, 2), (3, 0)];
         let mut all = Vec::new();
@@ -334,7 +256,7 @@ mod tests {
         };
         assert_eq!(revisions(&all, Some(&unseen), at(9)), all);
         assert_eq!(revisions(&all, None, at(9)), all);
-        // A Deployment that was made again counts from 1; the start of one that is older than the record is not known.
+        // A recreated Deployment counts from 1. The start of a revision that is older than the record is not known.
         assert_eq!(
             seen(&revisions(&all, Some(&rollout(1, 0)), at(9))),
             [(1, Some(9), false)]
@@ -344,74 +266,5 @@ mod tests {
             revisions(&all, Some(&rollout(number, 2)), at(9))
         });
         assert_eq!((many.len(), many[0].number), (20, 11));
-    }
-
-    #[test]
-    fn ready_is_unknown_where_the_state_is_not_known() {
-        let make = Conditions {
-            before: &[],
-            generation: None,
-            now: Timestamp::UNIX_EPOCH,
-        };
-        let ready = |reason| {
-            let found = Diagnosis {
-                reason,
-                message: String::new(),
-                next: None,
-                stalled: false,
-            };
-            make.of(&found).remove(0).status
-        };
-        for (reason, status) in [
-            (Reason::Available, "True"),
-            (Reason::Progressing, "False"),
-            (Reason::CrashLoop, "False"),
-            (Reason::WatchFailed, "Unknown"),
-            (Reason::ApiUnavailable, "Unknown"),
-            (Reason::ReconcileTimeout, "Unknown"),
-            (Reason::InternalError, "Unknown"),
-        ] {
-            assert_eq!(ready(reason), status, "{reason:?}");
-        }
-    }
-
-    #[test]
-    fn message_is_not_longer_than_the_schema_accepts() {
-        let make = Conditions {
-            before: &[],
-            generation: None,
-            now: Timestamp::UNIX_EPOCH,
-        };
-        let longest = "ä".repeat(MAX_MESSAGE);
-        assert_eq!(make.one("Ready", true, "Because", &longest).message, longest);
-        assert_eq!(
-            make.one("Ready", true, "Because", &(longest.clone() + "…")).message,
-            longest
-        );
-    }
-
-    #[test]
-    fn conditions_of_others_keep_their_place() {
-        let before = [
-            condition("example.com/Scanned", "clean"),
-            condition("Stalled", "old"),
-            condition("Ready", "old"),
-            condition("example.com/Audited", "yes"),
-        ];
-        let make = Conditions {
-            before: &before,
-            generation: None,
-            now: Timestamp::UNIX_EPOCH,
-        };
-        let ours = vec![condition("Ready", "new"), condition("Exposed", "new")];
-        let all = make.with_foreign_conditions(ours);
-        let told: Vec<_> = all.iter().map(|c| (c.type_.as_str(), c.message.as_str())).collect();
-        let expected = [
-            ("example.com/Scanned", "clean"),
-            ("Ready", "new"),
-            ("example.com/Audited", "yes"),
-            ("Exposed", "new"),
-        ];
-        assert_eq!(told, expected, "Stalled is ours, and is over");
     }
 }

@@ -1,6 +1,6 @@
 //! The status of an object whose reconcile panicked or timed out.
 //!
-//! Nothing is computed that could panic again: everything but the outcome keeps its stored value.
+//! Only the outcome is computed, so that the same panic does not happen again. All other fields keep their stored values.
 
 use crd::status::condition;
 use crd::{AppDeploy, AppDeployStatus, Cause, PodSet, PodSetStatus};
@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 
 use crate::Failure;
-use crate::diagnose::{Subject, of_failure};
-use crate::status::Conditions;
+use crate::conditions::Conditions;
+use crate::diagnose::{Subject, diagnose_failure};
 
-/// Returns the status of an application whose reconcile did not end.
+/// Returns the status of an AppDeploy whose reconcile did not finish.
 #[must_use]
 pub fn app(app: &AppDeploy, failure: &Failure, now: Timestamp) -> AppDeployStatus {
     let stored = app.status.clone().unwrap_or_default();
@@ -24,7 +24,7 @@ pub fn app(app: &AppDeploy, failure: &Failure, now: Timestamp) -> AppDeployStatu
     }
 }
 
-/// Returns the status of a `PodSet` whose reconcile did not end.
+/// Returns the status of a `PodSet` whose reconcile did not finish.
 #[must_use]
 pub fn podset(set: &PodSet, failure: &Failure, now: Timestamp) -> PodSetStatus {
     let stored = set.status.clone().unwrap_or_default();
@@ -46,7 +46,7 @@ fn outcome(
 ) -> (Cause, Vec<Condition>) {
     let name = meta.name.as_deref().unwrap_or_default();
     let subject = Subject::named(kind, name, meta.namespace.as_deref().unwrap_or_default());
-    let found = of_failure(subject, failure);
+    let found = diagnose_failure(subject, failure);
     let make = Conditions {
         before,
         generation: meta.generation,
@@ -70,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    fn words(conditions: &[Condition]) -> Vec<(&str, &str, &str)> {
+    fn summary(conditions: &[Condition]) -> Vec<(&str, &str, &str)> {
         conditions
             .iter()
             .map(|condition| (&*condition.type_, &*condition.status, &*condition.reason))
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_but_the_outcome_stays() {
+    fn everything_but_the_outcome_is_kept() {
         let before: AppDeploy = serde_json::from_value(json!({
             "metadata": {"name": "web", "namespace": "shop", "generation": 4, "uid": "u1"},
             "spec": {"image": "nginx"},
@@ -91,7 +91,7 @@ mod tests {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         let after = app(&before, &Failure::Panicked, now);
         assert_eq!(
-            words(&after.conditions),
+            summary(&after.conditions),
             [
                 ("Ready", "Unknown", "InternalError"),
                 ("Reconciling", "True", "InternalError"),
@@ -106,7 +106,7 @@ mod tests {
         let cause = after.cause.as_ref().unwrap();
         assert_eq!(cause.reason, "InternalError");
         assert!(cause.next.as_deref().unwrap().starts_with("kubectl logs "), "{cause:?}");
-        // The same again is not written again.
+        // A second panic changes nothing.
         let again = AppDeploy {
             status: Some(after.clone()),
             ..before
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_podset_without_status_gets_one() {
+    fn podset_without_a_status_gets_one() {
         let set: PodSet = serde_json::from_value(json!({
             "metadata": {"name": "web", "namespace": "shop", "generation": 1},
             "spec": {"replicas": 2, "template": {"image": "nginx"}}
@@ -124,7 +124,7 @@ mod tests {
         .unwrap();
         let status = podset(&set, &Failure::TimedOut { seconds: 25 }, Timestamp::UNIX_EPOCH);
         assert_eq!(
-            words(&status.conditions),
+            summary(&status.conditions),
             [
                 ("Ready", "Unknown", "ReconcileTimeout"),
                 ("Reconciling", "True", "ReconcileTimeout")

@@ -1,51 +1,50 @@
-//! Parse once, then trust: from an AppDeploy as it was stored to values that Kubernetes will take.
+//! Validates a stored AppDeploy. Children that are rendered from a [`Valid`] app are accepted by Kubernetes.
 //!
-//! The schema refuses nearly all of this already. It is checked again because an object may be older than
-//! the rule that would refuse it, and because a rule can be switched off with the schema it stands in.
+//! The schema has nearly all of these rules. They are checked again because an object may be older than a rule, and because
+//! the schema may have been replaced.
 
 use crd::{AppDeploy, AppDeploySpec, PodFields};
 use kube::ResourceExt as _;
 
 use crate::resources;
 
-/// The longest name that leaves room for what is derived from it.
+/// The maximum length of a name, so that names derived from it are not too long.
 pub const MAX_NAME: usize = 53;
 
-/// An AppDeploy whose children Kubernetes has no reason to refuse.
+/// A valid AppDeploy, with its defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Valid<'a> {
     /// The name of the application and of each child.
     pub name: String,
     /// The namespace of the application and of each child.
     pub namespace: String,
-    /// The identity that each child carries in its owner reference. Empty for an application that only
-    /// exists in a file.
+    /// The UID, which each child has in its owner reference. Empty for an app that only exists in a file.
     pub uid: String,
-    /// What runs in the pods.
+    /// The fields of the pods.
     pub pod: &'a PodFields,
-    /// How many pods.
+    /// The number of pods.
     pub replicas: i32,
-    /// Changes of the pods are not rolled out.
+    /// Whether the rollout is paused.
     pub paused: bool,
-    /// When the person last asked for a restart.
+    /// The time of the last restart, as in the annotation.
     pub restarted_at: Option<String>,
-    /// How the application is reached: nothing for a worker.
+    /// How the app is reached; `None` for a worker.
     pub route: Option<Route>,
 }
 
-/// The way to an application.
+/// How an app is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The port of the container and of the Service.
     pub port: i32,
-    /// The Ingress, unless the application stays inside the cluster.
+    /// The Ingress, if the app is public.
     pub ingress: Option<IngressRoute>,
 }
 
-/// What the Ingress of an application says.
+/// The Ingress of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IngressRoute {
-    /// The host name, spelled out.
+    /// The host name.
     pub host: String,
     /// The path, `/` by default.
     pub path: String,
@@ -56,7 +55,7 @@ pub struct IngressRoute {
 }
 
 impl IngressRoute {
-    /// Returns the address for a browser.
+    /// Returns the URL.
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = if self.tls_secret.is_some() { "https" } else { "http" };
@@ -64,16 +63,15 @@ impl IngressRoute {
     }
 }
 
-/// Why an AppDeploy can't be turned into children: one sentence for each field.
+/// Why an object is invalid: a message for each field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("; "))]
 pub struct Invalid(pub Vec<String>);
 
-/// Checks the size of a spec, in bytes of JSON. A cache that held larger ones, of as many objects as people may create, would
-/// take more memory than the operator has.
+/// Checks the size of a spec, in bytes of JSON. The limit bounds the memory of the operator's caches.
 ///
 /// # Errors
-/// Says how large it is and what to do about it.
+/// Returns a message with the size and the limit.
 pub fn check_size(spec: usize) -> Result<(), Invalid> {
     if spec <= crd::MAX_SPEC_BYTES {
         return Ok(());
@@ -86,10 +84,10 @@ pub fn check_size(spec: usize) -> Result<(), Invalid> {
     )]))
 }
 
-/// Checks an AppDeploy and spells out what it leaves to defaults.
+/// Validates an AppDeploy and fills in its defaults.
 ///
 /// # Errors
-/// Says of each field what is wrong and what to write instead.
+/// Returns a message for each invalid field.
 pub fn validate(app: &AppDeploy) -> Result<Valid<'_>, Invalid> {
     let mut problems = Vec::new();
     let spec = &app.spec;
@@ -98,7 +96,7 @@ pub fn validate(app: &AppDeploy) -> Result<Valid<'_>, Invalid> {
 
     if !is_name(&name) {
         problems.push(format!(
-            "metadata.name: {name:?} is no name for an application; use at most {MAX_NAME} lower-case letters, digits \
+            "metadata.name: invalid name {name:?}: use at most {MAX_NAME} lower-case letters, digits \
              and '-', starting with a letter"
         ));
     }
@@ -126,11 +124,11 @@ pub fn validate(app: &AppDeploy) -> Result<Valid<'_>, Invalid> {
     })
 }
 
-/// Checks what is said about the pods, which stands in the field `at`.
+/// Adds a message for each invalid field of the pods. `at` is the path of the fields.
 pub(crate) fn pod_problems(at: &str, pod: &PodFields, problems: &mut Vec<String>) {
     if pod.container.image.is_empty() || pod.container.image.contains(char::is_whitespace) {
         problems.push(format!(
-            "{at}.image: {:?} is no image; write it like nginx or ghcr.io/acme/shop:1.4",
+            "{at}.image: invalid image {:?}: write it like nginx or ghcr.io/acme/shop:1.4",
             pod.container.image
         ));
     }
@@ -140,12 +138,14 @@ pub(crate) fn pod_problems(at: &str, pod: &PodFields, problems: &mut Vec<String>
         if let Some(port) = port
             && !(1..=65535).contains(&port)
         {
-            problems.push(format!("{at}.{field}: {port} is no port; use 1 to 65535"));
+            problems.push(format!(
+                "{at}.{field}: invalid port {port}: use a number from 1 to 65535"
+            ));
         }
     }
     if pod.container.health_check.is_some() && pod.container.port.or(health_port).is_none() {
         problems.push(format!(
-            "{at}.healthCheck: needs a port to ask; set {at}.port or {at}.healthCheck.port"
+            "{at}.healthCheck: missing port: set {at}.port or {at}.healthCheck.port"
         ));
     }
 }
@@ -162,12 +162,12 @@ fn ingress_route(
     let host = spec.host.clone().unwrap_or_else(|| format!("{name}.{namespace}"));
     if !is_host(&host) {
         problems.push(format!(
-            "spec.host: {host:?} is no host name; write it like shop.example.com"
+            "spec.host: invalid host name {host:?}: write it like shop.example.com"
         ));
     }
     let path = spec.path.clone().unwrap_or_else(|| "/".into());
     if !is_path(&path) {
-        problems.push(format!("spec.path: {path:?} is no path; write it like /shop"));
+        problems.push(format!("spec.path: invalid path {path:?}: write it like /shop"));
     }
     let tls_secret = spec.tls.as_ref().and_then(|tls| tls.secret_name.clone());
     if spec.tls.is_some() && tls_secret.is_none() {
@@ -181,7 +181,7 @@ fn ingress_route(
     })
 }
 
-/// A name that serves as DNS label of a host and as name of a Service (which must start with a letter).
+/// Whether a name can be a DNS label of a host and the name of a Service, which must start with a letter.
 pub(crate) fn is_name(name: &str) -> bool {
     name.len() <= MAX_NAME && name.starts_with(|c: char| c.is_ascii_lowercase()) && is_label(name)
 }
@@ -191,8 +191,8 @@ fn is_label(label: &str) -> bool {
     (1..=63).contains(&label.len()) && label.chars().all(inner) && !label.starts_with('-') && !label.ends_with('-')
 }
 
-/// Whether objects such as Secrets can have this name: a DNS subdomain (RFC 1123). Any other one can't be part of the URL
-/// of an object.
+/// Whether an object such as a Secret can have this name: it is a DNS subdomain (RFC 1123). Other names can't be part of
+/// the URL of an object.
 #[must_use]
 pub fn is_object_name(name: &str) -> bool {
     let is_edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -202,13 +202,13 @@ pub fn is_object_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_part)
 }
 
-/// A DNS name without wildcard, and not an IPv4 address, which an Ingress refuses as a host.
+/// Whether it is a DNS name without a wildcard. An Ingress does not accept IP addresses.
 fn is_host(host: &str) -> bool {
     let numeric = host.chars().all(|c| c.is_ascii_digit() || c == '.');
     host.len() <= 253 && !numeric && host.split('.').all(is_label)
 }
 
-/// Letters, digits and `/ . _ ~ -`: nothing that an ingress controller could read as more than a path.
+/// Whether a path has only letters, digits and `/ . _ ~ -`, which have no special meaning for ingress controllers.
 fn is_path(path: &str) -> bool {
     let plain = path.chars().all(|c| c.is_ascii_alphanumeric() || "/._~-".contains(c));
     let relative = path.split('/').any(|part| matches!(part, "." | ".."));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_spelled_out() {
+    fn defaults_are_filled_in() {
         let app = app("web", json!({"image": "nginx", "port": 80}));
         let valid = validate(&app).unwrap();
         assert_eq!(valid.replicas, 1);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_has_a_largest_size() {
+    fn size_of_a_spec_is_limited() {
         assert_eq!(check_size(256 * 1024), Ok(()));
         assert_eq!(
             check_size(256 * 1024 + 1).unwrap_err().to_string(),
@@ -273,12 +273,12 @@ mod tests {
     }
 
     #[test]
-    fn without_a_port_it_is_a_worker() {
+    fn app_without_a_port_is_a_worker() {
         assert_eq!(validate(&app("web", json!({"image": "nginx"}))).unwrap().route, None);
     }
 
     #[test]
-    fn app_that_stays_in_the_cluster_has_no_ingress() {
+    fn app_that_is_not_public_has_no_ingress() {
         let app = app("web", json!({"image": "nginx", "port": 80, "expose": "Cluster"}));
         assert_eq!(
             validate(&app).unwrap().route.unwrap(),
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn certificate_that_only_a_newer_version_knows_is_a_problem_of_the_spec() {
+    fn certificate_of_a_newer_version_is_an_invalid_spec() {
         let app = app(
             "web",
             json!({"image": "nginx", "port": 80, "tls": {"issuerRef": {"name": "ca"}}}),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_told_at_once() {
+    fn all_problems_are_reported_together() {
         let app = app(
             "1web",
             json!({"image": "a b", "port": 0, "host": "*.example.com", "path": "/a;b", "replicas": -1}),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts() {
+    fn hosts_are_dns_names() {
         for good in [
             "a",
             "web.shop",

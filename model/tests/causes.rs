@@ -1,9 +1,9 @@
-//! What is said of apps that can't work, as a real cluster had them: `make causes` takes them anew.
+//! The causes of apps that don't work, from objects of a real cluster. `make causes` records the objects again.
 //!
-//! Each file in `causes/` has an app, its children and pods, the kubelet's Events about them and the time. See the README
-//! there.
+//! Each file in `causes/` has an app, its children and pods, the Events of the kubelet about them and the time. See the
+//! README there.
 
-#![expect(clippy::unwrap_used, reason = "what a test needs and does not get is its failure")]
+#![expect(clippy::unwrap_used, reason = "a panic is a failed test")]
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::core::ObjectMeta;
 use model::pod::PodState;
-use model::status::{StatusOptions, asks};
+use model::status::{StatusOptions, event_query};
 use model::{CHILDREN, Child, ChildId, IngressClasses, Observed, desired, plan, status, validate};
 use serde_json::Value;
 
@@ -44,23 +44,23 @@ fn observed(fixture: &Value) -> Observed {
     observed
 }
 
-/// Says what the operator says: it writes what is missing, and asks for the answer of a health check where it is wanted.
-fn told(fixture: &Value) -> String {
+/// Returns the cause as the operator reports it, with the Events that it would read.
+fn cause_of(fixture: &Value) -> String {
     let app: AppDeploy = serde_json::from_value(fixture["app"].clone()).unwrap();
     let valid = validate(&app).unwrap();
     let mut observed = observed(fixture);
     let planned = plan(&valid, &desired(&valid), &observed);
     let now = Timestamp::from_second(fixture["now"].as_i64().unwrap()).unwrap();
     let options = StatusOptions { needs_address: true };
-    let say = |observed: &Observed| status(&app, Some(&valid), observed, &planned.failures, options, now);
-    if let Some(question) = asks(&say(&observed), &observed, now) {
-        let about = |event: &Event| event.involved_object.uid.as_deref() == Some(&*question.uid);
+    let report = |observed: &Observed| status(&app, Some(&valid), observed, &planned.failures, options, now);
+    if let Some(query) = event_query(&report(&observed), &observed, now) {
+        let about = |event: &Event| event.involved_object.uid.as_deref() == Some(&*query.uid);
         let mut events: Vec<Event> = list(fixture, "events");
         events.retain(about);
-        let asked = observed.pods.iter_mut().find(|pod| pod.uid == question.uid);
-        asked.unwrap().answer = question.read(&events);
+        let found = observed.pods.iter_mut().find(|pod| pod.uid == query.uid);
+        found.unwrap().event = query.read(&events);
     }
-    let cause = say(&observed).cause.unwrap_or_default();
+    let cause = report(&observed).cause.unwrap_or_default();
     format!(
         "{}: {}\n  {}",
         cause.reason,
@@ -70,27 +70,27 @@ fn told(fixture: &Value) -> String {
 }
 
 #[test]
-fn each_cause_is_told_of_the_objects_of_a_real_cluster() {
+fn causes_of_objects_of_a_real_cluster() {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder())
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|end| end == "json"))
         .collect();
     files.sort();
-    let told: Vec<String> = files
+    let causes: Vec<String> = files
         .iter()
         .map(|file| {
             let fixture = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
             let name = file.file_stem().unwrap().display();
-            format!("# {name}\n{}", told(&fixture))
+            format!("# {name}\n{}", cause_of(&fixture))
         })
         .collect();
-    insta::assert_snapshot!(told.join("\n\n"));
+    insta::assert_snapshot!(causes.join("\n\n"));
 }
 
-/// A file that nobody explains is one that nobody takes anew.
+/// A file without an explanation could not be recorded again.
 #[test]
-fn each_file_is_explained() {
+fn each_file_is_in_the_readme() {
     let readme = std::fs::read_to_string(folder().join("README.md")).unwrap();
     for entry in std::fs::read_dir(folder()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();

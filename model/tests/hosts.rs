@@ -1,17 +1,17 @@
-//! Who gets a host, checked in every state that a small cluster can come to.
+//! Model checks which app gets a host, in all reachable states of a small cluster.
 //!
-//! Applications of two namespaces are created, also in deletion, change their host, are deleted with and without a
-//! finalizer, and are removed; Ingresses are held by finalizers and collected after their owners. The operator sees all of
-//! it late and in any order, reconciles several applications at the same time, loses answers to its writes and restarts.
-//! It decides by [`Claim::read`] and [`Claims`], which are the functions that run. Nothing restricts what tenants write: this
-//! is a cluster without webhooks.
+//! Apps of two namespaces are created (also with a deletion timestamp), change their host, and are deleted with and without
+//! a finalizer. Finalizers block the deletion of Ingresses, and the garbage collector deletes them after their owners. The
+//! operator's watches are late and out of order; it reconciles several apps concurrently, loses responses to its writes and
+//! restarts. It decides with [`Claim::read`] and [`Claims`], which are the production code. There are no webhooks that
+//! restrict the writes of tenants.
 //!
-//! Not in it: a write that reaches the API server after the operator has given it up.
+//! Not included: a write that reaches the API server after the operator has given up on it.
 
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "clippy takes what tests share for code"
+    reason = "clippy does not recognize helpers of tests"
 )]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,16 +28,16 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 
 const EXCLUSIVE: &str = "no host is served by two namespaces";
 const KEPT: &str = "an app that serves a host and asks for it loses it only to the app whose default host it is, or to an older \
-    app of its namespace that serves it as well";
-const RESTS: &str = "when nothing is left to do, each host that apps ask for is served, unless the app that comes first has \
-    an Ingress in deletion";
-const DEFAULT: &str = "when nothing is left to do, an app that asks for its default host serves it, unless an Ingress or an app \
-    in deletion is waited for";
+    app of its namespace that also serves it";
+const SERVED: &str = "in the end, each host that apps ask for is served, unless the first of these apps has an Ingress that is \
+    being deleted";
+const DEFAULT: &str = "in the end, an app that asks for its default host serves it, unless another app or an Ingress with the host \
+    is being deleted";
 
-/// The namespace and name of each application.
+/// The namespace and name of each app.
 const APPS: [(&str, &str); 3] = [("a", "one"), ("b", "two"), ("a", "three")];
 
-/// The hosts. The last one is the default host of the second application.
+/// The hosts. The last one is the default host of the second app.
 const HOSTS: [&str; 3] = ["x.example.com", "y.example.com", "two.b"];
 
 type Id = usize;
@@ -53,13 +53,13 @@ struct App {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Ingress {
     host: Host,
-    /// When its owner was created, which serves as the owner's UID.
+    /// When its owner was created. It is also the owner's UID.
     owner: u8,
     held: bool,
     deleting: bool,
 }
 
-/// What the API server has, or what the operator knows of it.
+/// The objects in the API server, or in the operator's cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Objects {
     apps: [Option<App>; APPS.len()],
@@ -76,21 +76,21 @@ enum Request {
     Delete {
         owner: u8,
     },
-    /// Reads the Ingress, because the answer to the last write was lost.
+    /// Reads the Ingress, because the response to the last write was lost.
     Read,
 }
 
-/// The Ingress after a request; `None` if there is none.
+/// The Ingress after a request, if it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Stored(Option<Ingress>);
 
-/// A request of the operator that is under way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Flight {
     request: Request,
-    /// What the API server answers, once it has carried out the request.
+    /// The response, after the API server has processed the request.
     result: Option<Stored>,
-    /// The watch has shown something newer since.
+    /// Whether the watch has shown a newer state since then.
     outdated: bool,
 }
 
@@ -107,21 +107,21 @@ struct World {
     breach: bool,
 }
 
-/// The rule by which hosts are given.
+/// The rule for hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
-    /// The rule of the product.
+    /// The production code.
     Current,
-    /// As it was: the oldest application that names the host in its spec has it, also if it is being deleted, and Ingresses
-    /// do not count. A webhook refuses a host of another namespace, except for an application that is being deleted.
+    /// A former rule: the oldest app with the host in its spec has it, even if it is being deleted, and Ingresses do not
+    /// matter. A webhook rejects hosts of other namespaces, except for apps that are being deleted.
     ByAge,
-    /// The rule of the product, but writes are not announced.
-    NotReserved,
-    /// The rule of the product, but the Ingress is not read after a lost answer.
-    NotVerified,
-    /// The rule of the product, but an application that is being deleted still asks for the host in its spec.
+    /// The production code without reservations.
+    NoReservation,
+    /// The production code without reading the Ingress after a lost response.
+    NoRead,
+    /// The production code, but an app that is being deleted still asks for the host in its spec.
     DeletingAsks,
-    /// The rule of the product, but the Ingress of an application that was deleted does not count.
+    /// The production code, but the Ingress of a deleted app is ignored.
     OrphansIgnored,
 }
 
@@ -137,15 +137,15 @@ enum Action {
     Change { id: Id, host: Host },
     Delete { id: Id, held: bool },
     RemoveFinalizer(Id),
-    Hold(Id),
-    Let(Id),
+    HoldIngress(Id),
+    ReleaseIngress(Id),
     Collect(Id),
     ShowApp(Id),
     ShowIngress(Id),
     Reconcile(Id),
     Commit(Id),
-    Answer(Id),
-    LoseAnswer(Id),
+    Respond(Id),
+    LoseResponse(Id),
     Restart,
 }
 
@@ -154,7 +154,7 @@ struct Cluster {
     start: World,
 }
 
-/// Returns the claim that [`Claim::read`] reads. It is the same for the same arguments, so it is read once.
+/// Returns the result of [`Claim::read`], cached by its arguments.
 fn read(rule: Rule, id: Id, app: Option<App>, ingress: Option<Ingress>) -> Option<Claim> {
     type Known = HashMap<(bool, Id, Option<App>, Option<Ingress>), Option<Claim>>;
     static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
@@ -199,14 +199,14 @@ impl Table {
         }
     }
 
-    fn note(&mut self, rule: Rule, id: Id, seen: &Objects, releases: bool) -> Vec<Id> {
+    fn update(&mut self, rule: Rule, id: Id, seen: &Objects, releases: bool) -> Vec<Id> {
         match self {
             Self::Current(claims) => {
                 let now = read(rule, id, seen.apps[id], seen.ingresses[id]);
                 if releases {
                     claims.release(&id, now)
                 } else {
-                    claims.note(&id, now)
+                    claims.update(&id, now)
                 }
             }
             Self::ByAge(apps) => {
@@ -240,10 +240,10 @@ impl Table {
         }
     }
 
-    /// Whether an application can have what it asks for, which it is then about to write.
+    /// Reserves the host that an app asks for. Returns the apps to reconcile, or `None` if the host is blocked.
     fn reserve(&mut self, rule: Rule, id: Id) -> Option<Vec<Id>> {
         let may = match self {
-            Self::Current(claims) if rule == Rule::NotReserved => claims.lost_by(&id).is_none(),
+            Self::Current(claims) if rule == Rule::NoReservation => claims.conflict(&id).is_none(),
             Self::Current(claims) => return claims.reserve(&id).ok(),
             Self::ByAge(apps) => {
                 let age = |id: Id, app: App| (!is_default(id, app.host), app.created);
@@ -257,32 +257,32 @@ impl Table {
 }
 
 impl World {
-    fn wake(&mut self, others: Vec<Id>) {
+    fn requeue(&mut self, others: Vec<Id>) {
         self.queue.extend(others);
     }
 
-    /// News of an application wakes it and the applications that its host concerns.
+    /// Processes a change of an app: it and the affected apps are queued.
     fn learn(&mut self, rule: Rule, id: Id) {
-        let others = self.claims.note(rule, id, &self.seen, false);
-        self.wake(others);
+        let others = self.claims.update(rule, id, &self.seen, false);
+        self.requeue(others);
         self.queue.insert(id);
     }
 
-    /// Begins to reconcile. Returns the request that is sent, if any.
+    /// Starts a reconcile. Returns the request to send, if any.
     fn begin(&mut self, rule: Rule, id: Id) -> Option<Request> {
         if self.claims.is_unverified(id) {
             return Some(Request::Read);
         }
         let request = self.decide(rule, id);
-        if rule != Rule::NotVerified && matches!(request, Some(Request::Create(_) | Request::Apply { .. })) {
+        if rule != Rule::NoRead && matches!(request, Some(Request::Create(_) | Request::Apply { .. })) {
             self.claims.begin_write(id);
         }
         request
     }
 
     fn release(&mut self, rule: Rule, id: Id) {
-        let others = self.claims.note(rule, id, &self.seen, true);
-        self.wake(others);
+        let others = self.claims.update(rule, id, &self.seen, true);
+        self.requeue(others);
     }
 
     /// Returns the write that is needed, if any.
@@ -290,7 +290,7 @@ impl World {
         let app = self.seen.apps[id].filter(|app| !app.deleting)?;
         let reserved = self.claims.reserve(rule, id);
         let may_have = reserved.is_some();
-        self.wake(reserved.unwrap_or_default());
+        self.requeue(reserved.unwrap_or_default());
         let own = self.seen.ingresses[id];
         let Some(own) = own else {
             return may_have.then_some(Request::Create(Ingress {
@@ -300,7 +300,7 @@ impl World {
                 deleting: false,
             }));
         };
-        // That of a predecessor is waited for, and one that is being deleted.
+        // The Ingress of a deleted app, or one that is being deleted, must be gone first.
         if own.owner != app.created || own.deleting {
             return None;
         }
@@ -323,35 +323,35 @@ impl World {
     }
 
     fn commit(&mut self, id: Id, request: Request) -> Option<Ingress> {
-        let place = &mut self.store.ingresses[id];
+        let stored = &mut self.store.ingresses[id];
         match request {
             Request::Read => {}
             Request::Create(new) => {
-                place.get_or_insert(new);
+                stored.get_or_insert(new);
             }
             Request::Apply { owner, host } => {
-                if let Some(own) = place.as_mut().filter(|own| own.owner == owner) {
+                if let Some(own) = stored.as_mut().filter(|own| own.owner == owner) {
                     own.host = host;
                 }
             }
-            Request::Delete { owner } => delete(place, |own| own.owner == owner),
+            Request::Delete { owner } => delete(stored, |own| own.owner == owner),
         }
-        *place
+        *stored
     }
 
-    /// Returns the host that an application asks for.
+    /// Returns the host that an app asks for.
     fn asks(&self, id: Id) -> Option<Host> {
         let app = self.store.apps[id].filter(|app| !app.deleting);
         app.map(|app| app.host)
     }
 
-    /// Returns the application that gets a host that no Ingress has.
+    /// Returns the app that gets a host that no Ingress has.
     fn first(&self, host: Host) -> Option<Id> {
         let asking = (0..APPS.len()).filter(|id| self.asks(*id) == Some(host));
         asking.min_by_key(|id| (!is_default(*id, host), self.store.apps[*id].map(|app| app.created)))
     }
 
-    /// Whether the Ingress of an application is in deletion. Until it is removed, no other one can be created.
+    /// Whether the Ingress of an app is being deleted. Until then, no other one can be created.
     fn waits(&self, id: Id) -> bool {
         self.store.ingresses[id].is_some_and(|own| own.deleting)
     }
@@ -368,10 +368,10 @@ impl World {
     }
 }
 
-fn delete(place: &mut Option<Ingress>, is: impl Fn(&Ingress) -> bool) {
-    match place {
+fn delete(stored: &mut Option<Ingress>, is: impl Fn(&Ingress) -> bool) {
+    match stored {
         Some(own) if is(own) && own.held => own.deleting = true,
-        Some(own) if is(own) => *place = None,
+        Some(own) if is(own) => *stored = None,
         _ => {}
     }
 }
@@ -388,11 +388,11 @@ impl Model for Cluster {
         for (id, (namespace, _)) in APPS.iter().enumerate() {
             let (app, ingress) = (world.store.apps[id], world.store.ingresses[id]);
             let admitted = |host: Host| {
-                let rival = |other: Id| {
+                let has_host = |other: Id| {
                     let elsewhere = APPS[other].0 != *namespace;
                     elsewhere && world.store.apps[other].is_some_and(|other| other.host == host)
                 };
-                self.rule != Rule::ByAge || app.is_some_and(|app| app.deleting) || !(0..APPS.len()).any(rival)
+                self.rule != Rule::ByAge || app.is_some_and(|app| app.deleting) || !(0..APPS.len()).any(has_host)
             };
             if world.changes > 0 {
                 match app {
@@ -409,14 +409,14 @@ impl Model for Cluster {
                     }
                 }
                 if ingress.is_some_and(|own| !own.held && !own.deleting) {
-                    actions.push(Action::Hold(id));
+                    actions.push(Action::HoldIngress(id));
                 }
             }
             if app.is_some_and(|app| app.deleting) {
                 actions.push(Action::RemoveFinalizer(id));
             }
             if ingress.is_some_and(|own| own.held && own.deleting) {
-                actions.push(Action::Let(id));
+                actions.push(Action::ReleaseIngress(id));
             }
             if ingress.is_some_and(|own| app.is_none_or(|app| app.created != own.owner) && !own.deleting) {
                 actions.push(Action::Collect(id));
@@ -433,13 +433,13 @@ impl Model for Cluster {
                 Some(Flight { result: None, .. }) => {
                     actions.push(Action::Commit(id));
                     if world.faults > 0 {
-                        actions.push(Action::LoseAnswer(id));
+                        actions.push(Action::LoseResponse(id));
                     }
                 }
                 Some(_) => {
-                    actions.push(Action::Answer(id));
+                    actions.push(Action::Respond(id));
                     if world.faults > 0 {
-                        actions.push(Action::LoseAnswer(id));
+                        actions.push(Action::LoseResponse(id));
                     }
                 }
             }
@@ -475,11 +475,11 @@ impl Model for Cluster {
                 }
             }
             Action::RemoveFinalizer(id) => next.store.apps[id] = None,
-            Action::Hold(id) => {
+            Action::HoldIngress(id) => {
                 next.changes -= 1;
                 next.store.ingresses[id].as_mut()?.held = true;
             }
-            Action::Let(id) => next.store.ingresses[id] = None,
+            Action::ReleaseIngress(id) => next.store.ingresses[id] = None,
             Action::Collect(id) => delete(&mut next.store.ingresses[id], |_| true),
             Action::ShowApp(id) => {
                 next.seen.apps[id] = next.store.apps[id];
@@ -510,7 +510,7 @@ impl Model for Cluster {
                 let result = next.commit(id, request);
                 next.flights[id].as_mut()?.result = Some(Stored(result));
             }
-            Action::Answer(id) => {
+            Action::Respond(id) => {
                 let flight = next.flights[id].take()?;
                 let stored = flight.result?.0;
                 next.claims.end_write(id);
@@ -523,11 +523,11 @@ impl Model for Cluster {
                 } else {
                     next.release(rule, id);
                 }
-                // What the answer shows is compared with what is wanted by now.
+                // The result is compared with the current spec.
                 next.queue.insert(id);
             }
-            // It is tried again, and what was reserved stays so until the outcome is known.
-            Action::LoseAnswer(id) => {
+            // The reconcile is retried, and the reservation is kept until the result is known.
+            Action::LoseResponse(id) => {
                 next.faults -= 1;
                 next.flights[id] = None;
                 next.queue.insert(id);
@@ -554,7 +554,7 @@ impl Model for Cluster {
                 all.len() == hosts.len()
             }),
             Property::always(KEPT, |_, world: &World| !world.breach),
-            Property::always(RESTS, |_, world: &World| {
+            Property::always(SERVED, |_, world: &World| {
                 let served = |host: Host| world.store.ingresses.iter().flatten().any(|own| own.host == host);
                 let is_met = |host: Host| served(host) || world.first(host).is_none_or(|first| world.waits(first));
                 !world.is_quiet() || (0..HOSTS.len()).all(is_met)
@@ -574,7 +574,7 @@ impl Model for Cluster {
     }
 }
 
-/// An empty cluster, or one in which the first application is older than the second and both serve a host of their own.
+/// Returns an empty cluster, or one in which the first app is older than the second and both serve their own host.
 fn world(rule: Rule, settled: bool, changes: u8, faults: u8) -> World {
     let mut world = World {
         store: Objects::default(),
@@ -605,7 +605,7 @@ fn world(rule: Rule, settled: bool, changes: u8, faults: u8) -> World {
         }
         world.seen = world.store;
         for id in [0, 1] {
-            world.claims.note(rule, id, &world.seen, false);
+            world.claims.update(rule, id, &world.seen, false);
         }
     }
     world
@@ -622,7 +622,7 @@ fn check(
         rule,
         start: world(rule, settled, changes, faults),
     };
-    // Depth first where everything is gone through: it remembers states, and not each of those that it still has to visit.
+    // Depth-first search needs less memory for a complete search.
     let breadth_first = rule != Rule::Current;
     let builder = cluster.checker().finish_when(until);
     if breadth_first {
@@ -654,35 +654,38 @@ fn holds(settled: bool, changes: u8, faults: u8, at_least: usize) {
 fn breaks(rule: Rule, settled: bool, changes: u8, faults: u8, property: &'static str) {
     let (_, stories) = check(rule, settled, changes, faults, HasDiscoveries::AllOf([property].into()));
     let story = stories.get(property);
-    assert!(story.is_some(), "{rule:?}: it holds that {property}: {stories:#?}");
+    assert!(
+        story.is_some(),
+        "{rule:?}: this property holds: {property}: {stories:#?}"
+    );
     println!("{}", story.map_or("", |story| story));
 }
 
 #[test]
-fn hosts_are_given_safely_in_a_new_cluster() {
+fn hosts_are_safe_in_a_new_cluster() {
     holds(false, 3, 0, 1000);
 }
 
 #[test]
-fn hosts_are_given_safely_among_apps_that_serve() {
+fn hosts_are_safe_with_existing_apps() {
     holds(true, 3, 0, 250_000);
 }
 
 #[test]
-fn hosts_are_given_safely_with_lost_answers_and_restarts() {
+fn hosts_are_safe_with_lost_responses_and_restarts() {
     holds(true, 2, 1, 40_000);
 }
 
 #[test]
 #[ignore = "takes minutes: make test-long"]
-fn hosts_are_given_safely_in_larger_clusters() {
+fn hosts_are_safe_in_larger_clusters() {
     holds(true, 2, 2, 100_000);
     holds(true, 3, 1, 1_500_000);
 }
 
-/// The attack: the older application is deleted, held by a finalizer, and then names the host of the younger one.
+/// The attack: the older app is deleted with a finalizer, and then its spec gets the host of the younger one.
 #[test]
-fn rule_by_age_lets_an_app_in_deletion_take_a_host() {
+fn rule_by_age_gives_a_host_to_an_app_that_is_being_deleted() {
     breaks(Rule::ByAge, true, 2, 0, KEPT);
 }
 
@@ -692,22 +695,22 @@ fn rule_by_age_lets_two_namespaces_serve_a_host() {
 }
 
 #[test]
-fn writes_that_are_not_announced_let_two_namespaces_serve_a_host() {
-    breaks(Rule::NotReserved, false, 3, 0, EXCLUSIVE);
+fn without_reservations_two_namespaces_serve_a_host() {
+    breaks(Rule::NoReservation, false, 3, 0, EXCLUSIVE);
 }
 
-/// The application names the default host of another one, and the watch has not shown its Ingress yet.
+/// The app has the default host of another one, and the watch has not shown its Ingress yet.
 #[test]
-fn ingress_that_is_not_read_after_a_lost_answer_lets_two_namespaces_serve_a_host() {
-    breaks(Rule::NotVerified, true, 2, 1, EXCLUSIVE);
-}
-
-#[test]
-fn app_in_deletion_that_asks_blocks_a_host() {
-    breaks(Rule::DeletingAsks, false, 2, 0, RESTS);
+fn without_a_read_after_a_lost_response_two_namespaces_serve_a_host() {
+    breaks(Rule::NoRead, true, 2, 1, EXCLUSIVE);
 }
 
 #[test]
-fn orphaned_ingress_that_does_not_count_lets_two_namespaces_serve_a_host() {
+fn app_that_is_being_deleted_and_asks_for_a_host_blocks_it() {
+    breaks(Rule::DeletingAsks, false, 2, 0, SERVED);
+}
+
+#[test]
+fn without_orphaned_ingresses_two_namespaces_serve_a_host() {
     breaks(Rule::OrphansIgnored, false, 3, 0, EXCLUSIVE);
 }

@@ -1,28 +1,25 @@
-//! Values that others choose (names, keys, amounts, texts of webhooks) never change what a suggested command does.
+//! Third-party values (names, keys, amounts, messages of webhooks) never change what a suggested command does.
 //!
 //! Each case builds a `next:` command twice, from plain values and from hostile ones. A shell parser must read the same
 //! words from both, with the values in the same places, and a terminal must get nothing but printable characters.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "what a test needs and does not get is its failure"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a panic is a failed test")]
 
 use crd::{Kind, PodFields};
 use model::children::DEPLOYMENT;
-use model::diagnose::{Diagnosis, Reason, Subject, diagnose, diagnose_pod};
-use model::observed::{ChildState, IngressClasses, Rollout};
-use model::pod::Trouble;
+use model::children::{ChildState, IngressClasses, Rollout};
+use model::diagnose::{Diagnosis, Reason, Subject, diagnose_pod};
+use model::pod::PodProblem;
 use model::printable::is_printable;
+use model::status::diagnose;
 use model::{Child, ChildId, Failure, Observed, validate};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Values that a tenant or a third party chooses.
+/// Third-party values.
 #[derive(Clone, Debug)]
 struct Values {
-    /// The name of an object, or a part of a message that a command takes as a name.
+    /// The name of an object, or a part of a message that is used as a name.
     name: String,
     /// A key of a Secret, or a second name.
     key: String,
@@ -43,8 +40,8 @@ fn pod(spec: Value) -> PodFields {
     serde_json::from_value(spec).unwrap()
 }
 
-fn trouble(kind: Kind, pod: Option<&PodFields>, reason: Reason, detail: &str) -> Diagnosis {
-    diagnose_pod(subject(kind, pod), &Trouble::new(reason, detail))
+fn problem(kind: Kind, pod: Option<&PodFields>, reason: Reason, detail: &str) -> Diagnosis {
+    diagnose_pod(subject(kind, pod), &PodProblem::new(reason, detail))
 }
 
 fn refused(kind: Kind, message: String) -> Diagnosis {
@@ -62,40 +59,40 @@ fn failed(kind: Kind, failure: Failure) -> Diagnosis {
     diagnose(subject(kind, None), None, &Observed::default(), &[failure])
 }
 
-/// Every command that takes a value from elsewhere. Names of our own objects and of namespaces are DNS labels.
+/// All commands with third-party values. Names of AppDeploys, PodSets and namespaces are DNS labels.
 const CASES: &[Case] = &[
     ("a pull secret", |kind, values| {
         let pod = pod(json!({"image": "r.example/shop", "imagePullSecrets": [{"name": values.name}]}));
         let detail = "r.example/shop: 401 Unauthorized";
-        trouble(kind, Some(&pod), Reason::ImagePullDenied, detail)
+        problem(kind, Some(&pod), Reason::ImagePullDenied, detail)
     }),
     ("the registry of an image", |kind, values| {
         let host = format!("r.example:{}", values.name.replace(['/', ':'], ""));
         let pod = pod(json!({"image": "x", "imagePullSecrets": [{"name": values.key}]}));
-        trouble(kind, Some(&pod), Reason::ImagePullDenied, &format!("{host}/shop"))
+        problem(kind, Some(&pod), Reason::ImagePullDenied, &format!("{host}/shop"))
     }),
     ("a missing Secret and its key", |kind, values| {
         let name = values.name.replace('"', "");
         let reference = json!({"secretKeyRef": {"name": name, "key": values.key}});
         let pod = pod(json!({"image": "x", "env": [{"name": "A", "valueFrom": reference}]}));
         let detail = format!("secret \"{name}\" not found");
-        trouble(kind, Some(&pod), Reason::MissingSecret, &detail)
+        problem(kind, Some(&pod), Reason::MissingSecret, &detail)
     }),
     ("a missing ConfigMap and its key", |kind, values| {
         let name = values.name.replace('"', "");
         let reference = json!({"configMapKeyRef": {"name": name, "key": values.key}});
         let pod = pod(json!({"image": "x", "env": [{"name": "A", "valueFrom": reference}]}));
         let detail = format!("configmap \"{name}\" not found");
-        trouble(kind, Some(&pod), Reason::MissingConfigMap, &detail)
+        problem(kind, Some(&pod), Reason::MissingConfigMap, &detail)
     }),
     ("a missing key", |kind, values| {
         let word = |text: &str| text.replace([' ', '/'], "").split_whitespace().collect::<String>();
         let (name, key) = (format!("n{}", word(&values.name)), format!("k{}", word(&values.key)));
         let detail = format!("couldn't find key {key} in Secret {NAMESPACE}/{name}");
-        trouble(kind, None, Reason::MissingKey, &detail)
+        problem(kind, None, Reason::MissingKey, &detail)
     }),
     ("a memory limit", |kind, values| {
-        trouble(kind, None, Reason::OutOfMemory, &format!("1{}", values.name))
+        problem(kind, None, Reason::OutOfMemory, &format!("1{}", values.name))
     }),
     ("a quota", |kind, values| {
         let name = values.name.replace(", ", "");
@@ -152,14 +149,14 @@ const CASES: &[Case] = &[
             "0/1 nodes are available: persistentvolumeclaim \"{}\" not found.",
             values.name
         );
-        trouble(kind, None, Reason::Unschedulable, &words)
+        problem(kind, None, Reason::Unschedulable, &words)
     }),
     ("a taint", |kind, values| {
         let words = format!(
             "0/1 nodes are available: 1 node(s) had untolerated taint {{{}: }}.",
             values.name
         );
-        trouble(kind, None, Reason::Unschedulable, &words)
+        problem(kind, None, Reason::Unschedulable, &words)
     }),
     ("an IngressClass", |_, values| {
         let app = json!({"metadata": {"name": "shop", "namespace": NAMESPACE},
@@ -186,7 +183,7 @@ const CASES: &[Case] = &[
     }),
 ];
 
-/// The only text behind a pipe in a suggested command.
+/// The only text after a pipe in a suggested command.
 const PIPE: &str = " | kubectl apply -f -";
 
 fn text(found: &Diagnosis) -> Option<String> {
@@ -272,7 +269,7 @@ fn hostile() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever the values are, nothing is outside of quotes that a shell or a terminal would act on.
+    /// With any values, no text outside of quotes has a special meaning for a shell or a terminal.
     #[test]
     fn hostile_values_stay_inside_quotes(name in hostile(), key in hostile()) {
         let values = Values { name, key };
@@ -295,7 +292,7 @@ proptest! {
     fn commands_have_exactly_the_intended_words(name in hostile(), key in hostile()) {
         let secret = |name: &str| {
             let pod = pod(json!({"image": "r.example/shop", "imagePullSecrets": [{"name": name}]}));
-            text(&trouble(Kind::AppDeploy, Some(&pod), Reason::ImagePullDenied, "r.example/shop: 401")).unwrap()
+            text(&problem(Kind::AppDeploy, Some(&pod), Reason::ImagePullDenied, "r.example/shop: 401")).unwrap()
         };
         let plain = words(&secret("regcred"));
         let intended: Vec<String> =
@@ -310,13 +307,13 @@ proptest! {
             words(&taken("web")).into_iter().map(|word| if word == "web" { shown(&name, true) } else { word }).collect();
         prop_assert_eq!(words(&taken(&name)), intended);
 
-        // The name is what the kubelet has put into quotation marks.
+        // The kubelet writes the name in quotation marks.
         let name = name.replace('"', "");
         let missing = |name: &str, key: &str| {
             let reference = json!({"secretKeyRef": {"name": name, "key": key}});
             let pod = pod(json!({"image": "x", "env": [{"name": "A", "valueFrom": reference}]}));
             let detail = format!("secret \"{name}\" not found");
-            text(&trouble(Kind::AppDeploy, Some(&pod), Reason::MissingSecret, &detail)).unwrap()
+            text(&problem(Kind::AppDeploy, Some(&pod), Reason::MissingSecret, &detail)).unwrap()
         };
         let intended: Vec<String> = words(&missing("db", "password"))
             .into_iter()
@@ -331,7 +328,7 @@ proptest! {
 }
 
 #[test]
-fn each_case_gives_a_command() {
+fn each_case_has_a_command() {
     let values = Values {
         name: "alpha".into(),
         key: "beta".into(),

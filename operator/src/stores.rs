@@ -53,7 +53,7 @@ impl<T: Clone> Store<T> {
     #[must_use]
     pub fn outdated(&self, resource: &'static str, object: &Key) -> Option<Failure> {
         let why = self.health.outdated(Some(&object.namespace))?;
-        Some(Failure::Blind { resource, why })
+        Some(Failure::WatchFailed { resource, why })
     }
 }
 

@@ -180,7 +180,7 @@ fn child_with_a_finalizer_is_waited_for() {
     let mark = shop.mark();
     shop.delete(SERVICE, "shop");
     std::thread::sleep(QUIET);
-    // But for the Event that says so.
+    // Except the Event about the deletion.
     let asked = shop.asked_since(mark).without("appdeploys").without("events");
     assert_eq!(asked.count(), 0, "{:?}", asked.tally());
 
@@ -204,7 +204,8 @@ fn deployment_held_by_a_finalizer_is_not_ready_for_the_new_spec() {
         app["status"]["observedGeneration"] == 2
     });
     assert_eq!(ready(&app), ("False", "ChildDeleting"));
-    let message = "Deployment shop is being deleted and waits for the finalizer example.com/hold; it is created again when it is gone";
+    let message =
+        "Deployment shop is being deleted and waits for the finalizer example.com/hold; it is created again after that";
     assert_eq!(text(&app, "/status/cause/message"), message);
 
     shop.patch(

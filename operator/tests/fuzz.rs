@@ -9,7 +9,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
-use model::admit::{questions, usual_form, warnings};
+use model::admit::{label_patch, rights_to_references, warnings};
 use model::children::DEPLOYMENT;
 use model::podset::Wanted;
 use model::{Observed, desired, plan, validate};
@@ -112,9 +112,9 @@ fn problems(invalid: &model::Invalid) -> Vec<String> {
 
 /// An app that is valid has children, of which none differs from itself.
 fn app(object: Value) -> Vec<String> {
-    if let Some(usual) = applied(object.clone(), &usual_form(&object)) {
+    if let Some(usual) = applied(object.clone(), &label_patch(&object)) {
         assert_eq!(
-            usual_form(&usual),
+            label_patch(&usual),
             json!([]),
             "the usual form of the usual form: {usual}"
         );
@@ -123,7 +123,7 @@ fn app(object: Value) -> Vec<String> {
         Ok(app) => app,
         Err(error) => return vec![kind_of_word(&error.to_string())],
     };
-    let _ = (questions(&app, None), warnings(&app));
+    let _ = (rights_to_references(&app, None), warnings(&app));
     let again: AppDeploy = serde_json::from_value(serde_json::to_value(&app).unwrap()).unwrap();
     assert_eq!(again.spec, app.spec);
     match validate(&app) {
@@ -149,7 +149,7 @@ fn podset(object: Value) -> Vec<String> {
         Ok(set) => set,
         Err(error) => return vec![kind_of_word(&error.to_string())],
     };
-    let _ = (questions(&set, None), warnings(&set));
+    let _ = (rights_to_references(&set, None), warnings(&set));
     match Wanted::of(&set) {
         Err(invalid) => problems(&invalid),
         Ok(wanted) => {

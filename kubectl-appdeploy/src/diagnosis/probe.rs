@@ -126,7 +126,7 @@ async fn last_words(cluster: &Cluster, crash: &Crash) -> Option<String> {
     };
     // Without the right to read logs, or after the node has removed this one, the rest of the page is shown.
     let bytes = cluster.call(read).await.ok()?;
-    model::pod::last_words(&String::from_utf8_lossy(&bytes))
+    model::pod::last_line(&String::from_utf8_lossy(&bytes))
 }
 
 #[cfg(test)]

@@ -49,8 +49,8 @@ pub struct PodProblem {
 pub fn trouble(pod: &Pod) -> Option<PodProblem> {
     /// How many crashes are no accident.
     const CRASHES: i32 = 3;
-    let PodState { name, trouble, .. } = PodState::read(pod);
-    let trouble = trouble?.disclosed();
+    let PodState { name, problem, .. } = PodState::read(pod);
+    let trouble = problem?.with_output();
     let reason = trouble.reason;
     let crashes = matches!(reason, Reason::CrashLoop | Reason::OutOfMemory) && restarts(pod) >= CRASHES;
     Some(PodProblem {

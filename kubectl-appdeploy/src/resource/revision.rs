@@ -87,8 +87,8 @@ fn of(set: &ReplicaSet) -> Option<Vec<Revision>> {
         (pod, Vec::new())
     } else {
         let read = inverse::of_template(template);
-        let left = read.left.into_iter().filter(inverse::Left::matters);
-        (read.said, left.map(|left| left.path).collect())
+        let left = read.unmapped.into_iter().filter(inverse::UnmappedField::matters);
+        (read.value, left.map(|left| left.path).collect())
     };
     let former = set.annotations().get(FORMER).map_or("", String::as_str);
     let mut numbers: Vec<u64> = former.split(',').filter_map(|number| number.parse().ok()).collect();

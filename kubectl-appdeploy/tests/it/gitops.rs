@@ -71,7 +71,7 @@ fn children_come_back_as_they_were_written_and_mean_the_app_that_they_were_made_
             ingress: Some(ingress),
         },
     );
-    assert_eq!(read.left, []);
+    assert_eq!(read.unmapped, []);
     let mut spec = app.spec;
     spec.pod
         .container

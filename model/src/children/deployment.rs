@@ -6,26 +6,28 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::{ChildKind, Health};
+use super::child::{Child, ChildState, Rollout};
+use super::observed::Observed;
+use super::{ChildKind, Health, replace_list};
 use crate::defaults::{self, fill};
 use crate::desired::{finish, meta, pod_template, selector};
 use crate::diagnose::{
-    Diagnosis, Reason, Subject, current, describe_pods, diagnose_pod, refusal, said, spokesman, youngest,
+    Diagnosis, Subject, current_pods, describe_pods, diagnose_pod, diagnosis, newest_template, refusal,
+    reported_problem,
 };
 use crate::inverse::Additions;
-use crate::observed::{ChildState, Rollout};
-use crate::plan::only;
 use crate::pod::PodState;
-use crate::{Child, Valid, command};
+use crate::reason::Reason;
+use crate::{Valid, command};
 
-/// How long a pod must have run to count as available if neither a port nor a health check tells, in seconds.
+/// How long a pod without a port and a health check must have run to count as available, in seconds.
 const MIN_READY: i32 = 3;
 
 /// The annotation in which the Deployment controller numbers revisions.
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
-/// The longest record of a spec, in bytes. All annotations together may have 256 KiB; without the record of it, a very long
-/// spec still runs.
+/// The maximum size of the recorded spec, in bytes. All annotations of an object together may have 256 KiB. A larger spec is
+/// not recorded.
 const MAX_RECORD: usize = 200 * 1024;
 
 /// The Deployment that each app has.
@@ -33,12 +35,20 @@ pub static DEPLOYMENT: ChildKind = ChildKind {
     read,
     health,
     defaults: fill_defaults,
-    only_ports,
+    ports_patch,
     rendered_before,
-    // Never deleted: an app that wants no pods has a Deployment without any.
+    // Never deleted: an app with no replicas has a Deployment without pods.
     verbs: &["create", "get", "list", "patch", "watch"],
     ..ChildKind::new(["apps", "v1", "Deployment", "deployments"], |app| vec![render(app)])
 };
+
+impl Observed {
+    /// Returns the state of the Deployment.
+    #[must_use]
+    pub fn rollout(&self) -> Option<&Rollout> {
+        self.first(&DEPLOYMENT).and_then(Child::rollout)
+    }
+}
 
 fn render(app: &Valid<'_>) -> Value {
     let mut meta = meta(app);
@@ -68,8 +78,8 @@ fn render(app: &Valid<'_>) -> Value {
     finish(&DEPLOYMENT, &deployment)
 }
 
-/// Returns how long a pod must have run to be available, in seconds. Without a port and a health check, running is all that
-/// can be observed.
+/// Returns how long a pod must have run to be available, in seconds. Set only for a pod without a port and a health check, of
+/// which nothing else can be observed.
 pub fn min_ready(pod: &PodFields) -> Option<i32> {
     (pod.container.port.is_none() && pod.container.health_check.is_none()).then_some(MIN_READY)
 }
@@ -85,9 +95,9 @@ fn rendered_before(app: &Valid<'_>, child: &Child) -> Option<Value> {
     }))
 }
 
-fn only_ports(object: &Value) -> Option<Value> {
+fn ports_patch(object: &Value) -> Option<Value> {
     let container = object.pointer("/spec/template/spec/containers/0")?;
-    let ours = json!({"name": container["name"], "ports": only(&container["ports"])?});
+    let ours = json!({"name": container["name"], "ports": replace_list(&container["ports"])?});
     Some(json!({"template": {"spec": {"containers": [ours]}}}))
 }
 
@@ -141,14 +151,14 @@ fn health(of: Health<'_>) -> Option<Diagnosis> {
         valid,
         observed,
     } = of;
-    let Some(rollout) = observed.first(&DEPLOYMENT).and_then(Child::rollout) else {
-        return Some(said(Reason::Progressing, "the Deployment is being created", None));
+    let Some(rollout) = observed.rollout() else {
+        return Some(diagnosis(Reason::Progressing, "the Deployment is being created", None));
     };
     if rollout.is_complete() {
-        // A container that crashes counts as ready for the moments that it runs.
-        let mut shaky = current(&observed.pods).filter(|pod| pod.shaky.is_some());
-        let trouble = shaky.find_map(|pod| pod.trouble_at(subject.now))?;
-        return Some(diagnose_pod(subject, &trouble));
+        // A container that crashes counts as ready while it runs.
+        let mut restarted = current_pods(&observed.pods).filter(|pod| pod.recent_restart.is_some());
+        let problem = restarted.find_map(|pod| pod.problem_at(subject.now))?;
+        return Some(diagnose_pod(subject, &problem));
     }
     let found = of_rollout(subject, valid, &observed.pods, rollout);
     // New pods are about to replace the pods that serve, and a pause is intended.
@@ -162,8 +172,8 @@ fn health(of: Health<'_>) -> Option<Diagnosis> {
 fn of_rollout(subject: Subject<'_>, valid: &Valid<'_>, pods: &[PodState], rollout: &Rollout) -> Diagnosis {
     let progress = progress(rollout);
     if !rollout.observed {
-        // The status is about the previous spec, whose error may just have been fixed.
-        return said(Reason::Progressing, &progress, None);
+        // The status is about the previous spec, and its error may have been fixed.
+        return diagnosis(Reason::Progressing, &progress, None);
     }
     if let Some(refusal) = &rollout.refused {
         return refusal::diagnose(subject, refusal);
@@ -179,23 +189,23 @@ fn of_rollout(subject: Subject<'_>, valid: &Valid<'_>, pods: &[PodState], rollou
                 subject.namespace
             )
         };
-        return said(
+        return diagnosis(
             Reason::Paused,
             &format!("the rollout is paused: {progress}"),
             Some(next),
         );
     }
-    if let Some((_, trouble)) = spokesman(pods, subject.now) {
-        return diagnose_pod(subject, &trouble);
+    if let Some((_, problem)) = reported_problem(pods, subject.now) {
+        return diagnose_pod(subject, &problem);
     }
     if rollout.overdue {
-        return said(
+        return diagnosis(
             Reason::ProgressDeadlineExceeded,
             &format!("{progress}, and there was no progress for ten minutes"),
             Some(describe_pods(subject)),
         );
     }
-    said(Reason::Progressing, &progress, None)
+    diagnosis(Reason::Progressing, &progress, None)
 }
 
 /// Adds to the cause of a failed rollout how many pods of an earlier revision still serve, and how to go back to it.
@@ -203,9 +213,9 @@ fn with_earlier(subject: Subject<'_>, found: Diagnosis, pods: &[PodState], rollo
     let earlier = if rollout.updated == 0 {
         rollout.ready
     } else {
-        let youngest = youngest(pods);
+        let newest = newest_template(pods);
         let earlier = pods.iter().filter(|pod| pod.ready && !pod.deleting);
-        let count = earlier.filter(|pod| Some(&pod.template) != youngest).count();
+        let count = earlier.filter(|pod| Some(&pod.template) != newest).count();
         i32::try_from(count).unwrap_or(i32::MAX)
     };
     let serve = match earlier {

@@ -7,13 +7,15 @@ use k8s_openapi::api::networking::v1::{
 use kube::core::ObjectMeta;
 use serde_json::Value;
 
+use super::child::{Child, ChildState, address};
+use super::observed::{IngressClasses, Observed};
 use super::{ChildKind, Health, SERVICE};
 use crate::desired::{PORT, finish, meta};
-use crate::diagnose::{Diagnosis, Reason, said};
-use crate::host::Place;
-use crate::observed::{ChildState, IngressClasses, Observed, address};
+use crate::diagnose::{Diagnosis, diagnosis};
+use crate::ingress_path::IngressPath;
+use crate::reason::Reason;
 use crate::valid::Route;
-use crate::{Child, Valid, command};
+use crate::{Valid, command};
 
 /// The Ingress of an app that is exposed to the outside.
 pub static INGRESS: ChildKind = ChildKind {
@@ -69,17 +71,22 @@ fn read(_: &ObjectMeta, data: &Value) -> ChildState {
         address: address(data, "/status/loadBalancer/ingress/0/ip")
             .or_else(|| address(data, "/status/loadBalancer/ingress/0/hostname")),
         has_class: address(data, "/spec/ingressClassName").is_some(),
-        places: places(data),
+        paths: paths(data),
     }
 }
 
-fn places(data: &Value) -> Box<[Place]> {
+fn paths(data: &Value) -> Box<[IngressPath]> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let rules = data.pointer("/spec/rules").map(list).unwrap_or_default();
     let of = |rule: Value| {
         let paths = rule.pointer("/http/paths").map(list).unwrap_or_default();
-        let place = move |path: Value| Some(Place::new(rule["host"].as_str()?, path["path"].as_str().unwrap_or("/")));
-        paths.into_iter().filter_map(place).collect::<Vec<_>>()
+        let read = move |path: Value| {
+            Some(IngressPath::new(
+                rule["host"].as_str()?,
+                path["path"].as_str().unwrap_or("/"),
+            ))
+        };
+        paths.into_iter().filter_map(read).collect::<Vec<_>>()
     };
     rules.into_iter().flat_map(of).collect()
 }
@@ -92,24 +99,24 @@ fn health(of: Health<'_>) -> Option<Diagnosis> {
     {
         let message = format!("the cluster has no IngressClass {class}, so nothing serves the Ingress");
         let next = "kubectl get ingressclass".into();
-        return Some(said(Reason::NoIngressClass, &message, Some(next)));
+        return Some(diagnosis(Reason::NoIngressClass, &message, Some(next)));
     }
     if !subject.needs_address || !awaits_address(route, observed) {
         return None;
     }
-    // Kubernetes gives the default class to an Ingress that is created, and not to one that was there before.
+    // Kubernetes sets the default class only when an Ingress is created.
     let is_older = |child: &Child| child.has_class() == Some(false);
     if named_class(route).is_none() && observed.first(&INGRESS).is_some_and(is_older) {
         let next = command!("kubectl delete ingress {} -n {}", subject.name, subject.namespace);
-        return Some(said(
+        return Some(diagnosis(
             Reason::NoIngressClass,
             "the Ingress is older than the default IngressClass of the cluster, and has none, so nothing serves it; \
-             once it is deleted it is made anew, with the class",
+             delete it: it is created again with the class",
             Some(next),
         ));
     }
     let next = command!("kubectl describe ingress {} -n {}", subject.name, subject.namespace);
-    Some(said(
+    Some(diagnosis(
         Reason::AddressPending,
         "the ingress controller has not published an address yet",
         Some(next),

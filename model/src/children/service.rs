@@ -5,20 +5,20 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::{ChildKind, Health};
+use super::child::{Child, ChildState, address};
+use super::{ChildKind, Health, replace_list};
+use crate::Valid;
 use crate::defaults::{fill, list};
 use crate::desired::{PORT, finish, meta, selector};
-use crate::diagnose::{Diagnosis, Reason, said};
-use crate::observed::{ChildState, address};
-use crate::plan::only;
-use crate::{Child, Valid};
+use crate::diagnose::{Diagnosis, diagnosis};
+use crate::reason::Reason;
 
 /// The Service of an app with a port.
 pub static SERVICE: ChildKind = ChildKind {
     read,
     health,
     defaults,
-    only_ports: |object| Some(json!({"ports": only(&object["spec"]["ports"])?})),
+    ports_patch: |object| Some(json!({"ports": replace_list(&object["spec"]["ports"])?})),
     ..ChildKind::new(["", "v1", "Service", "services"], render)
 };
 
@@ -52,7 +52,7 @@ fn read(_: &ObjectMeta, data: &Value) -> ChildState {
 fn health(of: Health<'_>) -> Option<Diagnosis> {
     let service = of.observed.first(&SERVICE)?;
     let is_pending = of.valid.route.is_some() && Child::address(service).is_none();
-    is_pending.then(|| said(Reason::AddressPending, "the Service has no cluster IP yet", None))
+    is_pending.then(|| diagnosis(Reason::AddressPending, "the Service has no cluster IP yet", None))
 }
 
 fn defaults(object: &mut Value) {

@@ -1,4 +1,4 @@
-//! The pods of an application.
+//! Renders the pod template.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::{CONTAINER, PORT, pod_labels};
 use crate::Valid;
 
-/// How often a start-up probe asks, in seconds. Short, so that an application that starts fast is ready fast.
+/// The period of a startup probe, in seconds. Short, so that an application that starts fast is ready soon.
 const STARTUP_PERIOD: i32 = 2;
 
 pub(crate) fn render(app: &Valid<'_>) -> PodTemplateSpec {
@@ -32,12 +32,12 @@ pub(crate) fn render(app: &Valid<'_>) -> PodTemplateSpec {
     }
 }
 
-/// Renders what runs in a pod, for every kind that makes pods.
+/// Renders the spec of a pod, for AppDeploys and PodSets.
 pub(crate) fn pod_spec(pod: &PodFields) -> PodSpec {
     let restricted = pod.profile() == SecurityProfile::Restricted;
     PodSpec {
-        // An application that does not talk to the API server needs no key to it; the environment variables of
-        // every Service of the namespace are of no use to anybody.
+        // An application that does not call the API server needs no token. The environment variables of all Services of the
+        // namespace are not needed.
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
         security_context: Some(PodSecurityContext {
@@ -86,7 +86,7 @@ fn container(fields: &ContainerFields, restricted: bool) -> Container {
             Some(probes) => Some(probes.steady(3)),
             None => fields.port.map(listening),
         },
-        // Slower to act than readiness: an application under load should lose its traffic before its life.
+        // Slower than readiness: an application under load should lose its traffic before it is restarted.
         liveness_probe: probes.as_ref().map(|probes| probes.steady(6)),
         security_context: Some(SecurityContext {
             allow_privilege_escalation: Some(false),
@@ -96,15 +96,15 @@ fn container(fields: &ContainerFields, restricted: bool) -> Container {
             }),
             ..SecurityContext::default()
         }),
-        // What an application says last is in its status then, for whoever asks why it ended: the operator needs no right
-        // to logs. A later default (see `later`).
+        // The status of a container that ended then has the end of its log, so the operator needs no right to read logs. A
+        // later default (see `later`).
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         ..Container::default()
     }
 }
 
-/// What is asked of an application that names a port and no health check: that it listens. Without this, one that
-/// listens elsewhere, or not yet, would get traffic.
+/// Returns the readiness probe of an application with a port and without a health check: it must listen on the port.
+/// Otherwise it would get traffic before it listens.
 fn listening(port: i32) -> Probe {
     Probe {
         tcp_socket: Some(TCPSocketAction {
@@ -118,7 +118,7 @@ fn listening(port: i32) -> Probe {
     }
 }
 
-/// A health check with its defaults spelled out.
+/// A health check with its defaults.
 struct Probes<'a> {
     path: Option<&'a str>,
     port: i32,

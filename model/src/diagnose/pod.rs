@@ -1,26 +1,26 @@
-//! What keeps one pod from working, said to a person.
+//! Describes what keeps a pod from working.
 
 use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::{Diagnosis, Reason, Subject, describe_pods, edit, logs, pull, said, schedule, set, set_resources};
-use crate::pod::{Answer, Trouble};
+use super::{Diagnosis, Reason, Subject, describe_pods, diagnosis, edit, logs, pull, schedule, set, set_resources};
+use crate::pod::{PodEvent, PodProblem};
 use crate::quantity;
 use crate::{NextCommand, command};
 
-/// Says what keeps one pod from working.
+/// Returns the diagnosis for what keeps a pod from working.
 #[must_use]
-pub fn diagnose_pod(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
+pub fn diagnose_pod(subject: Subject<'_>, problem: &PodProblem) -> Diagnosis {
     Diagnosis {
-        stalled: trouble.is_stalled(),
-        ..of_trouble(subject, trouble)
+        stalled: problem.is_stalled(),
+        ..explain(subject, problem)
     }
 }
 
-fn of_trouble(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
-    let shown = trouble.detail_for(subject.pod);
-    let (reason, detail) = (trouble.reason, &*shown);
+fn explain(subject: Subject<'_>, problem: &PodProblem) -> Diagnosis {
+    let shown = problem.detail_for(subject.pod);
+    let (reason, detail) = (problem.reason, &*shown);
     let namespace = subject.namespace;
     let (message, next) = match reason {
         Reason::ImageNotFound => (
@@ -41,14 +41,14 @@ fn of_trouble(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
             format!("Secret {} does not exist", quoted(detail)),
             Some(
                 command!("kubectl create secret generic {} -n {}", quoted(detail), namespace)
-                    .and(literals(subject, trouble)),
+                    .and(literals(subject, problem)),
             ),
         ),
         Reason::MissingConfigMap => (
             format!("ConfigMap {} does not exist", quoted(detail)),
             Some(
                 command!("kubectl create configmap {} -n {}", quoted(detail), namespace)
-                    .and(literals(subject, trouble)),
+                    .and(literals(subject, problem)),
             ),
         ),
         Reason::MissingKey => missing_key(namespace, detail),
@@ -58,7 +58,7 @@ fn of_trouble(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
         ),
         Reason::NotHealthy => (
             format!("the pods run, but {detail}"),
-            Some(after_a_check(subject, trouble)),
+            Some(after_failed_check(subject, problem)),
         ),
         Reason::CommandNotFound => (format!("the image has no {detail} to run"), Some(edit(subject))),
         Reason::CrashLoop => (
@@ -75,7 +75,7 @@ fn of_trouble(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
                 command!("--limits=memory={}", quantity::meant_memory(detail)),
             )),
         ),
-        Reason::OutOfMemory => (out_of_memory(detail), Some(after_a_limit(subject, detail))),
+        Reason::OutOfMemory => (out_of_memory(detail), Some(raise_limit(subject, detail))),
         Reason::Evicted => (
             format!("the node evicted a pod: {detail}"),
             Some("kubectl describe nodes".into()),
@@ -85,10 +85,10 @@ fn of_trouble(subject: Subject<'_>, trouble: &Trouble) -> Diagnosis {
             Some(describe_pods(subject)),
         ),
     };
-    said(reason, &message, next)
+    diagnosis(reason, &message, next)
 }
 
-/// The kubelet's own words: `couldn't find key password in Secret default/db`.
+/// Reads a message of the kubelet such as `couldn't find key password in Secret default/db`.
 fn missing_key(namespace: &str, detail: &str) -> (String, Option<NextCommand>) {
     let words: Vec<&str> = detail.split_whitespace().collect();
     let (Some(key), Some(kind), Some(object)) = (words.get(3), words.get(5), words.get(6)) else {
@@ -113,18 +113,18 @@ fn missing_key(namespace: &str, detail: &str) -> (String, Option<NextCommand>) {
     )
 }
 
-/// Returns the flags that give the missing object the keys that the spec refers to.
-fn literals(subject: Subject<'_>, trouble: &Trouble) -> NextCommand {
+/// Returns the flags that create the keys to which the spec refers in the missing object.
+fn literals(subject: Subject<'_>, problem: &PodProblem) -> NextCommand {
     let sources = subject
         .pod
         .iter()
         .flat_map(|pod| &pod.container.env)
         .filter_map(|var| var.value_from.as_ref());
-    let refs = sources.flat_map(|source| match trouble.reason {
+    let refs = sources.flat_map(|source| match problem.reason {
         Reason::MissingSecret => source.secret_key_ref.iter(),
         _ => source.config_map_key_ref.iter(),
     });
-    let name = quoted(&trouble.detail);
+    let name = quoted(&problem.detail);
     let mut keys: BTreeSet<&str> = refs
         .filter(|key| key.name == name)
         .map(|key| key.key.as_str())
@@ -144,8 +144,8 @@ fn out_of_memory(limit: &str) -> String {
     format!("the application used more memory than resources.limits.memory allows, which is {limit}")
 }
 
-/// Twice as much is what one tries next.
-fn after_a_limit(subject: Subject<'_>, limit: &str) -> NextCommand {
+/// Suggests twice the memory limit.
+fn raise_limit(subject: Subject<'_>, limit: &str) -> NextCommand {
     match doubled(limit) {
         Some(more) => set_resources(subject, command!("--limits=memory={}", more)),
         None => edit(subject),
@@ -156,29 +156,29 @@ fn doubled(amount: &str) -> Option<String> {
     let end = amount.find(|c: char| !c.is_ascii_digit()).unwrap_or(amount.len());
     let (number, unit) = amount.split_at(end);
     let twice = number.parse::<u64>().ok()?.checked_mul(2)?;
-    // What has a fraction is not doubled by its whole part.
+    // A fraction can't be doubled by its integer part.
     (!unit.starts_with('.')).then(|| format!("{twice}{unit}"))
 }
 
-/// What helps depends on the answer: where nothing listens the port is wrong, more often than not; whoever answers has
-/// written why.
-fn after_a_check(subject: Subject<'_>, trouble: &Trouble) -> NextCommand {
-    let Some(failed) = &trouble.failed else {
+/// Suggests a command after a failed health check. If nothing listens, the port is probably wrong; if the application
+/// answers, the reason is in its log.
+fn after_failed_check(subject: Subject<'_>, problem: &PodProblem) -> NextCommand {
+    let Some(failed) = &problem.failed_check else {
         return describe_pods(subject);
     };
     let port = subject
         .pod
         .and_then(|pod| pod.container.port)
         .map(|port| port.to_string());
-    match &failed.answer {
-        Some(Answer::Refused) if port.as_deref() == failed.check.port() => set(subject, "port", "PORT"),
-        Some(Answer::Refused) => edit(subject),
-        Some(Answer::Status(_) | Answer::None) => logs(subject),
-        Some(Answer::Other(_) | Answer::NotStarted(_)) | None => describe_pods(subject),
+    match &failed.event {
+        Some(PodEvent::ConnectionRefused) if port.as_deref() == failed.check.port() => set(subject, "port", "PORT"),
+        Some(PodEvent::ConnectionRefused) => edit(subject),
+        Some(PodEvent::HttpStatus(_) | PodEvent::Timeout) => logs(subject),
+        Some(PodEvent::CheckFailed(_) | PodEvent::NotStarted(_)) | None => describe_pods(subject),
     }
 }
 
-/// Returns the word in quotation marks: the name in a message of the kubelet.
+/// Returns the name in quotation marks in a message of the kubelet.
 fn quoted(detail: &str) -> &str {
     detail.split('"').nth(1).unwrap_or("NAME")
 }

@@ -1,27 +1,27 @@
-//! A registry that does not give out an image, said to a person.
+//! Describes why a registry denies the pull of an image.
 
-use super::{Diagnosis, Reason, Subject, describe_pods, said, set};
+use super::{Diagnosis, Reason, Subject, describe_pods, diagnosis, set};
 use crate::{NextCommand, command};
 
-/// Says why a registry does not give out an image, and what to do about it.
+/// Returns the diagnosis for a denied pull.
 ///
-/// `detail` is the image and, behind a colon, what the container runtime said. The operator reads no Secret: whether
-/// one was used can only be told from these words, and what is wrong with it not at all.
+/// `detail` is the image and, after a colon, the message of the container runtime. The operator does not read Secrets, so
+/// this message is all that shows whether one was used.
 pub(super) fn denied(subject: Subject<'_>, detail: &str) -> Diagnosis {
     let (image, error) = detail.split_once(": ").unwrap_or((detail, ""));
     let host = registry(image);
     let Some(pod) = subject.pod else {
         let message = format!(
-            "{host} does not give out {image}: there is no such image, or imagePullSecrets names no Secret with the right password"
+            "{host} does not give out {image}: the image does not exist, or imagePullSecrets names no Secret with the right password"
         );
-        return said(Reason::ImagePullDenied, &message, Some(describe_pods(subject)));
+        return diagnosis(Reason::ImagePullDenied, &message, Some(describe_pods(subject)));
     };
     let secrets: Vec<&str> = pod.image_pull_secrets.iter().map(|secret| &*secret.name).collect();
     let Some(first) = secrets.first() else {
-        return said(
+        return diagnosis(
             Reason::ImagePullDenied,
             &format!(
-                "{host} does not give out {image}: there is no such image, or it takes a password, and imagePullSecrets names no Secret"
+                "{host} does not give out {image}: the image does not exist, or it takes a password, and imagePullSecrets names no Secret"
             ),
             Some(set(subject, "image", "IMAGE")),
         );
@@ -31,18 +31,18 @@ pub(super) fn denied(subject: Subject<'_>, detail: &str) -> Diagnosis {
     } else {
         format!("each of the Secrets {}", secrets.join(", "))
     };
-    let message = match Answer::read(error) {
-        Answer::Unasked => {
+    let message = match Denial::read(error) {
+        Denial::NoPassword => {
             format!("{host} wants a password for {image}, and got none: {named} does not exist, or is not for {host}")
         }
-        Answer::Refused => format!("{host} does not take the password in {named} for {image}"),
-        Answer::Unclear => {
+        Denial::WrongPassword => format!("{host} does not take the password in {named} for {image}"),
+        Denial::Unclear => {
             format!(
-                "{host} does not give out {image}: there is no such image, or {named} has no password that may read it"
+                "{host} does not give out {image}: the image does not exist, or {named} has no password that may read it"
             )
         }
     };
-    // Works whether the Secret is missing or wrong. Docker Hub goes by a name of its own, which kubectl knows.
+    // Works whether the Secret is missing or wrong. kubectl has a default for Docker Hub.
     let server = if host == DOCKER_HUB {
         NextCommand::default()
     } else {
@@ -55,29 +55,29 @@ pub(super) fn denied(subject: Subject<'_>, detail: &str) -> Diagnosis {
     )
     .and(server)
     .and("--docker-username=USER --docker-password=PASSWORD --dry-run=client -o yaml | kubectl apply -f -");
-    said(Reason::ImagePullDenied, &message, Some(next))
+    diagnosis(Reason::ImagePullDenied, &message, Some(next))
 }
 
-/// What a registry made of the password.
-enum Answer {
-    /// There was none.
-    Unasked,
-    /// It was wrong, or not enough.
-    Refused,
-    /// It says the same of what is not there and of what may not be read.
+/// Why a registry denies a pull.
+enum Denial {
+    /// No password was sent.
+    NoPassword,
+    /// The password is wrong, or has no right to read the image.
+    WrongPassword,
+    /// The image does not exist or may not be read: the registry does not say which.
     Unclear,
 }
 
-impl Answer {
+impl Denial {
     fn read(error: &str) -> Self {
         let lower = error.to_lowercase();
-        let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-        if says(&["no basic auth", "anonymous token"]) {
-            Self::Unasked
-        } else if says(&["insufficient_scope", "does not exist"]) {
+        let contains = |phrases: &[&str]| phrases.iter().any(|phrase| lower.contains(phrase));
+        if contains(&["no basic auth", "anonymous token"]) {
+            Self::NoPassword
+        } else if contains(&["insufficient_scope", "does not exist"]) {
             Self::Unclear
-        } else if says(&["401", "403", "unauthorized", "forbidden"]) {
-            Self::Refused
+        } else if contains(&["401", "403", "unauthorized", "forbidden"]) {
+            Self::WrongPassword
         } else {
             Self::Unclear
         }
@@ -86,7 +86,7 @@ impl Answer {
 
 const DOCKER_HUB: &str = "docker.io";
 
-/// Returns where an image lies.
+/// Returns the registry of an image.
 fn registry(image: &str) -> &str {
     match image.split_once('/') {
         Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => host,
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    fn told(secrets: &[&str], image: &str, error: &str) -> (String, String) {
+    fn sentence(secrets: &[&str], image: &str, error: &str) -> (String, String) {
         let secrets: Vec<_> = secrets.iter().map(|name| json!({"name": name})).collect();
         let pod = serde_json::from_value(json!({"image": image, "imagePullSecrets": secrets})).unwrap();
         let subject = Subject {
@@ -111,7 +111,7 @@ mod tests {
         (found.message, found.next.unwrap().to_string())
     }
 
-    /// containerd's own words.
+    /// Messages of containerd.
     const NO_PASSWORD: &str = "failed to resolve image: pull access denied, repository does not exist or may require \
                                authorization: authorization failed: no basic auth credentials";
     const WRONG_PASSWORD: &str = "failed to resolve image: unexpected status from HEAD request to \
@@ -120,7 +120,7 @@ mod tests {
                                authorization: server message: insufficient_scope: authorization failed";
 
     #[test]
-    fn a_missing_secret_is_told_from_a_wrong_password_and_both_are_mended_by_one_command() {
+    fn missing_secret_and_wrong_password_have_the_same_next_command() {
         let next = "kubectl create secret docker-registry regcred -n blue --docker-server=r.example:5000 \
                     --docker-username=USER --docker-password=PASSWORD --dry-run=client -o yaml | kubectl apply -f -";
         for (error, message) in [
@@ -134,17 +134,17 @@ mod tests {
                 "r.example:5000 does not take the password in Secret regcred for r.example:5000/shop:1",
             ),
         ] {
-            let found = told(&["regcred"], "r.example:5000/shop:1", error);
+            let found = sentence(&["regcred"], "r.example:5000/shop:1", error);
             assert_eq!(found, (message.into(), next.into()));
         }
     }
 
     #[test]
-    fn who_names_no_secret_may_have_misspelled_the_image() {
-        let (message, next) = told(&[], "ngnix", DOCKER_HUBS);
+    fn without_a_secret_the_image_may_be_misspelled() {
+        let (message, next) = sentence(&[], "ngnix", DOCKER_HUBS);
         assert_eq!(
             message,
-            "docker.io does not give out ngnix: there is no such image, or it takes a password, and imagePullSecrets names no \
+            "docker.io does not give out ngnix: the image does not exist, or it takes a password, and imagePullSecrets names no \
              Secret"
         );
         assert_eq!(next, "kubectl appdeploy set image shop=IMAGE -n blue");
@@ -152,10 +152,10 @@ mod tests {
 
     #[test]
     fn docker_hub_does_not_say_which_it_is_and_needs_no_server() {
-        let (message, next) = told(&["one", "two"], "acme/shop:1", DOCKER_HUBS);
+        let (message, next) = sentence(&["one", "two"], "acme/shop:1", DOCKER_HUBS);
         assert_eq!(
             message,
-            "docker.io does not give out acme/shop:1: there is no such image, or each of the Secrets one, two has no password \
+            "docker.io does not give out acme/shop:1: the image does not exist, or each of the Secrets one, two has no password \
              that may read it"
         );
         assert!(

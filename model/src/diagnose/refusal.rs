@@ -1,23 +1,25 @@
-//! Why pods may not be created: the API server's words, said to a person.
+//! Describes why the API server rejects pods.
 
-use super::{Diagnosis, Reason, Subject, edit, said, set_resources};
+use super::{Diagnosis, Reason, Subject, diagnosis, edit, set_resources};
 use crate::{NextCommand, command};
 
-/// Whether a quota is in the way.
-pub(super) fn is_quota(refusal: &str) -> bool {
-    refusal.contains("exceeded quota: ") || refusal.contains("failed quota: ")
+/// Whether a message is about an exceeded quota.
+pub(super) fn is_quota(message: &str) -> bool {
+    message.contains("exceeded quota: ") || message.contains("failed quota: ")
 }
 
-/// Returns what stands in a refusal behind whom it is about.
-pub(crate) fn detail(refusal: &str) -> &str {
-    let of = |words| refusal.split_once(words).map(|(_, detail)| detail);
-    of("is forbidden: ").or_else(|| of("is invalid: : ")).unwrap_or(refusal)
+/// Returns the part of a message after the name of the rejected object.
+pub(crate) fn detail(message: &str) -> &str {
+    let after = |words| message.split_once(words).map(|(_, detail)| detail);
+    after("is forbidden: ")
+        .or_else(|| after("is invalid: : "))
+        .unwrap_or(message)
 }
 
-/// Says why pods are refused, from the API server's words to a ReplicaSet or to us, as
+/// Returns the diagnosis for rejected pods, from the API server's message to a ReplicaSet or to the operator, such as
 /// `pods "web-5d8f-" is forbidden: exceeded quota: small, requested: pods=1, used: pods=4, limited: pods=4`.
-pub(crate) fn diagnose(subject: Subject<'_>, refusal: &str) -> Diagnosis {
-    let detail = detail(refusal);
+pub(crate) fn diagnose(subject: Subject<'_>, message: &str) -> Diagnosis {
+    let detail = detail(message);
     quota(subject, detail)
         .or_else(|| limit_range(subject, detail))
         .or_else(|| pod_security(subject, detail))
@@ -32,7 +34,7 @@ pub(crate) fn diagnose(subject: Subject<'_>, refusal: &str) -> Diagnosis {
                 crd::Kind::PodSet => edit(subject),
             };
             let message = format!("pods can't be created: {}", one_line(detail));
-            said(Reason::PodsRefused, &message, Some(next))
+            diagnosis(Reason::PodsRefused, &message, Some(next))
         })
 }
 
@@ -59,7 +61,7 @@ fn quota(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
             short.join("; ")
         };
         let message = format!("ResourceQuota {quota} has no room for another pod ({needs})");
-        return Some(said(Reason::QuotaExceeded, &message, describe(quota)));
+        return Some(diagnosis(Reason::QuotaExceeded, &message, describe(quota)));
     }
     let (quota, wants) = detail.split_once("failed quota: ")?.1.split_once(": must specify ")?;
     let mut fields: Vec<&str> = wants
@@ -72,7 +74,7 @@ fn quota(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
         "ResourceQuota {quota} takes only pods that specify {}: write them in resources",
         fields.join(", ")
     );
-    Some(said(Reason::QuotaExceeded, &message, Some(edit(subject))))
+    Some(diagnosis(Reason::QuotaExceeded, &message, Some(edit(subject))))
 }
 
 /// Reads `requested: pods=1,limits.cpu=2, used: …`.
@@ -84,7 +86,7 @@ fn pairs<'a>(words: &'a str, word: &str) -> Vec<(&'a str, &'a str)> {
     list.split(',').filter_map(|pair| pair.split_once('=')).collect()
 }
 
-/// `[maximum memory usage per Container is 64Mi, but limit is 128Mi, …]`, or one without the brackets.
+/// Reads `[maximum memory usage per Container is 64Mi, but limit is 128Mi, …]`, or the same without brackets.
 fn limit_range(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
     if !(detail.contains(" usage per ") || detail.contains(" ratio per ")) {
         return None;
@@ -92,14 +94,14 @@ fn limit_range(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
     let words = detail.trim_matches(['[', ']']).replace(".  No ", ", but no ");
     let message = format!("a LimitRange of the namespace refuses the pods: {words}");
     let next = within(detail).map(|flag| set_resources(subject, flag));
-    Some(said(
+    Some(diagnosis(
         Reason::OutsideLimitRange,
         &message,
         next.or_else(|| Some(edit(subject))),
     ))
 }
 
-/// Returns the flag that obeys a single bound: `maximum memory usage per Container is 64Mi, but limit is 128Mi`.
+/// Returns the flag that meets a single bound: `maximum memory usage per Container is 64Mi, but limit is 128Mi`.
 fn within(words: &str) -> Option<NextCommand> {
     let (bound, is) = words.split_once(", but ")?;
     let (what, amount) = bound.split_once(" usage per Container is ")?;
@@ -110,7 +112,7 @@ fn within(words: &str) -> Option<NextCommand> {
     (!is.contains(',')).then(|| command!("--{}={}={}", flag, resource, amount))
 }
 
-/// `violates PodSecurity "restricted:latest": runAsNonRoot != true (pod or container "app" must set …), …`.
+/// Reads `violates PodSecurity "restricted:latest": runAsNonRoot != true (pod or container "app" must set …), …`.
 fn pod_security(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
     let rest = detail.split_once("violates PodSecurity \"")?.1;
     let (standard, violations) = rest.split_once("\": ")?;
@@ -128,7 +130,7 @@ fn pod_security(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
         crd::Kind::PodSet => r#"{"spec":{"template":{"securityProfile":"Restricted"}}}"#,
     };
     let next = if is_restricted {
-        // More can't be given up: something else puts into the pods what the standard forbids.
+        // Something else adds to the pods what the standard forbids.
         command!("kubectl get namespace {} --show-labels", namespace)
     } else {
         command!(
@@ -139,7 +141,7 @@ fn pod_security(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
             patch
         )
     };
-    Some(said(Reason::PodSecurity, &message, Some(next)))
+    Some(diagnosis(Reason::PodSecurity, &message, Some(next)))
 }
 
 fn webhook(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
@@ -147,14 +149,14 @@ fn webhook(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
         let why = one_line(why);
         let space = if why.starts_with(':') { "" } else { " " };
         let message = format!("{who} refuses the pods{space}{why}");
-        Some(said(Reason::PodsRefused, &message, Some(edit(subject))))
+        Some(diagnosis(Reason::PodsRefused, &message, Some(edit(subject))))
     };
     if let Some((_, rest)) = detail.split_once("admission webhook \"") {
         let (name, why) = rest.split_once("\" denied the request")?;
         return refused(format!("the webhook {name}"), why);
     }
     if let Some((who, why)) = detail.split_once(" denied request: ") {
-        // `ValidatingAdmissionPolicy 'no-latest' with binding 'everywhere'`, behind whom it is about.
+        // `ValidatingAdmissionPolicy 'no-latest' with binding 'everywhere'`, after the name of the pod.
         let policy = who
             .rsplit_once("Policy '")
             .and_then(|(_, rest)| rest.split('\'').next());
@@ -169,14 +171,14 @@ fn webhook(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
         one_line(why)
     );
     let next = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations".into();
-    Some(said(Reason::PodsRefused, &message, Some(next)))
+    Some(diagnosis(Reason::PodsRefused, &message, Some(next)))
 }
 
-/// What others write can have any form.
+/// Returns third-party text as one line of at most 300 characters.
 fn one_line(text: &str) -> String {
-    const MOST: usize = 300;
+    const MAX: usize = 300;
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match text.char_indices().nth(MOST) {
+    match text.char_indices().nth(MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
@@ -203,9 +205,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_refusal_is_a_sentence_with_a_command_of_its_own() {
+    fn each_rejection_has_a_sentence_and_a_command() {
         let subject = Subject::named(crd::Kind::AppDeploy, "shop", "blue");
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         for words in [
             "exceeded quota: small, requested: pods=1, used: pods=4, limited: pods=4",
             "exceeded quota: big, requested: limits.memory=1Gi,pods=1, used: limits.memory=4Gi,pods=4, limited: limits.memory=4Gi,pods=4",
@@ -225,9 +227,9 @@ mod tests {
         ] {
             let found = diagnose(subject, &format!("pods \"shop-5d8f-\" is forbidden: {words}"));
             let (reason, next) = (found.reason.as_str(), found.next.unwrap());
-            told.push(format!("{reason}: {}\n  {next}", found.message));
+            lines.push(format!("{reason}: {}\n  {next}", found.message));
         }
-        insta::assert_snapshot!(told.join("\n"), @r#"
+        insta::assert_snapshot!(lines.join("\n"), @r#"
         QuotaExceeded: ResourceQuota small has no room for another pod (pods: 4 of 4 used, 1 needed)
           kubectl describe quota small -n blue
         QuotaExceeded: ResourceQuota big has no room for another pod (limits.memory: 4Gi of 4Gi used, 1Gi needed; pods: 4 of 4 used, 1 needed)
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_restricted_already_is_not_told_to_be() {
+    fn restricted_profile_is_not_suggested_twice() {
         let pod = serde_json::from_value(json!({"image": "nginx", "securityProfile": "Restricted"})).unwrap();
         let subject = Subject {
             pod: Some(&pod),

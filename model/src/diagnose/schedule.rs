@@ -1,81 +1,85 @@
-//! Why no node takes a pod: the scheduler's words, said to a person.
+//! Describes why the scheduler finds no node for a pod.
 
-use super::{Diagnosis, Reason, Subject, describe_pods, said};
+use super::{Diagnosis, Reason, Subject, describe_pods, diagnosis};
 use crate::{NextCommand, command};
 
-/// What keeps a pod from a node, in the order in which somebody should care: that some nodes may not be used is as it is
-/// meant in many clusters, that the others are full is not.
+/// What keeps a pod from a node, the most important first: that some nodes may not be used is intended in many clusters, that
+/// the others are full is not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Obstacle {
-    /// A volume of the pod is not there, or not for this node.
+    /// A volume of the pod does not exist, or can't be used on the node.
     Volume(String),
-    /// Too little is left of this resource.
-    Room(String),
-    /// It runs as many pods as it may.
+    /// The node has too little of this resource left.
+    Resource(String),
+    /// The node runs its maximum number of pods.
     Pods,
-    /// The pod asks for another one by its labels.
+    /// The pod selects nodes with other labels.
     Labels,
-    /// It is cordoned.
+    /// The node is cordoned.
     Cordoned,
-    /// It has a taint, sometimes of this name.
+    /// The node has a taint, with its name if that is known.
     Taint(Option<String>),
-    /// Whatever else.
+    /// Anything else, in the scheduler's words.
     Other(String),
 }
 
-/// Says why no node takes the pods. `words` are those of the condition `PodScheduled`, as
+/// Returns the diagnosis for unschedulable pods. `message` is that of the condition `PodScheduled`, such as
 /// `0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu. preemption: …`.
-pub(super) fn unschedulable(subject: Subject<'_>, words: &str) -> Diagnosis {
-    if words.starts_with("no nodes available") {
+pub(super) fn unschedulable(subject: Subject<'_>, message: &str) -> Diagnosis {
+    if message.starts_with("no nodes available") {
         let next = Some("kubectl get nodes".into());
-        return said(Reason::Unschedulable, "no node can take the pods: there is none", next);
+        return diagnosis(
+            Reason::Unschedulable,
+            "no node can take the pods: the cluster has no nodes",
+            next,
+        );
     }
-    let (total, listed) = listed(words);
+    let (total, listed) = listed(message);
     let mut obstacles: Vec<(Obstacle, Option<u32>)> = listed.split(", ").map(obstacle).collect();
     obstacles.sort();
     let next = obstacles.first().map(|(obstacle, _)| next(subject, obstacle));
-    let told = told(subject, total, &obstacles);
-    said(
+    let list = describe(subject, total, &obstacles);
+    diagnosis(
         Reason::Unschedulable,
-        &format!("no node can take the pods: {told}"),
+        &format!("no node can take the pods: {list}"),
         next,
     )
 }
 
-/// Returns how many nodes there are, and what is said of them.
-fn listed(words: &str) -> (u32, &str) {
-    let (head, body) = words.split_once(" nodes are available: ").unwrap_or(("", words));
+/// Returns the number of nodes and the list of obstacles in a message.
+fn listed(message: &str) -> (u32, &str) {
+    let (head, body) = message.split_once(" nodes are available: ").unwrap_or(("", message));
     let total = head
         .split_once('/')
         .and_then(|(_, total)| total.parse().ok())
         .unwrap_or(0);
-    // What comes then is about preemption, which nobody can do anything about.
+    // The rest is about preemption, which no change of the app affects.
     let listed = body.split(". ").next().unwrap_or(body);
     (total, listed.trim_end_matches('.'))
 }
 
-/// Reads one entry: how many nodes, and what of them.
+/// Reads one entry of the list: an obstacle and the number of nodes that have it.
 fn obstacle(entry: &str) -> (Obstacle, Option<u32>) {
     let (count, what) = match entry.split_once(' ') {
         Some((count, what)) if count.parse::<u32>().is_ok() => (count.parse().ok(), what),
         _ => (None, entry),
     };
-    let says = |words: &str| what.contains(words);
+    let contains = |phrase: &str| what.contains(phrase);
     let obstacle = if let Some(resource) = what.strip_prefix("Insufficient ") {
-        Obstacle::Room(resource.to_owned())
-    } else if says("Too many pods") {
+        Obstacle::Resource(resource.to_owned())
+    } else if contains("Too many pods") {
         Obstacle::Pods
-    } else if says("untolerated taint") {
+    } else if contains("untolerated taint") {
         let taint = what.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
         Obstacle::Taint(taint.map(|(taint, _)| taint.trim_end_matches([':', ' ']).to_owned()))
-    } else if says("unschedulable") {
+    } else if contains("unschedulable") {
         Obstacle::Cordoned
     } else if ["ersistent", "volume", "pvc", "free storage"]
         .iter()
-        .any(|words| says(words))
+        .any(|phrase| contains(phrase))
     {
         Obstacle::Volume(what.to_owned())
-    } else if says("node affinity") {
+    } else if contains("node affinity") {
         Obstacle::Labels
     } else {
         Obstacle::Other(what.trim_start_matches("node(s) ").to_owned())
@@ -83,19 +87,20 @@ fn obstacle(entry: &str) -> (Obstacle, Option<u32>) {
     (obstacle, count)
 }
 
-fn told(subject: Subject<'_>, total: u32, obstacles: &[(Obstacle, Option<u32>)]) -> String {
+fn describe(subject: Subject<'_>, total: u32, obstacles: &[(Obstacle, Option<u32>)]) -> String {
     let mut parts: Vec<String> = Vec::new();
-    // What every node lacks is told of once; of two resources that some nodes lack, they may be two nodes.
-    let room = |all: bool| {
-        let rooms = obstacles
+    // Resources that all nodes lack are listed together. Two resources that some nodes lack may be lacking on different
+    // nodes.
+    let resources = |all: bool| {
+        let found = obstacles
             .iter()
             .filter(move |(_, count)| (*count == Some(total)) == all);
-        rooms.filter_map(|(obstacle, count)| match obstacle {
-            Obstacle::Room(resource) => Some((resource.as_str(), *count)),
+        found.filter_map(|(obstacle, count)| match obstacle {
+            Obstacle::Resource(resource) => Some((resource.as_str(), *count)),
             _ => None,
         })
     };
-    let everywhere: Vec<&str> = room(true).map(|(resource, _)| resource).collect();
+    let everywhere: Vec<&str> = resources(true).map(|(resource, _)| resource).collect();
     if !everywhere.is_empty() {
         parts.push(too_little(
             subject,
@@ -104,14 +109,14 @@ fn told(subject: Subject<'_>, total: u32, obstacles: &[(Obstacle, Option<u32>)])
         ));
     }
     parts.extend(
-        room(false).map(|(resource, count)| too_little(subject, &[resource], &nodes(count, total, "has", "have"))),
+        resources(false).map(|(resource, count)| too_little(subject, &[resource], &nodes(count, total, "has", "have"))),
     );
     for (obstacle, count) in obstacles {
         let who = |one, many| nodes(*count, total, one, many);
         parts.push(match obstacle {
-            Obstacle::Room(_) => continue,
+            Obstacle::Resource(_) => continue,
             Obstacle::Volume(what) => volume(what, &who("has", "have")),
-            Obstacle::Pods => format!("{} no place for a pod more", who("has", "have")),
+            Obstacle::Pods => format!("{} no room for another pod", who("has", "have")),
             Obstacle::Labels => format!("{} the labels that they ask for", who("lacks", "lack")),
             Obstacle::Cordoned => format!("{} cordoned", who("is", "are")),
             Obstacle::Taint(taint) => {
@@ -125,7 +130,7 @@ fn told(subject: Subject<'_>, total: u32, obstacles: &[(Obstacle, Option<u32>)])
     parts.join(", ")
 }
 
-/// Names nodes with the verb that follows them.
+/// Returns the subject and the verb of a sentence about nodes.
 fn nodes(count: Option<u32>, total: u32, one: &str, many: &str) -> String {
     match count {
         Some(1) if total == 1 => format!("the one node {one}"),
@@ -151,7 +156,7 @@ fn too_little(subject: Subject<'_>, resources: &[&str], nodes_have: &str) -> Str
 
 fn request(subject: Subject<'_>, resource: &str) -> Option<String> {
     let resources = subject.pod?.container.resources.as_ref()?;
-    // Kubernetes takes a limit for a request that is not written.
+    // Without a request Kubernetes uses the limit.
     let amount = resources
         .requests
         .get(resource)
@@ -171,7 +176,7 @@ fn volume(what: &str, nodes_have: &str) -> String {
     }
 }
 
-/// Returns the name of a claim: `persistentvolumeclaim "data" not found`.
+/// Returns the name of the claim in a message such as `persistentvolumeclaim "data" not found`.
 fn claim(what: &str) -> Option<&str> {
     what.strip_prefix("persistentvolumeclaim \"")?.split('"').next()
 }
@@ -179,8 +184,8 @@ fn claim(what: &str) -> Option<&str> {
 fn next(subject: Subject<'_>, obstacle: &Obstacle) -> NextCommand {
     match obstacle {
         Obstacle::Volume(_) => command!("kubectl get persistentvolumeclaims -n {}", subject.namespace),
-        // How much is left of what stands there, node by node; the number to ask for can't be told without it.
-        Obstacle::Room(_) | Obstacle::Pods => "kubectl describe nodes".into(),
+        // Shows how much each node has left.
+        Obstacle::Resource(_) | Obstacle::Pods => "kubectl describe nodes".into(),
         Obstacle::Labels => "kubectl get nodes --show-labels".into(),
         Obstacle::Cordoned => "kubectl get nodes".into(),
         Obstacle::Taint(_) => {
@@ -197,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_obstacle_is_a_sentence_with_a_command_of_its_own() {
+    fn each_obstacle_has_a_sentence_and_a_command() {
         let pod = json!({"image": "nginx", "resources": {"requests": {"cpu": "4"}, "limits": {"memory": "8Gi"}}});
         let pod: crd::PodFields = serde_json::from_value(pod).unwrap();
         let subject = Subject {
@@ -205,7 +210,7 @@ mod tests {
             ..Subject::named(crd::Kind::AppDeploy, "shop", "blue")
         };
         let preemption = " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         for words in [
             "0/1 nodes are available: 1 Insufficient cpu.",
             "0/3 nodes are available: 3 Insufficient memory.",
@@ -227,9 +232,9 @@ mod tests {
                 subject,
                 &format!("{words}{}", if words.starts_with("0/") { preemption } else { "" }),
             );
-            told.push(format!("{}\n  {}", found.message, found.next.unwrap()));
+            lines.push(format!("{}\n  {}", found.message, found.next.unwrap()));
         }
-        insta::assert_snapshot!(told.join("\n"), @r#"
+        insta::assert_snapshot!(lines.join("\n"), @r#"
         no node can take the pods: the one node has too little cpu left (a pod requests 4 cpu)
           kubectl describe nodes
         no node can take the pods: each of 3 nodes has too little memory left (a pod requests 8Gi memory)
@@ -242,7 +247,7 @@ mod tests {
           kubectl describe nodes
         no node can take the pods: each of 3 nodes has a taint that they do not tolerate
           kubectl get nodes -o custom-columns='NODE:.metadata.name,TAINTS:.spec.taints[*].key'
-        no node can take the pods: 2 of 3 nodes have no place for a pod more, 1 of 3 nodes has a taint node.kubernetes.io/not-ready that they do not tolerate
+        no node can take the pods: 2 of 3 nodes have no room for another pod, 1 of 3 nodes has a taint node.kubernetes.io/not-ready that they do not tolerate
           kubectl describe nodes
         no node can take the pods: the one node is cordoned
           kubectl get nodes
@@ -256,7 +261,7 @@ mod tests {
           kubectl get persistentvolumeclaims -n blue
         no node can take the pods: each of 2 nodes has no volume for them: had volume node affinity conflict
           kubectl get persistentvolumeclaims -n blue
-        no node can take the pods: there is none
+        no node can take the pods: the cluster has no nodes
           kubectl get nodes
         no node can take the pods: Scheduling is blocked due to non-empty scheduling gates
           kubectl describe pods -n blue -l appdeploy.dev/app=shop

@@ -6,27 +6,28 @@
 use crd::PodFields;
 use serde_json::Value;
 
-use super::{Left, pod, rest};
+use super::{UnmappedField, pod, rest};
 use crate::defaults;
 use crate::desired::pod_spec;
 
-/// How many fields a message names.
+/// The maximum number of fields in a message.
 const NAMED: usize = 3;
 
-/// What the pods of a Deployment have that no field of the spec stands for.
+/// The fields of the pods of a Deployment that do not come from the spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Additions {
-    /// Nothing.
+    /// There are none.
     #[default]
     None,
-    /// Fields of the pod template, by path in the Deployment. A long list is cut.
+    /// Paths of fields in the Deployment. A long list is cut.
     Fields(Box<str>),
-    /// This is not known; the text is the reason.
+    /// They are not known, for this reason.
     Unknown(Box<str>),
 }
 
 impl Additions {
-    /// Compares a Deployment with the spec that it was last written from. Without one of the two, nothing is known.
+    /// Compares a Deployment with the recorded spec from which it was last written. Without one of the two, the result is
+    /// unknown.
     #[must_use]
     pub fn read(deployment: &Value, spec: Option<&str>) -> Self {
         let Some(template) = deployment.pointer("/spec/template") else {
@@ -45,8 +46,7 @@ impl Additions {
     }
 }
 
-/// Returns the paths of added fields in the Deployment. Fields that the operator would set to another value are
-/// not among them: its next write restores them.
+/// Returns the paths of added fields in the Deployment, without those that the next write of the operator overwrites.
 fn added(template: &Value, spec: &PodFields) -> Vec<String> {
     // A typed object always serialises: its keys are text.
     let mut ours = serde_json::to_value(pod_spec(spec)).unwrap_or_default();
@@ -54,15 +54,17 @@ fn added(template: &Value, spec: &PodFields) -> Vec<String> {
     for spec in [&mut ours, &mut live] {
         defaults::pod_spec(spec);
     }
-    let mut left = rest::of("spec", &live, &ours);
-    left.extend(pod::metadata(&template["metadata"]));
-    let added = left.into_iter().filter(|left| !left.differs && !is_harmless(left));
-    added.map(|left| left.below("spec.template").path).collect()
+    let mut unmapped = rest::of("spec", &live, &ours);
+    unmapped.extend(pod::metadata(&template["metadata"]));
+    let added = unmapped
+        .into_iter()
+        .filter(|unmapped| !unmapped.differs && !is_harmless(unmapped));
+    added.map(|unmapped| unmapped.below("spec.template").path).collect()
 }
 
-/// Whether a program that runs in the pod gains nothing by a field: it only limits, counts or names.
-fn is_harmless(left: &Left) -> bool {
-    let Left { path, value, .. } = left;
+/// Whether a field gives a program in the pod no access to anything: it is a limit, a number or a name.
+fn is_harmless(unmapped: &UnmappedField) -> bool {
+    let UnmappedField { path, value, .. } = unmapped;
     let ends = |ends: &[&str]| ends.iter().any(|end| path.ends_with(end));
     let is_amount = path.contains(".resources") && value.get("claims").is_none() && !path.contains(".claims");
     let is_port = path.contains("].ports[") && value.get("hostPort").is_none() && !ends(&[".hostPort", ".hostIP"]);

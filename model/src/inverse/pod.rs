@@ -1,4 +1,4 @@
-//! The fields that a pod template stands for.
+//! Reads the fields of pods from a pod template.
 
 mod health;
 
@@ -10,11 +10,11 @@ use crd::{
 };
 use serde_json::{Value, json};
 
-use super::{Inverse, Left, rest};
+use super::{Inverse, UnmappedField, rest};
 use crate::defaults;
 use crate::desired::{CONTAINER, PORT, pod_spec};
 
-/// Reads a template. `port` is the one that its Service leads to, where that is known.
+/// Reads a template. `port` is the container port to which the Service routes, if it is known.
 pub fn read(template: &Value, port: Option<i32>) -> Inverse<PodFields> {
     let mut spec = template["spec"].clone();
     defaults::pod_spec(&mut spec);
@@ -29,7 +29,7 @@ pub fn read(template: &Value, port: Option<i32>) -> Inverse<PodFields> {
         command: items(&container["command"]).map(text).collect(),
         args: items(&container["args"]).map(text).collect(),
         resources: resources(&container["resources"]),
-        health_check: health.said,
+        health_check: health.value,
         image_pull_policy: policy(container),
     };
     let pod = PodFields {
@@ -41,19 +41,19 @@ pub fn read(template: &Value, port: Option<i32>) -> Inverse<PodFields> {
             .collect(),
         security_profile: profile(&spec, container),
     };
-    let mut left = metadata(&template["metadata"]);
-    left.extend(unsaid(&spec, container, &pod));
+    let mut unmapped = metadata(&template["metadata"]);
+    unmapped.extend(unmapped_fields(&spec, container, &pod));
     let name = text(&container["name"]);
-    left.extend(
+    unmapped.extend(
         health
-            .left
+            .unmapped
             .into_iter()
             .map(|rest| rest.below(&format!("spec.containers[{name}]"))),
     );
-    Inverse { said: pod, left }
+    Inverse { value: pod, unmapped }
 }
 
-/// Returns the container that is the application: ours by name, or the first.
+/// Returns the container of the app: the one with the name that the operator uses, or the first.
 fn main(spec: &Value) -> Option<&Value> {
     let containers = spec["containers"].as_array()?;
     let ours = containers.iter().find(|container| container["name"] == CONTAINER);
@@ -75,7 +75,7 @@ pub(super) fn port_of(port: &Value, container: &Value) -> Option<i32> {
     })
 }
 
-/// Returns the container of a template that is the application.
+/// Returns the container of the app in a template.
 #[must_use]
 pub fn container(template: &Value) -> Option<&Value> {
     main(&template["spec"])
@@ -124,16 +124,16 @@ fn resources(resources: &Value) -> Option<Resources> {
     (!requests.is_empty() || !limits.is_empty()).then_some(Resources { requests, limits })
 }
 
-/// Returns when the image is pulled, where that is not what happens by itself.
+/// Returns the pull policy, unless it is the default for the image.
 fn policy(container: &Value) -> Option<ImagePullPolicy> {
-    let said = container["imagePullPolicy"].as_str()?;
-    if said == defaults::pull_policy(&text(&container["image"])) {
+    let policy = container["imagePullPolicy"].as_str()?;
+    if policy == defaults::pull_policy(&text(&container["image"])) {
         return None;
     }
-    serde_json::from_value(json!(said)).ok()
+    serde_json::from_value(json!(policy)).ok()
 }
 
-/// Returns the profile, or nothing where it is the default.
+/// Returns the security profile, or `None` for the default.
 fn profile(spec: &Value, container: &Value) -> Option<SecurityProfile> {
     let (pod, own) = (&spec["securityContext"], &container["securityContext"]);
     let not_root = own["runAsNonRoot"].as_bool().or_else(|| pod["runAsNonRoot"].as_bool());
@@ -141,8 +141,8 @@ fn profile(spec: &Value, container: &Value) -> Option<SecurityProfile> {
     (not_root == Some(true) && drops_all).then_some(SecurityProfile::Restricted)
 }
 
-/// Labels and annotations of the pods that are neither ours nor Kubernetes'.
-pub(super) fn metadata(metadata: &Value) -> Vec<Left> {
+/// Returns labels and annotations of the pods that neither the operator nor Kubernetes has set.
+pub(super) fn metadata(metadata: &Value) -> Vec<UnmappedField> {
     const KNOWN: [&str; 6] = [
         label::APP,
         label::MANAGED_BY,
@@ -151,30 +151,30 @@ pub(super) fn metadata(metadata: &Value) -> Vec<Left> {
         "pod-template-hash",
         "kubectl.kubernetes.io/restartedAt",
     ];
-    let mut left = Vec::new();
+    let mut unmapped = Vec::new();
     for part in ["labels", "annotations"] {
         let own = metadata[part].as_object().into_iter().flatten();
-        left.extend(
+        unmapped.extend(
             own.filter(|(name, _)| !KNOWN.contains(&name.as_str()))
-                .map(|(name, value)| Left {
+                .map(|(name, value)| UnmappedField {
                     path: format!("metadata.{part}.{name}"),
                     value: value.clone(),
                     differs: false,
                 }),
         );
     }
-    left
+    unmapped
 }
 
-/// What else the pods say, apart from probes.
-fn unsaid(spec: &Value, container: &Value, pod: &PodFields) -> Vec<Left> {
+/// Returns the unmapped fields of the pods, without probes.
+fn unmapped_fields(spec: &Value, container: &Value, pod: &PodFields) -> Vec<UnmappedField> {
     // A typed object always serialises: its keys are text.
     let mut ours = serde_json::to_value(pod_spec(pod)).unwrap_or_default();
     defaults::pod_spec(&mut ours);
     let (mut live, known) = (spec.clone(), &mut ours["containers"][0]);
-    // How the container and its port are called is of no consequence.
+    // The names of the container and its port have no effect.
     known["name"] = container["name"].clone();
-    // A later default: what the API server puts in its place is what older pods have.
+    // Pods of older versions have the default of the API server (see `later`).
     if container["terminationMessagePolicy"] == "File" {
         known["terminationMessagePolicy"] = container["terminationMessagePolicy"].clone();
     }
@@ -188,12 +188,12 @@ fn unsaid(spec: &Value, container: &Value, pod: &PodFields) -> Vec<Left> {
             fields.retain(|field, _| !field.ends_with("Probe"));
         }
     }
-    confined_by_the_container(&mut live, &name);
+    move_security_context(&mut live, &name);
     rest::of("spec", &live, &ours)
 }
 
-/// What a container says of its own confinement in the words of the pod counts as said by the pod.
-fn confined_by_the_container(spec: &mut Value, name: &Value) {
+/// Moves the fields of a container's security context that a pod can have, too, to the pod.
+fn move_security_context(spec: &mut Value, name: &Value) {
     let mut found = Vec::new();
     let mut containers = spec["containers"].as_array_mut().into_iter().flatten();
     let container = containers.find(|container| container["name"] == *name);

@@ -1,20 +1,21 @@
-//! What an object says that ours does not.
+//! Compares a live object with a rendered one.
 
 use serde_json::{Map, Value};
 
-use super::Left;
+use super::UnmappedField;
 use crate::fields::merge_key;
 use crate::quantity;
 
-/// Compares what is there with what we would write, both with the API server's defaults spelled out.
-pub fn of(path: &str, live: &Value, ours: &Value) -> Vec<Left> {
-    let mut left = Vec::new();
-    compare(path, live, Some(ours), &mut left);
-    left
+/// Returns the fields of a live object that a rendered one does not have or has with another value. Both must have the
+/// defaults of the API server.
+pub fn of(path: &str, live: &Value, ours: &Value) -> Vec<UnmappedField> {
+    let mut unmapped = Vec::new();
+    compare(path, live, Some(ours), &mut unmapped);
+    unmapped
 }
 
-/// Returns what a Deployment says about itself. `waits` is how long a pod of ours must have run.
-pub fn of_deployment(deployment: &Value, waits: i32) -> impl Iterator<Item = Left> + use<> {
+/// Returns the unmapped fields of a Deployment without its pod template. `waits` is the rendered `minReadySeconds`.
+pub fn of_deployment(deployment: &Value, waits: i32) -> impl Iterator<Item = UnmappedField> + use<> {
     let mut live = deployment["spec"].clone();
     if let Some(fields) = live.as_object_mut() {
         for own in ["paused", "replicas", "selector", "template"] {
@@ -28,26 +29,26 @@ pub fn of_deployment(deployment: &Value, waits: i32) -> impl Iterator<Item = Lef
     of("spec", &live, &ours["spec"]).into_iter()
 }
 
-fn compare(path: &str, live: &Value, ours: Option<&Value>, left: &mut Vec<Left>) {
+fn compare(path: &str, live: &Value, ours: Option<&Value>, unmapped: &mut Vec<UnmappedField>) {
     let differs = ours.is_some_and(|ours| !is_nothing(ours));
     match (live, ours) {
-        (live, _) if is_nothing(live) || is_usual(path, live) => {}
-        (Value::Object(live), Some(Value::Object(ours))) => each(path, live, ours, left),
+        (live, _) if is_nothing(live) || is_default(path, live) => {}
+        (Value::Object(live), Some(Value::Object(ours))) => each(path, live, ours, unmapped),
         (Value::Array(live), Some(Value::Array(ours))) if keys(live).is_some() && keys(ours).is_some() => {
             let (names, known) = (keys(live).unwrap_or_default(), keys(ours).unwrap_or_default());
             for (name, item) in names.iter().zip(live) {
                 let ours = known.iter().position(|known| known == name).map(|at| &ours[at]);
-                compare(&format!("{path}[{name}]"), item, ours, left);
+                compare(&format!("{path}[{name}]"), item, ours, unmapped);
             }
         }
         (live, Some(ours)) if is_same(path, live, ours) => {}
-        // The parts of what we do not know at all are told one by one only where they have names of their own.
+        // Entries of an unknown list are separate fields if they have names.
         (Value::Array(items), None) if keys(items).is_some() => {
             for (name, item) in keys(items).unwrap_or_default().iter().zip(items) {
-                compare(&format!("{path}[{name}]"), item, None, left);
+                compare(&format!("{path}[{name}]"), item, None, unmapped);
             }
         }
-        (live, _) => left.push(Left {
+        (live, _) => unmapped.push(UnmappedField {
             path: path.to_owned(),
             value: live.clone(),
             differs,
@@ -55,9 +56,9 @@ fn compare(path: &str, live: &Value, ours: Option<&Value>, left: &mut Vec<Left>)
     }
 }
 
-fn each(path: &str, live: &Map<String, Value>, ours: &Map<String, Value>, left: &mut Vec<Left>) {
+fn each(path: &str, live: &Map<String, Value>, ours: &Map<String, Value>, unmapped: &mut Vec<UnmappedField>) {
     for (field, value) in live {
-        compare(&format!("{path}.{field}"), value, ours.get(field), left);
+        compare(&format!("{path}.{field}"), value, ours.get(field), unmapped);
     }
 }
 
@@ -65,7 +66,7 @@ fn keys(items: &[Value]) -> Option<Vec<String>> {
     items.iter().map(merge_key).collect()
 }
 
-/// What the API server leaves out or makes of nothing.
+/// Whether it is an empty value, which the API server omits or adds.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -76,15 +77,15 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// What says the same as saying nothing.
-fn is_usual(path: &str, value: &Value) -> bool {
+/// Whether a value has the same effect as no value.
+fn is_default(path: &str, value: &Value) -> bool {
     let field = path.rsplit('.').next().unwrap_or_default();
     match value {
-        // Pods share the users of the node unless they say that they do not.
+        // By default pods share the users of the node.
         Value::Bool(false) => field != "hostUsers",
-        // Ours go without, and nobody relies on the addresses of every Service of the namespace.
+        // The operator turns these variables off, and apps do not use them.
         Value::Bool(true) => field == "enableServiceLinks",
-        // The former name of serviceAccountName, which the API server writes beside it.
+        // The deprecated name of serviceAccountName, which the API server sets as well.
         Value::String(_) => field == "serviceAccount",
         Value::Number(number) => number.as_i64() == Some(0) && field == "minReadySeconds",
         _ => false,

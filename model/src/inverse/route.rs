@@ -1,35 +1,35 @@
-//! How an application is reached, read from its Service and its Ingress.
+//! Reads the route of an app from its Service and its Ingress.
 
 use crd::{AppDeploySpec, Expose, Tls};
 use serde_json::{Value, json};
 
 use super::pod::{container, items, listens, number, port_of};
-use super::{Left, rest};
+use super::{UnmappedField, rest};
 use crate::children::SERVICE;
 use crate::defaults;
 use crate::desired::PORT;
 
-/// Returns the port of the pods that a Service leads to: where it has several, that of the one called as ours, or the
-/// first.
+/// Returns the container port to which a Service routes. Of several ports, the one with the name that the operator uses
+/// counts, or the first.
 #[must_use]
-pub fn target(service: &Value, template: &Value) -> Option<i32> {
+pub fn target_port(service: &Value, template: &Value) -> Option<i32> {
     let container = container(template)?;
     let service = defaults::filled(&SERVICE, service);
     let port = main(&service)?;
     port_of(&port["targetPort"], container).or_else(|| listens(container))
 }
 
-/// Returns the port of a Service by which the application is reached, of those with defaults spelled out.
+/// Returns the port of a Service by which the app is reached. The Service must have the defaults of the API server.
 fn main(service: &Value) -> Option<&Value> {
     let tcp = || items(&service["spec"]["ports"]).filter(|port| port["protocol"] == "TCP");
     tcp().find(|port| port["name"] == PORT).or_else(|| tcp().next())
 }
 
-/// Returns the ports that a Service offers beside the one of ours, as they go on to be offered: under names that do
-/// not collide with ours, those that lead to the application's port by its name. The one by which the application was reached
-/// leads to its port, whichever that is now.
+/// Returns the other ports of a Service, so that they can be kept next to the operator's port: with names that do not
+/// conflict with it. Ports that route to the app's port refer to it by name, and so does the port by which the app was
+/// reached, even if the app's port is another one now.
 #[must_use]
-pub fn beside(service: &Value, template: &Value, port: i32) -> Vec<Value> {
+pub fn extra_ports(service: &Value, template: &Value, port: i32) -> Vec<Value> {
     let nothing = Value::Null;
     let container = container(template).unwrap_or(&nothing);
     let service = defaults::filled(&SERVICE, service);
@@ -59,8 +59,8 @@ fn is_ours(offered: &Value, port: i32) -> bool {
     number(&offered["port"]) == Some(port) && offered["protocol"] == "TCP"
 }
 
-/// Returns what a Service says that ours does not. Further ports are none of it: they can stand beside.
-pub fn of_service(service: &Value, template: &Value, port: Option<i32>) -> Vec<Left> {
+/// Returns the unmapped fields of a Service. Other ports do not count, because they can be kept.
+pub fn of_service(service: &Value, template: &Value, port: Option<i32>) -> Vec<UnmappedField> {
     const OWN: [&str; 6] = [
         "selector",
         "ports",
@@ -70,21 +70,21 @@ pub fn of_service(service: &Value, template: &Value, port: Option<i32>) -> Vec<L
         "healthCheckNodePort",
     ];
     let mut live = defaults::filled(&SERVICE, service)["spec"].clone();
-    let mut left = Vec::new();
+    let mut unmapped = Vec::new();
     for offered in items(&live["ports"]) {
-        // The same number, and another port behind it.
-        let leads = container(template).and_then(|container| port_of(&offered["targetPort"], container));
-        let elsewhere = port.is_some_and(|port| is_ours(offered, port)) && leads.is_some() && leads != port;
-        let at = |field: &str, differs: bool| Left {
+        // The same number with another target port.
+        let target = container(template).and_then(|container| port_of(&offered["targetPort"], container));
+        let elsewhere = port.is_some_and(|port| is_ours(offered, port)) && target.is_some() && target != port;
+        let at = |field: &str, differs: bool| UnmappedField {
             path: format!("spec.ports[{}].{field}", offered["port"]),
             value: offered[field].clone(),
             differs,
         };
         if elsewhere {
-            left.push(at("targetPort", true));
+            unmapped.push(at("targetPort", true));
         }
         if port.is_some_and(|port| is_ours(offered, port)) && offered["appProtocol"].is_string() {
-            left.push(at("appProtocol", false));
+            unmapped.push(at("appProtocol", false));
         }
     }
     if let Some(fields) = live.as_object_mut() {
@@ -97,38 +97,38 @@ pub fn of_service(service: &Value, template: &Value, port: Option<i32>) -> Vec<L
     for rest in &mut rest {
         rest.differs |= rest.path == "spec.clusterIP";
     }
-    left.extend(rest);
-    left
+    unmapped.extend(rest);
+    unmapped
 }
 
-/// Reads how the application is published, and returns what can't be said of it. `service` is the Service to which the Ingress
-/// leads, if it is known.
+/// Reads the public route of an app into `spec`, and returns the unmapped fields. `service` is the Service to which the
+/// Ingress routes, with the pod template, if it is known.
 pub fn of_ingress(
     spec: &mut AppDeploySpec,
     name: &str,
     namespace: &str,
     ingress: Option<&Value>,
     service: Option<(&Value, &Value)>,
-) -> Vec<Left> {
+) -> Vec<UnmappedField> {
     let Some(ingress) = ingress
         .map(|ingress| &ingress["spec"])
         .filter(|_| spec.pod.container.port.is_some())
     else {
-        // A worker has no way at all, which says the same as no `expose`.
+        // A worker has no route, which is the same as no `expose`.
         if spec.pod.container.port.is_some() {
             spec.expose = Some(Expose::Cluster);
         }
         return Vec::new();
     };
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-    let leads = |path: &Value| {
+    let routes_to_app = |path: &Value| {
         let backend = &path["backend"]["service"];
-        let reached = service.and_then(|(service, template)| reached(service, template, &backend["port"]));
-        backend["name"] == name && reached.is_none_or(|reached| Some(reached) == spec.pod.container.port)
+        let port = service.and_then(|(service, template)| backend_port(service, template, &backend["port"]));
+        backend["name"] == name && port.is_none_or(|port| Some(port) == spec.pod.container.port)
     };
-    let way = way(ingress, leads);
-    let rule = &ingress["rules"][way.rule];
-    let path = &rule["http"]["paths"][way.path];
+    let found = app_path(ingress, routes_to_app);
+    let rule = &ingress["rules"][found.rule];
+    let path = &rule["http"]["paths"][found.path];
     let host = text(&rule["host"]);
     spec.host = host.clone().filter(|host| *host != format!("{name}.{namespace}"));
     spec.path = text(&path["path"]).filter(|path| path != "/");
@@ -145,47 +145,51 @@ pub fn of_ingress(
         secret_name: Some(name),
     });
     let secret = spec.tls.as_ref().and_then(|tls| tls.secret_name.as_deref());
-    let mut left = rest::of("spec", &beyond(ingress, &way, host.as_deref(), secret), &json!({}));
-    for rest in &mut left {
-        // Rules and certificates are one list each, which is ours as a whole.
+    let mut unmapped = rest::of(
+        "spec",
+        &unmapped_parts(ingress, &found, host.as_deref(), secret),
+        &json!({}),
+    );
+    for rest in &mut unmapped {
+        // Rules and certificates are lists, which the operator owns as a whole.
         rest.differs = rest.path.starts_with("spec.rules") || rest.path.starts_with("spec.tls");
     }
-    left
+    unmapped
 }
 
-/// The path of an Ingress that is the application's.
-struct Way {
+/// The path of an Ingress that routes to the app.
+struct AppPath {
     rule: usize,
     path: usize,
-    /// It leads to the application and means what ours does.
-    is_said: bool,
+    /// Whether it routes to the app as a rendered path does.
+    is_mapped: bool,
 }
 
-/// Returns the first path that is as ours would be; else the first that leads to the application, or the first of all.
-fn way(ingress: &Value, leads: impl Fn(&Value) -> bool) -> Way {
+/// Returns the first path that is like a rendered one; otherwise the first that routes to the app, or the first of all.
+fn app_path(ingress: &Value, routes_to_app: impl Fn(&Value) -> bool) -> AppPath {
     let rules = items(&ingress["rules"]).enumerate();
     let paths = rules.flat_map(|(rule, of)| {
         let paths = items(&of["http"]["paths"]).enumerate();
         paths.map(move |(path, is)| (rule, path, is))
     });
-    let mut paths: Vec<(usize, usize, &Value)> = paths.filter(|(.., path)| leads(path)).collect();
+    let mut paths: Vec<(usize, usize, &Value)> = paths.filter(|(.., path)| routes_to_app(path)).collect();
     paths.sort_by_key(|(.., path)| !is_plain(path));
     match paths.first() {
-        Some((rule, path, is)) => Way {
+        Some((rule, path, is)) => AppPath {
             rule: *rule,
             path: *path,
-            is_said: is_plain(is),
+            is_mapped: is_plain(is),
         },
-        None => Way {
+        None => AppPath {
             rule: 0,
             path: 0,
-            is_said: false,
+            is_mapped: false,
         },
     }
 }
 
-/// Returns the port of the pods to which a port of a Service leads that is named as an Ingress names it.
-fn reached(service: &Value, template: &Value, port: &Value) -> Option<i32> {
+/// Returns the container port to which the backend port of an Ingress routes through a Service.
+fn backend_port(service: &Value, template: &Value, port: &Value) -> Option<i32> {
     let service = defaults::filled(&SERVICE, service);
     let is_meant = |offered: &&Value| match port["name"].as_str() {
         Some(name) => offered["name"] == name,
@@ -195,24 +199,24 @@ fn reached(service: &Value, template: &Value, port: &Value) -> Option<i32> {
     port_of(&offered["targetPort"], container(template)?)
 }
 
-/// Returns the parts of an Ingress that can't be said, where they stand.
-fn beyond(ingress: &Value, way: &Way, host: Option<&str>, secret: Option<&str>) -> Value {
-    let mut beyond = ingress.clone();
-    if let Some(fields) = beyond.as_object_mut() {
+/// Returns an Ingress with only the parts that a spec can't express.
+fn unmapped_parts(ingress: &Value, found: &AppPath, host: Option<&str>, secret: Option<&str>) -> Value {
+    let mut parts = ingress.clone();
+    if let Some(fields) = parts.as_object_mut() {
         fields.remove("ingressClassName");
     }
     let mut rules: Vec<Value> = items(&ingress["rules"]).cloned().collect();
-    if let Some(rule) = rules.get_mut(way.rule) {
+    if let Some(rule) = rules.get_mut(found.rule) {
         if let Some(paths) = rule["http"]["paths"].as_array_mut()
-            && way.is_said
+            && found.is_mapped
         {
-            paths.remove(way.path);
+            paths.remove(found.path);
         }
-        let is_said = rule["http"]["paths"].as_array().is_none_or(Vec::is_empty);
+        let is_mapped = rule["http"]["paths"].as_array().is_none_or(Vec::is_empty);
         if host.is_none() {
             rule["host"] = json!("every host");
-        } else if is_said {
-            rules.remove(way.rule);
+        } else if is_mapped {
+            rules.remove(found.rule);
         }
     }
     let others = |tls: &&Value| match tls["hosts"].as_array() {
@@ -222,12 +226,12 @@ fn beyond(ingress: &Value, way: &Way, host: Option<&str>, secret: Option<&str>) 
         _ => true,
     };
     let tls: Vec<Value> = items(&ingress["tls"]).filter(others).cloned().collect();
-    beyond["rules"] = json!(rules);
-    beyond["tls"] = json!(tls);
-    beyond
+    parts["rules"] = json!(rules);
+    parts["tls"] = json!(tls);
+    parts
 }
 
-/// Whether a path means what ours does. What a controller makes of `/` is the same for every type but `Exact`.
+/// Whether a path has the same effect as a rendered one. For `/`, all types but `Exact` are the same.
 fn is_plain(path: &Value) -> bool {
     let kind = path["pathType"].as_str().unwrap_or_default();
     let is_root = path["path"].as_str().is_none_or(|path| path.is_empty() || path == "/");

@@ -17,7 +17,7 @@ fn render(spec: &Value) -> Desired {
     desired(&validate(&app(spec)).unwrap())
 }
 
-/// The children as the API server gives them back.
+/// Returns the children as the API server returns them.
 fn stored(children: &Desired) -> Vec<Value> {
     let filled = children
         .iter()
@@ -35,8 +35,8 @@ fn back(children: &[Value]) -> App {
     of_app("shop", "a", live)
 }
 
-/// A spec without what says the same as saying nothing.
-fn plain(spec: &Value) -> AppDeploySpec {
+/// Returns a spec without fields that have their default.
+fn normalized(spec: &Value) -> AppDeploySpec {
     let mut spec = app(spec).spec;
     let has_port = spec.pod.container.port.is_some();
     if !has_port {
@@ -65,7 +65,7 @@ fn plain(spec: &Value) -> AppDeploySpec {
         check.port = check.port.filter(|port| Some(*port) != pod.container.port);
         check.period_seconds = check.period_seconds.filter(|seconds| *seconds != 10);
         check.timeout_seconds = check.timeout_seconds.filter(|seconds| *seconds != 1);
-        // A start-up probe asks every other second.
+        // A startup probe checks every two seconds.
         let seconds = check.startup_seconds.map(|seconds| seconds + seconds % 2);
         check.startup_seconds = seconds.filter(|seconds| *seconds != 60);
     }
@@ -100,7 +100,7 @@ fn amounts() -> impl Strategy<Value = Value> {
         .prop_map(|amounts| json!(amounts))
 }
 
-/// Returns limits of other resources than the requests, since none may be below its request.
+/// Removes the limits of resources that have a request, because a limit must not be below its request.
 fn apart(mut limits: Value, requests: &Value) -> Value {
     if let Some(limits) = limits.as_object_mut() {
         limits.retain(|name, _| requests.get(name).is_none());
@@ -198,22 +198,22 @@ fn spec() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_we_write_is_read_back_and_nothing_is_left_over(spec in spec()) {
+    fn rendered_objects_are_read_back_without_unmapped_fields(spec in spec()) {
         let written = render(&spec);
         let objects = written.iter().map(|child| child.object.clone()).collect();
         for children in [objects, stored(&written)] {
             let back = back(&children);
-            prop_assert_eq!(&back.left, &[]);
-            prop_assert_eq!(&back.spec, &plain(&spec));
+            prop_assert_eq!(&back.unmapped, &[]);
+            prop_assert_eq!(&back.spec, &normalized(&spec));
         }
     }
 
     #[test]
-    fn what_was_read_back_is_written_as_before(spec in spec()) {
+    fn spec_that_was_read_renders_the_same_objects(spec in spec()) {
         let before = stored(&render(&spec));
         let again = stored(&render(&serde_json::to_value(back(&before).spec).unwrap()));
         prop_assert_eq!(before.len(), again.len());
-        // Without the bookkeeping, which has the text of the spec.
+        // Without annotations, which contain the spec.
         for (before, again) in before.iter().zip(&again) {
             let specs = [before, again].map(|object| crate::Digest::of(&json!({"spec": object["spec"]})));
             prop_assert_eq!(&specs[0], &specs[1], "{}", &before["kind"]);
@@ -221,9 +221,9 @@ proptest! {
     }
 }
 
-/// As people have it: other names for everything, and some that no spec can say.
+/// A typical Deployment: with other names, and with fields that a spec can't express.
 #[test]
-fn a_deployment_of_others_is_read_as_far_as_it_can_be() {
+fn third_party_deployment_is_read_as_far_as_possible() {
     let deployment = json!({
         "metadata": {"name": "shop", "labels": {"app": "shop"}},
         "spec": {
@@ -265,8 +265,8 @@ fn a_deployment_of_others_is_read_as_far_as_it_can_be() {
     };
     let read = of_app("shop", "a", live);
     insta::assert_yaml_snapshot!(read.spec);
-    let left: Vec<String> = read
-        .left
+    let unmapped: Vec<String> = read
+        .unmapped
         .iter()
         .map(|(kind, rest)| {
             let mark = if rest.matters() { ' ' } else { '-' };
@@ -274,12 +274,12 @@ fn a_deployment_of_others_is_read_as_far_as_it_can_be() {
             format!("{mark} {kind} {}: {} ({how})", rest.path, rest.value)
         })
         .collect();
-    insta::assert_snapshot!(left.join("\n"));
-    insta::assert_yaml_snapshot!(beside(&service, &deployment["spec"]["template"], 8080));
+    insta::assert_snapshot!(unmapped.join("\n"));
+    insta::assert_yaml_snapshot!(extra_ports(&service, &deployment["spec"]["template"], 8080));
 }
 
 #[test]
-fn without_a_service_or_an_ingress_it_stays_inside() {
+fn app_without_a_service_and_an_ingress_is_not_public() {
     let deployment = json!({"spec": {"template": {"spec": {"containers": [
         {"name": "c", "image": "nginx", "ports": [{"containerPort": 80}]}]}}}});
     let live = Live {
@@ -294,17 +294,18 @@ fn without_a_service_or_an_ingress_it_stays_inside() {
 }
 
 #[test]
-fn what_a_service_or_an_ingress_can_not_be_is_left_over() {
+fn unsupported_fields_of_services_and_ingresses_are_unmapped() {
     let deployment = json!({"spec": {"template": {"spec": {"containers": [
         {"name": "c", "image": "nginx", "ports": [{"containerPort": 80}]}]}}}});
-    let left = |service: Value, ingress: Value| -> Vec<String> {
+    let unmapped = |service: Value, ingress: Value| -> Vec<String> {
         let live = Live {
             deployment: Some(&deployment),
             service: Some(&service),
             ingress: Some(&ingress),
         };
-        let left = of_app("shop", "a", live).left;
-        left.iter()
+        let unmapped = of_app("shop", "a", live).unmapped;
+        unmapped
+            .iter()
             .map(|(kind, rest)| format!("{kind} {} {}", rest.path, rest.differs))
             .collect()
     };
@@ -318,17 +319,17 @@ fn what_a_service_or_an_ingress_can_not_be_is_left_over() {
             "backend": {"service": {"name": "shop", "port": {"number": 80}}}}]}}]}})
     };
     let plain = ingress(Some("a.example.com"), "/", "ImplementationSpecific");
-    assert_eq!(left(service(json!({})), plain.clone()), Vec::<String>::new());
+    assert_eq!(unmapped(service(json!({})), plain.clone()), Vec::<String>::new());
     assert_eq!(
-        left(service(json!({"clusterIP": "None"})), plain.clone()),
+        unmapped(service(json!({"clusterIP": "None"})), plain.clone()),
         ["Service spec.clusterIP true"]
     );
     assert_eq!(
-        left(service(json!({"sessionAffinity": "ClientIP"})), plain.clone()),
+        unmapped(service(json!({"sessionAffinity": "ClientIP"})), plain.clone()),
         ["Service spec.sessionAffinity true"]
     );
     assert_eq!(
-        left(service(json!({"externalIPs": ["1.2.3.4"]})), plain),
+        unmapped(service(json!({"externalIPs": ["1.2.3.4"]})), plain),
         ["Service spec.externalIPs false"]
     );
     for other in [
@@ -336,20 +337,20 @@ fn what_a_service_or_an_ingress_can_not_be_is_left_over() {
         ingress(Some("a.example.com"), "/x", "ImplementationSpecific"),
         ingress(Some("a.example.com"), "/", "Exact"),
     ] {
-        assert_eq!(left(service(json!({})), other), ["Ingress spec.rules true"]);
+        assert_eq!(unmapped(service(json!({})), other), ["Ingress spec.rules true"]);
     }
 }
 
 #[test]
-fn a_port_of_the_node_users_of_its_own_and_time_to_end_are_missed() {
+fn host_port_and_host_users_and_grace_period_matter() {
     let lost = |pod: Value| -> Vec<String> {
         let deployment = json!({"spec": {"template": {"spec": pod}}});
         let live = Live {
             deployment: Some(&deployment),
             ..Live::default()
         };
-        let left = of_app("shop", "a", live).left;
-        let lost = left.into_iter().filter(|(_, rest)| rest.matters());
+        let unmapped = of_app("shop", "a", live).unmapped;
+        let lost = unmapped.into_iter().filter(|(_, rest)| rest.matters());
         lost.map(|(_, rest)| format!("{} {}", rest.path, rest.value)).collect()
     };
     let pod = |extra: Value, port: Value| {
@@ -378,7 +379,7 @@ fn a_port_of_the_node_users_of_its_own_and_time_to_end_are_missed() {
 }
 
 #[test]
-fn an_ingress_is_read_where_it_leads_to_the_application() {
+fn path_of_an_ingress_that_routes_to_the_app_is_read() {
     let deployment = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx",
         "ports": [{"containerPort": 8080, "name": "web"}, {"containerPort": 9000, "name": "admin"}]}]}}}});
     let service = json!({"spec": {"selector": {"app": "shop"}, "clusterIP": "10.0.0.1",
@@ -391,42 +392,45 @@ fn an_ingress_is_read_where_it_leads_to_the_application() {
             service: Some(&service),
             ingress: Some(&ingress),
         };
-        let App { spec, left } = of_app("shop", "a", live);
-        let left: Vec<String> = left
+        let App { spec, unmapped } = of_app("shop", "a", live);
+        let unmapped: Vec<String> = unmapped
             .into_iter()
             .filter(|(kind, rest)| *kind == &INGRESS && rest.matters())
             .map(|(_, rest)| format!("{} {}", rest.path, rest.value))
             .collect();
-        (spec.path, left)
+        (spec.path, unmapped)
     };
     let by_name = path("/", "shop", json!({"name": "web"}));
     assert_eq!(read(json!([by_name]), json!([])), (None, vec![]));
-    // Another path that stands before it is not the application's.
+    // Another path before it does not route to the app.
     let api = path("/api", "api", json!({"number": 80}));
-    let (taken, left) = read(json!([api, by_name]), json!([]));
+    let (taken, unmapped) = read(json!([api, by_name]), json!([]));
     assert_eq!(taken, None);
     assert!(
-        left.len() == 1 && left[0].contains("/api") && !left[0].contains("web"),
-        "{left:?}"
+        unmapped.len() == 1 && unmapped[0].contains("/api") && !unmapped[0].contains("web"),
+        "{unmapped:?}"
     );
-    // It would lead to the application's port.
-    let (_, left) = read(json!([path("/", "shop", json!({"number": 81}))]), json!([]));
-    assert!(left.len() == 1 && left[0].starts_with("spec.rules "), "{left:?}");
+    // It routes to another port of the Service.
+    let (_, unmapped) = read(json!([path("/", "shop", json!({"number": 81}))]), json!([]));
+    assert!(
+        unmapped.len() == 1 && unmapped[0].starts_with("spec.rules "),
+        "{unmapped:?}"
+    );
     // A host with two certificates.
     let tls = |secret: &str| json!({"hosts": ["shop.example.com"], "secretName": secret});
-    let (_, left) = read(json!([by_name]), json!([tls("rsa"), tls("ecdsa")]));
+    let (_, unmapped) = read(json!([by_name]), json!([tls("rsa"), tls("ecdsa")]));
     assert!(
-        left.len() == 1 && left[0].contains("ecdsa") && !left[0].contains("rsa\""),
-        "{left:?}"
+        unmapped.len() == 1 && unmapped[0].contains("ecdsa") && !unmapped[0].contains("rsa\""),
+        "{unmapped:?}"
     );
 }
 
 #[test]
-fn the_port_by_which_it_was_reached_leads_to_the_application_whatever_port_that_has() {
+fn port_of_a_service_is_kept_with_the_new_target_port() {
     let template = json!({"spec": {"containers": [{"name": "app", "image": "nginx", "ports": [{"containerPort": 8080, "name": "http"}]}]}});
     let offered = |target: Value| {
         let service = json!({"spec": {"ports": [{"port": 80, "targetPort": target}, {"name": "admin", "port": 81, "targetPort": "admin"}]}});
-        let ports = beside(&service, &template, 8080);
+        let ports = extra_ports(&service, &template, 8080);
         ports.iter().map(|port| port["targetPort"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(offered(json!("web")), ["http", "admin"]);
@@ -434,7 +438,7 @@ fn the_port_by_which_it_was_reached_leads_to_the_application_whatever_port_that_
 }
 
 #[test]
-fn what_starts_slowly_gets_the_time_that_it_had() {
+fn slow_start_keeps_its_time() {
     let read = |probe: Value| {
         let deployment = json!({"spec": {"template": {"spec": {"containers": [
             {"name": "c", "image": "nginx", "ports": [{"containerPort": 80}], "readinessProbe": probe}]}}}});

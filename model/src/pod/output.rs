@@ -1,7 +1,7 @@
-//! What a container wrote, and who may read it in a status.
+//! The output of a container, and whether a status may show it.
 //!
-//! The last line of a log can hold whatever the program could read. The status of an object is read by everyone who may
-//! read the object, so it shows what a container wrote only if the container could read nothing but what the spec of that
+//! The last line of a log can contain anything that the program can read. All users who may read an object can read its
+//! status. So a status shows the output of a container only if the container can read nothing but what the spec of that
 //! object gives it: no mount, and no variable of another manager.
 
 use std::collections::BTreeSet;
@@ -16,8 +16,8 @@ use crate::desired::pod_spec;
 pub struct Readable {
     /// Its environment variables, as JSON.
     variables: BTreeSet<String>,
-    /// It has something that no spec of ours gives a container: a mount, a device, variables from a whole Secret or
-    /// ConfigMap, or a view of other processes.
+    /// Whether it can read something that no spec of ours gives a container: a mount, a device, variables from a whole Secret
+    /// or ConfigMap, or other processes.
     more: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct Output {
 }
 
 impl Readable {
-    /// Reads it from the spec of a pod and of a container in it. An unknown container can read anything.
+    /// Reads the spec of a pod and of a container in it. An unknown container can read anything.
     #[must_use]
     pub fn of(pod: Option<&PodSpec>, container: Option<&Container>) -> Self {
         let sees_processes =
@@ -47,7 +47,7 @@ impl Readable {
         }
     }
 
-    /// Whether a spec gives the container all of it. Without a spec, only if there is nothing to read.
+    /// Whether a spec gives the container everything that it can read. Without a spec, only if it can read nothing.
     #[must_use]
     pub fn is_given_by(&self, pod: Option<&PodFields>) -> bool {
         let given = || {
@@ -58,15 +58,15 @@ impl Readable {
     }
 }
 
-/// Returns the variables of a container. Not only their names count: another manager can give a value to a variable that
-/// the spec names.
+/// Returns the variables of a container, with their values: another manager can give a value to a variable that the spec
+/// names.
 fn variables(container: &Container) -> BTreeSet<String> {
-    let usual = |var: &EnvVar| EnvVar {
+    let normalized = |var: &EnvVar| EnvVar {
         // The API server leaves out an empty value.
         value: var.value.clone().filter(|value| !value.is_empty()),
         ..var.clone()
     };
-    let variables = container.env.iter().flatten().map(usual);
+    let variables = container.env.iter().flatten().map(normalized);
     // A typed object always serialises: its keys are text.
     variables.filter_map(|var| serde_json::to_string(&var).ok()).collect()
 }

@@ -1,14 +1,13 @@
-//! Why the kubelet does not get to start a pod: its sandbox, a volume or the network fails.
+//! Why the kubelet does not start a pod: its sandbox, a volume or the network fails.
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodStatus};
 
-use super::last_words::last_words;
-use super::probe::Answer;
-use super::{Trouble, end};
-use crate::diagnose::Reason;
+use super::event::PodEvent;
+use super::problem::PodProblem;
 use crate::quantity;
+use crate::reason::Reason;
 
-/// A pod that the kubelet has accepted, and whose sandbox does not exist yet.
+/// A pod that the kubelet has accepted and whose sandbox does not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unstarted {
     /// When the kubelet accepted it, in seconds since 1970.
@@ -18,7 +17,7 @@ pub struct Unstarted {
 }
 
 impl Unstarted {
-    /// Reads it from the status of a pod and of its container. `None` once there is a sandbox.
+    /// Reads the status of a pod and of its container. Returns `None` once the sandbox exists.
     pub(super) fn read(status: &PodStatus, own: Option<&ContainerStatus>, spec: Option<&Container>) -> Option<Self> {
         let since = status.start_time.as_ref()?.0.as_second();
         let mut conditions = status.conditions.iter().flatten();
@@ -27,57 +26,39 @@ impl Unstarted {
         let waits = matches!(waiting, Some("ContainerCreating" | "PodInitializing"));
         (waits && !has_sandbox).then(|| Self {
             since,
-            memory: end::memory_limit(spec).map(Into::into),
+            memory: memory_limit(spec).map(Into::into),
         })
     }
 
-    /// Returns why it was not started, as the kubelet's Events say it.
-    pub(super) fn trouble(&self, answer: &Answer) -> Option<Trouble> {
-        let Answer::NotStarted(message) = answer else {
+    /// Returns why it was not started, from an Event of the kubelet.
+    pub(super) fn problem(&self, event: &PodEvent) -> Option<PodProblem> {
+        let PodEvent::NotStarted(message) = event else {
             return None;
         };
         let small = too_small(message, self.memory.as_deref());
-        Some(small.unwrap_or_else(|| Trouble::new(Reason::ContainerFailed, &**message)))
+        Some(small.unwrap_or_else(|| PodProblem::new(Reason::ContainerFailed, &**message)))
     }
 }
 
-/// Reads an Event of the kubelet about a pod that it did not start. `None` if the Event is about something else.
-pub(super) fn read(reason: &str, message: &str) -> Option<Answer> {
-    let is_of_a_start = reason == "NetworkNotReady" || reason.starts_with("Failed") && reason != "FailedScheduling";
-    is_of_a_start.then(|| Answer::NotStarted(words(message).into()))
+/// Returns the memory limit of a container.
+pub(super) fn memory_limit(spec: Option<&Container>) -> Option<&str> {
+    let limits = spec?.resources.as_ref()?.limits.as_ref()?;
+    limits.get("memory").map(|amount| amount.0.as_str())
 }
 
-/// Returns what a message says without the calls that it went through and the identifiers that differ with each attempt.
-pub(super) fn words(message: &str) -> String {
-    let calls = ["unable to start container process: ", "desc = "];
-    let inner = calls
-        .iter()
-        .find_map(|call| message.rsplit_once(call))
-        .map_or(message, |(_, inner)| inner);
-    let known: Vec<&str> = inner.split(": ").filter(|part| !has_identifier(part)).collect();
-    let known = known.join(": ");
-    last_words(&known).unwrap_or_else(|| last_words(inner).unwrap_or_default())
-}
-
-/// Whether there is a word as containers and temporary folders are called.
-fn has_identifier(part: &str) -> bool {
-    let hex = |word: &str| word.len() >= 32 && word.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-    part.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).any(hex)
-}
-
-/// Returns the trouble of a container that was not started for its memory limit. `None` if it was something else.
-pub(super) fn too_small(message: &str, limit: Option<&str>) -> Option<Trouble> {
+/// Returns the problem of a container that was not started because of its memory limit. `None` if the reason is another one.
+pub(super) fn too_small(message: &str, limit: Option<&str>) -> Option<PodProblem> {
     let limit = limit?;
-    let says = ["memory limit too low", "unable to set memory limit", "set memory limit"];
-    let is = quantity::is_tiny_memory(limit) || says.iter().any(|words| message.contains(words));
-    is.then(|| Trouble::new(Reason::MemoryLimitTooSmall, limit))
+    let phrases = ["memory limit too low", "unable to set memory limit", "set memory limit"];
+    let is = quantity::is_tiny_memory(limit) || phrases.iter().any(|phrase| message.contains(phrase));
+    is.then(|| PodProblem::new(Reason::MemoryLimitTooSmall, limit))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// containerd's own words.
+    /// Messages of containerd.
     const SANDBOX: &str = "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to start sandbox \
         \"34605cf5c833277bf80e0f42471648924971fcc7194e7440d8d6ba2cfe6b724b\": failed to create containerd task: failed to create \
         shim task: OCI runtime create failed: runc create failed: unable to start container process: container init was \
@@ -90,18 +71,20 @@ mod tests {
         \"4b59f883342f2062b09d56f8a480b1f80c84cfe60fdf65793393c1fa0cbf94e0\": plugin type=\"calico\" failed (add): error getting \
         ClusterInformation: connection is unauthorized: Unauthorized";
 
-    fn told(reason: &str, message: &str, limit: Option<&str>) -> (Reason, String) {
+    fn problem(reason: &str, message: &str, limit: Option<&str>) -> (Reason, String) {
         let unstarted = Unstarted {
             since: 0,
             memory: limit.map(Into::into),
         };
-        let trouble = unstarted.trouble(&read(reason, message).unwrap()).unwrap();
-        (trouble.reason, trouble.detail)
+        let problem = unstarted
+            .problem(&PodEvent::of_start(reason, message).unwrap())
+            .unwrap();
+        (problem.reason, problem.detail)
     }
 
     #[test]
-    fn sandbox_failures_are_told_from_a_memory_limit_that_is_too_small() {
-        let sandbox = |message, limit| told("FailedCreatePodSandBox", message, limit);
+    fn memory_limit_that_is_too_small_differs_from_other_sandbox_failures() {
+        let sandbox = |message, limit| problem("FailedCreatePodSandBox", message, limit);
         assert_eq!(
             sandbox(SANDBOX, Some("8Mi")),
             (Reason::MemoryLimitTooSmall, "8Mi".into())
@@ -118,15 +101,15 @@ mod tests {
         assert_eq!(sandbox(NETWORK, None), (Reason::ContainerFailed, network.into()));
         let volume = "MountVolume.SetUp failed for volume \"v\" : secret \"nope\" not found";
         assert_eq!(
-            told("FailedMount", volume, None),
+            problem("FailedMount", volume, None),
             (Reason::ContainerFailed, volume.into())
         );
     }
 
     #[test]
-    fn events_about_something_else_are_no_answer() {
+    fn events_about_something_else_are_ignored() {
         for reason in ["FailedScheduling", "BackOff", "DNSConfigForming", "Unhealthy"] {
-            assert_eq!(read(reason, "whatever"), None, "{reason}");
+            assert_eq!(PodEvent::of_start(reason, "whatever"), None, "{reason}");
         }
     }
 }

@@ -2,12 +2,14 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerStateWaiting};
 
-use super::{Trouble, end, start};
-use crate::diagnose::Reason;
+use super::problem::PodProblem;
+use super::start::{memory_limit, too_small};
+use super::text::root_cause;
+use crate::reason::Reason;
 
-/// Returns why a container waits, unless it is only its turn. `image` is as the person wrote it: the kubelet and the
-/// container runtime each spell it out in their own way.
-pub(super) fn trouble(waiting: &ContainerStateWaiting, image: &str, spec: Option<&Container>) -> Option<Trouble> {
+/// Returns why a container waits, or `None` if nothing is wrong. `image` is as in the spec: the kubelet and the container
+/// runtime report other names of it.
+pub(super) fn problem(waiting: &ContainerStateWaiting, image: &str, spec: Option<&Container>) -> Option<PodProblem> {
     let message = waiting.message.as_deref().unwrap_or_default();
     Some(match waiting.reason.as_deref()? {
         "" | "ContainerCreating" | "PodInitializing" | "CrashLoopBackOff" => return None,
@@ -15,40 +17,40 @@ pub(super) fn trouble(waiting: &ContainerStateWaiting, image: &str, spec: Option
             if is_of_another_image(message, image) {
                 return None;
             }
-            pull_trouble(image, message)
+            pull_problem(image, message)
         }
-        "InvalidImageName" => Trouble::new(Reason::InvalidImageName, image),
-        "ErrImageNeverPull" => Trouble::new(Reason::ImageNotFound, image),
-        "CreateContainerConfigError" => config_trouble(message),
-        "CreateContainerError" | "RunContainerError" | "StartError" => start_trouble(message, spec),
+        "InvalidImageName" => PodProblem::new(Reason::InvalidImageName, image),
+        "ErrImageNeverPull" => PodProblem::new(Reason::ImageNotFound, image),
+        "CreateContainerConfigError" => config_problem(message),
+        "CreateContainerError" | "RunContainerError" | "StartError" => start_problem(message, spec),
         // No spec of ours has such a hook, and its message holds the output of the hook.
-        reason @ ("PostStartHookError" | "PreStopHookError") => Trouble::new(Reason::ContainerFailed, reason),
-        reason if message.is_empty() => Trouble::new(Reason::ContainerFailed, reason),
-        _ => Trouble::new(Reason::ContainerFailed, start::words(message)),
+        reason @ ("PostStartHookError" | "PreStopHookError") => PodProblem::new(Reason::ContainerFailed, reason),
+        reason if message.is_empty() => PodProblem::new(Reason::ContainerFailed, reason),
+        _ => PodProblem::new(Reason::ContainerFailed, root_cause(message)),
     })
 }
 
-/// Distinguishes a command that the image lacks from everything else that keeps a container from being started.
-pub(super) fn start_trouble(message: &str, spec: Option<&Container>) -> Trouble {
-    if let Some(trouble) = start::too_small(message, end::memory_limit(spec)) {
-        return trouble;
+/// Returns why a container could not be started: because the image lacks the command, or for another reason.
+pub(super) fn start_problem(message: &str, spec: Option<&Container>) -> PodProblem {
+    if let Some(problem) = too_small(message, memory_limit(spec)) {
+        return problem;
     }
     let missing = ["executable file not found", "no such file or directory"];
-    let is_missing = missing.iter().any(|words| message.contains(words));
+    let is_missing = missing.iter().any(|phrase| message.contains(phrase));
     let program = program_of_variables(spec);
     if !is_missing {
-        let words = || start::words(message);
-        return Trouble::new(
+        let cause = || root_cause(message);
+        return PodProblem::new(
             Reason::ContainerFailed,
-            program.map_or_else(words, |program| format!("{program} cannot be started")),
+            program.map_or_else(cause, |program| format!("{program} cannot be started")),
         );
     }
     let command = message.split("exec: \"").nth(1).and_then(|rest| rest.split('"').next());
-    Trouble::new(Reason::CommandNotFound, program.or(command).unwrap_or(message))
+    PodProblem::new(Reason::CommandNotFound, program.or(command).unwrap_or(message))
 }
 
-/// Returns the program that a container starts, as its spec has it, if variables are part of it. In messages of the
-/// runtime their values are filled in, and a value can be secret.
+/// Returns the program that a container starts, as in its spec, if it contains variables. Messages of the runtime contain
+/// their values, which can be secret.
 fn program_of_variables(spec: Option<&Container>) -> Option<&str> {
     let [command, args] = [&spec?.command, &spec?.args].map(|words| words.as_ref().and_then(|words| words.first()));
     command
@@ -57,14 +59,15 @@ fn program_of_variables(spec: Option<&Container>) -> Option<&str> {
         .filter(|program| program.contains("$("))
 }
 
-/// Whether a pull failed of another image than this one. After the image of a pod is changed in place, the kubelet reports
+/// Whether the failed pull was of another image. After the image of a pod is changed in place, the kubelet reports
 /// the failure of the old image until it syncs the pod.
 fn is_of_another_image(message: &str, image: &str) -> bool {
     let pulled = message.split("image \"").nth(1).and_then(|rest| rest.split('"').next());
     pulled.is_some_and(|pulled| canonical(pulled) != canonical(image))
 }
 
-/// Returns an image as container runtimes spell it out: without Docker Hub, with a tag, or with a digest only.
+/// Returns name and tag of an image as container runtimes report them: without Docker Hub, and with the digest instead of the
+/// tag if there is one.
 fn canonical(image: &str) -> (&str, &str) {
     let image = image.strip_prefix("docker.io/").unwrap_or(image);
     let image = image.strip_prefix("library/").unwrap_or(image);
@@ -76,19 +79,19 @@ fn canonical(image: &str) -> (&str, &str) {
     (name, if digest.is_empty() { tag } else { digest })
 }
 
-/// Tells apart what a person has to change from what passes by itself.
-fn pull_trouble(image: &str, message: &str) -> Trouble {
+/// Distinguishes failures that need a change of the spec from those that may pass.
+fn pull_problem(image: &str, message: &str) -> PodProblem {
     let lower = message.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    let reason = if says(&["unauthorized", "authorization", "denied", "forbidden", "no basic auth"]) {
+    let contains = |phrases: &[&str]| phrases.iter().any(|phrase| lower.contains(phrase));
+    let reason = if contains(&["unauthorized", "authorization", "denied", "forbidden", "no basic auth"]) {
         Reason::ImagePullDenied
-    } else if says(&["not found", "manifest unknown", "name unknown"]) {
+    } else if contains(&["not found", "manifest unknown", "name unknown"]) {
         Reason::ImageNotFound
     } else {
         Reason::ImagePullFailed
     };
-    // While the kubelet waits it wraps the error of the last pull in words of its own; the error itself is
-    // the same in both states, and so must the cause be.
+    // While the kubelet backs off it adds text to the error of the last pull. The error is the same in both states, and so
+    // must be the cause.
     let error = message
         .rsplit_once("ErrImagePull: ")
         .map_or(message, |(_, error)| error);
@@ -98,10 +101,10 @@ fn pull_trouble(image: &str, message: &str) -> Trouble {
         Reason::ImagePullFailed if !error.starts_with("Back-off") => format!("{image}: {last}"),
         _ => image.to_owned(),
     };
-    Trouble::new(reason, detail)
+    PodProblem::new(reason, detail)
 }
 
-fn config_trouble(message: &str) -> Trouble {
+fn config_problem(message: &str) -> PodProblem {
     let lower = message.to_lowercase();
     let reason = if lower.contains("couldn't find key") {
         Reason::MissingKey
@@ -114,7 +117,7 @@ fn config_trouble(message: &str) -> Trouble {
     } else {
         Reason::ContainerFailed
     };
-    Trouble::new(reason, message)
+    PodProblem::new(reason, message)
 }
 
 #[cfg(test)]
@@ -134,14 +137,14 @@ mod tests {
                 .unwrap()
                 .extend(fields.as_object().unwrap().clone());
             let container: Container = serde_json::from_value(container).unwrap();
-            let trouble = |message| start_trouble(message, Some(&container));
-            assert_eq!(trouble(missing), Trouble::new(Reason::CommandNotFound, "$(TOKEN)"));
+            let problem = |message| start_problem(message, Some(&container));
+            assert_eq!(problem(missing), PodProblem::new(Reason::CommandNotFound, "$(TOKEN)"));
             assert_eq!(
-                trouble(denied),
-                Trouble::new(Reason::ContainerFailed, "$(TOKEN) cannot be started")
+                problem(denied),
+                PodProblem::new(Reason::ContainerFailed, "$(TOKEN) cannot be started")
             );
         }
-        assert_eq!(start_trouble(missing, None).detail, "s3cret");
+        assert_eq!(start_problem(missing, None).detail, "s3cret");
     }
 
     #[test]
@@ -150,7 +153,7 @@ mod tests {
             reason: Some("PostStartHookError".into()),
             message: Some("Exec lifecycle hook failed, message: \"s3cret\"".into()),
         };
-        let expected = Trouble::new(Reason::ContainerFailed, "PostStartHookError");
-        assert_eq!(trouble(&waiting, "nginx", None), Some(expected));
+        let expected = PodProblem::new(Reason::ContainerFailed, "PostStartHookError");
+        assert_eq!(problem(&waiting, "nginx", None), Some(expected));
     }
 }

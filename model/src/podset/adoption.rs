@@ -1,8 +1,9 @@
-//! How a pod is adopted, and what an adopted pod is trusted with.
+//! Adoption of pods, and whether the image of an adopted pod may be changed in place.
 //!
-//! An image that is changed in place runs with all that the pod has: volumes, ServiceAccount, privileges. The annotations
-//! that say what a pod was made from can be written by anyone who may create a pod. So a pod is only changed in place after
-//! an adoption if its spec is the one that would be created; else the next change of the template replaces it.
+//! After a change in place, the image runs with everything that the pod has: volumes, ServiceAccount, privileges. Any user
+//! who may create a pod may also write the annotations that record its template. So the image of an adopted pod is changed
+//! in place only if its spec is the one that the operator would create. Otherwise the next change of the template replaces
+//! the pod.
 
 use crd::{PodSet, annotation};
 use k8s_openapi::api::core::v1::PodSpec;
@@ -13,10 +14,10 @@ use super::{SetPod, Wanted};
 use crate::defaults;
 use crate::desired::{CONTAINER, pod_spec};
 
-/// Returns the strategic merge patch that adopts a pod. A pod that does not say what it was made from counts as made from
-/// the current template, and keeps running as it is.
+/// Returns the strategic merge patch that adopts a pod. A pod without a record of its template counts as one of the current
+/// template, and keeps running.
 #[must_use]
-pub fn adopted(set: &PodSet, wanted: &Wanted, pod: &SetPod) -> Value {
+pub fn adoption_patch(set: &PodSet, wanted: &Wanted, pod: &SetPod) -> Value {
     let is_as_created = pod.orphan_spec.as_deref() == Some(&comparable(&pod_spec(set.spec.pod())));
     let says_shape = pod.shape.as_deref() == Some(&*wanted.shape);
     let mut annotations = json!({});
@@ -38,8 +39,8 @@ pub fn adopted(set: &PodSet, wanted: &Wanted, pod: &SetPod) -> Value {
     json!({"metadata": metadata})
 }
 
-/// Returns the spec of a pod as the API server completes it, without what can be changed in place (the image) and without
-/// what the API server and the scheduler add to every pod.
+/// Returns the spec of a pod with the defaults of the API server, without the image, which can be changed in place, and
+/// without fields that the API server and the scheduler add to every pod.
 pub(super) fn comparable(spec: &PodSpec) -> Value {
     // A typed object always serialises: its keys are text.
     let mut spec = serde_json::to_value(spec).unwrap_or_default();
@@ -71,7 +72,7 @@ pub(super) fn comparable(spec: &PodSpec) -> Value {
     spec
 }
 
-/// Whether the API server adds a toleration to every pod.
+/// Whether it is a toleration that the API server adds to every pod.
 fn is_default(toleration: &Value) -> bool {
     ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
         .iter()
@@ -87,7 +88,7 @@ fn complete(container: &mut Value) {
     };
     if is_ours {
         fields.remove("image");
-        // It was settled by the first image, and is compared apart.
+        // It depends on the first image, and is compared separately.
         fields.remove("imagePullPolicy");
     }
     let limits = fields
@@ -120,7 +121,7 @@ mod tests {
         .unwrap()
     }
 
-    /// A pod as it is created, with another image, and completed by an API server.
+    /// Returns a pod with another image, with the defaults of the API server.
     fn live() -> Value {
         let mut spec = serde_json::to_value(pod_spec(set().spec.pod())).unwrap();
         defaults::pod_spec(&mut spec);
@@ -154,7 +155,7 @@ mod tests {
             shape: "s1".into(),
             ..Wanted::default()
         };
-        adopted(&set(), &wanted, pod)["metadata"]["annotations"].clone()
+        adoption_patch(&set(), &wanted, pod)["metadata"]["annotations"].clone()
     }
 
     #[test]
@@ -166,11 +167,11 @@ mod tests {
             shape: Some("s1".into()),
             ..orphan(&live())
         };
-        assert_eq!(annotations(&released), Value::Null, "it says what it is");
+        assert_eq!(annotations(&released), Value::Null, "its record is right");
     }
 
     #[test]
-    fn pod_with_anything_else_is_not_trusted_with_another_image() {
+    fn pod_with_additions_is_not_changed_in_place() {
         let mut volume = live();
         volume["volumes"] = json!([{"name": "v", "secret": {"secretName": "s"}}]);
         let mut account = live();

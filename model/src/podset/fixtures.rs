@@ -1,11 +1,11 @@
-//! What the tests of decisions and of the status are made of.
+//! Pods and sets for tests.
 
 use super::{Controller, Phase, SetPod, Wanted};
 
-/// What time it is in these tests.
+/// The current time in these tests.
 pub const NOW: i64 = 1000;
 
-/// A set that wants some pods.
+/// Returns a set with this number of replicas.
 pub fn web(replicas: usize) -> Wanted {
     Wanted {
         name: "web".into(),
@@ -19,7 +19,7 @@ pub fn web(replicas: usize) -> Wanted {
     }
 }
 
-/// A pod of that set in a slot that is as wanted. Its UID is `p` and the slot.
+/// Returns a pod of that set that is as desired. Its UID is `p` and the slot.
 pub fn pod(slot: u16) -> SetPod {
     SetPod {
         name: format!("web-{slot}"),
@@ -38,7 +38,7 @@ pub fn pod(slot: u16) -> SetPod {
     }
 }
 
-/// A set by its UID, as it stands on its pods.
+/// Returns the controller of the pods of a set.
 pub fn controller(uid: &str) -> Controller {
     Controller {
         name: "PodSet web".into(),
@@ -46,7 +46,7 @@ pub fn controller(uid: &str) -> Controller {
     }
 }
 
-/// A pod that runs an older image.
+/// Returns a pod with an older image.
 pub fn with_old_image(slot: u16) -> SetPod {
     SetPod {
         template: Some("t0".into()),
@@ -55,7 +55,7 @@ pub fn with_old_image(slot: u16) -> SetPod {
     }
 }
 
-/// A pod that no change of its image makes current.
+/// Returns a pod that can't be updated in place.
 pub fn outdated(slot: u16) -> SetPod {
     SetPod {
         shape: Some("s0".into()),
@@ -63,7 +63,7 @@ pub fn outdated(slot: u16) -> SetPod {
     }
 }
 
-/// A pod that does not serve.
+/// Returns a pod that is not ready.
 pub fn not_ready(pod: SetPod) -> SetPod {
     SetPod {
         ready_since: None,
@@ -71,7 +71,7 @@ pub fn not_ready(pod: SetPod) -> SetPod {
     }
 }
 
-/// A pod that has ended for good.
+/// Returns a pod that has finished.
 pub fn finished(slot: u16) -> SetPod {
     SetPod {
         phase: Phase::Finished,
@@ -79,15 +79,15 @@ pub fn finished(slot: u16) -> SetPod {
     }
 }
 
-/// A pod that is being deleted.
-pub fn ending(slot: u16) -> SetPod {
+/// Returns a pod that is being deleted.
+pub fn terminating(slot: u16) -> SetPod {
     SetPod {
         deleting: true,
         ..pod(slot)
     }
 }
 
-/// A pod that was started for another.
+/// Returns a pod that replaces another one.
 pub fn successor(slot: u16, of: u16) -> SetPod {
     SetPod {
         replaces: Some(format!("p{of}")),
@@ -95,7 +95,7 @@ pub fn successor(slot: u16, of: u16) -> SetPod {
     }
 }
 
-/// A pod that the set has let go.
+/// Returns a pod that the set has released.
 pub fn released(slot: u16) -> SetPod {
     SetPod {
         controller: None,

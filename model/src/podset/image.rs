@@ -1,47 +1,47 @@
-//! Which image a container was started for, and when a change of the image in place has arrived.
+//! Which image a container was started with, and when a change of the image in place is complete.
 //!
-//! A kubelet restarts a container if the image *string* of the spec differs from the one that the container was started
-//! for, whatever the images contain. It does not report that string: a runtime reports an image by any of its names. So
-//! a change records what ran before, and what is reported only decides where the record leaves a doubt.
+//! A kubelet restarts a container if the image *string* of the spec differs from the one with which the container was
+//! started. It does not report that string, and a runtime reports any of the names of an image. So a change records the
+//! previous container, and the reported image only decides where the record is not enough.
 
 use k8s_openapi::api::core::v1::ContainerStatus;
 
 use super::SetPod;
 use crate::defaults::GRACE;
 
-/// How long a kubelet may take to act on a changed image, in seconds: until the container of before has ended, and some
-/// more to receive the change. Only waited for where nothing shows which image the container was started for.
+/// How long a kubelet may take to act on a changed image, in seconds: the grace period of the previous container, and some
+/// time to receive the change. It only matters if nothing shows with which image the container was started.
 const SETTLES_IN: i64 = GRACE + 5;
 
-/// Earlier than any time that is compared with it.
+/// A time before all other times.
 const LONG_AGO: i64 = i64::MIN;
 
-/// A change of a pod's image in place, as its annotations record it.
+/// The record of a change of the image of a pod in place, from its annotations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageChange {
-    /// The container that ran; empty if none was known to run, or if it was unclear which image it was started for.
+    /// The id of the previous container. Empty if none was running, or if it was not known with which image it was started.
     pub container: String,
-    /// The image of the spec that this container was started for. If no container is named, a node may have begun to pull
-    /// it; where the pod had no node yet, it is the new image.
+    /// The image in the spec with which that container was started. Without a container, it is an image that a node may
+    /// have begun to pull; if the pod had no node yet, it is the new image.
     pub image: String,
     /// When the image was changed, in seconds since 1970.
     pub at: i64,
 }
 
-/// Which image a runtime reports, of the one before the last change and the one of the spec.
+/// Which image a runtime reports: the one before the last change, or the one in the spec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reported {
     /// Neither, or both.
     #[default]
     Unclear,
-    /// The one before the change.
+    /// The image before the change.
     Old,
-    /// The one of the spec.
+    /// The image in the spec.
     New,
 }
 
 impl Reported {
-    /// Reads what is reported of a container.
+    /// Reads the status of a container.
     #[must_use]
     pub fn read(old: &str, new: &str, running: &ContainerStatus) -> Self {
         match (is_run_by(old, running), is_run_by(new, running)) {
@@ -53,15 +53,15 @@ impl Reported {
 }
 
 impl SetPod {
-    /// Returns from when on its container counts as one that was started for the image of the spec, in seconds since 1970;
-    /// `None` if no time alone makes it one.
+    /// Returns when its container counts as started with the image in the spec, in seconds since 1970. `None` if that needs
+    /// a change of the pod.
     pub(super) fn arrived_at(&self) -> Option<i64> {
         let Some(change) = &self.change else {
             return Some(LONG_AGO);
         };
         let is_reverted = self.image.as_ref() == Some(&change.image);
         let is_known = !change.container.is_empty();
-        // No node had received the image before; or it is a virtual one, whose containers have no ids to tell them apart.
+        // No node has received the previous image, or it is a virtual node, whose containers have no ids.
         if self.is_anonymous || (is_reverted && !is_known) {
             return Some(LONG_AGO);
         }
@@ -71,7 +71,7 @@ impl SetPod {
         }
         let settled = change.at.saturating_add(SETTLES_IN);
         if running == change.container {
-            // A kubelet that has reported a status for the current spec and still runs it does not restart it.
+            // A kubelet that has reported a status for the current spec does not restart the container any more.
             return is_reverted.then_some(if self.observed.is_some() { LONG_AGO } else { settled });
         }
         let is_younger = self.started.is_none_or(|started| started >= change.at);
@@ -83,13 +83,13 @@ impl SetPod {
         Some(if is_certain { LONG_AGO } else { settled })
     }
 
-    /// Whether its image was changed and it does not run the new one yet, as far as can be told.
+    /// Whether its image was changed, and its container is not known to run the new one yet.
     #[must_use]
     pub fn is_updating(&self, now: i64) -> bool {
         self.arrived_at().is_none_or(|at| now < at)
     }
 
-    /// Whether its container is certain to restart for a changed image, or none has been started.
+    /// Whether its container will certainly restart for a changed image, or was not started yet.
     pub(super) fn must_restart(&self) -> bool {
         let Some(change) = &self.change else {
             return false;
@@ -99,7 +99,7 @@ impl SetPod {
         running.is_none_or(|running| running == change.container && !is_reverted)
     }
 
-    /// Returns what to record on it when its image is changed to another one.
+    /// Returns the record of a change of its image.
     pub(super) fn change_to(&self, image: &str, now: i64) -> ImageChange {
         let running = self.container.as_ref().filter(|_| self.is_running).cloned();
         let current = self.image.clone().unwrap_or_default();
@@ -125,16 +125,16 @@ impl SetPod {
     }
 }
 
-/// Whether a runtime reports an image by a name. It may report another name of the same image; so a "no" may be wrong.
+/// Whether a runtime reports an image by this name. If not, it may still be the same image with another name.
 fn is_run_by(wanted: &str, running: &ContainerStatus) -> bool {
     match wanted.split_once('@') {
         Some((_, digest)) => running.image_id.split_once('@').is_some_and(|(_, id)| id == digest),
-        None => spelled_out(wanted) == spelled_out(&running.image),
+        None => full_name(wanted) == full_name(&running.image),
     }
 }
 
-/// Spells out what the name of an image leaves to defaults: `nginx` is `docker.io/library/nginx:latest`.
-fn spelled_out(image: &str) -> String {
+/// Returns the full name of an image: `nginx` is `docker.io/library/nginx:latest`.
+fn full_name(image: &str) -> String {
     let has_registry = image
         .split_once('/')
         .is_some_and(|(first, _)| first.contains(['.', ':']) || first == "localhost");

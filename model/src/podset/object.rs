@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Creation, PodRef, Update, Wanted};
 use crate::desired::{CONTAINER, pod_spec};
 
-/// Renders a pod. Its annotations say what it was made from.
+/// Renders a pod. Its annotations record the template.
 #[must_use]
 pub fn pod(set: &PodSet, wanted: &Wanted, creation: &Creation) -> Value {
     let annotations = [
@@ -44,9 +44,9 @@ pub fn pod(set: &PodSet, wanted: &Wanted, creation: &Creation) -> Value {
     serde_json::to_value(pod).unwrap_or_default()
 }
 
-/// Makes the strategic merge patch that lets a pod go. It says from whom, because it still has a name of ours.
+/// Returns the strategic merge patch that releases a pod. It records the set, because the pod keeps the name of a slot.
 #[must_use]
-pub fn released(wanted: &Wanted, pod: &PodRef) -> Value {
+pub fn release_patch(wanted: &Wanted, pod: &PodRef) -> Value {
     json!({"metadata": {
         "uid": pod.uid,
         "annotations": {annotation::RELEASED_FROM: wanted.uid},
@@ -54,9 +54,9 @@ pub fn released(wanted: &Wanted, pod: &PodRef) -> Value {
     }})
 }
 
-/// Makes the strategic merge patch that changes the image of a pod.
+/// Returns the strategic merge patch that changes the image of a pod in place.
 #[must_use]
-pub fn updated(set: &PodSet, wanted: &Wanted, update: &Update) -> Value {
+pub fn update_patch(set: &PodSet, wanted: &Wanted, update: &Update) -> Value {
     json!({
         "metadata": {
             "uid": update.pod.uid,
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_is_rendered_with_what_it_was_made_from() {
+    fn pod_is_rendered_with_the_hashes_of_its_template() {
         let set: PodSet = serde_json::from_value(json!({
             "apiVersion": "appdeploy.dev/v1alpha1", "kind": "PodSet",
             "metadata": {"name": "web", "namespace": "shop", "uid": "u1"},

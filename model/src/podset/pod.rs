@@ -1,4 +1,4 @@
-//! What decides about one pod of a PodSet.
+//! A pod of a PodSet, reduced to what decisions depend on.
 
 use crd::annotation;
 use jiff::Timestamp;
@@ -9,16 +9,15 @@ use super::image::{ImageChange, Reported};
 use super::{Wanted, adoption};
 use crate::desired::CONTAINER;
 
-/// What people give a pod to say how much its deletion costs, compared to the others. Known from ReplicaSet.
+/// The annotation with the relative cost of the deletion of a pod, as for a ReplicaSet.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// How long a container must run to count as available where no readiness probe checks it, in seconds: one that exits at
-/// once is ready for a moment, too. Three, as for an AppDeploy, and one more: kubelets report a start in whole seconds, rounded
-/// down, so that what seems to have run for three seconds may have run for little more than two.
+/// How long a container without a readiness probe must run to count as available, in seconds, because a container that
+/// exits immediately is also ready for a moment. Three as for an AppDeploy, and one more because kubelets round the start
+/// down to seconds.
 const SHORTEST_RUN: i64 = 4;
 
-/// How long past its deletion time a pod may still exist before its slot is given up, in seconds. The deletion time includes
-/// its grace period.
+/// How long after its deletion time, which includes its grace period, the slot of a pod is no longer used, in seconds.
 const OVERDUE_AFTER: i64 = 30;
 
 /// A pod that carries a PodSet's label or controller reference.
@@ -27,88 +26,88 @@ const OVERDUE_AFTER: i64 = 30;
 pub struct SetPod {
     /// Its name.
     pub name: String,
-    /// Its identity.
+    /// Its UID.
     pub uid: String,
-    /// The version of what is known of it, which a change of its image carries as a precondition.
+    /// Its resourceVersion, the precondition of a change of its image.
     pub version: String,
-    /// Who controls it.
+    /// Its controller.
     pub controller: Option<Controller>,
-    /// The PodSet that its label names.
+    /// The name of the PodSet in its label.
     pub label: Option<String>,
-    /// It is being deleted.
+    /// Whether it is being deleted.
     pub deleting: bool,
-    /// When it should have been deleted, in seconds since 1970.
+    /// Its deletion time, in seconds since 1970.
     pub ends_by: Option<i64>,
-    /// It has finalizers.
+    /// Whether it has finalizers.
     pub is_held: bool,
-    /// How far it has come.
+    /// Its phase.
     pub phase: Phase,
-    /// The node that it was given.
+    /// Its node.
     pub node: Option<String>,
     /// When it was created, in seconds since 1970.
     pub created: i64,
     /// Since when it has been ready, in seconds since 1970; `None` while it is not.
     pub ready_since: Option<i64>,
-    /// What its deletion costs, compared to others.
+    /// The relative cost of its deletion.
     pub deletion_cost: i32,
-    /// How often the container was restarted that was restarted most often.
+    /// The largest number of restarts of a container.
     pub restarts: i32,
-    /// The same of its sidecars: init containers that keep running.
+    /// The same for its sidecars, which are init containers that keep running.
     pub sidecar_restarts: i32,
-    /// The hash of the template that it runs, if it says so.
+    /// The recorded hash of its template.
     pub template: Option<String>,
-    /// The hash of what of its template can't be changed in place.
+    /// The recorded hash of the part of its template that can't be changed in place.
     pub shape: Option<String>,
     /// The image in its spec.
     pub image: Option<String>,
-    /// The container that its node reports, empty if none; `None` if there is no container of ours whose image could be
-    /// changed.
+    /// The id of the container that its node reports; empty if none. `None` if the spec has no container with the
+    /// operator's name, so that its image can't be changed.
     pub container: Option<String>,
-    /// That container runs.
+    /// Whether that container is running.
     pub is_running: bool,
-    /// A container runs and its node reports no id for it.
+    /// Whether a container is running without a reported id.
     pub is_anonymous: bool,
     /// When that container was started, in seconds since 1970.
     pub started: Option<i64>,
-    /// Whether a readiness probe checks that container.
+    /// Whether that container has a readiness probe.
     pub has_probe: bool,
-    /// Whether its node has reported a status for the current spec. `None` if it does not say: kubelets do since
-    /// Kubernetes 1.34.
+    /// Whether its node has reported a status for the current spec. `None` for kubelets before Kubernetes 1.34, which do
+    /// not report that.
     pub observed: Option<bool>,
     /// Which image its node reports.
     pub reported: Reported,
     /// The last change of its image in place.
     pub change: Option<ImageChange>,
-    /// Its spec with the defaults spelled out, of a pod that may be adopted.
+    /// Its spec with defaults, if the pod may be adopted.
     pub orphan_spec: Option<Box<serde_json::Value>>,
-    /// Its node asks the registry for its image at each start.
+    /// Whether its pull policy is `Always`.
     pub always_pulls: bool,
-    /// The UID of the pod whose place it shall take.
+    /// The UID of the pod that it replaces.
     pub replaces: Option<String>,
-    /// The UID of the PodSet that has let it go.
+    /// The UID of the PodSet that has released it.
     pub released_from: Option<String>,
 }
 
-/// Who controls a pod.
+/// The controller of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Controller {
-    /// The kind and the name.
+    /// Its kind and name.
     pub name: String,
-    /// The identity.
+    /// Its UID.
     pub uid: String,
 }
 
-/// How far a pod has come, in the order in which pods are given up.
+/// The phase of a pod, in the order in which pods are deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
-    /// Its containers are not all there yet.
+    /// Not all containers have been started.
     #[default]
     Pending,
-    /// Its node has not been heard of.
+    /// Its node is unreachable.
     Unknown,
-    /// It runs.
+    /// It is running.
     Running,
-    /// It has ended for good, one way or the other.
+    /// It has succeeded or failed.
     Finished,
 }
 
@@ -139,7 +138,7 @@ impl SetPod {
                 .and_then(|at| at.parse::<Timestamp>().ok())
                 .map_or(created, Timestamp::as_second),
         });
-        let controller = crate::observed::controller(&pod.metadata);
+        let controller = crate::children::controller(&pod.metadata);
         let label = pod.labels().get(crd::label::PODSET).cloned();
         let is_orphan = controller.is_none() && label.is_some();
         Self {
@@ -197,7 +196,7 @@ impl SetPod {
         }
     }
 
-    /// Whether it is controlled by this PodSet: this one, and not one of the same name.
+    /// Whether its controller is this PodSet, by UID.
     #[must_use]
     pub fn is_controlled_by(&self, set: &Wanted) -> bool {
         self.controller
@@ -205,31 +204,31 @@ impl SetPod {
             .is_some_and(|controller| controller.uid == set.uid)
     }
 
-    /// Whether it carries the label of this PodSet.
+    /// Whether it has the label of this PodSet.
     #[must_use]
     pub fn is_selected_by(&self, set: &Wanted) -> bool {
         self.label.as_deref() == Some(&*set.name)
     }
 
-    /// Whether it is one of this PodSet's pods.
+    /// Whether it is part of this PodSet.
     #[must_use]
     pub fn belongs_to(&self, set: &Wanted) -> bool {
         self.is_controlled_by(set) && self.is_selected_by(set)
     }
 
-    /// Whether it counts: it has not ended and is not about to.
+    /// Whether it is neither finished nor being deleted.
     #[must_use]
     pub const fn is_active(&self) -> bool {
         !self.deleting && !matches!(self.phase, Phase::Finished)
     }
 
-    /// Whether it is being deleted and should be gone by now: its node is lost, or a finalizer holds it.
+    /// Whether its deletion is overdue, because its node is lost or a finalizer blocks it.
     #[must_use]
     pub fn is_overdue(&self, now: i64) -> bool {
         self.overdue_at().is_some_and(|at| at <= now)
     }
 
-    /// Returns when it counts as overdue, if it still exists then.
+    /// Returns when its deletion is overdue, in seconds since 1970.
     #[must_use]
     pub fn overdue_at(&self) -> Option<i64> {
         self.ends_by
@@ -237,28 +236,28 @@ impl SetPod {
             .map(|at| at.saturating_add(OVERDUE_AFTER))
     }
 
-    /// Returns since when it has been ready, unless it is about to restart.
+    /// Returns since when it has been ready, unless it may be about to restart.
     #[must_use]
     pub fn serves_since(&self, now: i64) -> Option<i64> {
         self.ready_since.filter(|_| !self.is_updating(now))
     }
 
-    /// Whether it is ready and its container may have been started for the image of its spec.
+    /// Whether it is ready, and its container may have been started with the image in its spec.
     #[must_use]
     pub fn may_serve(&self, now: i64) -> bool {
         self.ready_since.is_some() && !(self.is_updating(now) && self.must_restart())
     }
 
-    /// Returns when it counts as available, if nothing happens to it until then.
+    /// Returns when it counts as available if it does not change, in seconds since 1970.
     #[must_use]
     pub fn available_at(&self, set: &Wanted, now: i64) -> Option<i64> {
         Some(self.arrived_at()?.max(self.steady_at(set, now)?))
     }
 
-    /// Returns when it has been ready for long enough, whichever image its container was started for.
+    /// Returns when it has been ready for long enough, with any image.
     ///
     /// Without a readiness probe, `Ready` stays True while a container restarts (kubernetes#91667), so the start of the
-    /// container counts as well. Where no time is asked for, a clock that is ahead does not make a pod unavailable.
+    /// container counts as well. Without `minReadySeconds`, a node's clock that is ahead does not make a pod unavailable.
     fn steady_at(&self, set: &Wanted, now: i64) -> Option<i64> {
         self.ready_since?;
         let since = self.started.max(self.ready_since)?;
@@ -270,14 +269,14 @@ impl SetPod {
         Some(since.saturating_add(set.min_ready.max(shortest)))
     }
 
-    /// Whether it has been ready for long enough, and runs the image of its spec.
+    /// Whether it has been ready for long enough and runs the image in its spec.
     #[must_use]
     pub fn is_available(&self, set: &Wanted, now: i64) -> bool {
         self.available_at(set, now).is_some_and(|at| at <= now)
     }
 
-    /// Whether it is available, or would be if its container was started for the image of its spec, which is in doubt.
-    /// A pod in doubt must not be counted on, and not be taken for one that does not serve.
+    /// Whether it is available, or would be if its container was started with the image in its spec, which is in doubt. A
+    /// pod in doubt counts neither as serving nor as not serving.
     #[must_use]
     pub fn may_be_available(&self, set: &Wanted, now: i64) -> bool {
         self.may_serve(now) && self.steady_at(set, now).is_some_and(|at| at <= now)
@@ -289,12 +288,12 @@ impl SetPod {
         self.template.as_deref() == Some(&*set.template)
     }
 
-    /// Whether a change of its image brings it to the current template.
+    /// Whether a change of its image in place is enough for the current template.
     #[must_use]
     pub fn can_be_updated(&self, set: &Wanted) -> bool {
         self.container.is_some()
             && self.shape.as_deref() == Some(&*set.shape)
-            // When a pod pulls was settled by its first image, and can't be changed.
+            // The pull policy depends on the first image and can't be changed.
             && (self.always_pulls || !set.always_pulls)
     }
 }
@@ -320,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_live_pod_says_is_read() {
+    fn live_pod_is_read() {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {
                 "name": "web-0", "uid": "p1", "resourceVersion": "7", "generation": 2, "creationTimestamp": "2026-01-01T00:00:00Z",
@@ -375,10 +374,9 @@ mod tests {
         );
     }
 
-    /// As a ReplicaSet counts: a pod with one container that restarts often is worse than one with many that restart
-    /// now and then.
+    /// As for a ReplicaSet.
     #[test]
-    fn restarts_are_those_of_the_container_with_the_most() {
+    fn restarts_are_those_of_the_container_with_most_restarts() {
         let status = |name: &str, restarts: i32| json!({"name": name, "image": "", "imageID": "", "ready": true, "restartCount": restarts});
         let pod: Pod = serde_json::from_value(json!({
             "spec": {"containers": [{"name": "app"}, {"name": "b"}],
@@ -435,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn ready_is_enough_without_min_ready_seconds_whatever_the_clock_of_a_node_says() {
+    fn clock_of_a_node_that_is_ahead_does_not_matter_without_min_ready_seconds() {
         for has_probe in [true, false] {
             let ahead = SetPod {
                 ready_since: Some(700),
@@ -453,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn pod_is_overdue_some_time_after_its_deletion_time() {
+    fn deletion_is_overdue_some_time_after_its_deletion_time() {
         let pod = SetPod {
             deleting: true,
             ends_by: Some(100),

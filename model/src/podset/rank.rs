@@ -1,25 +1,25 @@
-//! Which pods to give up first.
+//! Which pods to delete first.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::{SetPod, Wanted};
 
-/// Sorts pods so that the first is the one to give up first, as ReplicaSet does
+/// Sorts pods by the order of their deletion, as ReplicaSet does
 /// (`ActivePodsWithRanks` in `pkg/controller/controller_utils.go` of Kubernetes): without a node, then pending,
 /// then of unknown phase, then not ready, then cheaper, then with more of its kind on its node, then ready for a
 /// shorter time, then restarted more often (its containers, then its sidecars), then younger.
 ///
-/// While all pods are available, those of an older template come before the others: a set that is scaled down during a
-/// rollout keeps the pods that are updated. A cost that a person has set counts more than that.
+/// While all pods are available, those of an older template come before the others, so that scaling down during a rollout
+/// keeps updated pods. The deletion cost has priority over that.
 ///
-/// A pod that is about to restart, for another image, counts as not ready. One that is ready and may be about to restart
-/// comes after those that are not ready and before those that are.
+/// A pod that must restart for another image counts as not ready. A ready pod that may be about to restart comes between
+/// pods that are not ready and those that are.
 ///
-/// As there, times count by their order of magnitude, so that pods of about the same age are equal. ReplicaSet then
-/// decides by UID, which is chance, and by restarts only between pods that became ready in the same second. That is no
-/// order (see the tests), so here restarts decide between all pods of about the same age, and at last the highest slot
-/// goes: the low names stay.
+/// As for a ReplicaSet, times count by their order of magnitude, so that pods of about the same age are equal. A ReplicaSet
+/// then compares UIDs, which are random, and compares restarts only between pods that became ready in the same second. That
+/// comparison is not transitive (see the tests). So here restarts are compared between all pods of about the same age, and
+/// then the highest slot comes first.
 pub fn sort(pods: &mut [&SetPod], set: &Wanted, now: i64) {
     let mut neighbours: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     for pod in pods.iter() {
@@ -43,7 +43,7 @@ pub fn sort(pods: &mut [&SetPod], set: &Wanted, now: i64) {
     });
 }
 
-/// Returns the order of magnitude of an age in seconds, to the base of two; everything below one is the same.
+/// Returns the order of magnitude of an age in seconds, to the base of two. Ages below one are the same.
 fn magnitude(age: i64) -> u32 {
     age.max(0).checked_ilog2().map_or(0, |magnitude| magnitude + 1)
 }
@@ -53,9 +53,9 @@ mod tests {
     use super::super::{ImageChange, Phase};
     use super::*;
 
-    /// Row by row, the one that goes first stands first.
+    /// In each row the pod that is deleted first comes first.
     #[test]
-    fn pods_are_given_up_in_the_order_of_a_replica_set() {
+    fn pods_are_deleted_in_the_order_of_a_replica_set() {
         let set = Wanted {
             name: "web".into(),
             ..Wanted::default()
@@ -140,19 +140,19 @@ mod tests {
                 },
             ),
         ];
-        // Each loses against the best alone, and against all that stand behind it.
+        // Each is deleted before the best one, and before all that follow.
         for (at, (what, pod)) in worse.iter().enumerate() {
-            for (other, rival) in worse[at + 1..].iter().chain([&("the best", best.clone())]) {
-                let mut pods = [rival, pod];
+            for (other, later) in worse[at + 1..].iter().chain([&("the best", best.clone())]) {
+                let mut pods = [later, pod];
                 sort(&mut pods, &set, now);
                 assert_eq!(pods[0], pod, "{what} goes before {other}");
             }
         }
     }
 
-    /// What is ready there is what is about to go.
+    /// Its container is ready, and about to be stopped.
     #[test]
-    fn a_pod_whose_image_is_being_changed_counts_as_not_ready() {
+    fn pod_whose_image_is_being_changed_counts_as_not_ready() {
         let ready = |name: &str, changed_from: &str| SetPod {
             name: name.into(),
             ready_since: Some(0),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn pod_that_may_serve_ranks_between_one_that_does_not_and_one_that_does() {
+    fn pod_in_doubt_ranks_between_unready_and_ready_pods() {
         let in_doubt = SetPod {
             name: "web-1".into(),
             ready_since: Some(0),
@@ -226,25 +226,25 @@ mod tests {
             deletion_cost: 1,
             ..old.clone()
         };
-        assert_eq!(first(&[&kept, &new]), "web-1", "a person has said so");
+        assert_eq!(first(&[&kept, &new]), "web-1", "because of its deletion cost");
     }
 
-    /// What ReplicaSet compares between ready pods: by UID if they became ready at different times of the same
-    /// magnitude, and by restarts only if at the same time.
+    /// ReplicaSet compares ready pods by UID if they became ready at different times of the same magnitude, and by restarts
+    /// only if they became ready at the same time.
     #[test]
-    fn the_comparison_of_a_replica_set_is_not_an_order() {
+    fn comparison_of_a_replica_set_is_not_transitive() {
         let goes_first = |a: (i64, i32, &str), b: (i64, i32, &str)| {
             if a.0 == b.0 { a.1 > b.1 } else { a.2 < b.2 }
         };
         let (a, b, c) = ((100, 1, "c"), (100, 0, "a"), (101, 0, "b"));
         assert!(
             goes_first(a, b) && goes_first(b, c) && goes_first(c, a),
-            "it goes round in a circle"
+            "it is circular"
         );
     }
 
     #[test]
-    fn a_crowded_node_is_relieved_first() {
+    fn pod_on_a_crowded_node_is_deleted_first() {
         let set = Wanted {
             name: "web".into(),
             ..Wanted::default()

@@ -1,6 +1,5 @@
-//! The status of a PodSet, written on every outcome.
+//! The status of a PodSet. It is written on every outcome of a reconcile.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use crd::status::condition;
@@ -9,54 +8,41 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 
-use super::slot::Slots;
-use super::step::{Active, looks_again_at};
-use super::visits::visit;
-use super::{Seen, SetPod, Wanted};
-use crate::diagnose::{Diagnosis, Reason, Subject, describe_pods, detail, diagnose_pod, of_failure, said};
-use crate::pod::{PodState, Question, Trouble};
-use crate::status::Conditions;
+use super::step::{Active, next_change_at};
+use super::summary::{ProgressCounts, Summary, number};
+use super::{StepInput, Wanted};
+use crate::conditions::Conditions;
+use crate::diagnose::{Diagnosis, Subject, describe_pods, detail, diagnose_failure, diagnose_pod, diagnosis};
+use crate::pod::{EventQuery, PodState};
+use crate::reason::Reason;
 use crate::{Failure, command};
 
-/// What is known of a PodSet's pods.
+/// The input of [`status()`].
 #[derive(Clone, Copy, Debug)]
-pub struct Knowledge<'a> {
-    /// What decides about them.
-    pub seen: Seen<'a>,
-    /// What they say about themselves.
+pub struct StatusInput<'a> {
+    /// The input of [`super::next_step`].
+    pub step: StepInput<'a>,
+    /// The states of the pods, by name.
     pub states: &'a [PodState],
-    /// Since when [`marks`] have been what they are, in seconds since 1970.
+    /// When [`progress_counts`] last changed, in seconds since 1970.
     pub progressed_at: i64,
 }
 
-/// What changes when a set makes progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Marks {
-    generation: Option<i64>,
-    counts: [i32; 4],
-}
-
-/// How long a set may make no progress, in seconds: as long as a Deployment by default.
-const PROGRESS_DEADLINE: i64 = 600;
-
-/// The most pods that a status names: more would be written again with every pod that comes or goes.
-const MAX_POD_NAMES: usize = 100;
-
-/// What was tried.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// To create a pod.
+    /// The creation of a pod.
     Create,
-    /// To delete a pod.
+    /// The deletion of a pod.
     Delete,
-    /// Anything else.
+    /// Any other request.
     Other,
 }
 
-/// Something that was tried and failed.
+/// A failed request for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodError {
-    /// What was tried.
+    /// The request.
     pub verb: Verb,
     /// Why it failed.
     pub failure: Failure,
@@ -71,16 +57,16 @@ impl From<Failure> for PodError {
     }
 }
 
-/// Says how a PodSet is.
+/// Returns the status of a PodSet.
 ///
-/// Of the status that `set` has, only the times at which conditions last changed are kept. Two calls that differ in
-/// nothing but `now` give the same status, until [`changes_in`] has passed.
+/// Of the stored status of `set`, only the transition times of conditions are kept. Calls with different `now` return the
+/// same status until [`changes_in`] has passed.
 #[must_use]
 pub fn status(
     set: &PodSet,
     wanted: Option<&Wanted>,
-    known: Knowledge<'_>,
-    hindrances: &[PodError],
+    input: StatusInput<'_>,
+    errors: &[PodError],
     now: Timestamp,
 ) -> PodSetStatus {
     let name = set.name_any();
@@ -90,13 +76,13 @@ pub fn status(
         namespace: set.metadata.namespace.as_deref().unwrap_or_default(),
         pod: Some(set.spec.pod()),
         deleting: set.metadata.deletion_timestamp.is_some(),
-        now: known.seen.now,
+        now: input.step.now,
         needs_address: false,
     };
-    let outlook = wanted.map(|wanted| Outlook::of(wanted, known));
-    let is_late = outlook.as_ref().is_some_and(|outlook| outlook.is_late(set));
-    let mut found = diagnose(subject, outlook.as_ref(), hindrances, is_late);
-    let overdue = outlook.as_ref().and_then(|outlook| of_overdue(subject, outlook));
+    let summary = wanted.map(|wanted| Summary::of(wanted, input));
+    let is_late = summary.as_ref().is_some_and(|summary| summary.is_late(set));
+    let mut found = diagnose(subject, summary.as_ref(), errors, is_late);
+    let overdue = summary.as_ref().and_then(|summary| diagnose_overdue(subject, summary));
     if let Some(overdue) = &overdue
         && found.reason == Reason::Available
     {
@@ -104,248 +90,110 @@ pub fn status(
         found.next.clone_from(&overdue.next);
     }
     let is_cause = |found: &&Diagnosis| !found.reason.is_ready() && !found.reason.is_progress();
-    let seen = outlook.as_ref();
+    let known = summary.as_ref();
     PodSetStatus {
         observed_generation: set.metadata.generation,
         restarted_at: set.annotations().get(crd::annotation::RESTARTED_AT).cloned(),
-        replicas: Some(number(seen.map(|outlook| outlook.active.pods.len()))),
-        ready_replicas: Some(number(seen.map(Outlook::ready))),
-        available_replicas: Some(number(seen.map(Outlook::available))),
-        updated_replicas: Some(number(seen.map(Outlook::updated))),
-        terminating_replicas: Some(number(seen.map(Outlook::terminating))),
-        pod_names: outlook.as_ref().map(Outlook::names).unwrap_or_default(),
+        replicas: Some(number(known.map(|summary| summary.active.pods.len()))),
+        ready_replicas: Some(number(known.map(Summary::ready))),
+        available_replicas: Some(number(known.map(Summary::available))),
+        updated_replicas: Some(number(known.map(Summary::updated))),
+        terminating_replicas: Some(number(known.map(Summary::terminating))),
+        pod_names: summary.as_ref().map(Summary::names).unwrap_or_default(),
         selector: Some(crd::Kind::PodSet.pod_selector(&name)),
         cause: Some(&found).filter(is_cause).or(overdue.as_ref()).map(|found| Cause {
             reason: found.reason.as_str().to_owned(),
             message: found.message.clone(),
             next: found.next.as_ref().map(ToString::to_string),
         }),
-        conditions: conditions(set, &found, hindrances, now),
+        conditions: conditions(set, &found, errors, now),
     }
 }
 
-/// Returns what changes when a set makes progress, to tell since when it has made none.
+/// Returns the numbers that change when a pod set makes progress.
 #[must_use]
-pub fn marks(set: &PodSet, wanted: &Wanted, known: Knowledge<'_>) -> Marks {
-    Outlook::of(wanted, known).marks(set)
+pub fn progress_counts(set: &PodSet, wanted: &Wanted, input: StatusInput<'_>) -> ProgressCounts {
+    Summary::of(wanted, input).progress_counts(set)
 }
 
-/// Returns the names that are needed and are taken by pods of others. Nothing can be done about them but to look again.
+/// Returns the conflicts with third-party pods that have the name of a slot. Only a later reconcile can resolve them.
 #[must_use]
-pub fn conflicts(wanted: &Wanted, seen: Seen<'_>) -> Vec<Failure> {
+pub fn conflicts(wanted: &Wanted, input: StepInput<'_>) -> Vec<Failure> {
     if wanted.deleting {
         return Vec::new();
     }
-    Active::of(wanted, seen).slots().conflicts
+    Active::of(wanted, input).slots().conflicts
 }
 
-/// Says what a pod died of that is deleted because it had ended.
+/// Returns why a pod ended, for an Event about its deletion.
 #[must_use]
-pub fn obituary(set: &PodSet, pod: &str, state: Option<&PodState>) -> String {
-    let trouble = state.and_then(|state| state.trouble.as_ref());
-    match trouble.map(|trouble| (trouble.reason.as_str(), trouble.detail_for(Some(set.spec.pod())))) {
+pub fn describe_end(set: &PodSet, pod: &str, state: Option<&PodState>) -> String {
+    let problem = state.and_then(|state| state.problem.as_ref());
+    match problem.map(|problem| (problem.reason.as_str(), problem.detail_for(Some(set.spec.pod())))) {
         Some((reason, detail)) if detail.is_empty() => format!("{pod} has ended ({reason})"),
         Some((reason, detail)) => format!("{pod} has ended ({reason}): {detail}"),
         None => format!("{pod} has ended by itself"),
     }
 }
 
-/// Returns how long it takes until the clock alone makes [`super::next_step`] or [`status`] say something else.
+/// Returns after how long [`super::next_step`] or [`status()`] changes although no object does. `None` if they do not change.
 #[must_use]
-pub fn changes_in(wanted: &Wanted, known: Knowledge<'_>) -> Option<Duration> {
-    let now = known.seen.now;
-    let states = known.states.iter().filter_map(|state| state.changes_at(now));
-    let deadline = Outlook::of(wanted, known).deadline().filter(|at| *at > now);
-    let at = states.chain(looks_again_at(wanted, known.seen)).chain(deadline).min()?;
+pub fn changes_in(wanted: &Wanted, input: StatusInput<'_>) -> Option<Duration> {
+    let now = input.step.now;
+    let states = input.states.iter().filter_map(|state| state.changes_at(now));
+    let deadline = Summary::of(wanted, input).deadline().filter(|at| *at > now);
+    let at = states.chain(next_change_at(wanted, input.step)).chain(deadline).min()?;
     Some(Duration::from_secs(at.abs_diff(now)))
 }
 
-/// Returns what to ask for, so that [`status`] can say why the pods are not healthy; nothing where that is not what it says.
+/// Returns which Events would explain why a pod does not start or is not healthy, for [`PodState::event`]. `None` if the
+/// status does not need them.
 #[must_use]
-pub fn asks(status: &PodSetStatus, wanted: Option<&Wanted>, known: Knowledge<'_>) -> Option<Question> {
+pub fn event_query(status: &PodSetStatus, wanted: Option<&Wanted>, input: StatusInput<'_>) -> Option<EventQuery> {
     let is_ready = |c: &Condition| c.type_ == condition::READY && c.status == "True";
     if status.conditions.iter().any(is_ready) {
         return None;
     }
-    let (outlook, now) = (Outlook::of(wanted?, known), known.seen.now);
-    match (outlook.trouble(now), &status.cause) {
-        (Some((pod, trouble)), Some(cause)) if cause.reason == trouble.reason.as_str() => pod.question_at(now),
-        (None, None) => outlook.states().find_map(|(_, state)| state.question_at(now)),
+    let (summary, now) = (Summary::of(wanted?, input), input.step.now);
+    match (summary.problem(now), &status.cause) {
+        (Some((pod, problem)), Some(cause)) if cause.reason == problem.reason.as_str() => pod.event_query_at(now),
+        (None, None) => summary.states().find_map(|(_, state)| state.event_query_at(now)),
         _ => None,
     }
 }
 
-fn conditions(set: &PodSet, found: &Diagnosis, hindrances: &[PodError], now: Timestamp) -> Vec<Condition> {
+fn conditions(set: &PodSet, found: &Diagnosis, errors: &[PodError], now: Timestamp) -> Vec<Condition> {
     let make = Conditions {
         before: set.status.as_ref().map_or(&[], |status| &status.conditions),
         generation: set.metadata.generation,
         now,
     };
     let mut conditions = make.of(found);
-    let failed = hindrances.iter().find_map(|hindrance| match hindrance.verb {
-        Verb::Create => Some(("FailedCreate", &hindrance.failure)),
-        Verb::Delete => Some(("FailedDelete", &hindrance.failure)),
+    let failed = errors.iter().find_map(|error| match error.verb {
+        Verb::Create => Some(("FailedCreate", &error.failure)),
+        Verb::Delete => Some(("FailedDelete", &error.failure)),
         Verb::Other => None,
     });
     if let Some((reason, failure)) = failed {
         conditions.push(make.one(condition::REPLICA_FAILURE, true, reason, &failure.to_string()));
     }
-    make.with_foreign_conditions(conditions)
+    make.with_other_conditions(conditions)
 }
 
-/// The pods in numbers and names.
-struct Outlook<'a> {
-    wanted: &'a Wanted,
-    known: Knowledge<'a>,
-    active: Active<'a>,
-}
-
-impl<'a> Outlook<'a> {
-    fn of(wanted: &'a Wanted, known: Knowledge<'a>) -> Self {
-        Self {
-            wanted,
-            known,
-            active: Active::of(wanted, known.seen),
-        }
-    }
-
-    fn count(&self, is: impl Fn(&SetPod) -> bool) -> usize {
-        self.active.pods.iter().filter(|pod| is(pod)).count()
-    }
-
-    fn ready(&self) -> usize {
-        self.count(|pod| pod.ready_since.is_some())
-    }
-
-    fn available(&self) -> usize {
-        self.count(|pod| pod.is_available(self.wanted, self.known.seen.now))
-    }
-
-    fn updated(&self) -> usize {
-        self.count(|pod| pod.is_updated(self.wanted) && !pod.is_updating(self.known.seen.now))
-    }
-
-    fn terminating(&self) -> usize {
-        let ours = self.known.seen.pods.iter().filter(|pod| pod.belongs_to(self.wanted));
-        ours.filter(|pod| pod.deleting).count()
-    }
-
-    /// Whether there is nothing left to wait for.
-    fn is_settled(&self) -> bool {
-        self.is_complete() && self.active.replacement().is_none()
-    }
-
-    /// Whether all pods are available and updated, and none is one too many.
-    fn is_complete(&self) -> bool {
-        let all = |count: usize| count == self.wanted.replicas;
-        all(self.active.pods.len()) && all(self.available()) && all(self.updated())
-    }
-
-    fn marks(&self, set: &PodSet) -> Marks {
-        let counts = [self.active.pods.len(), self.updated(), self.ready(), self.available()];
-        Marks {
-            generation: set.metadata.generation,
-            counts: counts.map(|count| number(Some(count))),
-        }
-    }
-
-    /// Returns when it must have made progress, in seconds since 1970.
-    fn deadline(&self) -> Option<i64> {
-        let waits = !self.is_settled() && !self.wanted.deleting && !self.wanted.paused;
-        waits.then(|| self.known.progressed_at.saturating_add(PROGRESS_DEADLINE))
-    }
-
-    /// Whether it has made no progress for too long. An operator that has just started finds that in the status.
-    fn is_late(&self, set: &PodSet) -> bool {
-        let was_overdue = set.status.as_ref().is_some_and(|status| {
-            let reason = Reason::ProgressDeadlineExceeded.as_str();
-            let counts = [
-                status.replicas,
-                status.updated_replicas,
-                status.ready_replicas,
-                status.available_replicas,
-            ];
-            let before = Marks {
-                generation: status.observed_generation,
-                counts: counts.map(Option::unwrap_or_default),
-            };
-            status.cause.as_ref().is_some_and(|cause| cause.reason == reason) && before == self.marks(set)
-        });
-        let deadline = self.deadline();
-        deadline.is_some_and(|at| was_overdue || at <= self.known.seen.now)
-    }
-
-    fn names(&self) -> Vec<String> {
-        let mut pods: Vec<&SetPod> = self.active.pods.clone();
-        // As a person counts: web-2 before web-10.
-        pods.sort_by_key(|pod| (self.wanted.slot_of(&pod.name).unwrap_or(u16::MAX), &pod.name));
-        pods.into_iter()
-            .take(MAX_POD_NAMES)
-            .map(|pod| pod.name.clone())
-            .collect()
-    }
-
-    /// Returns what the pods say that keeps them from working: those of the current template first.
-    fn trouble(&self, now: i64) -> Option<(&PodState, Trouble)> {
-        self.states()
-            .filter_map(|(updated, state)| Some((updated, state, state.trouble_at(now)?)))
-            .min_by_key(|(updated, _, trouble)| (!updated, !trouble.is_stalled(), trouble.reason.as_str()))
-            .map(|(_, state, trouble)| (state, trouble))
-    }
-
-    /// Returns what its pods say, each with whether it runs the current template.
-    fn states(&self) -> impl Iterator<Item = (bool, &'a PodState)> {
-        let Self { wanted, known, .. } = *self;
-        let pods = known.seen.pods.iter();
-        let ours = pods.filter(move |pod| pod.belongs_to(wanted) && !pod.deleting);
-        let states = known.states.iter().inspect(|_| visit());
-        let states: HashMap<&str, &PodState> = states.map(|state| (&*state.name, state)).collect();
-        ours.filter_map(move |pod| {
-            let state = *states.get(&*pod.name)?;
-            Some((pod.is_updated(wanted), state))
-        })
-    }
-
-    fn progress(&self, slots: &Slots) -> String {
-        let wanted = self.wanted.replicas;
-        if let Some((chosen, heir)) = self.active.replacement() {
-            return match heir {
-                Some(heir) => format!("replacing {}: {} is starting", chosen.name, heir.name),
-                None => format!("replacing {}", chosen.name),
-            };
-        }
-        if self.updated() < self.active.pods.len() {
-            let in_place = |pod: &SetPod| pod.can_be_updated(self.wanted) || pod.is_updated(self.wanted);
-            let (how, what) = if self.active.pods.iter().all(|pod| in_place(pod)) {
-                ("updating in place", "image")
-            } else {
-                ("replacing the pods", "template")
-            };
-            return format!("{how}: {} of {wanted} pods run the new {what}", self.updated());
-        }
-        let ready = format!("{} of {wanted} pods are ready", self.ready().min(wanted));
-        match slots.ending.first() {
-            Some(name) => format!("{ready}; {name} has to end before its successor can have its name"),
-            None if self.ready() >= wanted => format!("{ready}, {} for long enough", self.available().min(wanted)),
-            None => ready,
-        }
-    }
-}
-
-fn of_hindrance(subject: Subject<'_>, hindrance: &PodError) -> Diagnosis {
-    match (hindrance.verb, &hindrance.failure) {
-        (Verb::Delete, Failure::Rejected { message, .. }) => said(
+fn diagnose_error(subject: Subject<'_>, error: &PodError) -> Diagnosis {
+    match (error.verb, &error.failure) {
+        (Verb::Delete, Failure::Rejected { message, .. }) => diagnosis(
             Reason::PodsRefused,
             &format!("pods can't be deleted: {}", detail(message)),
             Some("kubectl get validatingadmissionpolicies,validatingwebhookconfigurations".into()),
         ),
-        (_, failure) => of_failure(subject, failure),
+        (_, failure) => diagnose_failure(subject, failure),
     }
 }
 
-/// Describes a pod that was deleted and should be gone by now.
-fn of_overdue(subject: Subject<'_>, outlook: &Outlook<'_>) -> Option<Diagnosis> {
-    let pod = outlook.active.overdue().min_by_key(|pod| &pod.name)?;
+/// Returns the diagnosis for a pod whose deletion is overdue.
+fn diagnose_overdue(subject: Subject<'_>, summary: &Summary<'_>) -> Option<Diagnosis> {
+    let pod = summary.active.overdue().min_by_key(|pod| &pod.name)?;
     let (name, namespace) = (&pod.name, subject.namespace);
     let (why, next) = match &pod.node {
         _ if pod.is_held => (
@@ -361,60 +209,56 @@ fn of_overdue(subject: Subject<'_>, outlook: &Outlook<'_>) -> Option<Diagnosis> 
             command!("kubectl describe pod {} -n {}", name, namespace),
         ),
     };
-    let message = format!("pod {name} was deleted and still exists: {why}; its slot is not used until it is gone");
-    Some(said(Reason::PodNotTerminating, &message, Some(next)))
+    let message = format!("pod {name} was deleted and still exists: {why}; its slot is not used while it exists");
+    Some(diagnosis(Reason::PodNotTerminating, &message, Some(next)))
 }
 
-fn diagnose(subject: Subject<'_>, outlook: Option<&Outlook<'_>>, hindrances: &[PodError], is_late: bool) -> Diagnosis {
+fn diagnose(subject: Subject<'_>, summary: Option<&Summary<'_>>, errors: &[PodError], is_late: bool) -> Diagnosis {
     if subject.deleting {
-        return said(Reason::Deleting, "it is being deleted, with its pods", None);
+        return diagnosis(Reason::Deleting, "it is being deleted, with its pods", None);
     }
-    if let Some(hindrance) = hindrances.first() {
-        return of_hindrance(subject, hindrance);
+    if let Some(error) = errors.first() {
+        return diagnose_error(subject, error);
     }
-    let Some(outlook) = outlook else {
-        return said(Reason::Progressing, "the pods are being created", None);
+    let Some(summary) = summary else {
+        return diagnosis(Reason::Progressing, "the pods are being created", None);
     };
-    let slots = outlook.active.slots();
+    let slots = summary.active.slots();
     if let Some(conflict) = slots.conflicts.first() {
-        return of_failure(subject, conflict);
+        return diagnose_failure(subject, conflict);
     }
-    if let Some((_, trouble)) = outlook.trouble(subject.now) {
-        return diagnose_pod(subject, &trouble);
+    if let Some((_, problem)) = summary.problem(subject.now) {
+        return diagnose_pod(subject, &problem);
     }
-    let wanted = outlook.wanted.replicas;
-    if outlook.wanted.paused && outlook.updated() < outlook.active.pods.len() {
-        let told = format!(
+    let wanted = summary.wanted.replicas;
+    if summary.wanted.paused && summary.updated() < summary.active.pods.len() {
+        let message = format!(
             "the update is paused: {} of {wanted} pods run the new spec",
-            outlook.updated()
+            summary.updated()
         );
-        return said(Reason::Paused, &told, Some(subject.command("resume")));
+        return diagnosis(Reason::Paused, &message, Some(subject.command("resume")));
     }
-    if !outlook.is_complete()
-        && let Some(overdue) = of_overdue(subject, outlook)
+    if !summary.is_complete()
+        && let Some(overdue) = diagnose_overdue(subject, summary)
     {
         return overdue;
     }
     if is_late {
-        let progress = outlook.progress(&slots);
-        return said(
+        let progress = summary.describe(&slots);
+        return diagnosis(
             Reason::ProgressDeadlineExceeded,
             &format!("{progress}, and there was no progress for ten minutes"),
             Some(describe_pods(subject)),
         );
     }
-    if !outlook.is_settled() {
-        return said(Reason::Progressing, &outlook.progress(&slots), None);
+    if !summary.is_settled() {
+        return diagnosis(Reason::Progressing, &summary.describe(&slots), None);
     }
     match wanted {
-        0 => said(Reason::ScaledToZero, "scaled to zero", None),
-        1 => said(Reason::Available, "1 pod is ready", None),
-        wanted => said(Reason::Available, &format!("{wanted} pods are ready"), None),
+        0 => diagnosis(Reason::ScaledToZero, "scaled to zero", None),
+        1 => diagnosis(Reason::Available, "1 pod is ready", None),
+        wanted => diagnosis(Reason::Available, &format!("{wanted} pods are ready"), None),
     }
-}
-
-fn number(count: Option<usize>) -> i32 {
-    count.map_or(0, |count| i32::try_from(count).unwrap_or(i32::MAX))
 }
 
 #[cfg(test)]

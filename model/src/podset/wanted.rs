@@ -1,4 +1,4 @@
-//! Parse once, then trust: from a PodSet as it was stored to what [`super::next_step`] decides by.
+//! Validates a stored PodSet, and reduces it to what [`super::next_step`] depends on.
 
 use std::collections::BTreeSet;
 
@@ -11,46 +11,46 @@ use crate::defaults;
 use crate::digest::stable_hash;
 use crate::valid::{Invalid, MAX_NAME, is_name, pod_problems};
 
-/// A PodSet as it is wanted: what decides about its pods, and nothing else.
+/// A valid PodSet, with its defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Wanted {
     /// Its name: the pods are called `<name>-<slot>`.
     pub name: String,
-    /// Its identity: a pod whose controller has another one is not its own.
+    /// Its UID. A pod is part of the set only if its controller has this UID.
     pub uid: String,
-    /// It is being deleted: its pods are the garbage collector's, or nobody's.
+    /// Whether it is being deleted. Then its pods are not changed any more.
     pub deleting: bool,
-    /// How many pods.
+    /// The number of pods.
     pub replicas: usize,
     /// How long a pod must have been ready to count as available, in seconds.
     pub min_ready: i64,
     /// How many pods may be unavailable while a change of the template is rolled out. At least 1.
     pub max_unavailable: usize,
-    /// Pods that run an older template are left alone.
+    /// Whether pods of an older template are kept as they are.
     pub paused: bool,
-    /// Nodes are to ask the registry for the image at each start.
+    /// Whether the pull policy of the template is `Always`.
     pub always_pulls: bool,
-    /// UIDs of the pods to replace. A later pod of the same name has another one.
+    /// The UIDs of the pods to replace.
     pub replace: BTreeSet<String>,
     /// The image of the template, as written.
     pub image: String,
-    /// What a pod carries that runs the current template.
+    /// The hash of the template, which pods of the current template record.
     pub template: String,
-    /// What a pod carries that can be brought to the current template by a change of its image.
+    /// The hash of the template without the image. A pod with this hash needs only a change of its image.
     pub shape: String,
 }
 
 impl Wanted {
-    /// Checks a PodSet and spells out what it leaves to defaults.
+    /// Validates a PodSet and fills in its defaults.
     ///
     /// # Errors
-    /// Says of each field what is wrong and what to write instead.
+    /// Returns a message for each invalid field.
     pub fn of(set: &PodSet) -> Result<Self, Invalid> {
         let (name, spec) = (set.name_any(), &set.spec);
         let mut problems = Vec::new();
         if !is_name(&name) {
             problems.push(format!(
-                "metadata.name: {name:?} is no name for a pod set; use at most {MAX_NAME} lower-case letters, digits \
+                "metadata.name: invalid name {name:?}: use at most {MAX_NAME} lower-case letters, digits \
                  and '-', starting with a letter"
             ));
         }
@@ -60,7 +60,7 @@ impl Wanted {
         });
         let max_unavailable = max_unavailable(spec.max_unavailable.as_ref(), replicas).unwrap_or_else(|written| {
             problems.push(format!(
-                "spec.maxUnavailable: {written:?} is neither a number nor a percentage; write it like 2 or 25%"
+                "spec.maxUnavailable: invalid value {written:?}: use a number or a percentage, like 2 or 25%"
             ));
             1
         });
@@ -106,11 +106,11 @@ impl Wanted {
     }
 }
 
-/// Takes the hash of what the person wrote, and not of the pod that is made of it: an operator that makes another
-/// pod of the same template must not replace every pod of the cluster when it is upgraded. The profile counts with its
-/// default, in lower case as pods in clusters have it: to write the default down replaces no pod.
+/// Returns the hash of the fields of a template. The rendered pod is not part of it, so that an upgrade of the operator
+/// does not replace all pods. The security profile is included with its default, in lower case as in existing pods, so that
+/// writing the default explicitly replaces no pod.
 fn hash(template: &PodFields, restarted_at: Option<&String>) -> String {
-    // A variable may refer to those before it, and then their order counts, which a digest does not see otherwise.
+    // A variable may refer to earlier ones. Then their order matters, which the digest does not contain.
     let refers = |var: &EnvVar| var.value.as_ref().is_some_and(|value| value.contains("$("));
     let order = template.container.env.iter().any(refers).then(|| {
         let names: Vec<&str> = template.container.env.iter().map(|var| &*var.name).collect();
@@ -150,13 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_spelled_out() {
+    fn defaults_are_filled_in() {
         let set = wanted(json!({})).unwrap();
         assert_eq!((set.replicas, set.max_unavailable, set.min_ready), (1, 1, 0));
     }
 
     #[test]
-    fn the_order_of_variables_counts_where_one_refers_to_another() {
+    fn order_of_variables_matters_if_one_refers_to_another() {
         let of = |env: [Value; 2]| {
             wanted(json!({"template": {"image": "nginx:1", "env": env}}))
                 .unwrap()
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_image_is_part_of_the_template_and_not_of_its_shape() {
+    fn image_is_part_of_the_template_and_not_of_the_shape() {
         let of = |template: Value| wanted(json!({"template": template})).unwrap();
         let old = of(json!({"image": "nginx:1", "port": 80}));
         let image = of(json!({"image": "nginx:2", "port": 80}));
@@ -181,15 +181,15 @@ mod tests {
         assert_ne!(old.shape, port.shape);
     }
 
-    /// What is in clusters already was written with these: another hash would replace every pod.
+    /// Existing pods record these hashes. With another hash, all pods would be replaced.
     #[test]
-    fn the_hashes_stay_as_they_are() {
+    fn hashes_never_change() {
         let set = wanted(json!({"template": {"image": "nginx", "env": [{"name": "A", "value": "b"}]}})).unwrap();
         insta::assert_snapshot!(format!("{} {}", set.template, set.shape));
     }
 
     #[test]
-    fn writing_a_default_down_replaces_no_pod() {
+    fn explicit_default_replaces_no_pod() {
         let of = |template: Value| wanted(json!({"template": template})).unwrap().template;
         let explicit = json!({"image": "nginx", "securityProfile": "Baseline"});
         assert_eq!(of(explicit), of(json!({"image": "nginx"})));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentage_is_of_the_replicas_and_never_none() {
+    fn percentage_of_the_replicas_is_at_least_one() {
         let of = |replicas: i32, max: Value| wanted(json!({"replicas": replicas, "maxUnavailable": max}));
         assert_eq!(of(10, json!("25%")).unwrap().max_unavailable, 2);
         assert_eq!(of(3, json!("10%")).unwrap().max_unavailable, 1);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_told_at_once() {
+    fn all_problems_are_reported_together() {
         let Invalid(problems) =
             wanted(json!({"replicas": -1, "maxUnavailable": "x", "template": {"image": "a b", "port": 0}}))
                 .unwrap_err();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_read_from_a_name_only_if_it_would_be_written_so() {
+    fn slot_is_read_only_from_a_canonical_name() {
         let set = Wanted {
             name: "web".into(),
             ..Wanted::default()

@@ -1,4 +1,4 @@
-//! What may happen next.
+//! The actions that change the state.
 
 use model::podset::Phase;
 
@@ -6,25 +6,25 @@ use crate::pods::{CRASHING, Controller, EXITS_AFTER, Name, Pod};
 use crate::rules::{Clock, Lag, Rules};
 use crate::world::World;
 
-/// What an operator hears of.
+/// Which changes a cache receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum News {
     Pods,
-    Wish,
+    Spec,
     Both,
 }
 
-/// Something that may happen. Operators and requests are named by their place in the state.
+/// An action. Operators and requests are identified by their index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// An operator hears what the watch of the pods tells next.
+    /// An operator receives the next change of the pods.
     HearPods(usize),
-    /// An operator hears of the next version of the set.
-    HearWish(usize),
-    /// An operator hears, and decides.
+    /// An operator receives the next version of the spec.
+    HearSpec(usize),
+    /// An operator receives changes and decides.
     Look(usize, News),
-    /// An operator tries again to create what it had found taken.
-    AskAgain(usize),
+    /// An operator tries again to create pods whose names were taken.
+    RetryTaken(usize),
     /// A pod becomes ready.
     Ready(Name),
     /// The kubelet receives the spec of a pod.
@@ -37,26 +37,26 @@ pub enum Action {
     Exit(Name),
     /// A container crashes, and the kubelet restarts it.
     Crashed(Name),
-    /// A pod is deleted and stays.
+    /// A pod is deleted, and its deletion does not finish.
     Strand(Name),
     /// The node of a stuck pod comes back, or its finalizer is removed.
     Return(Name),
-    /// A pod that is being deleted has ended.
+    /// The deletion of a pod finishes.
     Finalize(Name),
-    /// The garbage collector deletes a pod whose set is gone.
+    /// The garbage collector deletes a pod whose set was deleted.
     Collect(Name),
-    /// A request of an operator arrives and is answered. An answer that comes later makes no difference: until then
-    /// the operator does nothing but hear.
+    /// A request of an operator is processed, and the operator receives the response. A later response makes no difference,
+    /// because the operator only receives changes until then.
     Arrive(usize, usize),
     /// An operator decides.
     Decide(usize),
-    /// Time passes until an operator wants to look again.
+    /// Time passes until the next change of an operator's decision.
     Wait(usize),
-    /// A request arrives that nobody waits for.
+    /// A request is processed whose response was lost.
     ArriveLate(usize),
     Lose(usize, usize),
     Crash(usize),
-    NextWish,
+    NextSpec,
     Delete(Name),
     Fail(Name),
     Relabel(Name),
@@ -65,18 +65,18 @@ pub enum Action {
 }
 
 impl World {
-    /// Returns what may happen; some of it may come to nothing.
+    /// Returns the possible actions; some may have no effect.
     ///
-    /// What brings the world to rest comes first: who always takes the first that does something gets there.
+    /// Actions that lead to the desired state come first, so that always taking the first effective one reaches it.
     pub fn actions(&self, rules: &Rules, actions: &mut Vec<Action>) {
         for (at, operator) in self.operators.iter().enumerate() {
             if rules.lag != Lag::Looks {
-                actions.extend([Action::HearPods(at), Action::HearWish(at)]);
+                actions.extend([Action::HearPods(at), Action::HearSpec(at)]);
             } else if operator.flights.is_empty() {
-                let all = [News::Both, News::Pods, News::Wish];
+                let all = [News::Both, News::Pods, News::Spec];
                 actions.extend(all.map(|news| Action::Look(at, news)));
             }
-            actions.push(Action::AskAgain(at));
+            actions.push(Action::RetryTaken(at));
         }
         self.actions_of_the_cluster(rules, actions);
         for (at, operator) in self.operators.iter().enumerate() {
@@ -90,9 +90,9 @@ impl World {
                 }
             }
         }
-        actions.extend((0..self.ghosts.len()).map(Action::ArriveLate));
+        actions.extend((0..self.late_requests.len()).map(Action::ArriveLate));
         self.faults(actions);
-        self.actions_of_people(rules, actions);
+        self.actions_of_users(rules, actions);
     }
 
     pub fn actions_of_the_cluster(&self, rules: &Rules, actions: &mut Vec<Action>) {
@@ -103,7 +103,7 @@ impl World {
             if pod.deleting {
                 actions.push(Action::Finalize(pod.name));
             } else if let Controller::Set(set) = pod.controller
-                && (self.wish(rules).gone || set != self.wish(rules).set)
+                && (self.spec(rules).deleted || set != self.spec(rules).set)
             {
                 actions.push(Action::Collect(pod.name));
             } else if pod.is_active() && pod.is_watched() {
@@ -131,7 +131,7 @@ impl World {
         }
     }
 
-    /// Whether a container that exits by itself must have done so by now.
+    /// Whether a container that exits by itself must have exited by now.
     fn has_run_out(&self, pod: &Pod) -> bool {
         pod.started
             .is_none_or(|started| self.server.now >= started + EXITS_AFTER)
@@ -148,10 +148,10 @@ impl World {
         }
     }
 
-    fn actions_of_people(&self, rules: &Rules, actions: &mut Vec<Action>) {
+    fn actions_of_users(&self, rules: &Rules, actions: &mut Vec<Action>) {
         let left = self.left;
-        if usize::from(self.server.wish) + 1 < rules.wishes.len() {
-            actions.push(Action::NextWish);
+        if usize::from(self.server.spec) + 1 < rules.specs.len() {
+            actions.push(Action::NextSpec);
         }
         for pod in &self.server.pods {
             if left.deletions > 0 && !pod.deleting {

@@ -1,6 +1,8 @@
-//! What is broken on purpose is found.
+//! The checker finds seeded bugs.
 
-use crate::check::{END, Found, NO_DEAD_ADOPTION, NO_EARLY_ARRIVAL, NO_OUTAGE, NO_OVERSHOOT, NO_STRANGER, check};
+use crate::check::{
+    END, Found, NO_EARLY_ARRIVAL, NO_LATE_ADOPTION, NO_OUTAGE, NO_OVERSHOOT, NO_THIRD_PARTY_CHANGE, check,
+};
 use crate::flaw::Flaw;
 use crate::scenario::Scenario;
 use crate::scenarios;
@@ -14,11 +16,14 @@ fn finds(name: &str, property: &str, flaws: &[Flaw], mut scenario: Scenario) {
     } = check(scenario);
     println!("| {name} | {:?} | {states} |", counterexamples.keys());
     let story = counterexamples.get(property);
-    assert!(story.is_some(), "{name}: it holds that {property}: {counterexamples:?}");
+    assert!(
+        story.is_some(),
+        "{name}: this property holds: {property}: {counterexamples:?}"
+    );
     println!("{}", story.map_or("", |story| story));
 }
 
-/// Each says which property the checker finds broken.
+/// Defines a test for each seeded bug, with the property that it violates.
 macro_rules! finds {
     ($($name:ident: $property:ident, $flaws:expr, $scenario:ident;)*) => {
         $(
@@ -32,13 +37,13 @@ macro_rules! finds {
 
 finds! {
     generated_names_after_a_crash: NO_OVERSHOOT, [Flaw::GeneratedNames], crash;
-    generated_names_after_a_lost_answer: NO_OVERSHOOT, [Flaw::GeneratedNames], lost_answer;
+    generated_names_after_a_lost_response: NO_OVERSHOOT, [Flaw::GeneratedNames], lost_response;
     generated_names_with_two_operators: NO_OVERSHOOT, [Flaw::GeneratedNames], two_operators;
-    generated_names_with_an_old_cache: NO_OVERSHOOT, [Flaw::GeneratedNames, Flaw::Deaf], stale_cache;
-    deletes_by_name: NO_STRANGER, [Flaw::NoPrecondition], namesake;
+    generated_names_with_a_stale_cache: NO_OVERSHOOT, [Flaw::GeneratedNames, Flaw::NoOwnWrites], stale_cache;
+    deletes_by_name: NO_THIRD_PARTY_CHANGE, [Flaw::NoPrecondition], namesake;
     update_of_an_older_version: NO_EARLY_ARRIVAL, [Flaw::NoVersion], pin_after_a_crash;
-    owner_by_name: NO_STRANGER, [Flaw::OwnerByName], made_anew;
-    adoption_without_asking: NO_DEAD_ADOPTION, [Flaw::NoUncachedRead], made_anew;
+    owner_by_name: NO_THIRD_PARTY_CHANGE, [Flaw::OwnerByName], recreated;
+    adoption_without_a_read: NO_LATE_ADOPTION, [Flaw::NoUncachedRead], recreated;
     replaced_by_name: END, [Flaw::ChosenByName], replace_and_a_free_name;
-    chosen_first: NO_OUTAGE, [Flaw::ChosenFirst], replace;
+    replaced_before_its_successor: NO_OUTAGE, [Flaw::DeletedFirst], replace;
 }

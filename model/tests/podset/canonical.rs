@@ -1,5 +1,5 @@
-//! Two states that differ in nothing but names are one: UIDs count from zero again in each, and which of the operators
-//! is the first does not matter. The decision compares UIDs, and does not order by them.
+//! Renames UIDs and sorts operators, so that states that differ only in these are equal. The decision compares UIDs, and
+//! does not order by them.
 
 use std::hash::{Hash, Hasher};
 
@@ -8,10 +8,10 @@ use crate::pods::{Pod, Uid};
 use crate::server::Request;
 use crate::world::World;
 
-/// The name of all pods and containers that nobody knows of any more, but as what went before another.
+/// The name of all pods and containers that only records of previous pods and containers mention.
 const FORGOTTEN: Uid = Uid(u8::MAX);
 
-/// Renames what is in a world.
+/// Renames pods and containers.
 pub fn rename(world: &mut World) {
     let (mut pods, mut containers) = (Names::default(), Names(vec![0]));
     in_world(world, &mut |name| match name {
@@ -28,11 +28,11 @@ pub fn rename(world: &mut World) {
     for operator in &mut world.operators {
         operator.flights.sort();
     }
-    world.ghosts.sort();
+    world.late_requests.sort();
     world.operators.sort_by(|a, b| rank(a).cmp(&rank(b)));
 }
 
-/// Old names, by new ones.
+/// The old names, indexed by the new ones.
 #[derive(Default)]
 struct Names(Vec<u8>);
 
@@ -53,15 +53,15 @@ impl Names {
     }
 }
 
-/// A name that may be changed.
+/// A name that is replaced.
 enum Name<'a> {
-    /// Of a pod that is, or was, there.
+    /// The UID of a pod.
     Pod(&'a mut Uid),
-    /// Of the pod that one replaces.
+    /// The UID of the pod that another one replaces.
     Replaced(&'a mut Uid),
-    /// Of a container that runs, as far as somebody knows.
+    /// The id of a container that may be running.
     Container(&'a mut u8),
-    /// Of a container that ran.
+    /// The id of a previous container.
     Past(&'a mut u8),
 }
 
@@ -77,7 +77,7 @@ fn in_world(world: &mut World, visit: &mut impl FnMut(Name<'_>)) {
         }
     }
     let flights = world.operators.iter_mut().flat_map(|operator| &mut operator.flights);
-    for flight in flights.chain(&mut world.ghosts) {
+    for flight in flights.chain(&mut world.late_requests) {
         in_request(&mut flight.request, visit);
     }
 }
@@ -114,16 +114,16 @@ fn in_request(request: &mut Request, visit: &mut impl FnMut(Name<'_>)) {
     }
 }
 
-/// What the order of two operators goes by. Equal ones may differ in what names they have found taken.
+/// Returns the sort key of an operator. Operators with the same key may differ in the names that they have found taken.
 fn rank(operator: &Operator) -> impl Ord + '_ {
     (
-        (operator.wish, operator.pace),
+        (operator.spec, operator.pace),
         (&operator.watched, &operator.flights),
         (&operator.unheard, &operator.own),
     )
 }
 
-/// Returns the hash of something: FNV, which is quick for small values.
+/// Returns the FNV hash of a value, which is fast for small values.
 pub fn hash(value: &impl Hash) -> u64 {
     struct Fnv(u64);
     impl Hasher for Fnv {

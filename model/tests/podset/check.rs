@@ -1,4 +1,4 @@
-//! The checker: it goes through all states that a scenario can come to.
+//! The model checker for all reachable states of a scenario.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
@@ -8,25 +8,25 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use crate::actions::Action;
 use crate::canonical::{hash, rename};
-use crate::rest::{is_as_wanted, is_at_rest, overshoot, settle};
+use crate::rest::{is_as_desired, is_at_rest, overshoot, settle};
 use crate::rules::Budget;
 use crate::scenario::Scenario;
 use crate::server::Breach;
 use crate::world::World;
 
-/// What holds in every state.
-pub const NO_OVERSHOOT: &str = "there are never more pods than are wanted";
-pub const NO_STRANGER: &str = "no pod is touched that is not the set's own";
-pub const NO_DEAD_ADOPTION: &str = "no pod is taken in for a set that is gone";
-pub const NO_OUTAGE: &str = "no write takes away a pod that is needed";
+/// The properties of all states.
+pub const NO_OVERSHOOT: &str = "there are never more pods than desired";
+pub const NO_THIRD_PARTY_CHANGE: &str = "no third-party pod is changed";
+pub const NO_LATE_ADOPTION: &str = "no pod is adopted for a set that was deleted";
+pub const NO_OUTAGE: &str = "no write removes a pod that is needed";
 pub const NO_EARLY_ARRIVAL: &str = "a pod counts as available only if it runs the image of its spec";
-pub const REST: &str = "who is at rest has everything as wanted";
-pub const END: &str = "one operator alone comes to rest, with everything as wanted";
+pub const REST: &str = "if nothing is left to do, everything is as desired";
+pub const END: &str = "one operator on its own reaches the desired state";
 
-/// A scenario in the hands of the checker.
+/// A scenario as a model.
 pub struct Checked {
     scenario: Scenario,
-    /// The worlds of one operator from which it is known to come to rest.
+    /// The hashes of states from which one operator is known to reach the desired state.
     ends: Mutex<HashSet<u64>>,
 }
 
@@ -54,21 +54,19 @@ impl Model for Checked {
             Property::always(NO_OVERSHOOT, |checked: &Self, world: &World| {
                 overshoot(world, &checked.scenario.rules) == 0
             }),
-            Property::always(NO_STRANGER, |_, world: &World| {
-                world.breach != Some(Breach::TouchedAStranger)
+            Property::always(NO_THIRD_PARTY_CHANGE, |_, world: &World| {
+                world.breach != Some(Breach::ThirdPartyChange)
             }),
-            Property::always(NO_DEAD_ADOPTION, |_, world: &World| {
-                world.breach != Some(Breach::AdoptedForTheDead)
+            Property::always(NO_LATE_ADOPTION, |_, world: &World| {
+                world.breach != Some(Breach::LateAdoption)
             }),
-            Property::always(NO_OUTAGE, |_, world: &World| {
-                world.breach != Some(Breach::CausedAnOutage)
-            }),
+            Property::always(NO_OUTAGE, |_, world: &World| world.breach != Some(Breach::Outage)),
             Property::always(NO_EARLY_ARRIVAL, |checked: &Self, world: &World| {
                 checked.counts_only_what_runs(world)
             }),
             Property::always(REST, |checked: &Self, world: &World| {
                 let rules = &checked.scenario.rules;
-                !is_at_rest(world, rules) || is_as_wanted(&world.server, world.wish(rules)).is_ok()
+                !is_at_rest(world, rules) || is_as_desired(&world.server, world.spec(rules)).is_ok()
             }),
             Property::always(END, Checked::ends_well),
         ]
@@ -76,13 +74,13 @@ impl Model for Checked {
 }
 
 impl Checked {
-    /// Whether each pod that counts as updated and available runs what its spec says.
+    /// Whether each pod that counts as updated and available runs the image in its spec.
     fn counts_only_what_runs(&self, world: &World) -> bool {
         let rules = &self.scenario.rules;
-        let (wish, now) = (world.wish(rules), world.now(rules));
-        world.server.active(wish).all(|pod| {
-            let seen = pod.seen();
-            let counts = pod.change.is_some() && seen.is_available(&wish.wanted, now);
+        let (spec, now) = (world.spec(rules), world.now(rules));
+        world.server.active(spec).all(|pod| {
+            let pod_of_set = pod.as_set_pod();
+            let counts = pod.change.is_some() && pod_of_set.is_available(&spec.wanted, now);
             !counts || pod.runs_its_image()
         })
     }
@@ -92,7 +90,7 @@ impl Checked {
             let mut alone = World {
                 operators: vec![world.operators[at].clone()],
                 server: world.server.clone(),
-                ghosts: Vec::new(),
+                late_requests: Vec::new(),
                 left: Budget::default(),
                 breach: None,
             };
@@ -109,7 +107,7 @@ impl Checked {
             let rules = &self.scenario.rules;
             let is_well = settle(&mut alone, rules, |_| 0).is_ok()
                 && is_at_rest(&alone, rules)
-                && is_as_wanted(&alone.server, alone.wish(rules)).is_ok();
+                && is_as_desired(&alone.server, alone.spec(rules)).is_ok();
             if is_well {
                 self.ends.lock().unwrap_or_else(PoisonError::into_inner).insert(start);
             }
@@ -118,15 +116,15 @@ impl Checked {
     }
 }
 
-/// What the checker has found.
+/// The result of a check.
 pub struct Found {
     pub states: usize,
     pub depth: usize,
-    /// The properties that do not hold, and how one gets there.
+    /// The violated properties, with the actions that lead there.
     pub counterexamples: BTreeMap<&'static str, String>,
 }
 
-/// Goes through a scenario.
+/// Checks a scenario.
 pub fn check(scenario: Scenario) -> Found {
     let model = Checked {
         scenario,

@@ -1,32 +1,32 @@
-//! What is broken on purpose, to see that the checks find it.
+//! Seeded bugs, to show that the checker finds them.
 
-use model::podset::{Creation, Removal, SetPod, Step, Wanted, Why};
+use model::podset::{Creation, Deletion, DeletionReason, SetPod, Step, Wanted};
 
 use crate::pods::{SET, Uid};
 
-/// Something that a worse operator would do.
+/// A seeded bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// Pods get names that nobody else has, as those of a ReplicaSet do.
+    /// Pods have generated names, as those of a ReplicaSet.
     GeneratedNames,
-    /// A delete says the name and not the UID.
+    /// A delete has no UID as a precondition.
     NoPrecondition,
-    /// A change of an image does not say which version of the pod it was decided on.
+    /// A change of an image has no resourceVersion as a precondition.
     NoVersion,
-    /// What it has written it believes only when the watch says so.
-    Deaf,
-    /// It adopts for a set that its cache knows, and does not ask whether it is still there.
+    /// The operator's own writes are not cached before the watch shows them.
+    NoOwnWrites,
+    /// Before an adoption, the set is not read again.
     NoUncachedRead,
-    /// A pod whose controller has the set's name is the set's.
+    /// The owner of a pod is identified by name instead of UID.
     OwnerByName,
-    /// A pod is replaced because of its name, whatever its UID.
+    /// The pod to replace is identified by name instead of UID.
     ChosenByName,
-    /// The pod that is to be replaced is deleted first.
-    ChosenFirst,
+    /// The pod to replace is deleted before its successor is available.
+    DeletedFirst,
 }
 
-/// What the decision is told.
-pub fn told(flaws: &[Flaw], set: &Wanted, pods: &mut [SetPod]) {
+/// Changes the input of the decision.
+pub fn change_input(flaws: &[Flaw], set: &Wanted, pods: &mut [SetPod]) {
     if flaws.contains(&Flaw::OwnerByName) {
         let name = format!("PodSet {SET}");
         let owners = pods.iter_mut().filter_map(|pod| pod.controller.as_mut());
@@ -36,24 +36,24 @@ pub fn told(flaws: &[Flaw], set: &Wanted, pods: &mut [SetPod]) {
     }
 }
 
-/// What is made of its step.
-pub fn bent(flaws: &[Flaw], pods: &[SetPod], step: Step) -> Step {
+/// Changes the result of the decision.
+pub fn change_step(flaws: &[Flaw], pods: &[SetPod], step: Step) -> Step {
     let Step::Create(creations) = step else {
         return step;
     };
-    let Some(heir) = creations.iter().find(|creation| creation.replaces.is_some()) else {
+    let Some(successor) = creations.iter().find(|creation| creation.replaces.is_some()) else {
         return Step::Create(creations);
     };
-    if flaws.contains(&Flaw::ChosenFirst) {
-        let chosen = pods.iter().find(|pod| heir.replaces.as_ref() == Some(&pod.uid));
-        let removals = chosen.map(|pod| Removal {
+    if flaws.contains(&Flaw::DeletedFirst) {
+        let chosen = pods.iter().find(|pod| successor.replaces.as_ref() == Some(&pod.uid));
+        let deletions = chosen.map(|pod| Deletion {
             pod: model::podset::PodRef {
                 name: pod.name.clone(),
                 uid: pod.uid.clone(),
             },
-            why: Why::Replaced,
+            reason: DeletionReason::Replaced,
         });
-        return Step::Delete(removals.into_iter().collect());
+        return Step::Delete(deletions.into_iter().collect());
     }
     Step::Create(creations)
 }

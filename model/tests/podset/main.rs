@@ -1,9 +1,9 @@
-//! `next_step`, proved: in every state that a small world can come to, and from any start of a larger one.
+//! Checks `next_step`: in all reachable states of a small cluster, and from random states of a larger one.
 
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "clippy takes what tests share for code"
+    reason = "clippy does not recognize helpers of tests"
 )]
 
 mod actions;
@@ -19,10 +19,10 @@ mod scenario;
 mod scenarios;
 mod server;
 mod settles;
-mod wish;
+mod spec;
 mod world;
 
-/// Whether there is time for the larger worlds (`make test-long`).
+/// Whether larger clusters are checked, too (`make test-long`).
 fn is_long() -> bool {
     std::env::var_os("APPDEPLOY_TEST_LONG").is_some()
 }

@@ -1,66 +1,65 @@
-//! One replica of the operator: what it remembers, what it decides, and what it has asked for.
+//! A replica of the operator: its memory, its decisions and its requests.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use model::podset::{PodRef, Seen, Step, Taken, Wanted, next_step};
+use model::podset::{NameHolder, PodRef, Step, StepInput, Wanted, next_step};
 
 use crate::flaw::{self, Flaw};
 use crate::pods::{Change, Controller, Name, Pod, Uid};
-use crate::server::{Answer, Request, Server, Version};
-use crate::wish::Wish;
+use crate::server::{Request, Response, Server, Version};
+use crate::spec::Spec;
 
 /// The memory of an operator. A crash loses all of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operator {
-    /// What the watch has told of the pods: how they all were at one time.
+    /// The pods as the watch has shown them.
     pub watched: Vec<Pod>,
-    /// How they were later, each time that something changed, which is still to be told. Empty where
-    /// [`crate::rules::Lag::Jumps`].
+    /// The later states of the pods, which the watch has not shown yet. Empty with [`crate::rules::Lag::Jumps`].
     pub unheard: Vec<Vec<Pod>>,
-    /// What the answers to its own writes have told.
+    /// The pods from responses to its own writes.
     pub own: Vec<Own>,
-    /// Which version of the set it knows.
-    pub wish: u8,
+    /// The version of the spec in its cache.
+    pub spec: u8,
     /// The names that creates have found taken.
-    pub taken: BTreeMap<u16, Taken>,
+    pub taken: BTreeMap<u16, NameHolder>,
     /// How many pods it creates at a time.
     pub pace: u8,
-    /// What it waits for.
+    /// The requests in flight.
     pub flights: Vec<Flight>,
 }
 
-/// A pod as the answer to a write told it.
+/// A pod from the response to a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Own {
     pub pod: Pod,
-    /// How much the watch has still to tell until it has told this.
+    /// After how many changes the watch shows it.
     pub ahead: u8,
 }
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Flight {
-    /// The version of the set that it was decided by.
-    pub wish: u8,
+    /// The version of the spec of the decision.
+    pub spec: u8,
     pub request: Request,
 }
 
 impl Operator {
-    /// Starts: it lists first.
+    /// Returns an operator that has just listed all pods.
     pub fn start(server: &Server) -> Self {
         Self {
             watched: server.watched(),
             unheard: Vec::new(),
             own: Vec::new(),
-            wish: server.wish,
+            spec: server.spec,
             taken: BTreeMap::new(),
             pace: 1,
             flights: Vec::new(),
         }
     }
 
-    /// Returns the pods that it knows: what the watch has told, and of that it may be ahead by its own writes.
+    /// Returns the cached pods: those from the watch, and newer ones from its own writes.
     pub fn view(&self) -> Vec<Pod> {
         let mut view = self.watched.clone();
         for own in &self.own {
@@ -74,8 +73,8 @@ impl Operator {
         view
     }
 
-    /// Hears what the watch tells next.
-    pub fn hears(&mut self, server: &Server) {
+    /// Receives the next change from the watch.
+    pub fn receive(&mut self, server: &Server) {
         if self.unheard.is_empty() {
             self.watched = server.watched();
             self.own.clear();
@@ -88,52 +87,52 @@ impl Operator {
         self.own.retain(|own| own.ahead > 0);
     }
 
-    /// Whether it knows the pods as they are.
+    /// Whether its cache is current.
     pub fn is_up_to_date(&self, server: &Server) -> bool {
         self.unheard.is_empty() && self.own.is_empty() && self.watched == server.watched()
     }
 
-    /// Decides, by the very function that is to be checked.
-    pub fn decides(&self, wish: &Wish, now: i64, flaws: &[Flaw]) -> Step {
-        if wish.gone {
-            return Step::Settled; // There is nothing to be reconciled.
+    /// Returns its next step, from the function under test.
+    pub fn decide(&self, spec: &Spec, now: i64, flaws: &[Flaw]) -> Step {
+        if spec.deleted {
+            return Step::Settled; // The set does not exist.
         }
         let view = self.view();
-        let mut pods: Vec<_> = view.iter().map(Pod::seen).collect();
-        let wanted = self.wanted(wish, &view, flaws);
-        flaw::told(flaws, &wanted, &mut pods);
-        let seen = Seen {
+        let mut pods: Vec<_> = view.iter().map(Pod::as_set_pod).collect();
+        let wanted = self.wanted(spec, &view, flaws);
+        flaw::change_input(flaws, &wanted, &mut pods);
+        let input = StepInput {
             pods: &pods,
             taken: &self.taken,
             pace: self.pace.into(),
             early_ends: 0,
             now,
         };
-        flaw::bent(flaws, &pods, next_step(&wanted, seen))
+        flaw::change_step(flaws, &pods, next_step(&wanted, input))
     }
 
-    /// Returns what the set asks for, with the UIDs of the pods to replace.
-    fn wanted<'a>(&self, wish: &'a Wish, view: &[Pod], flaws: &[Flaw]) -> Cow<'a, Wanted> {
-        if wish.replace.is_empty() {
-            return Cow::Borrowed(&wish.wanted);
+    /// Returns the spec with the UIDs of the pods to replace.
+    fn wanted<'a>(&self, spec: &'a Spec, view: &[Pod], flaws: &[Flaw]) -> Cow<'a, Wanted> {
+        if spec.replace.is_empty() {
+            return Cow::Borrowed(&spec.wanted);
         }
-        let is_named = |pod: &Pod| wish.replace.iter().any(|slot| pod.name == Name::Slot(*slot));
+        let is_named = |pod: &Pod| spec.replace.iter().any(|slot| pod.name == Name::Slot(*slot));
         let by_name = flaws.contains(&Flaw::ChosenByName);
-        let is_chosen = |pod: &&Pod| pod.is_chosen(self.wish) || by_name && is_named(pod);
+        let is_chosen = |pod: &&Pod| pod.is_chosen(self.spec) || by_name && is_named(pod);
         let chosen = view.iter().filter(is_chosen);
         Cow::Owned(Wanted {
             replace: chosen.map(|pod| pod.uid.to_string()).collect(),
-            ..wish.wanted.clone()
+            ..spec.wanted.clone()
         })
     }
 
-    /// Asks for what a step says: each write is a request of its own, and they are done in any order.
-    pub fn asks_for(&mut self, step: &Step) {
+    /// Sends the requests of a step. They are processed in any order.
+    pub fn send(&mut self, step: &Step) {
         let view = self.view();
         let pod = |of: &PodRef| {
             let uid = Uid::read(&of.uid);
             let pod = view.iter().find(|pod| pod.uid == uid);
-            *pod.expect("a step is about pods that were seen")
+            *pod.expect("a step is about cached pods")
         };
         let requests: Vec<Request> = match step {
             Step::Create(creations) => creations
@@ -143,9 +142,9 @@ impl Operator {
                     replaces: flaw::replaced(creation),
                 })
                 .collect(),
-            Step::Delete(removals) => {
-                let each = removals.iter().map(|removal| (pod(&removal.pod), removal.why));
-                each.map(|(Pod { name, uid, .. }, why)| Request::Delete { name, uid, why })
+            Step::Delete(deletions) => {
+                let each = deletions.iter().map(|deletion| (pod(&deletion.pod), deletion.reason));
+                each.map(|(Pod { name, uid, .. }, reason)| Request::Delete { name, uid, reason })
                     .collect()
             }
             Step::Update(updates) => {
@@ -178,59 +177,60 @@ impl Operator {
                 .collect(),
             Step::Settled => Vec::new(),
         };
-        let wish = self.wish;
-        self.flights = requests.into_iter().map(|request| Flight { wish, request }).collect();
+        let spec = self.spec;
+        self.flights = requests.into_iter().map(|request| Flight { spec, request }).collect();
     }
 
-    /// Hears the answer to a request. `ahead` is how much the watch has still to tell until it has told this.
-    pub fn is_answered(&mut self, flight: Flight, wish: &Wish, answer: Answer, ahead: u8, flaws: &[Flaw]) {
-        let fastest = u8::try_from(wish.wanted.replicas.max(1)).unwrap_or(u8::MAX);
-        match answer {
-            Answer::Done(pod) => {
+    /// Processes the response to a request. `ahead` is the number of changes after which the watch shows the result.
+    pub fn handle_response(&mut self, flight: Flight, spec: &Spec, response: Response, ahead: u8, flaws: &[Flaw]) {
+        let fastest = u8::try_from(spec.wanted.replicas.max(1)).unwrap_or(u8::MAX);
+        match response {
+            Response::Done(pod) => {
                 if matches!(flight.request, Request::Create { .. }) {
-                    // It goes on doubling; beyond what is wanted that makes no difference.
+                    // A larger pace than the number of replicas makes no difference.
                     self.pace = (self.pace * 2).min(fastest);
                 }
-                if !flaws.contains(&Flaw::Deaf) {
-                    self.learns(pod, ahead);
+                if !flaws.contains(&Flaw::NoOwnWrites) {
+                    self.store(pod, ahead);
                 }
             }
-            Answer::Taken(pod) if pod.controller == Controller::Set(wish.set) => self.learns(pod, ahead),
-            Answer::Taken(pod) => {
+            Response::Taken(pod) if pod.controller == Controller::Set(spec.set) => self.store(pod, ahead),
+            Response::Taken(pod) => {
                 if let Name::Slot(slot) = pod.name {
-                    self.taken.insert(slot.into(), Taken::by(&pod.seen(), &wish.wanted));
+                    self.taken
+                        .insert(slot.into(), NameHolder::by(&pod.as_set_pod(), &spec.wanted));
                 }
             }
-            Answer::Changed(pod) => self.learns(pod, ahead),
-            // It is forgotten; the watch may still bring it back, for a while.
-            Answer::Gone(name) => {
+            Response::Changed(pod) => self.store(pod, ahead),
+            // The pod is dropped. The watch may still show it for a while.
+            Response::Gone(name) => {
                 self.watched.retain(|pod| pod.name != name);
                 self.own.retain(|own| own.pod.name != name);
             }
-            Answer::Refused => {}
+            Response::Refused => {}
         }
     }
 
-    fn learns(&mut self, pod: Pod, ahead: u8) {
+    fn store(&mut self, pod: Pod, ahead: u8) {
         self.own.retain(|own| own.pod.name != pod.name);
         if ahead > 0 {
             self.own.push(Own { pod, ahead });
             self.own.sort();
         } else {
-            // The watch tells everything at once, and until then this stays.
+            // The watch shows all changes together. Until then this state is kept.
             self.watched.retain(|known| known.name != pod.name);
             self.watched.extend(Some(pod).filter(Pod::is_watched));
             self.watched.sort();
         }
     }
 
-    /// Whether what it remembers of taken names is still so. It asks again from time to time.
-    pub fn has_heard_of_names(&self, server: &Server, wish: &Wish) -> bool {
+    /// Whether its memory of taken names is current. It retries them from time to time.
+    pub fn has_current_names(&self, server: &Server, spec: &Spec) -> bool {
         self.taken.iter().all(|(slot, taken)| {
             let slot = u8::try_from(*slot).unwrap_or(u8::MAX);
             server
                 .pod(Name::Slot(slot))
-                .is_some_and(|pod| pod.is_watched() || Taken::by(&pod.seen(), &wish.wanted) == *taken)
+                .is_some_and(|pod| pod.is_watched() || NameHolder::by(&pod.as_set_pod(), &spec.wanted) == *taken)
         })
     }
 }

@@ -1,11 +1,10 @@
-//! Pods as the simulation keeps them: small, so that there may be millions of states of them, and turned into what
-//! the decision takes when it is asked.
+//! Simulated pods. They are small, because there are millions of states, and are converted for each decision.
 
 use std::fmt;
 
 use model::podset::{self, ImageChange, Phase, Reported, SetPod};
 
-use crate::wish::Wish;
+use crate::spec::Spec;
 
 /// The name of the set.
 pub const SET: &str = "web";
@@ -13,7 +12,7 @@ pub const SET: &str = "web";
 /// The name of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Name {
-    /// A name that the set gives.
+    /// The name of a slot.
     Slot(u8),
     /// Any other name.
     Other(u8),
@@ -28,12 +27,12 @@ impl fmt::Display for Name {
     }
 }
 
-/// The identity of a pod.
+/// The UID of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(pub u8);
 
 impl Uid {
-    /// Reads what [`fmt::Display`] has written.
+    /// Parses the output of [`fmt::Display`].
     pub fn read(text: &str) -> Self {
         Self(text.trim_start_matches('p').parse().expect("a UID of the simulation"))
     }
@@ -45,39 +44,39 @@ impl fmt::Display for Uid {
     }
 }
 
-/// Who controls a pod.
+/// The controller of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Controller {
-    /// Nobody.
-    Nobody,
-    /// A set of our name, by the number of its UID.
+    /// No controller.
+    None,
+    /// A set of the same name, by the number of its UID.
     Set(u8),
-    /// Something else.
+    /// Another object.
     Other,
 }
 
-/// What a pod is made from.
+/// The template of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Template {
-    /// What can be changed in place.
+    /// The image, which can be changed in place.
     pub image: u8,
-    /// What can't.
+    /// The part that can't be changed in place.
     pub shape: u8,
 }
 
 impl Template {
-    /// Returns the hash of the whole.
+    /// Returns the hash of the template.
     pub fn hash(self) -> String {
         format!("template-{}-{}", self.image, self.shape)
     }
 
-    /// Returns the hash of what can't be changed in place.
+    /// Returns the hash of the part that can't be changed in place.
     pub fn shape_hash(self) -> String {
         format!("shape-{}", self.shape)
     }
 }
 
-/// An image that is the first one by another name: the same content, pinned by digest or spelled out.
+/// Another name of the first image: pinned by digest or with its full name.
 pub const RESPELLED: u8 = 2;
 
 /// An image whose container exits some seconds after it has started.
@@ -86,10 +85,10 @@ pub const CRASHING: u8 = 3;
 /// When a container of [`CRASHING`] exits, in seconds after its start.
 pub const EXITS_AFTER: i16 = 2;
 
-/// How long a container without a readiness probe must run to be worth anything, in seconds.
+/// How long a container without a readiness probe must run to serve, in seconds.
 const SHORTEST_RUN: i64 = 3;
 
-/// Returns what is in an image, which is all that a runtime reports.
+/// Returns the content of an image, which is what a runtime reports.
 pub const fn content(image: u8) -> u8 {
     match image {
         RESPELLED => 0,
@@ -97,7 +96,7 @@ pub const fn content(image: u8) -> u8 {
     }
 }
 
-/// What is recorded when the image of a pod is changed in place.
+/// The record of a change of the image in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Change {
     pub container: u8,
@@ -106,7 +105,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Reads what the decision says.
+    /// Reads the record from the decision.
     pub fn read(change: &ImageChange) -> Self {
         let number = |text: &str, prefix: &str| text.trim_start_matches(prefix).parse().unwrap_or(0);
         Self {
@@ -117,7 +116,7 @@ impl Change {
     }
 }
 
-/// Returns the image of the set's template, as it stands in the spec.
+/// Returns the image as in the spec.
 pub fn image_name(image: u8) -> String {
     format!("image-{image}")
 }
@@ -136,42 +135,42 @@ pub struct Pod {
     pub name: Name,
     pub uid: Uid,
     pub controller: Controller,
-    /// It carries the label of the set.
+    /// Whether it has the label of the set.
     pub label: bool,
     pub deleting: bool,
     pub phase: Phase,
     pub created: i16,
     pub ready_since: Option<i16>,
     pub deletion_cost: i8,
-    /// What its annotations say that it was made from.
+    /// The template recorded in its annotations.
     pub made_from: Option<Template>,
-    /// What its spec says.
+    /// The image in its spec.
     pub image: u8,
-    /// The image of the spec that its container was started for. Kubelets compare strings and do not report this one.
+    /// The image in the spec with which its container was started. Kubelets compare strings and do not report it.
     pub runs: u8,
-    /// The image of the spec that the kubelet acts on: the last one that it has received.
+    /// The last image in the spec that the kubelet has received.
     pub heard: u8,
-    /// The kubelet has reported a status for the current spec.
+    /// Whether the kubelet has reported a status for the current spec.
     pub observed: bool,
-    /// The number of its container, which no other has; 0 before the first.
+    /// The unique number of its container; 0 before the first.
     pub container: u8,
-    /// When that container was started, where the clock runs.
+    /// When that container was started, if the clock runs.
     pub started: Option<i16>,
-    /// What was recorded when its image was changed.
+    /// The record of the last change of its image.
     pub change: Option<Change>,
     pub replaces: Option<Uid>,
-    /// The versions of the set that ask for it to be replaced, one bit each. Not on the server, but a fact about its UID.
+    /// The versions of the spec that ask to replace it, one bit each. Not stored on the server; it follows from the UID.
     pub chosen: u8,
-    /// The set that has let it go.
+    /// The set that has released it.
     pub released_from: Option<u8>,
-    /// An operator has created it, and nobody has adopted it.
+    /// Whether an operator has created it, and it was not adopted.
     pub by_operator: bool,
-    /// Its node is lost or a finalizer holds it: when it is deleted, it stays.
+    /// Whether its node is lost or a finalizer blocks its deletion.
     pub stuck: bool,
 }
 
 impl Pod {
-    /// Returns a pod that a person has made, and that is not one of ours.
+    /// Returns a third-party pod.
     pub fn foreign(name: Name, uid: Uid, created: i16) -> Self {
         Self {
             name,
@@ -213,50 +212,50 @@ impl Pod {
         }
     }
 
-    /// Whether a version of the set asks for it to be replaced.
-    pub const fn is_chosen(&self, wish: u8) -> bool {
-        (self.chosen >> wish) & 1 == 1
+    /// Whether a version of the spec asks to replace it.
+    pub const fn is_chosen(&self, spec: u8) -> bool {
+        (self.chosen >> spec) & 1 == 1
     }
 
-    /// Whether it counts: it has not ended and is not about to.
+    /// Whether it is neither finished nor being deleted.
     pub fn is_active(&self) -> bool {
         !self.deleting && self.phase != Phase::Finished
     }
 
-    /// Whether its container was started for the image of its spec, and the kubelet is not about to restart it.
+    /// Whether its container was started with the image in its spec, and the kubelet is not about to restart it.
     pub fn runs_its_image(&self) -> bool {
         self.container > 0 && self.runs == self.image && self.heard == self.image
     }
 
-    /// Whether its container may crash and be restarted. Not while the kubelet does not know yet of another image of the same
-    /// content: nothing that it reports would show which of the two was started (docs/adr/0009).
+    /// Whether its container may crash and be restarted. Not while the kubelet has not received another image with the same
+    /// content, because its reports would not show which of the two was started (docs/adr/0009).
     pub fn may_crash(&self) -> bool {
         let is_certain = self.observed || content(self.runs) != content(self.image);
         self.container > 0 && self.runs == self.heard && is_certain
     }
 
-    /// Whether it serves, and will go on serving without another change. Unlike the decision, this knows what kubelets do not
+    /// Whether it serves, and keeps serving without another change. Unlike the decision, it uses facts that kubelets do not
     /// report.
-    pub fn serves(&self, wish: &Wish, now: i64) -> bool {
-        let shortest = wish.wanted.min_ready.max(SHORTEST_RUN);
+    pub fn serves(&self, spec: &Spec, now: i64) -> bool {
+        let shortest = spec.wanted.min_ready.max(SHORTEST_RUN);
         let since = self.ready_since.max(self.started).map_or(i64::MIN, i64::from);
         let steady = now >= since.saturating_add(shortest);
         self.is_active() && self.ready_since.is_some() && self.runs_its_image() && self.runs != CRASHING && steady
     }
 
-    /// Whether an operator hears of it at all.
+    /// Whether operators watch it.
     pub fn is_watched(&self) -> bool {
         self.label || matches!(self.controller, Controller::Set(_))
     }
 
-    /// Turns it into what the decision takes.
-    pub fn seen(&self) -> SetPod {
+    /// Converts it to the input of the decision.
+    pub fn as_set_pod(&self) -> SetPod {
         let controller = |name: &str, uid: String| podset::Controller { name: name.into(), uid };
         SetPod {
             name: self.name.to_string(),
             uid: self.uid.to_string(),
             controller: match self.controller {
-                Controller::Nobody => None,
+                Controller::None => None,
                 Controller::Set(set) => Some(controller("PodSet web", set_uid(set))),
                 Controller::Other => Some(controller("Job web", "job".into())),
             },
@@ -303,7 +302,7 @@ impl Pod {
     }
 }
 
-/// In one line, because a counterexample shows many of them.
+/// Prints one line, because a counterexample has many pods.
 impl fmt::Debug for Pod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -1,4 +1,4 @@
-//! What it means that a world is at rest, and how one gets there.
+//! The desired state, and how it is reached.
 
 use model::podset::Step;
 
@@ -6,17 +6,17 @@ use crate::actions::Action;
 use crate::pods::{CRASHING, Controller, Name, Pod};
 use crate::rules::{Budget, Clock, Rules};
 use crate::server::Server;
-use crate::wish::Wish;
+use crate::spec::Spec;
 use crate::world::World;
 
-/// More steps than any of these worlds needs: who takes more goes round in circles.
-const PATIENCE: usize = 400;
+/// More steps than needed in any state. With more steps, the operator does not settle.
+const MAX_STEPS: usize = 400;
 
-/// Lets happen what happens by itself until nothing is left to do, and returns what that was. `choose` picks where to
-/// begin in a list of so many actions; the first from there that makes a difference is taken.
+/// Performs actions without faults until nothing is left to do, and returns them. `choose` returns the index at which to
+/// start in a list of this length; the first effective action from there is performed.
 ///
 /// # Errors
-/// Returns how it goes on and on.
+/// Returns the actions if there is no end.
 pub fn settle(
     world: &mut World,
     rules: &Rules,
@@ -24,10 +24,10 @@ pub fn settle(
 ) -> Result<Vec<Action>, Vec<Action>> {
     world.left = Budget::default();
     let (mut actions, mut taken) = (Vec::new(), Vec::new());
-    for _ in 0..PATIENCE {
+    for _ in 0..MAX_STEPS {
         actions.clear();
         world.actions(rules, &mut actions);
-        actions.retain(|action| *action != Action::NextWish);
+        actions.retain(|action| *action != Action::NextSpec);
         let from = choose(actions.len());
         actions.rotate_left(from);
         let Some(action) = actions.iter().find(|action| world.apply(rules, **action)) else {
@@ -38,102 +38,102 @@ pub fn settle(
     Err(taken)
 }
 
-/// Whether nobody is about to do anything, knows less than there is to know, or waits for an answer.
+/// Whether nothing is left to do: all caches are current, no request is in flight, and no operator has a next step.
 pub fn is_at_rest(world: &World, rules: &Rules) -> bool {
     let mut to_come = Vec::new();
     world.actions_of_the_cluster(rules, &mut to_come);
-    let is_informed = |at: usize| {
+    let is_current = |at: usize| {
         let operator = &world.operators[at];
-        let wish = &rules.wishes[usize::from(operator.wish)];
-        operator.wish == world.server.wish
+        let spec = &rules.specs[usize::from(operator.spec)];
+        operator.spec == world.server.spec
             && operator.is_up_to_date(&world.server)
-            && operator.has_heard_of_names(&world.server, wish)
+            && operator.has_current_names(&world.server, spec)
     };
     to_come.is_empty()
-        && (0..world.operators.len()).all(|at| world.operators[at].flights.is_empty() && is_informed(at))
+        && (0..world.operators.len()).all(|at| world.operators[at].flights.is_empty() && is_current(at))
         && (0..world.operators.len()).all(|at| world.step_of(rules, at) == Step::Settled)
         && (0..world.operators.len()).all(|at| rules.clock == Clock::Stands || world.wakes_at(rules, at).is_none())
 }
 
-/// Checks that everything is as wanted.
+/// Checks that everything is as desired.
 ///
 /// # Errors
-/// Says what is not.
-pub fn is_as_wanted(server: &Server, wish: &Wish) -> Result<(), String> {
-    if wish.wanted.deleting {
+/// Returns what is not.
+pub fn is_as_desired(server: &Server, spec: &Spec) -> Result<(), String> {
+    if spec.wanted.deleting {
         return Ok(());
     }
-    let ours = Controller::Set(wish.set);
+    let ours = Controller::Set(spec.set);
     let check = |is_right: bool, what: &str| is_right.then_some(()).ok_or_else(|| what.to_owned());
     for pod in &server.pods {
         let is_set = matches!(pod.controller, Controller::Set(_));
         check(!is_set || pod.label, "a pod without the label is still controlled")?;
         check(
-            !is_set || (pod.controller == ours && !wish.gone),
-            "a pod of a set that is gone is left",
+            !is_set || (pod.controller == ours && !spec.deleted),
+            "a pod of a deleted set is left",
         )?;
-        let is_orphan = pod.controller == Controller::Nobody && pod.label && pod.is_active();
-        check(wish.gone || !is_orphan, "a pod with the label has no controller")?;
+        let is_orphan = pod.controller == Controller::None && pod.label && pod.is_active();
+        check(spec.deleted || !is_orphan, "a pod with the label has no controller")?;
         check(
             pod.controller != ours || pod.is_active() || pod.stuck,
-            "a pod that has ended is left",
+            "a finished pod is left",
         )?;
     }
-    if wish.gone {
+    if spec.deleted {
         return Ok(());
     }
-    let active: Vec<&Pod> = server.active(wish).collect();
-    let replicas = wish.wanted.replicas;
-    // A pod that can't be there is unavailable, and so uses up what may be missed while a change is rolled out.
+    let active: Vec<&Pod> = server.active(spec).collect();
+    let replicas = spec.wanted.replicas;
+    // A pod that can't be created counts as unavailable, which may stop a rollout.
     let is_stuck = active.len() < replicas;
-    // An image that does not work stays where it was tried.
-    let is_broken = wish.template.image == CRASHING;
+    // Pods with an image that does not work keep it.
+    let is_broken = spec.template.image == CRASHING;
     for pod in &active {
-        let is_updated = pod.made_from == Some(wish.template);
+        let is_updated = pod.made_from == Some(spec.template);
         check(is_updated || is_stuck || is_broken, "a pod has another template")?;
-        let runs = pod.runs_its_image() && pod.image == wish.template.image;
+        let runs = pod.runs_its_image() && pod.image == spec.template.image;
         check(!pod.by_operator || runs || !is_updated, "a pod runs another image")?;
         check(
-            is_broken || pod.seen().is_available(&wish.wanted, i64::MAX),
+            is_broken || pod.as_set_pod().is_available(&spec.wanted, i64::MAX),
             "a pod never becomes available",
         )?;
     }
     check(active.len() <= replicas, "there are too many pods")?;
-    let is_there = active.len() == replicas || is_blocked(server, wish, replicas - active.len());
-    check(is_there, "there are too few pods")?;
+    let is_complete = active.len() == replicas || is_blocked(server, spec, replicas - active.len());
+    check(is_complete, "there are too few pods")?;
     let is_replaced =
-        !active.iter().any(|pod| pod.is_chosen(server.wish)) || is_blocked(server, wish, replicas + 1 - active.len());
+        !active.iter().any(|pod| pod.is_chosen(server.spec)) || is_blocked(server, spec, replicas + 1 - active.len());
     check(is_replaced, "a pod that was to be replaced is left")
 }
 
-/// Whether so many pods can't be there because others have their names.
-fn is_blocked(server: &Server, wish: &Wish, missing: usize) -> bool {
-    let ours = Controller::Set(wish.set);
+/// Whether this number of pods can't be created because other pods have their names.
+fn is_blocked(server: &Server, spec: &Spec, missing: usize) -> bool {
+    let ours = Controller::Set(spec.set);
     let holder = |name: Name| server.pod(name).filter(|pod| pod.controller != ours);
     let is_usable = |name: &Name| {
         let is_filled = server.pod(*name).is_some_and(|pod| pod.controller == ours);
-        let is_released = holder(*name).is_some_and(|pod| pod.released_from == Some(wish.set));
+        let is_released = holder(*name).is_some_and(|pod| pod.released_from == Some(spec.set));
         !is_filled && !is_released
     };
     let mut wanted = (0..u8::MAX).map(Name::Slot).filter(is_usable).take(missing);
     missing > 0 && wanted.all(|name| holder(name).is_some())
 }
 
-/// Returns by how many the pods that operators have created exceed what any wish so far has asked for.
+/// Returns by how many the pods that operators have created exceed the maximum of all specs so far.
 ///
-/// Any so far, and not only what somebody still believes in: when of two pods the one of the lower slot goes, the one
-/// of the higher stays, and who has heard of the smaller wish but not yet of any pod fills the lower again.
+/// All specs so far count, not only those in caches: when the pod in the lower of two slots is deleted, the one in the
+/// higher slot stays, and an operator that has received the smaller spec but no pods fills the lower slot again.
 ///
-/// And one more for each pod that was let go or got stuck while it was being deleted: its name is taken, so another slot is
-/// filled in its place, and an operator that does not know that yet fills the first one again when it is free.
+/// One more pod is allowed for each pod that was released or whose deletion did not finish: its name is taken, so another
+/// slot is filled, and an operator that has not received that change fills the first slot again when it is free.
 pub fn overshoot(world: &World, rules: &Rules) -> usize {
-    let wishes = &rules.wishes[..=usize::from(world.server.wish)];
+    let specs = &rules.specs[..=usize::from(world.server.spec)];
     let of_set = |set: u8| {
-        let most = wishes.iter().filter(|wish| wish.set == set).map(Wish::most).max();
+        let most = specs.iter().filter(|spec| spec.set == set).map(Spec::max_pods).max();
         let is_counted = |pod: &&Pod| pod.controller == Controller::Set(set) && pod.is_active() && pod.by_operator;
         let count = world.server.pods.iter().filter(is_counted).count();
-        let allowed = most.unwrap_or(0) + usize::from(world.server.let_go) + usize::from(world.server.stuck);
+        let allowed = most.unwrap_or(0) + usize::from(world.server.released) + usize::from(world.server.stuck);
         count.saturating_sub(allowed)
     };
-    wishes.iter().map(|wish| of_set(wish.set)).max().unwrap_or(0)
+    specs.iter().map(|spec| of_set(spec.set)).max().unwrap_or(0)
 }

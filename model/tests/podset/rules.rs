@@ -1,65 +1,65 @@
 //! The rules of a simulation.
 
 use crate::flaw::Flaw;
-use crate::wish::Wish;
+use crate::spec::Spec;
 
-/// What does not change.
+/// The parameters of a simulation.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// The versions of the set, one after the other.
-    pub wishes: Vec<Wish>,
+    /// The versions of the spec, one after the other.
+    pub specs: Vec<Spec>,
     pub lag: Lag,
     pub clock: Clock,
-    /// Nothing fails, so the operator must not cause an outage.
+    /// Whether nothing fails, so that the operator must not cause an outage.
     pub is_calm: bool,
     pub flaws: Vec<Flaw>,
 }
 
-/// How a cache comes to know what is new.
+/// How a cache receives changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lag {
-    /// By each change, one after the other, as late as it may be.
+    /// One change after the other, arbitrarily late.
     Steps,
-    /// All at once: it is as things were at some time.
+    /// All changes together, at any time.
     Jumps,
-    /// All at once, and only where a decision follows. Far fewer states, and nearly the same: a decision that is made
-    /// later of the same knowledge is one whose requests arrive later. What is left out is an operator that hears, but
-    /// not all, between a request and its answer.
+    /// All changes together, only before a decision. This has far fewer states and is nearly the same, because a later
+    /// decision with the same cache is one whose requests arrive later. It does not include caches that receive some of the
+    /// changes between a request and its response.
     Looks,
-    /// It is never behind, and what is asked for is done at once.
+    /// The cache is always current, and requests are processed immediately.
     Never,
 }
 
-/// What time it is.
+/// Whether time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// It stands, and everything is as old as it needs to be.
+    /// The clock stands, and everything is old enough.
     Stands,
-    /// It runs when there is nothing else to do.
+    /// Time passes when there is nothing else to do.
     Runs,
 }
 
-/// How much may still happen that does not happen by itself.
+/// How often faults and actions of users may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
-    /// A person deletes a pod.
+    /// A user deletes a pod.
     pub deletions: u8,
-    /// A pod ends for good.
+    /// A pod fails or succeeds.
     pub failures: u8,
     /// A container crashes, and is restarted.
     pub crashed: u8,
-    /// A pod is deleted and stays: its node is lost, or a finalizer holds it.
+    /// A pod is deleted and its deletion does not finish: its node is lost, or a finalizer blocks it.
     pub strandings: u8,
-    /// A pod that has stayed goes after all.
+    /// Such a deletion finishes after all.
     pub returns: u8,
-    /// A person takes the label from a pod, or gives it back.
+    /// A user removes the label of a pod, or adds it again.
     pub relabels: u8,
-    /// A person creates a pod that has the name of a slot.
+    /// A user creates a pod with the name of a slot.
     pub namesakes: u8,
-    /// A person creates a pod that has the label.
+    /// A user creates a pod with the label.
     pub orphans: u8,
     /// An operator crashes and starts again.
     pub crashes: u8,
-    /// An operator gives up waiting. What it has asked for may still be done.
+    /// A response is lost. The request may still be processed.
     pub losses: u8,
 }

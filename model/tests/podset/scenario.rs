@@ -1,28 +1,28 @@
-//! A small world with a few things that may go wrong.
+//! Scenarios: a small cluster and the faults that may happen.
 
 use crate::pods::{Name, Pod};
 use crate::rules::{Budget, Clock, Lag, Rules};
 use crate::server::Server;
-use crate::wish::Wish;
+use crate::spec::Spec;
 use crate::world::World;
 
-/// What time it is at the start, where the clock runs: the pods have been there for long.
+/// The start time if the clock runs. Existing pods are old by then.
 const START: i16 = 100;
 
-/// A small world and its rules.
+/// A small cluster and its rules.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub rules: Rules,
     pub operators: usize,
     pub budget: Budget,
-    /// Whether the pods of the first wish are there already, and ready.
+    /// Whether the pods of the first spec exist and are ready.
     pub is_up: bool,
 }
 
 impl Scenario {
-    /// Returns the world at the start.
+    /// Returns the initial state.
     pub fn start(&self) -> World {
-        let first = &self.rules.wishes[0];
+        let first = &self.rules.specs[0];
         let mut server = Server {
             is_timed: self.rules.clock == Clock::Runs,
             ..Server::default()
@@ -41,11 +41,11 @@ impl Scenario {
         world
     }
 
-    /// One operator, and the pods of the first wish are there.
-    pub fn of(wishes: Vec<Wish>) -> Self {
+    /// Returns a scenario with one operator and ready pods of the first spec.
+    pub fn of(specs: Vec<Spec>) -> Self {
         Self {
             rules: Rules {
-                wishes,
+                specs,
                 lag: Lag::Looks,
                 clock: Clock::Stands,
                 is_calm: false,
@@ -57,43 +57,43 @@ impl Scenario {
         }
     }
 
-    /// No pod is there yet.
+    /// Starts without pods.
     pub fn with_no_pods(mut self) -> Self {
         self.is_up = false;
         self
     }
 
-    /// Time passes, from when the pods have been there for long.
+    /// Lets time pass.
     pub fn timed(mut self) -> Self {
         self.rules.clock = Clock::Runs;
         self
     }
 
-    /// So many operators are active at once.
+    /// Sets the number of concurrent operators.
     pub fn operators(mut self, operators: usize) -> Self {
         self.operators = operators;
         self
     }
 
-    /// This may happen.
+    /// Sets the faults that may happen.
     pub fn with(mut self, budget: Budget) -> Self {
         self.budget = budget;
         self
     }
 
-    /// Caches go through all that was.
+    /// Caches receive one change after the other.
     pub fn step_by_step(mut self) -> Self {
         self.rules.lag = Lag::Steps;
         self
     }
 
-    /// Caches may jump at any time, also between a request and its answer.
+    /// Caches may receive changes at any time, also between a request and its response.
     pub fn at_any_time(mut self) -> Self {
         self.rules.lag = Lag::Jumps;
         self
     }
 
-    /// Nothing fails, and nobody is behind: then no write may cause an outage.
+    /// Nothing fails and all caches are current. Then no write may cause an outage.
     pub fn calm(mut self) -> Self {
         self.rules.is_calm = true;
         self.rules.lag = Lag::Never;

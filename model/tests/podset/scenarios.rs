@@ -1,5 +1,4 @@
-//! What may go wrong, a little at a time, and all that can come of it: each a test, which prints how many states that
-//! is.
+//! The scenarios, each with a few faults. Each is a test that checks all reachable states and prints their number.
 
 use std::time::Instant;
 
@@ -7,7 +6,7 @@ use crate::check::{Found, check};
 use crate::pods::{CRASHING, RESPELLED};
 use crate::rules::Budget;
 use crate::scenario::Scenario;
-use crate::wish::Wish;
+use crate::spec::Spec;
 
 const NONE: Budget = Budget {
     deletions: 0,
@@ -22,8 +21,8 @@ const NONE: Budget = Budget {
     losses: 0,
 };
 
-fn pods(replicas: usize) -> Wish {
-    Wish::for_pods(replicas)
+fn pods(replicas: usize) -> Spec {
+    Spec::for_pods(replicas)
 }
 
 macro_rules! quick {
@@ -45,7 +44,7 @@ macro_rules! long {
     };
 }
 
-/// Makes a function of each scenario, and with `$test` a test of it.
+/// Defines a function and a test for each scenario.
 macro_rules! scenarios {
     ($tests:ident, $test:ident: $($name:ident: $scenario:expr;)*) => {
         $(
@@ -81,34 +80,34 @@ fn holds(name: &str, scenario: Scenario) {
     );
 }
 
-// What an operator knows, and what it forgets.
+// Stale caches, crashes and lost responses.
 scenarios! {
     knowledge, quick:
 
     stale_cache: Scenario::of(vec![pods(2)]).with_no_pods().step_by_step()
         .with(Budget { deletions: 1, failures: 1, ..NONE });
     crash: Scenario::of(vec![pods(2)]).with_no_pods().with(Budget { crashes: 2, deletions: 1, ..NONE });
-    lost_answer: Scenario::of(vec![pods(2)]).with_no_pods().with(Budget { losses: 2, ..NONE });
-    crash_lost_answer_delete: Scenario::of(vec![pods(2)]).with_no_pods()
+    lost_response: Scenario::of(vec![pods(2)]).with_no_pods().with(Budget { losses: 2, ..NONE });
+    crash_lost_response_delete: Scenario::of(vec![pods(2)]).with_no_pods()
         .with(Budget { crashes: 1, losses: 1, deletions: 1, ..NONE });
     two_operators: Scenario::of(vec![pods(2)]).with_no_pods().operators(2).at_any_time()
         .with(Budget { deletions: 2, ..NONE });
-    two_operators_crash_lost_answer: Scenario::of(vec![pods(2)]).with_no_pods().operators(2).at_any_time()
+    two_operators_crash_lost_response: Scenario::of(vec![pods(2)]).with_no_pods().operators(2).at_any_time()
         .with(Budget { crashes: 1, losses: 1, ..NONE });
     two_operators_failure: Scenario::of(vec![pods(2)]).operators(2).with(Budget { failures: 2, ..NONE });
 }
 
-// What a person wants, and wants no more.
+// Changes of the spec.
 scenarios! {
-    wishes, quick:
+    changes, quick:
 
     scale_two_operators_crash: Scenario::of(vec![pods(1), pods(2), pods(1)]).operators(2).at_any_time()
         .with(Budget { crashes: 1, ..NONE });
-    scale_two_operators_lost_answer: Scenario::of(vec![pods(2), pods(1)]).operators(2)
+    scale_two_operators_lost_response: Scenario::of(vec![pods(2), pods(1)]).operators(2)
         .with(Budget { losses: 1, deletions: 1, ..NONE });
     replace: Scenario::of(vec![pods(2), pods(2).replace(&[0])]).calm();
     replace_and_a_free_name: Scenario::of(vec![pods(2), pods(2).replace(&[0, 2])]).calm();
-    replace_crash_lost_answer: Scenario::of(vec![pods(2), pods(2).replace(&[0])])
+    replace_crash_lost_response: Scenario::of(vec![pods(2), pods(2).replace(&[0])])
         .with(Budget { crashes: 1, losses: 1, ..NONE });
     replace_two_operators_delete: Scenario::of(vec![pods(1), pods(1).replace(&[0])]).operators(2)
         .with(Budget { deletions: 1, ..NONE });
@@ -119,11 +118,11 @@ scenarios! {
     recreate_two_operators: Scenario::of(vec![pods(1), pods(1).shape(1)]).operators(2)
         .with(Budget { crashes: 1, ..NONE });
     recreate_and_replace: Scenario::of(vec![pods(1), pods(1).shape(1).replace(&[0])]).operators(2);
-    made_anew: Scenario::of(vec![pods(1), pods(1).gone(), pods(1).of_set(1)]).operators(2)
+    recreated: Scenario::of(vec![pods(1), pods(1).deleted(), pods(1).of_set(1)]).operators(2)
         .with(Budget { orphans: 1, ..NONE });
 }
 
-// What kubelets do.
+// Behavior of kubelets.
 scenarios! {
     kubelets, quick:
 
@@ -143,14 +142,14 @@ scenarios! {
         .with(Budget { strandings: 1, returns: 1, ..NONE });
     update_while_pulling: Scenario::of(vec![pods(1), pods(1).image(1)]).with_no_pods().timed();
     pin_while_pulling: Scenario::of(vec![pods(1), pods(1).image(RESPELLED)]).with_no_pods().timed();
-    update_while_it_is_in_doubt_what_runs:
+    update_while_the_running_image_is_in_doubt:
         Scenario::of(vec![pods(2), pods(3).image(RESPELLED), pods(3).image(1)]).with_no_pods().calm().timed();
     update_after_a_crash: Scenario::of(vec![pods(1), pods(1).image(1)]).with(Budget { crashed: 1, ..NONE });
     pin_after_a_crash: Scenario::of(vec![pods(1), pods(1).image(RESPELLED)]).step_by_step()
         .with(Budget { crashed: 1, ..NONE });
 }
 
-// What people do to pods.
+// Changes of pods by users.
 scenarios! {
     people, quick:
 
@@ -172,13 +171,13 @@ scenarios! {
 
     stale_cache_two_operators: Scenario::of(vec![pods(2)]).with_no_pods().operators(2).step_by_step()
         .with(Budget { deletions: 1, ..NONE });
-    two_operators_crash_lost_answer_delete: Scenario::of(vec![pods(2)]).with_no_pods().operators(2)
+    two_operators_crash_lost_response_delete: Scenario::of(vec![pods(2)]).with_no_pods().operators(2)
         .with(Budget { crashes: 1, losses: 1, deletions: 1, ..NONE });
     scale_there_and_back: Scenario::of(vec![pods(2), pods(1), pods(2)]).operators(2)
         .with(Budget { losses: 1, deletions: 1, ..NONE });
     replace_at_any_time: replace_two_operators_delete().at_any_time();
     replace_again: Scenario::of(vec![pods(1), pods(1).replace(&[0]), pods(1).replace(&[1]), pods(1)]).operators(2);
-    replace_crash_lost_answer_two_operators: Scenario::of(vec![pods(1), pods(1).replace(&[0])]).operators(2)
+    replace_crash_lost_response_two_operators: Scenario::of(vec![pods(1), pods(1).replace(&[0])]).operators(2)
         .with(Budget { crashes: 1, losses: 1, ..NONE });
     lost_node_and_replace_two_operators: lost_node_and_replace().operators(2);
     update_in_place_crash: update_in_place_two_operators().with(Budget { crashes: 1, losses: 1, ..NONE });

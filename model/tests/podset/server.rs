@@ -1,29 +1,29 @@
-//! The API server: the pods, the set, and what each write does to them.
+//! The API server: the pods, the set, and the effects of writes.
 
-use model::podset::{Phase, Why};
+use model::podset::{DeletionReason, Phase};
 
 use crate::flaw::Flaw;
 use crate::pods::{Change, Controller, Name, Pod, Uid};
-use crate::wish::Wish;
+use crate::spec::Spec;
 
-/// What is there.
+/// The stored state.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Server {
     /// All pods, by name.
     pub pods: Vec<Pod>,
-    /// Which version of the set is stored.
-    pub wish: u8,
+    /// The stored version of the spec.
+    pub spec: u8,
     /// The time.
     pub now: i16,
     /// The next pod's UID.
     pub next_uid: Uid,
     /// The next container's number.
     pub next_container: u8,
-    /// How many pods have been let go.
-    pub let_go: u8,
-    /// How many pods got stuck.
+    /// The number of released pods.
+    pub released: u8,
+    /// The number of pods whose deletion did not finish.
     pub stuck: u8,
-    /// Whether the clock runs, so that it matters when a container was started.
+    /// Whether the clock runs, so that start times of containers matter.
     pub is_timed: bool,
 }
 
@@ -31,18 +31,18 @@ impl Default for Server {
     fn default() -> Self {
         Self {
             pods: Vec::new(),
-            wish: 0,
+            spec: 0,
             now: 0,
             next_uid: Uid(0),
             next_container: 1,
-            let_go: 0,
+            released: 0,
             stuck: 0,
             is_timed: false,
         }
     }
 }
 
-/// A write that an operator asks for.
+/// A write of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Request {
     Create {
@@ -52,17 +52,17 @@ pub enum Request {
     Delete {
         name: Name,
         uid: Uid,
-        why: Why,
+        reason: DeletionReason,
     },
-    /// Carries the version that it was decided on. Of what a version covers, this is what matters.
+    /// With the version of the pod as a precondition.
     Update {
         name: Name,
         uid: Uid,
         version: Version,
         change: Change,
     },
-    /// Asks for the set first, and writes only if it is there. That a set goes between the two is left out: its pods
-    /// go with it then, as a ReplicaSet's do.
+    /// Reads the set first, and writes only if it exists. A deletion between the two is not simulated: the pods are then
+    /// deleted with the set, as for a ReplicaSet.
     Adopt {
         name: Name,
         uid: Uid,
@@ -74,7 +74,7 @@ pub enum Request {
     },
 }
 
-/// The version of a pod: what it ran and was to run, as its watcher saw it.
+/// The version of a pod: the parts of its state that matter for a change of its image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     pub container: u8,
@@ -93,55 +93,55 @@ impl Version {
     }
 }
 
-/// What the server says to it.
+/// The response to a write.
 #[derive(Clone, Copy, Debug)]
-pub enum Answer {
-    /// Done, and this is the pod now.
+pub enum Response {
+    /// The write was made. This is the result.
     Done(Pod),
-    /// The name is taken: by this pod, says the GET that follows.
+    /// The name is taken by this pod.
     Taken(Pod),
-    /// It has changed since: this is the pod now, says the GET that follows.
+    /// The pod has changed since the decision. This is its current state.
     Changed(Pod),
-    /// There is no such pod, or it is another one.
+    /// The pod does not exist, or has another UID.
     Gone(Name),
-    /// No.
+    /// The write was rejected.
     Refused,
 }
 
-/// Something that an operator must not do.
+/// A violation by an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Breach {
-    /// It changed a pod that was not its own.
-    TouchedAStranger,
-    /// It took a pod in for a set that was not there any more.
-    AdoptedForTheDead,
-    /// It left fewer pods available than it may.
-    CausedAnOutage,
+    /// It changed a third-party pod.
+    ThirdPartyChange,
+    /// It adopted a pod for a deleted set.
+    LateAdoption,
+    /// It left too few pods available.
+    Outage,
 }
 
 impl Server {
-    /// Does a write. `wishes` are all versions of the set, `wish` is the one that the operator had in mind.
+    /// Processes a write. `specs` are all versions of the spec, `spec` is the one of the decision.
     pub fn perform(
         &mut self,
         request: Request,
-        wish: &Wish,
-        wishes: &[Wish],
+        spec: &Spec,
+        specs: &[Spec],
         flaws: &[Flaw],
-    ) -> (Answer, Option<Breach>) {
+    ) -> (Response, Option<Breach>) {
         let (name, uid) = match request {
-            Request::Create { name, replaces } => return (self.create(name, replaces, wish, flaws), None),
+            Request::Create { name, replaces } => return (self.create(name, replaces, spec, flaws), None),
             Request::Delete { name, uid, .. }
             | Request::Update { name, uid, .. }
             | Request::Adopt { name, uid, .. }
             | Request::Release { name, uid } => (name, uid),
         };
-        let by_name_alone = flaws.contains(&Flaw::NoPrecondition) && matches!(request, Request::Delete { .. });
-        let is_it = |pod: &&mut Pod| pod.name == name && (pod.uid == uid || by_name_alone);
-        let stored = &wishes[usize::from(self.wish)];
-        let is_alive = stored.set == wish.set && stored.is_there();
+        let by_name_only = flaws.contains(&Flaw::NoPrecondition) && matches!(request, Request::Delete { .. });
+        let is_it = |pod: &&mut Pod| pod.name == name && (pod.uid == uid || by_name_only);
+        let stored = &specs[usize::from(self.spec)];
+        let is_alive = stored.set == spec.set && stored.exists();
         let now = self.now;
         let Some(pod) = self.pods.iter_mut().find(is_it) else {
-            return (Answer::Gone(name), None);
+            return (Response::Gone(name), None);
         };
         let before = *pod;
         let mut breach = None;
@@ -150,61 +150,61 @@ impl Server {
             Request::Delete { .. } => pod.deleting = true,
             Request::Update { version, change, .. } => {
                 if Version::of(pod) != version && !flaws.contains(&Flaw::NoVersion) {
-                    return (Answer::Changed(*pod), None);
+                    return (Response::Changed(*pod), None);
                 }
-                pod.observed &= pod.image == wish.template.image;
-                pod.image = wish.template.image;
-                pod.made_from.get_or_insert(wish.template).image = wish.template.image;
+                pod.observed &= pod.image == spec.template.image;
+                pod.image = spec.template.image;
+                pod.made_from.get_or_insert(spec.template).image = spec.template.image;
                 pod.change = Some(change);
             }
             Request::Adopt { says_template, .. } => {
-                let ours = Controller::Set(wish.set);
-                let is_free = matches!(pod.controller, Controller::Nobody) || pod.controller == ours;
+                let ours = Controller::Set(spec.set);
+                let is_free = matches!(pod.controller, Controller::None) || pod.controller == ours;
                 // A second controller is invalid.
                 if !is_free || !(is_alive || flaws.contains(&Flaw::NoUncachedRead)) {
-                    return (Answer::Refused, None);
+                    return (Response::Refused, None);
                 }
                 if !is_alive {
-                    breach = Some(Breach::AdoptedForTheDead);
+                    breach = Some(Breach::LateAdoption);
                 }
                 pod.controller = ours;
                 if !says_template {
-                    pod.made_from = Some(wish.template);
+                    pod.made_from = Some(spec.template);
                 }
             }
             Request::Release { .. } => {
-                if pod.controller == Controller::Set(wish.set) {
-                    pod.controller = Controller::Nobody;
-                    self.let_go += 1;
+                if pod.controller == Controller::Set(spec.set) {
+                    pod.controller = Controller::None;
+                    self.released += 1;
                 }
-                pod.released_from = Some(wish.set);
+                pod.released_from = Some(spec.set);
                 pod.by_operator = false;
             }
         }
         let after = *pod;
-        if after != before && !may_touch(request, &before, wish) {
-            breach = Some(Breach::TouchedAStranger);
+        if after != before && !may_touch(request, &before, spec) {
+            breach = Some(Breach::ThirdPartyChange);
         }
         debug_assert!(now >= before.created, "nothing is older than it is");
-        (Answer::Done(after), breach)
+        (Response::Done(after), breach)
     }
 
-    fn create(&mut self, name: Name, replaces: Option<Uid>, wish: &Wish, flaws: &[Flaw]) -> Answer {
+    fn create(&mut self, name: Name, replaces: Option<Uid>, spec: &Spec, flaws: &[Flaw]) -> Response {
         let name = if flaws.contains(&Flaw::GeneratedNames) {
             self.unused_name()
         } else {
             name
         };
         if let Some(held) = self.pod(name) {
-            return Answer::Taken(*held);
+            return Response::Taken(*held);
         }
         let uid = self.fresh_uid();
         let pod = Pod {
             replaces,
-            ..Pod::created(name, uid, wish.set, wish.template, self.now)
+            ..Pod::created(name, uid, spec.set, spec.template, self.now)
         };
         self.insert(pod);
-        Answer::Done(pod)
+        Response::Done(pod)
     }
 
     /// Returns the pod of a name.
@@ -212,18 +212,18 @@ impl Server {
         self.pods.iter().find(|pod| pod.name == name)
     }
 
-    /// Returns what watches show.
+    /// Returns the watched pods.
     pub fn watched(&self) -> Vec<Pod> {
         self.pods.iter().copied().filter(Pod::is_watched).collect()
     }
 
-    /// Puts a pod there.
+    /// Adds a pod.
     pub fn insert(&mut self, pod: Pod) {
         let at = self.pods.partition_point(|other| other.name < pod.name);
         self.pods.insert(at, pod);
     }
 
-    /// Returns a UID that no pod has had.
+    /// Returns a new UID.
     pub fn fresh_uid(&mut self) -> Uid {
         let uid = self.next_uid;
         self.next_uid = Uid(uid.0 + 1);
@@ -239,35 +239,34 @@ impl Server {
             .unwrap_or(Name::Other(u8::MAX))
     }
 
-    /// Returns the pods that count, of the set of a wish.
-    pub fn active(&self, wish: &Wish) -> impl Iterator<Item = &Pod> {
-        let ours = Controller::Set(wish.set);
+    /// Returns the active pods of the set.
+    pub fn active(&self, spec: &Spec) -> impl Iterator<Item = &Pod> {
+        let ours = Controller::Set(spec.set);
         self.pods
             .iter()
             .filter(move |pod| pod.is_active() && pod.controller == ours)
     }
 
-    /// Returns how many pods serve at a time.
-    pub fn serving(&self, wish: &Wish, now: i64) -> usize {
-        self.active(wish)
-            .filter(|pod| pod.label && pod.serves(wish, now))
+    /// Returns the number of pods that serve.
+    pub fn serving(&self, spec: &Spec, now: i64) -> usize {
+        self.active(spec)
+            .filter(|pod| pod.label && pod.serves(spec, now))
             .count()
     }
 }
 
-/// Whether a write may change a pod: only if it is the set's own at that time.
+/// Whether a write may change a pod: only if the pod is part of the set at that time.
 ///
-/// With one exception, which no precondition on the UID closes: a pod that loses its label keeps its UID when it is
-/// let go. Who decided to delete or update it while it was ours, and is slow, still does it. The pod was ours by
-/// anybody's knowledge when that was decided.
-fn may_touch(request: Request, pod: &Pod, wish: &Wish) -> bool {
-    let is_ours = pod.controller == Controller::Set(wish.set);
-    let is_adoption = matches!(request, Request::Adopt { .. }) && pod.controller == Controller::Nobody;
-    let was_ours = pod.released_from == Some(wish.set);
+/// There is one exception, which a precondition on the UID does not prevent: a pod keeps its UID when it is released. A
+/// late request to delete or update it, which was decided before the release, still succeeds.
+fn may_touch(request: Request, pod: &Pod, spec: &Spec) -> bool {
+    let is_ours = pod.controller == Controller::Set(spec.set);
+    let is_adoption = matches!(request, Request::Adopt { .. }) && pod.controller == Controller::None;
+    let was_ours = pod.released_from == Some(spec.set);
     is_ours || is_adoption || was_ours
 }
 
-/// What happens to a pod by itself.
+/// Changes of pods by kubelets and users.
 impl Server {
     /// Changes the pod of a name; returns whether there is one.
     pub fn change(&mut self, name: Name, change: impl FnOnce(&mut Pod)) -> bool {
@@ -290,7 +289,7 @@ impl Server {
         })
     }
 
-    /// The kubelet receives the current spec, and reports what runs then.
+    /// The kubelet receives the current spec and reports a status.
     pub fn observe(&mut self, name: Name) -> bool {
         self.change(name, |pod| {
             pod.heard = pod.image;
@@ -310,12 +309,12 @@ impl Server {
         })
     }
 
-    /// A container exits for good: it is started again, and exits again.
+    /// A container exits, and exits again after each restart.
     pub fn exit(&mut self, name: Name) -> bool {
         self.change(name, |pod| pod.ready_since = None)
     }
 
-    /// A pod gets stuck: its node is lost, or it gets a finalizer that is never removed. It is deleted, and stays.
+    /// A pod is deleted, and its deletion does not finish: its node is lost, or a finalizer is never removed.
     pub fn strand(&mut self, name: Name) -> bool {
         self.stuck += 1;
         self.change(name, |pod| {
@@ -324,7 +323,7 @@ impl Server {
         })
     }
 
-    /// A pod ends for good.
+    /// A pod fails.
     pub fn fail(&mut self, name: Name) -> bool {
         self.change(name, |pod| {
             pod.phase = Phase::Finished;

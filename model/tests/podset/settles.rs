@@ -1,4 +1,4 @@
-//! From any start to any wish, by one operator.
+//! From random states to random specs, with one operator.
 
 use model::podset::Phase;
 use proptest::prelude::*;
@@ -6,20 +6,20 @@ use proptest::sample::select;
 
 use crate::is_long;
 use crate::pods::{Change, Controller, Name, Pod, Template, Uid};
-use crate::rest::{is_as_wanted, settle};
+use crate::rest::{is_as_desired, settle};
 use crate::rules::{Budget, Clock, Lag, Rules};
 use crate::server::Server;
-use crate::wish::Wish;
+use crate::spec::Spec;
 use crate::world::World;
 
-/// What time it is at the start.
+/// The start time.
 const NOW: i16 = 100;
 
 fn template() -> impl Strategy<Value = Template> {
     (0..2_u8, 0..2_u8).prop_map(|(image, shape)| Template { image, shape })
 }
 
-fn wish() -> impl Strategy<Value = Wish> {
+fn spec() -> impl Strategy<Value = Spec> {
     (
         0..5_usize,
         1..4_usize,
@@ -28,21 +28,21 @@ fn wish() -> impl Strategy<Value = Wish> {
         template(),
     )
         .prop_map(|(replicas, max_unavailable, min_ready, replace, template)| {
-            let mut wish = Wish::for_pods(replicas).replace(&replace);
-            wish.template = template;
-            wish.wanted.max_unavailable = max_unavailable;
-            wish.wanted.min_ready = min_ready;
-            wish.spelled_out()
+            let mut spec = Spec::for_pods(replicas).replace(&replace);
+            spec.template = template;
+            spec.wanted.max_unavailable = max_unavailable;
+            spec.wanted.min_ready = min_ready;
+            spec.completed()
         })
 }
 
-/// Any pod that may be there, but for its name and UID.
+/// Returns random pods, without name and UID.
 fn pod() -> impl Strategy<Value = Pod> {
     let identity = (
         prop_oneof![
             6 => Just(Controller::Set(0)),
             1 => Just(Controller::Set(1)),
-            1 => Just(Controller::Nobody),
+            1 => Just(Controller::None),
             1 => Just(Controller::Other),
         ],
         prop::bool::weighted(0.8),
@@ -66,23 +66,23 @@ fn pod() -> impl Strategy<Value = Pod> {
         0..2_u8,
         0..2_u8,
     );
-    let notes = (
+    let records = (
         prop::bool::weighted(0.2),
         prop::option::weighted(0.3, (0..6_u8).prop_map(Uid)),
         prop::option::weighted(0.1, 0..2_u8),
     );
-    (identity, life, made, notes).prop_map(
+    (identity, life, made, records).prop_map(
         |(
             (controller, label, deleting),
             (phase, created, ready, cost),
             (made_from, by_hand, image, container),
-            notes,
+            records,
         )| {
-            let (is_updated, replaces, released_from) = notes;
+            let (is_updated, replaces, released_from) = records;
             let runs_now = phase == Phase::Running;
             let container = if runs_now { container + 1 } else { 0 };
-            // What it says of itself and what it is agree, unless somebody has changed its image by hand. But for who
-            // does that while an update is under way, and takes it back so, nothing is promised.
+            // The recorded template matches the spec, unless a user has changed the image of the pod. Nothing is guaranteed
+            // if a user does that during an update.
             let image_now = made_from
                 .filter(|_| is_updated || !by_hand)
                 .map_or(image, |from| from.image);
@@ -121,7 +121,7 @@ fn start() -> impl Strategy<Value = World> {
         .prop_map(|(names, pods)| world_of(names.into_iter().zip(pods).map(|(name, pod)| Pod { name, ..pod })))
 }
 
-/// Returns a world with these pods, which get other UIDs.
+/// Returns a state with these pods, with new UIDs.
 fn world_of(pods: impl IntoIterator<Item = Pod>) -> World {
     let mut server = Server {
         now: NOW,
@@ -136,9 +136,9 @@ fn world_of(pods: impl IntoIterator<Item = Pod>) -> World {
     World::new(server, 1, Budget::default())
 }
 
-fn rules(wishes: Vec<Wish>, lag: Lag, is_calm: bool) -> Rules {
+fn rules(specs: Vec<Spec>, lag: Lag, is_calm: bool) -> Rules {
     Rules {
-        wishes,
+        specs,
         lag,
         clock: Clock::Runs,
         is_calm,
@@ -146,14 +146,14 @@ fn rules(wishes: Vec<Wish>, lag: Lag, is_calm: bool) -> Rules {
     }
 }
 
-/// Chooses as dice do, or always the first where the seed is 0.
-fn dice(seed: u32) -> impl FnMut(usize) -> usize {
+/// Returns random numbers, or always 0 for the seed 0.
+fn random(seed: u32) -> impl FnMut(usize) -> usize {
     let mut state = seed;
-    move |sides| {
+    move |count| {
         state ^= state << 13;
         state ^= state >> 17;
         state ^= state << 5;
-        state as usize % sides.max(1)
+        state as usize % count.max(1)
     }
 }
 
@@ -168,30 +168,29 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    /// It hears late, its requests take their time, pods become ready and end in any order.
+    /// Caches and requests are late, and pods become ready and end in any order.
     #[test]
-    fn any_start_comes_to_any_wish(mut world in start(), wish in wish(), seed in any::<u32>()) {
-        let rules = rules(vec![wish], Lag::Steps, false);
+    fn any_state_reaches_any_spec(mut world in start(), spec in spec(), seed in any::<u32>()) {
+        let rules = rules(vec![spec], Lag::Steps, false);
         world.choose(&rules);
-        let end = settle(&mut world, &rules, dice(seed));
-        prop_assert!(end.is_ok(), "goes on and on: {end:?}");
-        prop_assert_eq!(is_as_wanted(&world.server, world.wish(&rules)), Ok(()), "{:?}\n{:#?}", end, world.server);
+        let end = settle(&mut world, &rules, random(seed));
+        prop_assert!(end.is_ok(), "does not settle: {end:?}");
+        prop_assert_eq!(is_as_desired(&world.server, world.spec(&rules)), Ok(()), "{:?}\n{:#?}", end, world.server);
         prop_assert_eq!(world.breach, None, "{:?}", end);
     }
 
-    /// Knowing everything at once, and with nothing that fails, the operator never has fewer pods available than it
-    /// may, whatever it was given.
+    /// With current caches and without faults, the operator never leaves too few pods available.
     #[test]
-    fn no_write_causes_an_outage(mut world in start(), wish in wish(), seed in any::<u32>()) {
-        let rules = rules(vec![wish], Lag::Never, true);
+    fn no_write_causes_an_outage(mut world in start(), spec in spec(), seed in any::<u32>()) {
+        let rules = rules(vec![spec], Lag::Never, true);
         world.choose(&rules);
-        let end = settle(&mut world, &rules, dice(seed));
-        prop_assert!(end.is_ok(), "goes on and on: {end:?}");
+        let end = settle(&mut world, &rules, random(seed));
+        prop_assert!(end.is_ok(), "does not settle: {end:?}");
         prop_assert_eq!(world.breach, None, "{:?}\n{:#?}", end, world.server);
     }
 }
 
-/// A pod that is ready, and whose kubelet has not reported yet since the image was changed to what it was before.
+/// Returns a ready pod whose image was changed back, and whose kubelet has not reported since then.
 fn in_doubt(name: Name, made_from: Template) -> Pod {
     let (container, image) = (1, made_from.image);
     Pod {
@@ -214,17 +213,17 @@ fn in_doubt(name: Name, made_from: Template) -> Pod {
     }
 }
 
-/// Settles a world that starts with these pods, and fails if a write leaves too few of them serving.
-fn causes_no_outage(pods: &[Pod], wish: Wish, seed: u32) {
+/// Lets the operator settle these pods, and fails if a write leaves too few of them serving.
+fn causes_no_outage(pods: &[Pod], spec: Spec, seed: u32) {
     let mut world = world_of(pods.iter().copied());
-    let rules = rules(vec![wish], Lag::Never, true);
+    let rules = rules(vec![spec], Lag::Never, true);
     world.choose(&rules);
-    let end = settle(&mut world, &rules, dice(seed)).expect("it comes to rest");
+    let end = settle(&mut world, &rules, random(seed)).expect("the operator settles");
     assert_eq!(world.breach, None, "{end:?}\n{:#?}", world.server);
-    assert_eq!(is_as_wanted(&world.server, world.wish(&rules)), Ok(()), "{end:?}");
+    assert_eq!(is_as_desired(&world.server, world.spec(&rules)), Ok(()), "{end:?}");
 }
 
-/// Found by random worlds: the pod to replace was deleted while the other one had only just become ready.
+/// Found by the property tests: the pod to replace was deleted when the other one had just become ready.
 #[test]
 fn pod_to_replace_that_may_serve_stays_until_another_is_available() {
     let starting = Pod {
@@ -238,27 +237,27 @@ fn pod_to_replace_that_may_serve_stays_until_another_is_available() {
         controller,
         ..Pod::foreign(name, Uid(0), 0)
     };
-    let ending = Pod {
+    let terminating = Pod {
         deleting: true,
         ..unlabeled(Name::Other(1), Controller::Set(0))
     };
     let pods = [
         starting,
-        unlabeled(Name::Slot(1), Controller::Nobody),
+        unlabeled(Name::Slot(1), Controller::None),
         chosen,
         unlabeled(Name::Other(0), Controller::Set(0)),
-        ending,
+        terminating,
     ];
-    causes_no_outage(&pods, Wish::for_pods(1).replace(&[2]), 1_783_121_022);
+    causes_no_outage(&pods, Spec::for_pods(1).replace(&[2]), 1_783_121_022);
 }
 
-/// Found by random worlds: both pods were changed at the same time, because neither counted as available.
+/// Found by the property tests: both pods were changed at the same time, because neither counted as available.
 #[test]
 fn pods_that_may_serve_are_not_changed_at_the_same_time() {
     let old = Template { image: 1, shape: 0 };
     let pods = [0, 1].map(|slot| in_doubt(Name::Slot(slot), old));
     for seed in 0..200 {
-        causes_no_outage(&pods, Wish::for_pods(2), seed);
-        causes_no_outage(&pods, Wish::for_pods(2).shape(1), seed);
+        causes_no_outage(&pods, Spec::for_pods(2), seed);
+        causes_no_outage(&pods, Spec::for_pods(2).shape(1), seed);
     }
 }

@@ -1,53 +1,53 @@
-//! Everything together: the server, one or two operators, and what becomes of it when something happens.
+//! The simulated state: the API server and one or two operators, and the effects of actions.
 
-use model::podset::{Seen, Step, Wanted, Why, looks_again_at};
+use model::podset::{DeletionReason, Step, StepInput, Wanted, next_change_at};
 
 use crate::actions::{Action, News};
 use crate::operator::{Flight, Operator};
 use crate::pods::{CRASHING, Controller, EXITS_AFTER, Name, Pod, Uid};
 use crate::rules::{Budget, Clock, Lag, Rules};
 use crate::server::{Breach, Request, Server};
-use crate::wish::Wish;
+use crate::spec::Spec;
 
-/// A state.
+/// The state of the simulation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
     pub server: Server,
     pub operators: Vec<Operator>,
-    /// Requests that nobody waits for. They may arrive at any time, or never.
-    pub ghosts: Vec<Flight>,
+    /// Requests whose response was lost. They may be processed at any time, or never.
+    pub late_requests: Vec<Flight>,
     pub left: Budget,
     pub breach: Option<Breach>,
 }
 
 impl World {
-    /// Returns the world at the start: everybody knows everything.
+    /// Returns the initial state, with current caches.
     pub fn new(server: Server, operators: usize, left: Budget) -> Self {
         Self {
             operators: vec![Operator::start(&server); operators],
             server,
-            ghosts: Vec::new(),
+            late_requests: Vec::new(),
             left,
             breach: None,
         }
     }
 
-    /// Lets something happen. Returns whether it made a difference.
+    /// Performs an action. Returns whether it had an effect.
     pub fn apply(&mut self, rules: &Rules, action: Action) -> bool {
         let pods_before = self.server.pods.clone();
         let happened = match action {
-            Action::HearPods(at) => self.hears(at, News::Pods),
-            Action::HearWish(at) => self.hears(at, News::Wish),
+            Action::HearPods(at) => self.receive(at, News::Pods),
+            Action::HearSpec(at) => self.receive(at, News::Spec),
             Action::Look(at, news) => {
-                let happened = self.hears(at, news);
+                let happened = self.receive(at, news);
                 if happened {
-                    self.decides(rules, at);
+                    self.decide(rules, at);
                 }
                 happened
             }
-            Action::AskAgain(at) => {
-                let wish = &rules.wishes[usize::from(self.operators[at].wish)];
-                let news = !self.operators[at].has_heard_of_names(&self.server, wish);
+            Action::RetryTaken(at) => {
+                let spec = &rules.specs[usize::from(self.operators[at].spec)];
+                let news = !self.operators[at].has_current_names(&self.server, spec);
                 if news {
                     self.operators[at].taken.clear();
                 }
@@ -55,50 +55,50 @@ impl World {
             }
             Action::Arrive(at, flight) => {
                 let flight = self.operators[at].flights.remove(flight);
-                self.arrives(rules, flight, Some(at));
+                self.process(rules, flight, Some(at));
                 return true;
             }
-            Action::ArriveLate(ghost) => {
-                let flight = self.ghosts.remove(ghost);
-                self.arrives(rules, flight, None);
+            Action::ArriveLate(request_index) => {
+                let flight = self.late_requests.remove(request_index);
+                self.process(rules, flight, None);
                 return true;
             }
-            Action::Decide(at) => self.decides(rules, at),
-            Action::Wait(at) => self.waits(rules, at),
+            Action::Decide(at) => self.decide(rules, at),
+            Action::Wait(at) => self.wait(rules, at),
             Action::Lose(at, flight) => {
                 self.left.losses -= 1;
                 let operator = &mut self.operators[at];
-                self.ghosts.push(operator.flights.remove(flight));
+                self.late_requests.push(operator.flights.remove(flight));
                 operator.pace = 1;
                 true
             }
             Action::Crash(at) => {
                 self.left.crashes -= 1;
-                self.ghosts.append(&mut self.operators[at].flights);
+                self.late_requests.append(&mut self.operators[at].flights);
                 self.operators[at] = Operator::start(&self.server);
                 true
             }
-            Action::NextWish => {
-                self.server.wish += 1;
+            Action::NextSpec => {
+                self.server.spec += 1;
                 self.choose(rules);
                 return true;
             }
-            _ => self.happens_to_a_pod(action),
+            _ => self.change_pod(action),
         };
         if self.server.pods != pods_before {
-            self.tell_all(rules);
+            self.notify(rules);
         }
         happened
     }
 
-    /// Finds the pods that the stored version of the set asks to replace: those that the version before named, too, stay
-    /// the same pods, and others are the ones that have these names now.
+    /// Marks the pods that the stored spec asks to replace: for names in the previous spec the same pods as before, for
+    /// other names the pods that have them now.
     pub fn choose(&mut self, rules: &Rules) {
-        let wish = self.server.wish;
-        let before = wish
+        let spec = self.server.spec;
+        let before = spec
             .checked_sub(1)
-            .map(|before| (before, &rules.wishes[usize::from(before)]));
-        let named = |wish: &Wish, name: Name| wish.replace.iter().any(|slot| name == Name::Slot(*slot));
+            .map(|before| (before, &rules.specs[usize::from(before)]));
+        let named = |spec: &Spec, name: Name| spec.replace.iter().any(|slot| name == Name::Slot(*slot));
         let stored: Vec<Uid> = self.server.pods.iter().map(|pod| pod.uid).collect();
         let operators = self.operators.iter_mut().flat_map(|operator| {
             let lists = std::iter::once(&mut operator.watched).chain(&mut operator.unheard);
@@ -107,31 +107,31 @@ impl World {
         });
         for pod in self.server.pods.iter_mut().chain(operators) {
             let is_chosen = match before {
-                Some((before, wished)) if named(wished, pod.name) => pod.is_chosen(before),
+                Some((before, previous)) if named(previous, pod.name) => pod.is_chosen(before),
                 _ => stored.contains(&pod.uid),
             };
-            if is_chosen && named(&rules.wishes[usize::from(wish)], pod.name) {
-                pod.chosen |= 1 << wish;
+            if is_chosen && named(&rules.specs[usize::from(spec)], pod.name) {
+                pod.chosen |= 1 << spec;
             }
         }
     }
 
-    /// Returns whether there was all of that to hear.
-    fn hears(&mut self, at: usize, news: News) -> bool {
+    /// Lets an operator receive changes. Returns whether there were any.
+    fn receive(&mut self, at: usize, news: News) -> bool {
         let operator = &mut self.operators[at];
-        let pods = news != News::Wish;
-        let wish = news != News::Pods;
-        if (pods && operator.is_up_to_date(&self.server)) || (wish && operator.wish == self.server.wish) {
+        let pods = news != News::Spec;
+        let spec = news != News::Pods;
+        if (pods && operator.is_up_to_date(&self.server)) || (spec && operator.spec == self.server.spec) {
             return false;
         }
         if pods {
-            operator.hears(&self.server);
+            operator.receive(&self.server);
         }
-        operator.wish += u8::from(wish);
+        operator.spec += u8::from(spec);
         true
     }
 
-    fn happens_to_a_pod(&mut self, action: Action) -> bool {
+    fn change_pod(&mut self, action: Action) -> bool {
         let (server, left) = (&mut self.server, &mut self.left);
         let now = server.now;
         match action {
@@ -178,7 +178,7 @@ impl World {
             Action::Orphan(name) => {
                 left.orphans -= 1;
                 let pod = Pod {
-                    controller: Controller::Nobody,
+                    controller: Controller::None,
                     label: true,
                     ..Pod::foreign(name, server.fresh_uid(), now)
                 };
@@ -189,48 +189,48 @@ impl World {
         }
     }
 
-    fn arrives(&mut self, rules: &Rules, flight: Flight, sender: Option<usize>) {
-        let wish = &rules.wishes[usize::from(flight.wish)];
-        let (pods, before) = (self.server.pods.clone(), self.serving(rules, wish));
-        let (answer, breach) = self.server.perform(flight.request, wish, &rules.wishes, &rules.flaws);
+    fn process(&mut self, rules: &Rules, flight: Flight, sender: Option<usize>) {
+        let spec = &rules.specs[usize::from(flight.spec)];
+        let (pods, before) = (self.server.pods.clone(), self.serving(rules, spec));
+        let (response, breach) = self.server.perform(flight.request, spec, &rules.specs, &rules.flaws);
         if self.server.pods != pods {
-            self.tell_all(rules);
+            self.notify(rules);
         }
-        let after = self.serving(rules, wish);
-        let outage = rules.is_calm && after < before && after < least(flight, wish, &self.server, self.now(rules));
-        self.breach = self.breach.or(breach).or(outage.then_some(Breach::CausedAnOutage));
+        let after = self.serving(rules, spec);
+        let outage = rules.is_calm && after < before && after < least(flight, spec, &self.server, self.now(rules));
+        self.breach = self.breach.or(breach).or(outage.then_some(Breach::Outage));
         if let Some(operator) = sender.map(|at| &mut self.operators[at]) {
             let ahead = match rules.lag {
                 Lag::Never | Lag::Jumps | Lag::Looks => 0,
                 Lag::Steps => u8::try_from(operator.unheard.len()).unwrap_or(u8::MAX),
             };
-            operator.is_answered(flight, wish, answer, ahead, &rules.flaws);
+            operator.handle_response(flight, spec, response, ahead, &rules.flaws);
         }
     }
 
-    fn tell_all(&mut self, rules: &Rules) {
+    fn notify(&mut self, rules: &Rules) {
         for operator in &mut self.operators {
             match rules.lag {
-                Lag::Never => operator.hears(&self.server),
+                Lag::Never => operator.receive(&self.server),
                 Lag::Steps => operator.unheard.push(self.server.pods.clone()),
                 Lag::Jumps | Lag::Looks => {}
             }
         }
     }
 
-    fn decides(&mut self, rules: &Rules, at: usize) -> bool {
+    fn decide(&mut self, rules: &Rules, at: usize) -> bool {
         let step = self.step_of(rules, at);
-        self.operators[at].asks_for(&step);
+        self.operators[at].send(&step);
         if rules.lag == Lag::Never {
             for flight in std::mem::take(&mut self.operators[at].flights) {
-                self.arrives(rules, flight, Some(at));
+                self.process(rules, flight, Some(at));
             }
         }
         step != Step::Settled
     }
 
-    fn waits(&mut self, rules: &Rules, at: usize) -> bool {
-        let Some(wake) = self.wakes_at(rules, at).filter(|_| !self.is_a_kubelet_at_work(rules)) else {
+    fn wait(&mut self, rules: &Rules, at: usize) -> bool {
+        let Some(wake) = self.wakes_at(rules, at).filter(|_| !self.is_kubelet_busy(rules)) else {
             return false;
         };
         // Containers that exit by themselves do so in between.
@@ -252,23 +252,24 @@ impl World {
         passes
     }
 
-    /// Returns when an operator that has nothing to do looks again.
+    /// Returns when the decision of an operator that has nothing to do may change.
     pub fn wakes_at(&self, rules: &Rules, at: usize) -> Option<i64> {
         let operator = &self.operators[at];
-        let pods: Vec<_> = operator.view().iter().map(Pod::seen).collect();
-        let seen = Seen {
+        let pods: Vec<_> = operator.view().iter().map(Pod::as_set_pod).collect();
+        let input = StepInput {
             pods: &pods,
             taken: &operator.taken,
             pace: operator.pace.into(),
             early_ends: 0,
             now: self.now(rules),
         };
-        let wake = looks_again_at(&rules.wishes[usize::from(operator.wish)].wanted, seen);
+        let wake = next_change_at(&rules.specs[usize::from(operator.spec)].wanted, input);
         wake.filter(|_| self.step_of(rules, at) == Step::Settled)
     }
 
-    /// Whether a kubelet is about to receive a spec or to restart a container, which takes less time than operators wait.
-    fn is_a_kubelet_at_work(&self, rules: &Rules) -> bool {
+    /// Whether a kubelet is about to receive a spec or to restart a container, which takes less time than the waits of
+    /// operators.
+    fn is_kubelet_busy(&self, rules: &Rules) -> bool {
         let mut to_come = Vec::new();
         self.actions_of_the_cluster(rules, &mut to_come);
         to_come
@@ -276,15 +277,15 @@ impl World {
             .any(|action| matches!(action, Action::Observe(_) | Action::Restart(_) | Action::Exit(_)))
     }
 
-    /// Returns what an operator would do now.
+    /// Returns the next step of an operator.
     pub fn step_of(&self, rules: &Rules, at: usize) -> Step {
         let operator = &self.operators[at];
-        operator.decides(&rules.wishes[usize::from(operator.wish)], self.now(rules), &rules.flaws)
+        operator.decide(&rules.specs[usize::from(operator.spec)], self.now(rules), &rules.flaws)
     }
 
-    /// Returns the version of the set that is stored.
-    pub fn wish<'a>(&self, rules: &'a Rules) -> &'a Wish {
-        &rules.wishes[usize::from(self.server.wish)]
+    /// Returns the stored spec.
+    pub fn spec<'a>(&self, rules: &'a Rules) -> &'a Spec {
+        &rules.specs[usize::from(self.server.spec)]
     }
 
     /// Returns the time.
@@ -296,39 +297,47 @@ impl World {
         }
     }
 
-    fn serving(&self, rules: &Rules, wish: &Wish) -> usize {
-        self.server.serving(wish, self.now(rules))
+    fn serving(&self, rules: &Rules, spec: &Spec) -> usize {
+        self.server.serving(spec, self.now(rules))
     }
 }
 
 /// Returns how many pods a write must leave available.
-fn least(flight: Flight, wish: &Wish, server: &Server, now: i64) -> usize {
+fn least(flight: Flight, spec: &Spec, server: &Server, now: i64) -> usize {
     let Wanted {
         replicas,
         max_unavailable,
         ..
-    } = &wish.wanted;
+    } = &spec.wanted;
     let is_chosen = |uid: Uid| {
         let pod = server.pods.iter().find(|pod| pod.uid == uid);
-        pod.is_some_and(|pod| pod.is_chosen(flight.wish))
+        pod.is_some_and(|pod| pod.is_chosen(flight.spec))
     };
     match flight.request {
-        Request::Update { .. } | Request::Delete { why: Why::Outdated, .. } => {
-            replicas.saturating_sub(*max_unavailable)
-        }
-        // The successor is one more than there were before, so the one that goes makes no difference.
+        Request::Update { .. }
+        | Request::Delete {
+            reason: DeletionReason::Outdated,
+            ..
+        } => replicas.saturating_sub(*max_unavailable),
+        // The successor replaces the deleted pod.
         Request::Delete {
-            why: Why::Replaced,
+            reason: DeletionReason::Replaced,
             uid,
             ..
         } => {
-            let is_heir = |pod: &Pod| pod.replaces == Some(uid) && pod.serves(wish, now);
-            if server.active(wish).any(is_heir) { 0 } else { *replicas }
+            let is_successor = |pod: &Pod| pod.replaces == Some(uid) && pod.serves(spec, now);
+            if server.active(spec).any(is_successor) {
+                0
+            } else {
+                *replicas
+            }
         }
-        // Who is one too many is chosen in the order of a ReplicaSet, which knows ready and not available. Only if a
-        // replace moves a pod to the front is it the replace's fault.
+        // Surplus pods are chosen in the order of a ReplicaSet, by readiness and not by availability. Only a chosen pod is
+        // deleted because of the spec.
         Request::Delete {
-            why: Why::Surplus, uid, ..
+            reason: DeletionReason::Surplus,
+            uid,
+            ..
         } if is_chosen(uid) => *replicas,
         _ => 0,
     }

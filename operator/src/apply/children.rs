@@ -6,8 +6,8 @@ use http::Request as HttpRequest;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{DynamicObject, Request, Status};
 use model::children::INGRESS;
-use model::plan::{our_ports_alone, taken};
-use model::{Action, Child, ChildId, ChildKind, Failure, observed};
+use model::plan::{name_conflict, ports_patch};
+use model::{Action, Child, ChildId, ChildKind, Failure, children};
 use serde_json::Value;
 use tracing::{debug, info};
 
@@ -73,12 +73,12 @@ impl Applier<'_> {
     async fn read_name_owner(&self, id: &ChildId) -> Result<Outcome, Failure> {
         let request = self.collection(id).get(&id.name, &GetParams::default());
         match self.write("get", id, request).await {
-            Ok(found) => match observed::controller(&found.metadata) {
+            Ok(found) => match children::controller(&found.metadata) {
                 Some((_, uid)) if uid == self.uid => {
                     self.store(id, &found);
                     Ok(Outcome::Stale)
                 }
-                _ => Err(taken(id, &self.app.name, &child(id.kind, &found).value)),
+                _ => Err(name_conflict(id, &self.app.name, &child(id.kind, &found).value)),
             },
             Err(CallError::Refused(status)) if status.is_not_found() => Ok(Outcome::Stale),
             Err(error) => Err(failure("get", id, error)),
@@ -105,7 +105,7 @@ impl Applier<'_> {
         let mut answer = self.send_apply(id, object).await;
         if let Err(CallError::Refused(status)) = &answer
             && is_duplicate_port(status)
-            && let Some(patch) = our_ports_alone(id.kind, object)
+            && let Some(patch) = ports_patch(id.kind, object)
         {
             info!(child = id.kind.as_str(), "a port was given another number; removing it");
             let request = self.collection(id).patch(&id.name, &by_us(), &Patch::Strategic(&patch));

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Resource as _;
 use kube::api::{DeleteParams, GetParams, Patch, PostParams, Preconditions};
 use kube::core::{Request, request};
-use model::podset::{self, Creation, PodError, PodRef, Removal, SetPod, Step, Taken, Update, Verb, Wanted};
+use model::podset::{self, Creation, Deletion, NameHolder, PodError, PodRef, SetPod, Step, Update, Verb, Wanted};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
@@ -60,9 +60,9 @@ pub struct Outcome {
     /// What failed.
     pub errors: Vec<PodError>,
     /// Names that were found taken.
-    pub taken: BTreeMap<u16, Taken>,
+    pub taken: BTreeMap<u16, NameHolder>,
     /// The deleted pods.
-    pub removed: Vec<Removal>,
+    pub removed: Vec<Deletion>,
     /// Cached pods were outdated and have been corrected.
     pub stale: bool,
 }
@@ -70,9 +70,9 @@ pub struct Outcome {
 /// The outcome of one write.
 enum Answer {
     Done,
-    Removed(Removal),
+    Removed(Deletion),
     Mistaken,
-    Taken(u16, Taken),
+    Taken(u16, NameHolder),
 }
 
 type Written = Result<Answer, PodError>;
@@ -181,14 +181,14 @@ impl Applier<'_> {
                 if is_ours && self.store(&live) {
                     return Ok(Answer::Mistaken);
                 }
-                Ok(Answer::Taken(slot, Taken::by(&pod, self.wanted)))
+                Ok(Answer::Taken(slot, NameHolder::by(&pod, self.wanted)))
             }
             Err(CallError::Refused(status)) if status.is_not_found() => Ok(Answer::Mistaken),
             Err(error) => Err(pod_error(Verb::Create, error, "get", &name)),
         }
     }
 
-    async fn delete(&self, removal: &Removal) -> Written {
+    async fn delete(&self, removal: &Deletion) -> Written {
         let PodRef { name, uid } = &removal.pod;
         let params = DeleteParams {
             preconditions: Some(Preconditions {
@@ -201,7 +201,7 @@ impl Applier<'_> {
         // The answer is the pod, or a Status if it was deleted immediately.
         match self.send::<Value>("delete", request).await {
             Ok(answer) => {
-                info!(pod = name, why = ?removal.why, "deleted");
+                info!(pod = name, why = ?removal.reason, "deleted");
                 if let Ok(pod) = serde_json::from_value::<Pod>(answer) {
                     let mut item = set_pod(&pod);
                     Arc::make_mut(&mut item.value).pod.deleting = true;
@@ -226,10 +226,10 @@ impl Applier<'_> {
 
     async fn release(&self, pod: &PodRef) -> Written {
         info!(pod = pod.name, "releasing: it has lost the label");
-        let answer = self.patch(pod, podset::released(self.wanted, pod)).await?;
+        let answer = self.patch(pod, podset::release_patch(self.wanted, pod)).await?;
         // It keeps its name.
         Ok(match (answer, self.wanted.slot_of(&pod.name)) {
-            (Answer::Done, Some(slot)) => Answer::Taken(slot, Taken::Released),
+            (Answer::Done, Some(slot)) => Answer::Taken(slot, NameHolder::Released),
             (answer, _) => answer,
         })
     }
@@ -240,7 +240,7 @@ impl Applier<'_> {
         let Some(member) = known.get(&pod.uid) else {
             return Ok(Answer::Mistaken);
         };
-        self.patch(pod, podset::adopted(self.set, self.wanted, &member.pod))
+        self.patch(pod, podset::adoption_patch(self.set, self.wanted, &member.pod))
             .await
     }
 
@@ -250,7 +250,7 @@ impl Applier<'_> {
             image = self.set.spec.pod().container.image,
             "changing the image in place"
         );
-        self.patch(&update.pod, podset::updated(self.set, self.wanted, update))
+        self.patch(&update.pod, podset::update_patch(self.set, self.wanted, update))
             .await
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::pod::{Answer, PodState, Question};
+use model::pod::{EventQuery, PodEvent, PodState};
 use tokio::time::Instant;
 
 use super::ObjectStates;
@@ -18,16 +18,16 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_secs(15), LIFETIME);
 /// The events of one pod that explain the status of an object.
 #[derive(Debug)]
 pub struct ProbeEvents {
-    question: Question,
+    question: EventQuery,
     /// When they are fetched again.
     due: Instant,
     /// Fetches in a row that found nothing.
     missed: u32,
-    answer: Option<Answer>,
+    answer: Option<PodEvent>,
 }
 
 impl ProbeEvents {
-    fn new(question: Question) -> Self {
+    fn new(question: EventQuery) -> Self {
         Self {
             question,
             due: Instant::now() + LIFETIME,
@@ -39,7 +39,7 @@ impl ProbeEvents {
 
 impl<S> ObjectStates<S> {
     /// Records which pod's events explain the status of an object, if any do. Returns whether to fetch them now.
-    pub fn need_probe_events(&self, key: &Key, question: Option<&Question>) -> bool {
+    pub fn need_probe_events(&self, key: &Key, question: Option<&EventQuery>) -> bool {
         let needed = self.with(key, |state| {
             let Some(question) = question else {
                 state.probe_events = None;
@@ -56,7 +56,7 @@ impl<S> ObjectStates<S> {
     }
 
     /// Records what was fetched. Returns whether it is news.
-    pub fn found_probe_events(&self, key: &Key, question: &Question, answer: Answer) -> bool {
+    pub fn found_probe_events(&self, key: &Key, question: &EventQuery, answer: PodEvent) -> bool {
         let is_news = self.probe_events(key, question, |known| {
             let answer = Some(answer);
             let is_news = known.answer != answer;
@@ -68,7 +68,7 @@ impl<S> ObjectStates<S> {
     }
 
     /// Records that nothing was found. Returns when the object is to be reconciled, to fetch again.
-    pub fn missed_probe_events(&self, key: &Key, question: &Question) -> Option<Duration> {
+    pub fn missed_probe_events(&self, key: &Key, question: &EventQuery) -> Option<Duration> {
         self.probe_events(key, question, |known| {
             known.missed = known.missed.saturating_add(1);
             let wait = BACKOFF.delay(known.missed);
@@ -91,13 +91,18 @@ impl<S> ObjectStates<S> {
             if let Some(known) = &state.probe_events
                 && let Some(pod) = pods.find(|pod| pod.uid == known.question.uid)
             {
-                pod.answer.clone_from(&known.answer);
+                pod.event.clone_from(&known.answer);
             }
         });
     }
 
     /// Changes the events of an object's pod, if they are still needed.
-    fn probe_events<R>(&self, key: &Key, question: &Question, change: impl FnOnce(&mut ProbeEvents) -> R) -> Option<R> {
+    fn probe_events<R>(
+        &self,
+        key: &Key,
+        question: &EventQuery,
+        change: impl FnOnce(&mut ProbeEvents) -> R,
+    ) -> Option<R> {
         self.with(key, |state| {
             let known = state.probe_events.as_mut();
             known
@@ -109,26 +114,26 @@ impl<S> ObjectStates<S> {
 
 #[cfg(test)]
 mod tests {
-    use model::pod::Topic;
+    use model::pod::EventTopic;
     use tokio::time::advance;
 
     use super::*;
 
-    fn about(pod: &str) -> Question {
-        Question {
+    fn about(pod: &str) -> EventQuery {
+        EventQuery {
             uid: pod.into(),
-            topic: Topic::Check,
+            topic: EventTopic::HealthCheck,
         }
     }
 
-    fn known(states: &ObjectStates<()>, pod: &str) -> Option<Answer> {
+    fn known(states: &ObjectStates<()>, pod: &str) -> Option<PodEvent> {
         let mut pods = ["p1", "p2"].map(|uid| PodState {
             uid: uid.into(),
             ..PodState::default()
         });
         states.add_probe_events(&Key::new("shop", "web"), pods.iter_mut());
         let mut pods = pods.into_iter();
-        pods.find(|known| &*known.uid == pod)?.answer
+        pods.find(|known| &*known.uid == pod)?.event
     }
 
     fn states(key: &Key) -> ObjectStates<()> {
@@ -144,27 +149,27 @@ mod tests {
         let needs = |pod: Option<&str>| states.need_probe_events(&web, pod.map(about).as_ref());
         assert!(!needs(None));
         assert!(needs(Some("p1")) && !needs(Some("p1")));
-        assert!(states.found_probe_events(&web, &about("p1"), Answer::Status(503)));
+        assert!(states.found_probe_events(&web, &about("p1"), PodEvent::HttpStatus(503)));
         assert_eq!(
             (known(&states, "p1"), known(&states, "p2")),
-            (Some(Answer::Status(503)), None)
+            (Some(PodEvent::HttpStatus(503)), None)
         );
         advance(LIFETIME).await;
         assert!(needs(Some("p1")) && !needs(Some("p1")), "again after a while");
-        assert_eq!(known(&states, "p1"), Some(Answer::Status(503)), "used until then");
+        assert_eq!(known(&states, "p1"), Some(PodEvent::HttpStatus(503)), "used until then");
         assert!(
-            !states.found_probe_events(&web, &about("p1"), Answer::Status(503)),
+            !states.found_probe_events(&web, &about("p1"), PodEvent::HttpStatus(503)),
             "no news"
         );
         assert!(needs(Some("p2")), "another pod");
         assert!(
-            !states.found_probe_events(&web, &about("p1"), Answer::Refused),
+            !states.found_probe_events(&web, &about("p1"), PodEvent::ConnectionRefused),
             "too late"
         );
         assert!(!needs(None));
         assert!(needs(Some("p2")), "it was healthy in between");
-        let start = Question {
-            topic: Topic::Start,
+        let start = EventQuery {
+            topic: EventTopic::Start,
             ..about("p2")
         };
         assert!(states.need_probe_events(&web, Some(&start)), "another question");
@@ -186,10 +191,13 @@ mod tests {
             assert!(needs() && !needs(), "after {wait} s");
         }
         assert_eq!(miss("p2"), None, "no longer needed");
-        states.found_probe_events(&web, &about("p1"), Answer::Refused);
+        states.found_probe_events(&web, &about("p1"), PodEvent::ConnectionRefused);
         assert!(!needs() && due_in().is_none());
         advance(LIFETIME).await;
         assert!(needs());
-        assert_eq!((miss("p1"), known(&states, "p1")), (Some(15), Some(Answer::Refused)));
+        assert_eq!(
+            (miss("p1"), known(&states, "p1")),
+            (Some(15), Some(PodEvent::ConnectionRefused))
+        );
     }
 }

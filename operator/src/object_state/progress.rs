@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use model::podset::{self, Marks, Taken};
+use model::podset::{self, NameHolder, ProgressCounts};
 use tokio::time::Instant;
 
 use super::retry::BACKOFF;
@@ -23,7 +23,7 @@ pub struct Progress {
     /// Pods that ended early, if any did.
     early: Option<EarlyEnds>,
     /// How far the set was, and since when, in seconds since 1970.
-    marks: Option<(Marks, i64)>,
+    marks: Option<(ProgressCounts, i64)>,
 }
 
 /// Pods that ended soon after they were created.
@@ -43,7 +43,7 @@ pub struct Memory {
     /// How many pods may be created in the next step.
     pub pace: usize,
     /// Slots whose names were found taken.
-    pub taken: BTreeMap<u16, Taken>,
+    pub taken: BTreeMap<u16, NameHolder>,
     /// How often in a row pods have ended early.
     pub early_ends: u32,
 }
@@ -52,7 +52,7 @@ pub struct Memory {
 /// pod that has it, so no event reports its deletion.
 #[derive(Debug)]
 struct TakenName {
-    by: Taken,
+    by: NameHolder,
     until: Instant,
     /// How often it was found taken.
     times: u32,
@@ -84,7 +84,7 @@ impl Progress {
     }
 
     /// Returns since when the set has been as far as it is now: a time in seconds since 1970.
-    pub fn progressed_at(&mut self, marks: Marks, now: i64) -> i64 {
+    pub fn progressed_at(&mut self, marks: ProgressCounts, now: i64) -> i64 {
         match self.marks {
             Some((before, since)) if before == marks => since,
             _ => {
@@ -117,7 +117,7 @@ impl Progress {
     }
 
     /// Records the result of a step.
-    pub fn stepped(&mut self, done: bool, taken: BTreeMap<u16, Taken>) {
+    pub fn stepped(&mut self, done: bool, taken: BTreeMap<u16, NameHolder>) {
         self.began.get_or_insert_with(Instant::now);
         self.pace = if done { self.pace.saturating_mul(2) } else { 1 };
         for (slot, by) in taken {
@@ -186,8 +186,8 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..10 {
             let began = Instant::now();
-            progress.stepped(true, [(3, Taken::Released)].into());
-            assert_eq!(progress.memory("t").taken, [(3, Taken::Released)].into());
+            progress.stepped(true, [(3, NameHolder::Released)].into());
+            assert_eq!(progress.memory("t").taken, [(3, NameHolder::Released)].into());
             let wait = progress.tries_again_in(Instant::now()).unwrap();
             advance(wait).await;
             assert_eq!(progress.memory("t").taken, BTreeMap::new());
@@ -201,7 +201,7 @@ mod tests {
         assert!(waits[9] <= BACKOFF.longest(), "{waits:?}");
         advance(BACKOFF.longest()).await;
         progress.memory("t");
-        progress.stepped(true, [(3, Taken::Released)].into());
+        progress.stepped(true, [(3, NameHolder::Released)].into());
         let wait = progress.tries_again_in(Instant::now()).unwrap();
         assert!(wait <= BACKOFF.delay(1), "it begins with the first delay: {wait:?}");
     }

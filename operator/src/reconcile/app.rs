@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use crd::{AppDeploy, AppDeployStatus};
 use model::desired::render;
 use model::digest::stable_hash;
-use model::plan::{after, may_follow};
-use model::status::{StatusOptions, asks, changes_in};
+use model::plan::{deletions_after, may_write};
+use model::status::{StatusOptions, changes_in, event_query};
 use model::{Action, ChildId, Failure, Invalid, Observed, Plan, Valid, host, plan, status, validate};
 use tracing::warn;
 
@@ -147,7 +147,7 @@ impl Controller for Reconciler {
                 let status = status(app, valid.as_ref().ok(), &observed, &failures, self.options, now);
                 StatusUpdate {
                     changes_in: changes_in(&observed, now),
-                    asks: asks(&status, &observed, now),
+                    asks: event_query(&status, &observed, now),
                     status,
                 }
             })
@@ -221,7 +221,7 @@ impl Reconciler {
             Err(lost) => {
                 let (claim, rival) = *lost;
                 wanted.retain(|kind| !kind.serves_hosts);
-                Some(host::conflict(&claim, &rival))
+                Some(host::host_conflict(&claim, &rival))
             }
         };
         let observed = self.observe(&context.key);
@@ -229,7 +229,7 @@ impl Reconciler {
         let Plan {
             actions,
             mut failures,
-            rival_scaler,
+            other_scaler,
         } = plan(valid, &wanted, &observed);
         failures.extend(conflict);
         let mut actions = VecDeque::from(actions);
@@ -264,7 +264,7 @@ impl Reconciler {
         while let Some(action) = actions.pop_front() {
             let target = action.kind().routes_to.map(|kind| ChildId::new(kind, &valid.name));
             let target = target.and_then(|target| self.stores.children.get(&valid.namespace, &target));
-            if !may_follow(&action, &valid.uid, target.as_deref()) {
+            if !may_write(&action, &valid.uid, target.as_deref()) {
                 continue;
             }
             if let Action::Delete { uid, .. } = &action {
@@ -280,7 +280,7 @@ impl Reconciler {
                 Err(failure) => {
                     // A server that does not answer would not answer the next request, either. A webhook may be called for one kind only.
                     let lost = matches!(failure, Failure::Unavailable { .. }) && !failure.is_of_a_webhook();
-                    actions.extend(after(&failure, valid, &observed));
+                    actions.extend(deletions_after(&failure, valid, &observed));
                     failures.push(failure);
                     if lost {
                         break;
@@ -288,7 +288,7 @@ impl Reconciler {
                 }
             }
         }
-        if let Some(rival) = rival_scaler {
+        if let Some(rival) = other_scaler {
             self.warn_of_rival(&context.object, &rival).await;
         }
         self.record_owned(context, valid, &self.observe(&context.key));

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::discovery::ApiResource;
 use model::Failure;
-use model::podset::{PodError, Wanted, asks, changes_in, marks, status};
+use model::podset::{PodError, Wanted, changes_in, event_query, progress_counts, status};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -195,7 +195,7 @@ impl Reconciler {
             });
             let (then, now_seconds) = (began.clock.as_second(), now.as_second());
             let progressed_at = wanted.map_or(then, |wanted| {
-                let marks = marks(&context.object, wanted, known.knowledge(&memory, now_seconds, then));
+                let marks = progress_counts(&context.object, wanted, known.knowledge(&memory, now_seconds, then));
                 self.progress(&context.key, |progress| progress.progressed_at(marks, then))
             });
             let knowledge = known.knowledge(&memory, now_seconds, progressed_at);
@@ -215,7 +215,7 @@ impl Reconciler {
             let errors: Vec<PodError> = errors.iter().cloned().chain(outdated).collect();
             let status = status(&context.object, wanted, knowledge, &errors, now);
             StatusUpdate {
-                asks: asks(&status, wanted, knowledge),
+                asks: event_query(&status, wanted, knowledge),
                 status,
                 changes_in: changes_in.map(|wait| wait.saturating_sub(began.instant.elapsed())),
             }

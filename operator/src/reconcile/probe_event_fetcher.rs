@@ -9,7 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
 use kube::core::{ObjectList, Request, Resource as _};
-use model::pod::Question;
+use model::pod::EventQuery;
 use tokio::sync::Semaphore;
 use tracing::debug;
 
@@ -46,7 +46,7 @@ impl<S: Send + 'static> ProbeEventFetcher<S> {
 
     /// Fetches the events that answer a question about an object, unless they are known. Without a question, what was known is
     /// dropped.
-    pub fn ask(self: &Arc<Self>, key: &Key, question: Option<Question>) {
+    pub fn ask(self: &Arc<Self>, key: &Key, question: Option<EventQuery>) {
         if !self.states.need_probe_events(key, question.as_ref()) {
             // Of the times at which an object is requeued, a reconcile drops all.
             if let Some(wait) = self.states.probe_events_due_in(key) {
@@ -60,7 +60,7 @@ impl<S: Send + 'static> ProbeEventFetcher<S> {
         }
     }
 
-    async fn fetch(&self, key: Key, question: Question) {
+    async fn fetch(&self, key: Key, question: EventQuery) {
         // It is never closed.
         let Ok(_slot) = self.slots.acquire().await else { return };
         let params = ListParams::default().fields(&question.selector()).limit(MAX_EVENTS);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kube::api::{GetParams, Patch};
 use kube::core::{ObjectMeta, Request};
 use model::Failure;
-use model::pod::Question;
+use model::pod::EventQuery;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::{Span, debug, info, warn};
@@ -66,7 +66,7 @@ pub struct StatusUpdate<S> {
     /// The time after which the status changes without an event.
     pub changes_in: Option<Duration>,
     /// The probe events that would explain it.
-    pub asks: Option<Question>,
+    pub asks: Option<EventQuery>,
 }
 
 impl<K: Stored> StatusWriter<K> {

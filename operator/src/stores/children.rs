@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube::core::DynamicObject;
 use kube::discovery::ApiResource;
-use model::{CHILDREN, Child, ChildId, ChildKind, Failure, Observed, observed};
+use model::{CHILDREN, Child, ChildId, ChildKind, Failure, Observed, children};
 
 use super::{MAX_OBJECT, Store};
 use crate::cache::Item;
@@ -111,7 +111,7 @@ pub fn api_resource(kind: &ChildKind) -> ApiResource {
 #[must_use]
 pub fn child(kind: &ChildKind, object: &DynamicObject) -> Item<Arc<Child>> {
     let key = Key::of(&object.metadata);
-    let controller = observed::controller(&object.metadata).filter(|_| kind.own_names);
+    let controller = children::controller(&object.metadata).filter(|_| kind.own_names);
     let app = controller.and_then(|(owner, _)| Some(Key::new(&key.namespace, owner.strip_prefix("AppDeploy ")?)));
     Item {
         owners: app.into_iter().chain([key.clone()]).collect(),

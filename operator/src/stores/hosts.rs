@@ -4,7 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use model::Valid;
 use model::children::INGRESS;
-use model::host::{Claim, Claims, Place};
+use model::host::{Claim, Claims};
+use model::ingress_path::IngressPath;
 
 use super::Stores;
 use crate::key::Key;
@@ -28,7 +29,7 @@ impl Stores {
     pub fn note_host(&self, app: &Key) -> Vec<Key> {
         let mut claims = self.hosts.lock();
         let now = self.claim(app);
-        claims.note(app, now)
+        claims.update(app, now)
     }
 
     /// Reserves the claimed place of an app, before its Ingress is written. Returns the other apps that may have what it had reserved
@@ -75,11 +76,11 @@ impl Stores {
             name: app.name.clone(),
             uid: app.uid.clone(),
             created: i64::MAX,
-            wants: Some(Place::of(app)?),
+            wants: Some(IngressPath::of(app)?),
             has: claims.of(&key).map(|claim| claim.has.clone()).unwrap_or_default(),
             ..Claim::default()
         };
-        let rival = claims.rival(&claim)?.clone();
+        let rival = claims.blocking(&claim)?.clone();
         Some((claim, rival))
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::pod::PodState;
-use model::podset::{Knowledge, PodRef, Seen, SetPod};
+use model::podset::{PodRef, SetPod, StatusInput, StepInput};
 
 use super::Store;
 use crate::cache::Item;
@@ -72,8 +72,8 @@ pub struct Known {
 impl Known {
     /// Returns what a decision is made by.
     #[must_use]
-    pub const fn seen<'a>(&'a self, memory: &'a Memory, now: i64) -> Seen<'a> {
-        Seen {
+    pub const fn seen<'a>(&'a self, memory: &'a Memory, now: i64) -> StepInput<'a> {
+        StepInput {
             pods: self.pods.as_slice(),
             taken: &memory.taken,
             pace: memory.pace,
@@ -84,9 +84,9 @@ impl Known {
 
     /// Returns what a status is made from.
     #[must_use]
-    pub const fn knowledge<'a>(&'a self, memory: &'a Memory, now: i64, progressed_at: i64) -> Knowledge<'a> {
-        Knowledge {
-            seen: self.seen(memory, now),
+    pub const fn knowledge<'a>(&'a self, memory: &'a Memory, now: i64, progressed_at: i64) -> StatusInput<'a> {
+        StatusInput {
+            step: self.seen(memory, now),
             states: self.states.as_slice(),
             progressed_at,
         }

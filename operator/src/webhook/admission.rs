@@ -15,7 +15,7 @@ use axum::routing::post;
 use crd::{AppDeploy, PodSet};
 use kube::core::admission::{AdmissionResponse, Operation};
 use kube::core::response::{Status, reason};
-use model::admit::{Admitted, Reference, is_same, question_of_additions, questions, usual_form, warnings};
+use model::admit::{Admitted, RequiredRight, is_same, label_patch, right_to_additions, rights_to_references, warnings};
 use model::host;
 use model::podset::Wanted;
 use model::validate;
@@ -98,7 +98,7 @@ pub fn router(admission: Admission) -> Router {
 }
 
 async fn mutate(State(admission): State<Admission>, body: Bytes) -> Response {
-    let read = admission.parse(body, |review| (usual_form(&review.outline()), review.request));
+    let read = admission.parse(body, |review| (label_patch(&review.outline()), review.request));
     let (patch, request) = match read.await {
         Ok(read) => read,
         Err(error) => return not_a_review(&error),
@@ -180,7 +180,7 @@ struct Judged {
     /// Warnings for the author.
     warnings: Vec<String>,
     /// The rights that its author must have.
-    references: Vec<Reference>,
+    references: Vec<RequiredRight>,
 }
 
 /// A kind with its own rules, in addition to the common ones.
@@ -189,7 +189,7 @@ trait Reviewed: Admitted + Reviewable {
     fn check(&self, old: Option<&Self>, admission: &Admission) -> Result<Vec<String>, Refusal>;
 
     /// Returns the right that the author of an update needs because of fields that other managers added to its pods.
-    fn question_of_additions(&self, _old: Option<&Self>, _admission: &Admission) -> Option<Reference> {
+    fn question_of_additions(&self, _old: Option<&Self>, _admission: &Admission) -> Option<RequiredRight> {
         None
     }
 }
@@ -209,7 +209,7 @@ impl Reviewed for AppDeploy {
         let Some((claim, rival)) = admission.stores.host_rival(&valid) else {
             return Ok(Vec::new());
         };
-        let conflict = format!("spec.host: {}", host::conflict(&claim, &rival));
+        let conflict = format!("spec.host: {}", host::host_conflict(&claim, &rival));
         // Within a namespace a conflict is only a warning: an app that is renamed by GitOps exists under both names until the old one is
         // pruned.
         if rival.namespace == claim.namespace {
@@ -218,10 +218,10 @@ impl Reviewed for AppDeploy {
         Err(Refusal::Invalid(conflict))
     }
 
-    fn question_of_additions(&self, old: Option<&Self>, admission: &Admission) -> Option<Reference> {
+    fn question_of_additions(&self, old: Option<&Self>, admission: &Admission) -> Option<RequiredRight> {
         let meta = &old.unwrap_or(self).metadata;
         let additions = admission.stores.additions(&Key::of(meta), meta.uid.as_deref());
-        question_of_additions(self, old, &additions)
+        right_to_additions(self, old, &additions)
     }
 }
 
@@ -265,7 +265,7 @@ impl Admission {
         }
         let mut judged = Judged {
             warnings: new.check(old.as_ref(), self)?,
-            references: questions(&new, old.as_ref()),
+            references: rights_to_references(&new, old.as_ref()),
         };
         if review.request.operation == Operation::Update {
             judged.references.extend(new.question_of_additions(old.as_ref(), self));

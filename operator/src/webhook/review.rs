@@ -193,7 +193,7 @@ impl<'a> Review<'a> {
         }
     }
 
-    /// Returns the object, reduced to the fields that [`model::admit::usual_form`] reads; null if they are too large.
+    /// Returns the object, reduced to the fields that [`model::admit::label_patch`] reads; null if they are too large.
     #[must_use]
     pub fn outline(&self) -> Value {
         #[derive(Default, Deserialize)]
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_outline_has_what_the_usual_form_reads() {
+    fn outline_has_the_fields_that_the_label_patch_reads() {
         let object =
             r#"{"metadata": {"name": "shop", "labels": {"a": "b"}, "uid": "u"}, "spec": {"host": "A", "args": []}}"#;
         let body = review(object, "null");

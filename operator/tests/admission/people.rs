@@ -1,4 +1,4 @@
-//! An app is no way to what its author may not read.
+//! An app gives its author no access to Secrets and ConfigMaps that the author may not read.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn a_tenant_refers_to_a_secret_only_if_they_may_read_it() {
         .unwrap_err()
         .to_string();
     let sentence = "spec.env PASSWORD refers to secret db, which jane may not get in namespace tenants: \
-                    let somebody apply this who may, or ask for the right to get secrets/db";
+                    ask an administrator to apply it, or to grant the right to get secrets/db";
     assert!(refused.contains(sentence), "{refused}");
     assert!(refused.contains("(Forbidden)"), "{refused}");
     assert!(space.get(APP, "shop").is_null());
@@ -67,7 +67,7 @@ fn a_tenant_refers_to_a_secret_only_if_they_may_read_it() {
         "{refused}"
     );
 
-    // Who may read this one Secret may refer to it, and whoever scales need not.
+    // A user who may read this Secret may refer to it, and a user who only scales need not be able to read it.
     space.kubectl(&[
         "create",
         "role",
@@ -141,7 +141,7 @@ fn another_program_next_to_an_added_volume_needs_the_right_to_patch_the_deployme
         json!({"image": "evil:1"}),
         json!({"env": [{"name": "LD_PRELOAD", "value": "/x.so"}]}),
     ];
-    // The operator has to see the volume first. An unchanged spec is no change.
+    // The operator must have received the volume first. An update with the same spec needs no right.
     eventually("a new program is refused", || {
         let refused = patch("shop", &changes[0]);
         if refused.is_ok() {
@@ -184,7 +184,9 @@ fn an_operator_that_may_not_ask_refuses_what_it_would_have_to_ask_for_and_says_s
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let webhooks = Webhooks::install(&cluster);
     let role = config("rbac/operator_role.yaml");
-    let (without, _) = role.split_once("# Whether the author of an object may read").unwrap();
+    let (without, _) = role
+        .split_once("# Whether the author of an object may read")
+        .unwrap();
     cluster.control_plane.apply(without).unwrap();
     let operator = webhooks.operator(&cluster, &[]);
     let space = cluster.namespace("asks");

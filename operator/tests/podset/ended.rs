@@ -48,7 +48,7 @@ fn a_pod_that_ends_keeps_its_slot_and_no_other() {
     let message = text(condition(&set, "Ready").unwrap(), "/message");
     assert_eq!(
         message,
-        "2 of 3 pods are ready; web-1 has to end before its successor can have its name"
+        "2 of 3 pods are ready; web-1 must end before its successor can have its name"
     );
 
     space.set_podset("web", json!({"replicas": 5}));

@@ -48,7 +48,7 @@ fn unreadable_app_is_reported_and_does_not_delay_others() {
     let app = until_reported("invalid", "InvalidSpec");
     let message = text(&app, "/status/cause/message");
     assert!(
-        message.contains("spec.image: \"a b\" is no image") && message.contains("70000 is no port"),
+        message.contains("spec.image: invalid image \"a b\"") && message.contains("invalid port 70000"),
         "{message}"
     );
 

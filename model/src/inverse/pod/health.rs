@@ -1,41 +1,41 @@
-//! The health check that a container's probes stand for.
+//! Reads a health check from the probes of a container.
 
 use crd::HealthCheck;
 use serde_json::Value;
 
 use super::{number, port_of};
-use crate::inverse::{Inverse, Left};
+use crate::inverse::{Inverse, UnmappedField};
 
-/// What is asked of a container.
+/// What a probe checks.
 #[derive(Clone, Debug, PartialEq)]
 struct Handler {
     path: Option<String>,
     port: i32,
 }
 
-/// Reads the probes of a container that listens on `port`, defaults spelled out.
+/// Reads the probes of a container that listens on `port`. The container must have the defaults of the API server.
 ///
-/// How often and how patiently is asked is taken as closely as one health check can have it. Another question than the
-/// one that is taken is left over.
+/// Periods and timeouts are read as precisely as a health check can express them. Probes that check something else are
+/// unmapped.
 pub fn read(container: &Value, port: Option<i32>) -> Inverse<Option<HealthCheck>> {
     let probes = ["readinessProbe", "livenessProbe", "startupProbe"];
-    let asked = probes.map(|probe| handler(&container[probe], container));
-    let Some(main) = asked.iter().flatten().next() else {
-        let left = probes.iter().filter_map(|probe| whole(container, probe)).collect();
-        return Inverse { said: None, left };
+    let checks = probes.map(|probe| handler(&container[probe], container));
+    let Some(main) = checks.iter().flatten().next() else {
+        let unmapped = probes.iter().filter_map(|probe| whole(container, probe)).collect();
+        return Inverse { value: None, unmapped };
     };
-    let mut left = Vec::new();
-    for (probe, asked) in probes.iter().zip(&asked) {
-        match asked {
-            Some(asked) if asked == main => {}
-            None => left.extend(whole(container, probe)),
-            Some(asked) => left.push(other(probe, asked, &container[*probe])),
+    let mut unmapped = Vec::new();
+    for (probe, checks) in probes.iter().zip(&checks) {
+        match checks {
+            Some(checks) if checks == main => {}
+            None => unmapped.extend(whole(container, probe)),
+            Some(checks) => unmapped.push(other(probe, checks, &container[*probe])),
         }
     }
     let is_there = |probe: &str| container[probe].is_object();
     let listens = main.path.is_none() && Some(main.port) == port;
     if listens && !is_there("livenessProbe") && !is_there("startupProbe") {
-        return Inverse { said: None, left };
+        return Inverse { value: None, unmapped };
     }
     let [readiness, ..] = probes;
     let of = |field: &str| {
@@ -46,34 +46,37 @@ pub fn read(container: &Value, port: Option<i32>) -> Inverse<Option<HealthCheck>
         let value = of(field).map(|value| value.clamp(1, most));
         value.filter(|value| *value != usual)
     };
-    let said = HealthCheck {
+    let check = HealthCheck {
         path: main.path.clone(),
-        port: Some(main.port).filter(|asked| Some(*asked) != port),
+        port: Some(main.port).filter(|checks| Some(*checks) != port),
         period_seconds: within("periodSeconds", 10, 3600),
         timeout_seconds: within("timeoutSeconds", 1, 300),
         startup_seconds: startup(container),
     };
-    Inverse { said: Some(said), left }
+    Inverse {
+        value: Some(check),
+        unmapped,
+    }
 }
 
-/// How long a container may take to start, in seconds, where that is not what happens by itself.
+/// Returns how long a container may take to start, in seconds, unless it is the default.
 fn startup(container: &Value) -> Option<i32> {
-    const USUAL: i32 = 60;
+    const DEFAULT: i32 = 60;
     let lasts = |probe: &Value| {
         let of = |field: &str| number(&probe[field]).unwrap_or(0);
         of("initialDelaySeconds") + of("periodSeconds") * of("failureThreshold")
     };
     let seconds = match (&container["startupProbe"], &container["livenessProbe"]) {
         (probe @ Value::Object(_), _) => lasts(probe),
-        // Nobody is killed sooner than before.
-        (_, probe @ Value::Object(_)) => lasts(probe).max(USUAL),
-        // Nobody was killed at all. What is not asked for so long is not ready by then.
-        _ => lasts(&container["readinessProbe"]).max(USUAL),
+        // A container must not be restarted earlier than before.
+        (_, probe @ Value::Object(_)) => lasts(probe).max(DEFAULT),
+        // Without a liveness probe, a container was never restarted. It is not ready before its first check.
+        _ => lasts(&container["readinessProbe"]).max(DEFAULT),
     };
-    Some(seconds.clamp(1, 3600)).filter(|seconds| *seconds != USUAL)
+    Some(seconds.clamp(1, 3600)).filter(|seconds| *seconds != DEFAULT)
 }
 
-/// Returns what a probe asks, if a health check can ask it.
+/// Returns what a probe checks, if a health check can express it.
 fn handler(probe: &Value, container: &Value) -> Option<Handler> {
     let (http, tcp) = (&probe["httpGet"], &probe["tcpSocket"]);
     if let Some(http) = http.as_object() {
@@ -94,24 +97,24 @@ fn handler(probe: &Value, container: &Value) -> Option<Handler> {
     Some(Handler { path: None, port }).filter(|_| tcp.len() == 1)
 }
 
-fn whole(container: &Value, probe: &str) -> Option<Left> {
+fn whole(container: &Value, probe: &str) -> Option<UnmappedField> {
     container
         .get(probe)
         .filter(|probe| probe.is_object())
-        .map(|value| Left {
+        .map(|value| UnmappedField {
             path: probe.to_owned(),
             value: value.clone(),
             differs: true,
         })
 }
 
-/// Says where a probe asks something else than the one that is taken.
-fn other(probe: &str, asked: &Handler, value: &Value) -> Left {
-    let (path, value) = match asked.path {
+/// Returns the field of a probe that checks something else than the health check.
+fn other(probe: &str, checks: &Handler, value: &Value) -> UnmappedField {
+    let (path, value) = match checks.path {
         Some(_) => ("httpGet", &value["httpGet"]),
         None => ("tcpSocket", &value["tcpSocket"]),
     };
-    Left {
+    UnmappedField {
         path: format!("{probe}.{path}"),
         value: value.clone(),
         differs: true,

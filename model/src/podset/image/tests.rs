@@ -1,11 +1,11 @@
-//! When a change of the image has arrived.
+//! When a change of the image is complete.
 
 use super::*;
 
 /// When the image was changed, in seconds since 1970.
 const CHANGED: i64 = 1000;
 
-/// A pod whose image was changed from v1 to v2 while `c1` ran, and whose kubelet has reported since.
+/// Returns a pod whose image was changed from v1 to v2 while `c1` was running, and whose kubelet has reported since then.
 fn changed() -> SetPod {
     SetPod {
         node: Some("n1".into()),
@@ -23,7 +23,7 @@ fn changed() -> SetPod {
     }
 }
 
-/// As [`changed`], in another container.
+/// As [`changed`], with another container.
 fn restarted() -> SetPod {
     SetPod {
         container: Some("c2".into()),
@@ -33,7 +33,7 @@ fn restarted() -> SetPod {
 }
 
 #[test]
-fn update_arrives_with_another_container_whatever_the_runtime_calls_its_image() {
+fn update_is_complete_with_another_container_for_any_reported_image() {
     assert!(changed().is_updating(i64::MAX), "the old container runs");
     let same_content = SetPod {
         reported: Reported::New,
@@ -50,7 +50,7 @@ fn update_arrives_with_another_container_whatever_the_runtime_calls_its_image() 
 }
 
 #[test]
-fn status_of_an_older_spec_shows_nothing() {
+fn status_of_an_older_spec_is_ignored() {
     let unobserved = SetPod {
         observed: Some(false),
         ..restarted()
@@ -81,7 +81,7 @@ fn restart_with_the_old_image_is_not_an_update() {
 }
 
 #[test]
-fn only_the_container_of_before_is_certain_to_restart() {
+fn only_the_previous_container_must_restart() {
     assert!(changed().must_restart());
     assert!(!restarted().must_restart());
     let reverted = SetPod {
@@ -102,9 +102,9 @@ fn only_the_container_of_before_is_certain_to_restart() {
     assert!(!unchanged.must_restart());
 }
 
-/// The node pulls the old image when the image is changed: it starts the old one first.
+/// If the node was pulling the old image during the change, it starts the old image first.
 #[test]
-fn first_container_may_be_of_the_image_before() {
+fn first_container_may_have_the_previous_image() {
     let of = |reported, observed| SetPod {
         reported,
         observed,
@@ -150,12 +150,12 @@ fn reverted_change_settles_without_a_restart() {
     assert!(reverted(Some(false), change.clone()).is_updating(i64::MAX));
     assert!(!reverted(Some(true), change.clone()).is_updating(CHANGED + 1));
     assert!(!reverted(None, change).is_updating(CHANGED + 1 + SETTLES_IN));
-    // A person has set the image back on the pod.
+    // A user has set the previous image on the pod.
     assert!(!reverted(Some(true), pod.change.unwrap()).is_updating(CHANGED + 1));
 }
 
 #[test]
-fn change_records_what_runs() {
+fn change_records_the_running_container() {
     let record = |pod: &SetPod, image| {
         let change = pod.change_to(image, 2000);
         format!("{:?} of {}", change.container, change.image)
@@ -185,7 +185,7 @@ fn change_records_what_runs() {
 }
 
 #[test]
-fn pod_without_a_node_has_the_new_image_at_once() {
+fn pod_without_a_node_has_the_new_image_immediately() {
     let pod = SetPod {
         node: None,
         container: Some(String::new()),
@@ -204,7 +204,7 @@ fn pod_without_a_node_has_the_new_image_at_once() {
 }
 
 #[test]
-fn containers_without_ids_are_not_followed() {
+fn containers_without_ids_count_as_updated() {
     let pod = SetPod {
         container: Some(String::new()),
         is_anonymous: true,

@@ -1,13 +1,13 @@
-//! What people read.
+//! Conditions, causes and numbers.
 
 use std::collections::BTreeMap;
 
 use serde_json::json;
 
 use super::super::fixtures::{
-    NOW, ending, finished, not_ready, outdated, pod, released, successor, web, with_old_image,
+    NOW, finished, not_ready, outdated, pod, released, successor, terminating, web, with_old_image,
 };
-use super::super::{Controller, ImageChange, Taken};
+use super::super::{Controller, ImageChange, NameHolder, SetPod};
 use super::*;
 
 fn set() -> PodSet {
@@ -23,7 +23,7 @@ struct Case {
     wanted: Wanted,
     pods: Vec<SetPod>,
     states: Vec<PodState>,
-    taken: BTreeMap<u16, Taken>,
+    taken: BTreeMap<u16, NameHolder>,
 }
 
 impl Case {
@@ -36,35 +36,35 @@ impl Case {
         }
     }
 
-    fn status(&self, set: &PodSet, hindrances: &[PodError]) -> PodSetStatus {
-        let seen = Seen {
+    fn status(&self, set: &PodSet, errors: &[PodError]) -> PodSetStatus {
+        let seen = StepInput {
             pods: &self.pods,
             taken: &self.taken,
             pace: 1,
             early_ends: 0,
             now: NOW,
         };
-        let known = Knowledge {
-            seen,
+        let input = StatusInput {
+            step: seen,
             states: &self.states,
             progressed_at: NOW,
         };
         status(
             set,
             Some(&self.wanted),
-            known,
-            hindrances,
+            input,
+            errors,
             Timestamp::from_second(NOW).unwrap(),
         )
     }
 
-    fn says(&self) -> String {
-        said_in(&self.status(&set(), &[]))
+    fn report(&self) -> String {
+        report_of(&self.status(&set(), &[]))
     }
 }
 
-/// Returns the reason and the message of `Ready`, and what to do.
-fn said_in(status: &PodSetStatus) -> String {
+/// Returns the reason and the message of `Ready`, and the next command.
+fn report_of(status: &PodSetStatus) -> String {
     let ready = status.conditions.iter().find(|c| c.type_ == "Ready").unwrap();
     let next = status.cause.as_ref().and_then(|cause| cause.next.as_deref());
     format!(
@@ -76,13 +76,13 @@ fn said_in(status: &PodSetStatus) -> String {
 }
 
 #[test]
-fn a_paused_update_is_told_with_how_far_it_is_and_how_to_go_on() {
+fn paused_update_is_reported_with_its_progress() {
     let paused = Wanted { paused: true, ..web(2) };
-    let told = [
-        Case::of(paused.clone(), [outdated(0), pod(1)]).says(),
-        Case::of(paused, [pod(0), pod(1)]).says(),
+    let reports = [
+        Case::of(paused.clone(), [outdated(0), pod(1)]).report(),
+        Case::of(paused, [pod(0), pod(1)]).report(),
     ];
-    insta::assert_snapshot!(told.join("\n"), @r"
+    insta::assert_snapshot!(reports.join("\n"), @r"
     Paused: the update is paused: 1 of 2 pods run the new spec
       next: kubectl appdeploy podset resume web -n shop
     Available: 2 pods are ready
@@ -90,12 +90,12 @@ fn a_paused_update_is_told_with_how_far_it_is_and_how_to_go_on() {
 }
 
 #[test]
-fn pod_that_does_not_end_is_a_cause_also_when_another_has_taken_its_place() {
+fn overdue_deletion_is_a_cause_even_if_another_pod_was_created() {
     let overdue = |node: Option<&str>, is_held| SetPod {
         ends_by: Some(NOW - 30),
         node: node.map(Into::into),
         is_held,
-        ..ending(1)
+        ..terminating(1)
     };
     let cases = [
         Case::of(web(2), [pod(0), overdue(Some("n1"), false)]),
@@ -103,13 +103,13 @@ fn pod_that_does_not_end_is_a_cause_also_when_another_has_taken_its_place() {
         Case::of(web(2), [pod(0), overdue(Some("n1"), false), pod(2)]),
         Case::of(web(0), [overdue(None, false)]),
     ];
-    let said: Vec<String> = cases.iter().map(Case::says).collect();
-    insta::assert_snapshot!(said.join("\n"), @r"
-    PodNotTerminating: pod web-1 was deleted and still exists: its node n1 may be down; its slot is not used until it is gone
+    let reports: Vec<String> = cases.iter().map(Case::report).collect();
+    insta::assert_snapshot!(reports.join("\n"), @r"
+    PodNotTerminating: pod web-1 was deleted and still exists: its node n1 may be down; its slot is not used while it exists
       next: kubectl describe node n1
-    PodNotTerminating: pod web-1 was deleted and still exists: a finalizer holds it; its slot is not used until it is gone
+    PodNotTerminating: pod web-1 was deleted and still exists: a finalizer holds it; its slot is not used while it exists
       next: kubectl get pod web-1 -n shop -o yaml
-    Available: 2 pods are ready; pod web-1 was deleted and still exists: its node n1 may be down; its slot is not used until it is gone
+    Available: 2 pods are ready; pod web-1 was deleted and still exists: its node n1 may be down; its slot is not used while it exists
       next: kubectl describe node n1
     ScaledToZero: scaled to zero
       next: kubectl describe pod web-1 -n shop
@@ -128,7 +128,7 @@ fn replacing(replicas: usize, uid: &str) -> Wanted {
 }
 
 #[test]
-fn what_it_says_on_the_way() {
+fn progress_is_reported() {
     let patient = Wanted {
         min_ready: 10,
         ..web(2)
@@ -148,7 +148,7 @@ fn what_it_says_on_the_way() {
     let cases = [
         Case::of(web(2), []),
         Case::of(web(2), [pod(0), not_ready(pod(1))]),
-        Case::of(web(2), [pod(0), ending(1)]),
+        Case::of(web(2), [pod(0), terminating(1)]),
         Case::of(patient, [pod(0), just_ready]),
         Case::of(web(2), [pod(0), pod(1)]),
         Case::of(web(1), [pod(0)]),
@@ -160,16 +160,16 @@ fn what_it_says_on_the_way() {
         Case::of(replacing(1, "p0"), [pod(0), not_ready(successor(1, 0))]),
         Case::of(web(1), [released(0), pod(1)]),
     ];
-    let said: Vec<String> = cases.iter().map(Case::says).collect();
-    insta::assert_snapshot!(said.join("\n"));
+    let reports: Vec<String> = cases.iter().map(Case::report).collect();
+    insta::assert_snapshot!(reports.join("\n"));
 }
 
 #[test]
-fn a_name_that_another_has_is_told_with_what_to_do() {
+fn name_conflict_is_reported_with_a_command() {
     let taken = |owner: Option<&str>| Case {
         taken: [(
             1,
-            Taken::Foreign {
+            NameHolder::ThirdParty {
                 owner: owner.map(String::from),
             },
         )]
@@ -188,9 +188,9 @@ fn a_name_that_another_has_is_told_with_what_to_do() {
         taken(Some("Job batch")),
         Case::of(web(2), [pod(0), of_a_job]),
     ];
-    let said: Vec<String> = cases.iter().map(Case::says).collect();
-    insta::assert_snapshot!(said.join("\n"));
-    let seen = Seen {
+    let reports: Vec<String> = cases.iter().map(Case::report).collect();
+    insta::assert_snapshot!(reports.join("\n"));
+    let seen = StepInput {
         pods: &cases[0].pods,
         taken: &cases[0].taken,
         pace: 1,
@@ -198,22 +198,18 @@ fn a_name_that_another_has_is_told_with_what_to_do() {
         now: NOW,
     };
     assert_eq!(conflicts(&web(2), seen).len(), 1);
-    assert_eq!(
-        conflicts(&web(1), seen),
-        [],
-        "a name that is not needed is nobody's concern"
-    );
+    assert_eq!(conflicts(&web(1), seen), [], "the name is not needed");
 }
 
 #[test]
-fn the_numbers_count_what_is_there() {
+fn numbers_count_existing_pods() {
     let pods = [
         pod(10),
         pod(2),
         not_ready(pod(3)),
         with_old_image(0),
         finished(4),
-        ending(5),
+        terminating(5),
         released(6),
     ];
     let status = Case::of(web(5), pods).status(&set(), &[]);
@@ -233,14 +229,14 @@ fn the_numbers_count_what_is_there() {
 }
 
 #[test]
-fn names_are_cut_and_the_numbers_count_all() {
+fn list_of_names_is_limited_and_numbers_count_all() {
     let status = Case::of(web(120), (0..120).map(pod).collect::<Vec<_>>()).status(&set(), &[]);
     assert_eq!((status.replicas, status.pod_names.len()), (Some(120), 100));
     assert_eq!(status.pod_names[99], "web-99");
 }
 
 #[test]
-fn a_pod_that_could_not_be_created_or_deleted_is_a_condition_of_its_own() {
+fn failed_creation_or_deletion_is_a_condition() {
     let failed = |verb| PodError {
         verb,
         failure: Failure::NamespaceTerminating,
@@ -251,18 +247,18 @@ fn a_pod_that_could_not_be_created_or_deleted_is_a_condition_of_its_own() {
         (Verb::Other, None),
     ] {
         let status = Case::of(web(1), []).status(&set(), &[failed(verb)]);
-        let told = status.conditions.iter().find(|c| c.type_ == condition::REPLICA_FAILURE);
-        assert_eq!(told.map(|c| &*c.reason), expected);
+        let found = status.conditions.iter().find(|c| c.type_ == condition::REPLICA_FAILURE);
+        assert_eq!(found.map(|c| &*c.reason), expected);
     }
 }
 
 #[test]
-fn the_words_do_not_change_while_nothing_does() {
+fn status_does_not_change_while_nothing_else_does() {
     let case = Case::of(web(2), [pod(0), not_ready(pod(1))]);
     let mut later = set();
     later.status = Some(case.status(&set(), &[]));
-    let known = Knowledge {
-        seen: Seen {
+    let input = StatusInput {
+        step: StepInput {
             pods: &case.pods,
             taken: &case.taken,
             pace: 9,
@@ -275,48 +271,48 @@ fn the_words_do_not_change_while_nothing_does() {
     let again = status(
         &later,
         Some(&case.wanted),
-        known,
+        input,
         &[],
         Timestamp::from_second(NOW + 60).unwrap(),
     );
     assert_eq!(Some(again), later.status);
     assert_eq!(
-        changes_in(&case.wanted, known),
+        changes_in(&case.wanted, input),
         Some(Duration::from_secs(540)),
         "the progress deadline"
     );
 }
 
-/// As a Deployment reports it. An operator that has restarted finds in the status that it was so.
+/// As for a Deployment. After a restart, the operator reads it from the stored status.
 #[test]
-fn a_set_without_progress_for_ten_minutes_is_stalled() {
+fn pod_set_without_progress_for_ten_minutes_is_stalled() {
     let seconds = |seconds| NOW + seconds;
     let at = |case: &Case, set: &PodSet, progressed_at, now| {
-        let seen = Seen {
+        let seen = StepInput {
             pods: &case.pods,
             taken: &case.taken,
             pace: 1,
             early_ends: 0,
             now,
         };
-        let known = Knowledge {
-            seen,
+        let input = StatusInput {
+            step: seen,
             states: &case.states,
             progressed_at,
         };
         let time = Timestamp::from_second(now).unwrap();
         (
-            status(set, Some(&case.wanted), known, &[], time),
-            changes_in(&case.wanted, known),
+            status(set, Some(&case.wanted), input, &[], time),
+            changes_in(&case.wanted, input),
         )
     };
     let case = Case::of(web(2), [pod(0), not_ready(pod(1))]);
     let (before, wait) = at(&case, &set(), NOW, seconds(599));
-    assert_eq!(said_in(&before), "Progressing: 1 of 2 pods are ready");
+    assert_eq!(report_of(&before), "Progressing: 1 of 2 pods are ready");
     assert_eq!(wait, Some(Duration::from_secs(1)));
     let (overdue, wait) = at(&case, &set(), NOW, seconds(600));
     assert_eq!(
-        said_in(&overdue),
+        report_of(&overdue),
         "ProgressDeadlineExceeded: 1 of 2 pods are ready, and there was no progress for ten minutes\n  \
          next: kubectl describe pods -n shop -l appdeploy.dev/podset=web"
     );
@@ -334,23 +330,27 @@ fn a_set_without_progress_for_ten_minutes_is_stalled() {
     assert_eq!(Some(again), restarted.status, "it has made no progress since");
     let another_is_ready = Case::of(web(2), [pod(0), not_ready(pod(1)), pod(2)]);
     let (moved, _) = at(&another_is_ready, &restarted, seconds(700), seconds(700));
-    assert!(said_in(&moved).starts_with("Progressing"), "{}", said_in(&moved));
+    assert!(report_of(&moved).starts_with("Progressing"), "{}", report_of(&moved));
     restarted.metadata.generation = Some(4);
     let (changed, _) = at(&case, &restarted, seconds(700), seconds(700));
-    assert!(said_in(&changed).starts_with("Progressing"), "{}", said_in(&changed));
+    assert!(
+        report_of(&changed).starts_with("Progressing"),
+        "{}",
+        report_of(&changed)
+    );
 
     for settled in [Case::of(web(1), [pod(0)]), Case::of(web(0), [])] {
         let (settled, wait) = at(&settled, &set(), NOW, seconds(9999));
-        assert!(settled.cause.is_none(), "{}", said_in(&settled));
-        assert_eq!(wait, None, "a set that is as wanted is not looked at again");
+        assert!(settled.cause.is_none(), "{}", report_of(&settled));
+        assert_eq!(wait, None, "a set that is as desired is not reconciled again");
     }
 }
 
 #[test]
-fn a_set_that_is_being_deleted_says_only_that() {
-    let mut going = set();
-    going.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+fn deletion_is_the_only_report_of_a_pod_set_that_is_being_deleted() {
+    let mut deleted = set();
+    deleted.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
     let case = Case::of(web(2), [pod(0)]);
-    let said = said_in(&case.status(&going, &[]));
-    assert_eq!(said, "Deleting: it is being deleted, with its pods");
+    let report = report_of(&case.status(&deleted, &[]));
+    assert_eq!(report, "Deleting: it is being deleted, with its pods");
 }

@@ -1,19 +1,19 @@
-//! Rule by rule. That the rules together come to an end, and to the right one, is for `tests/podset`.
+//! Each rule on its own. `tests/podset` checks that all rules together reach the desired state.
 
 mod rollout;
 
-use super::super::fixtures::{NOW, controller, ending, finished, not_ready, pod, released, successor, web};
-use super::super::{Controller, Knowledge, Phase, status, visits};
+use super::super::fixtures::{NOW, controller, finished, not_ready, pod, released, successor, terminating, web};
+use super::super::{Controller, Phase, StatusInput, status, visits};
 use super::*;
 use crate::pod::PodState;
 
-/// Decides with nothing remembered, and writes it in one line.
+/// Returns the next step in one line.
 fn decide(set: &Wanted, pods: &[SetPod]) -> String {
     decide_with(set, pods, &BTreeMap::new(), usize::MAX)
 }
 
-fn decide_with(set: &Wanted, pods: &[SetPod], taken: &BTreeMap<u16, Taken>, pace: usize) -> String {
-    let seen = Seen {
+fn decide_with(set: &Wanted, pods: &[SetPod], taken: &BTreeMap<u16, NameHolder>, pace: usize) -> String {
+    let seen = StepInput {
         pods,
         taken,
         pace,
@@ -23,9 +23,9 @@ fn decide_with(set: &Wanted, pods: &[SetPod], taken: &BTreeMap<u16, Taken>, pace
     written(&next_step(set, seen))
 }
 
-/// Decides after the first step has failed.
+/// Returns the next step after the first one has failed, in one line.
 fn decide_despite(set: &Wanted, pods: &[SetPod]) -> String {
-    let seen = Seen {
+    let seen = StepInput {
         pods,
         taken: &BTreeMap::new(),
         pace: usize::MAX,
@@ -41,11 +41,11 @@ fn written(step: &Step) -> String {
         Step::Release(pods) => ("release", names(pods)),
         Step::Adopt(pods) => ("adopt", names(pods)),
         Step::Create(creations) => ("create", creations.iter().map(creation).collect()),
-        Step::Delete(removals) => (
+        Step::Delete(deletions) => (
             "delete",
-            removals
+            deletions
                 .iter()
-                .map(|r| format!("{} ({:?})", r.pod.name, r.why))
+                .map(|r| format!("{} ({:?})", r.pod.name, r.reason))
                 .collect(),
         ),
         Step::Update(updates) => (
@@ -61,18 +61,18 @@ fn written(step: &Step) -> String {
 }
 
 fn creation(creation: &Creation) -> String {
-    let heir = creation.replaces.as_ref().map(|uid| format!(" for {uid}"));
-    format!("{}{}", creation.slot, heir.unwrap_or_default())
+    let successor = creation.replaces.as_ref().map(|uid| format!(" for {uid}"));
+    format!("{}{}", creation.slot, successor.unwrap_or_default())
 }
 
 #[test]
-fn what_is_as_wanted_is_left_alone() {
+fn pods_that_are_as_desired_are_not_changed() {
     assert_eq!(decide(&web(2), &[pod(0), pod(1)]), "settled");
     assert_eq!(decide(&web(0), &[]), "settled");
 }
 
 #[test]
-fn a_set_that_is_being_deleted_does_nothing() {
+fn pods_of_a_set_that_is_being_deleted_are_not_changed() {
     let set = Wanted {
         deleting: true,
         ..web(3)
@@ -82,32 +82,32 @@ fn a_set_that_is_being_deleted_does_nothing() {
 }
 
 #[test]
-fn slot_of_a_pod_that_does_not_end_is_given_up() {
+fn slot_of_a_pod_whose_deletion_is_overdue_is_not_used() {
     let ends = |slot, ends_by| SetPod {
         ends_by: Some(ends_by),
-        ..ending(slot)
+        ..terminating(slot)
     };
     assert_eq!(
         decide(&web(2), &[pod(0), ends(1, NOW - 29)]),
         "settled",
-        "its name is waited for"
+        "its name is not free yet"
     );
     assert_eq!(decide(&web(2), &[pod(0), ends(1, NOW - 30)]), "create 2");
     assert_eq!(decide(&web(2), &[pod(0), ends(1, NOW - 30), pod(2)]), "settled");
-    let of_a_set_before = SetPod {
+    let of_a_deleted_set = SetPod {
         controller: Some(controller("u0")),
         ..ends(1, NOW - 30)
     };
-    assert_eq!(decide(&web(2), &[pod(0), of_a_set_before]), "create 2");
+    assert_eq!(decide(&web(2), &[pod(0), of_a_deleted_set]), "create 2");
     let waits = [pod(0), ends(1, NOW - 29)];
-    let seen = Seen {
+    let seen = StepInput {
         pods: &waits,
         taken: &BTreeMap::new(),
         pace: 1,
         early_ends: 0,
         now: NOW,
     };
-    assert_eq!(looks_again_at(&web(2), seen), Some(NOW + 1));
+    assert_eq!(next_change_at(&web(2), seen), Some(NOW + 1));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn missing_pods_get_the_lowest_free_slots() {
 }
 
 #[test]
-fn no_more_are_created_at_a_time_than_the_pace_allows() {
+fn pace_limits_concurrent_creations() {
     for (pace, expected) in [
         (0, "create 0"),
         (1, "create 0"),
@@ -133,9 +133,9 @@ fn no_more_are_created_at_a_time_than_the_pace_allows() {
     }
 }
 
-/// A predecessor of the same name left pods: they are the garbage collector's, and nothing but their names concerns us.
+/// Pods of a deleted set of the same name are left to the garbage collector. Only their names matter.
 #[test]
-fn only_pods_whose_controller_has_our_uid_are_ours() {
+fn only_pods_whose_controller_has_the_uid_of_the_set_belong_to_it() {
     let of_another = SetPod {
         controller: Some(controller("u0")),
         ..pod(0)
@@ -144,25 +144,25 @@ fn only_pods_whose_controller_has_our_uid_are_ours() {
     assert_eq!(
         decide(&web(1), std::slice::from_ref(&of_another)),
         "settled",
-        "its name is waited for"
+        "its name is not free yet"
     );
     assert_eq!(decide(&web(2), &[of_another]), "create 1");
 }
 
 #[test]
-fn a_pod_that_ends_does_not_count_and_its_name_is_waited_for() {
-    assert_eq!(decide(&web(1), &[ending(0)]), "settled");
-    assert_eq!(decide(&web(2), &[ending(0), pod(1)]), "settled");
-    assert_eq!(decide(&web(2), &[ending(0)]), "create 1");
+fn terminating_pod_does_not_count_and_its_name_is_not_free() {
+    assert_eq!(decide(&web(1), &[terminating(0)]), "settled");
+    assert_eq!(decide(&web(2), &[terminating(0), pod(1)]), "settled");
+    assert_eq!(decide(&web(2), &[terminating(0)]), "create 1");
     assert_eq!(
-        decide(&web(1), &[ending(0), pod(1)]),
+        decide(&web(1), &[terminating(0), pod(1)]),
         "settled",
-        "it is gone already, so none is too many"
+        "it does not count any more, so there is no surplus"
     );
 }
 
 #[test]
-fn a_pod_that_has_ended_by_itself_makes_room_when_it_is_old_enough() {
+fn finished_pod_is_deleted_when_it_is_old_enough() {
     let of_age = |age| SetPod {
         created: NOW - age,
         ..finished(0)
@@ -172,7 +172,7 @@ fn a_pod_that_has_ended_by_itself_makes_room_when_it_is_old_enough() {
     assert_eq!(decide(&web(1), &[old]), "delete web-0 (Finished)");
     for (age, expected) in [(39, "settled"), (40, "delete web-0 (Finished)")] {
         let pods = [of_age(age)];
-        let seen = Seen {
+        let seen = StepInput {
             pods: &pods,
             taken: &BTreeMap::new(),
             pace: 1,
@@ -185,12 +185,12 @@ fn a_pod_that_has_ended_by_itself_makes_room_when_it_is_old_enough() {
             "the fourth that ends early"
         );
         let again = (age < 40).then_some(NOW + 1);
-        assert_eq!(looks_again_at(&web(1), seen).filter(|at| *at > NOW), again);
+        assert_eq!(next_change_at(&web(1), seen).filter(|at| *at > NOW), again);
     }
 }
 
 #[test]
-fn a_pod_without_the_label_is_let_go_before_anything_else() {
+fn pod_without_the_label_is_released_first() {
     let unlabelled = SetPod { label: None, ..pod(0) };
     let relabelled = SetPod {
         label: Some("other".into()),
@@ -200,19 +200,19 @@ fn a_pod_without_the_label_is_let_go_before_anything_else() {
         decide(&web(3), &[unlabelled.clone(), relabelled]),
         "release web-0, web-1"
     );
-    let gone = SetPod {
+    let deleted = SetPod {
         deleting: true,
         ..unlabelled
     };
     assert_eq!(
-        decide(&web(2), &[gone, pod(1)]),
+        decide(&web(2), &[deleted, pod(1)]),
         "settled",
-        "what ends need not be let go"
+        "a terminating pod is not released"
     );
 }
 
 #[test]
-fn a_pod_with_the_label_and_no_controller_is_taken_in() {
+fn pod_with_the_label_and_no_controller_is_adopted() {
     let orphan = SetPod {
         controller: None,
         name: "by-hand".into(),
@@ -240,9 +240,9 @@ fn a_pod_with_the_label_and_no_controller_is_taken_in() {
     }
 }
 
-/// It was orphaned with its set after it was evicted. It holds a name, and no other controller deletes it.
+/// An evicted pod that was orphaned with its set has the name of a slot, and no other controller deletes it.
 #[test]
-fn an_orphan_that_has_ended_is_adopted_if_a_set_created_it() {
+fn finished_orphan_is_adopted_if_a_set_created_it() {
     let orphan = SetPod {
         controller: None,
         ..finished(0)
@@ -257,40 +257,40 @@ fn an_orphan_that_has_ended_is_adopted_if_a_set_created_it() {
 }
 
 #[test]
-fn names_of_others_stay_empty_and_those_of_pods_that_were_let_go_are_passed_over() {
-    let foreign = Taken::Foreign { owner: None };
+fn slots_of_third_party_pods_stay_empty_and_those_of_released_pods_are_skipped() {
+    let foreign = NameHolder::ThirdParty { owner: None };
     for (taken, expected) in [
         (foreign, "create 1"),
-        (Taken::Ending, "create 1"),
-        (Taken::Released, "create 1, 2"),
+        (NameHolder::Terminating, "create 1"),
+        (NameHolder::Released, "create 1, 2"),
     ] {
         assert_eq!(decide_with(&web(2), &[], &[(0, taken)].into(), 9), expected);
     }
     assert_eq!(
         decide(&web(2), &[released(0)]),
         "create 1, 2",
-        "the same by what a watch tells"
+        "also if the watch shows it"
     );
-    let believed = [(0, Taken::Released)].into();
+    let recorded = [(0, NameHolder::Released)].into();
     assert_eq!(
-        decide_with(&web(1), &[pod(0)], &believed, 9),
+        decide_with(&web(1), &[pod(0)], &recorded, 9),
         "settled",
-        "a watch knows better"
+        "the watch has newer data"
     );
 }
 
 #[test]
-fn the_surplus_goes_in_the_order_of_a_replica_set() {
+fn surplus_is_deleted_in_the_order_of_a_replica_set() {
     assert_eq!(
         decide(&web(1), &[pod(0), pod(1), pod(2)]),
         "delete web-2 (Surplus), web-1 (Surplus)"
     );
     assert_eq!(decide(&web(1), &[not_ready(pod(0)), pod(1)]), "delete web-0 (Surplus)");
-    assert_eq!(decide(&web(0), &[pod(0), ending(1)]), "delete web-0 (Surplus)");
+    assert_eq!(decide(&web(0), &[pod(0), terminating(1)]), "delete web-0 (Surplus)");
 }
 
 #[test]
-fn it_looks_again_when_the_next_pod_becomes_available_or_old_enough() {
+fn next_change_is_when_a_pod_becomes_available_or_old_enough() {
     let set = Wanted {
         min_ready: 10,
         ..web(3)
@@ -316,20 +316,20 @@ fn it_looks_again_when_the_next_pod_becomes_available_or_old_enough() {
         (vec![ready_since(1, NOW - 4), ended], Some(NOW + 3)),
         (vec![away], None),
     ] {
-        let seen = Seen {
+        let seen = StepInput {
             pods: &pods,
             taken: &BTreeMap::new(),
             pace: 1,
             early_ends: 0,
             now: NOW,
         };
-        assert_eq!(looks_again_at(&set, seen), expected, "{pods:?}");
+        assert_eq!(next_change_at(&set, seen), expected, "{pods:?}");
     }
 }
 
-/// Each change of one of many pods is a reason to look at all of them.
+/// Each change of a pod causes a decision about all of them.
 #[test]
-fn a_decision_and_a_status_cost_in_proportion_to_the_pods() {
+fn cost_of_a_decision_and_a_status_is_proportional_to_the_pods() {
     let cost = |count: u16| {
         let pods: Vec<SetPod> = (0..count)
             .map(|slot| match slot % 4 {
@@ -351,7 +351,7 @@ fn a_decision_and_a_status_cost_in_proportion_to_the_pods() {
                 .collect(),
             ..web(usize::from(count) - 1)
         };
-        let seen = Seen {
+        let seen = StepInput {
             pods: &pods,
             taken: &BTreeMap::new(),
             pace: 1,
@@ -362,13 +362,13 @@ fn a_decision_and_a_status_cost_in_proportion_to_the_pods() {
             "metadata": {"name": "web"}, "spec": {},
         }));
         let object: crd::PodSet = object.unwrap();
-        let known = Knowledge {
-            seen,
+        let input = StatusInput {
+            step: seen,
             states: &states,
             progressed_at: NOW,
         };
         visits::during(|| {
-            let result = status(&object, Some(&set), known, &[], jiff::Timestamp::UNIX_EPOCH);
+            let result = status(&object, Some(&set), input, &[], jiff::Timestamp::UNIX_EPOCH);
             (next_step(&set, seen), result)
         })
     };

@@ -7,7 +7,9 @@ use crd::PodSet;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use model::pod::PodState;
-use model::podset::{PodError, PodRef, Removal, SetPod, Step, Wanted, Why, conflicts, next_step, next_step_despite};
+use model::podset::{
+    Deletion, DeletionReason, PodError, PodRef, SetPod, Step, Wanted, conflicts, next_step, next_step_despite,
+};
 use model::{Failure, podset};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
@@ -49,7 +51,7 @@ impl Reconciler {
         let ReconcileContext { key, object: set, .. } = context;
         let pods = &self.stores.set_pods;
         if let Some(why) = pods.kind.health.unseen(&key.namespace) {
-            return StepResult::Blocked(vec![Failure::Blind { resource: "pods", why }.into()]);
+            return StepResult::Blocked(vec![Failure::WatchFailed { resource: "pods", why }.into()]);
         }
         let applier = Applier {
             caller: &self.caller,
@@ -146,7 +148,7 @@ impl Reconciler {
             Ok(OwnerState::Gone) => return (None, StepResult::Ended(Error::Deleted)),
             Err(failure) => return (None, StepResult::Blocked(vec![failure.into()])),
         }
-        for pod in step.given_up() {
+        for pod in step.removed_pods() {
             self.states.expect_deletion(key, &pod.uid);
         }
         let outcome = applier.execute(&step, memory.pace).await;
@@ -186,7 +188,7 @@ impl Reconciler {
     /// Writes an Event for each deleted pod that had ended: the pod would have shown why.
     async fn record_ended(&self, set: &PodSet, ended: &Ended<'_>) {
         let events = stream::iter(&ended.pods).for_each_concurrent(EVENT_CONCURRENCY, async |(pod, state)| {
-            let message = podset::obituary(set, &pod.name, Some(state));
+            let message = podset::describe_end(set, &pod.name, Some(state));
             self.status_writer.warn(set, "PodEnded", &message).await;
         });
         if timeout(EVENT_TIMEOUT, events).await.is_err() {
@@ -201,8 +203,10 @@ struct Ended<'a> {
 }
 
 impl<'a> Ended<'a> {
-    fn of(known: &'a Known, removed: &[Removal]) -> Self {
-        let finished = removed.iter().filter(|removal| removal.why == Why::Finished);
+    fn of(known: &'a Known, removed: &[Deletion]) -> Self {
+        let finished = removed
+            .iter()
+            .filter(|removal| removal.reason == DeletionReason::Finished);
         let uids: HashSet<&str> = finished.map(|removal| &*removal.pod.uid).collect();
         let all = known.pods.iter().zip(&known.states);
         Self {

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource as _;
 use kube::api::PostParams;
 use kube::core::Request as ApiRequest;
-use model::admit::Reference;
+use model::admit::RequiredRight;
 use tracing::warn;
 
 use super::{Admission, Refusal};
@@ -21,7 +21,7 @@ const CONCURRENCY: usize = 4;
 
 impl Admission {
     /// Checks whether the author has the rights that the spec needs.
-    pub(super) async fn check_rights(&self, request: &Request, references: &[Reference]) -> Result<(), Refusal> {
+    pub(super) async fn check_rights(&self, request: &Request, references: &[RequiredRight]) -> Result<(), Refusal> {
         if references.len() > MAX_REFERENCES {
             return Err(Refusal::Invalid(format!(
                 "the spec refers to more than {MAX_REFERENCES} Secrets and ConfigMaps"
@@ -38,7 +38,7 @@ impl Admission {
         for (reference, answer) in references.iter().zip(answers) {
             match answer {
                 Ok(true) => {}
-                Ok(false) => refusals.push(reference.refusal(author, namespace)),
+                Ok(false) => refusals.push(reference.denial(author, namespace)),
                 Err(why) => {
                     if let Some(suppressed) = self.log.take() {
                         warn!(
@@ -58,7 +58,7 @@ impl Admission {
         Err(Refusal::Forbidden(refusals.join("; ")))
     }
 
-    async fn is_allowed(&self, request: &Request, namespace: &str, reference: &Reference) -> Result<bool, String> {
+    async fn is_allowed(&self, request: &Request, namespace: &str, reference: &RequiredRight) -> Result<bool, String> {
         let user = &request.user_info;
         let review = LocalSubjectAccessReview {
             metadata: ObjectMeta {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crd::label;
 use model::children::{DEPLOYMENT, INGRESS, SERVICE};
 use model::desired::PORT;
-use model::inverse::{App, Left};
+use model::inverse::{App, UnmappedField};
 use model::merge::service_with;
 use model::{CHILDREN, ChildKind, Desired, command, inverse};
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub fn of(found: &Snapshot, read: &App, wanted: &Desired, beside: &[Value], pods
     let template = &found.old().or_else(|| found.own()).unwrap_or(&nothing)["spec"]["template"];
     let uid = found.uid().unwrap_or_default();
     let mut costs = Impact::default();
-    costs.of_fields(found, &read.left, pods);
+    costs.of_fields(found, &read.unmapped, pods);
     costs.lost.extend(owners(found, uid));
     if let Some(service) = found.foreign(&SERVICE, uid) {
         costs.lost.extend(ways(found, service, template, wanted));
@@ -94,7 +94,7 @@ impl Impact {
     }
 
     /// What no spec can say.
-    fn of_fields(&mut self, found: &Snapshot, left: &[(&'static ChildKind, Left)], pods: Pods) {
+    fn of_fields(&mut self, found: &Snapshot, left: &[(&'static ChildKind, UnmappedField)], pods: Pods) {
         for (kind, rest) in left {
             // What the app's own Deployment says beside the app is of no concern here.
             if **kind == DEPLOYMENT && found.old().is_none() {
@@ -242,7 +242,7 @@ impl Impact {
     }
 }
 
-fn tell(found: &Snapshot, kind: &ChildKind, rest: &Left) -> String {
+fn tell(found: &Snapshot, kind: &ChildKind, rest: &UnmappedField) -> String {
     const LONG: usize = 60;
     let value = rest.value.to_string();
     let value = if value.chars().count() > LONG {

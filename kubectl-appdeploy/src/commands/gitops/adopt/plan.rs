@@ -81,7 +81,7 @@ pub fn plan(found: &Snapshot) -> Result<Plan> {
     feasible(found, &app, pods)?;
     let wanted = wanted(&app)?;
     let beside = match (service, app.spec.pod.container.port) {
-        (Some(service), Some(port)) => inverse::beside(service, template, port),
+        (Some(service), Some(port)) => inverse::extra_ports(service, template, port),
         _ => Vec::new(),
     };
     let Impact { lost, notes } = impact::of(found, &read, &wanted, &beside, pods);

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::super::fixtures::{NOW, ending, finished, not_ready, outdated, pod, successor, web, with_old_image};
+use super::super::super::fixtures::{
+    NOW, finished, not_ready, outdated, pod, successor, terminating, web, with_old_image,
+};
 use super::super::super::{ImageChange, SetPod, Wanted};
 use super::{decide, decide_despite, decide_with};
 
@@ -14,7 +16,7 @@ fn replacing(set: Wanted, slots: &[u16]) -> Wanted {
 }
 
 #[test]
-fn a_change_of_the_image_is_made_in_place_and_of_anything_else_anew() {
+fn image_is_changed_in_place_and_other_changes_replace_the_pod() {
     assert_eq!(decide(&web(1), &[with_old_image(0)]), "update web-0 in c1");
     assert_eq!(decide(&web(1), &[outdated(0)]), "delete web-0 (Outdated)");
     let without_our_container = SetPod {
@@ -25,7 +27,7 @@ fn a_change_of_the_image_is_made_in_place_and_of_anything_else_anew() {
 }
 
 #[test]
-fn while_it_is_paused_pods_of_an_older_template_stay_and_missing_ones_come() {
+fn paused_set_keeps_older_pods_and_creates_missing_ones() {
     let paused = |replicas| Wanted {
         paused: true,
         ..web(replicas)
@@ -37,7 +39,7 @@ fn while_it_is_paused_pods_of_an_older_template_stay_and_missing_ones_come() {
 }
 
 #[test]
-fn no_more_pods_are_unavailable_than_may_be() {
+fn max_unavailable_limits_updates() {
     let old = [with_old_image(0), with_old_image(1), with_old_image(2)];
     let set = |max_unavailable| Wanted {
         max_unavailable,
@@ -48,12 +50,12 @@ fn no_more_pods_are_unavailable_than_may_be() {
     let one_is_away = [with_old_image(0), with_old_image(1), not_ready(pod(2))];
     assert_eq!(decide(&set(1), &one_is_away), "settled");
     assert_eq!(decide(&set(2), &one_is_away), "update web-1 in c1");
-    let one_is_missing = [with_old_image(0), with_old_image(1), ending(2)];
+    let one_is_missing = [with_old_image(0), with_old_image(1), terminating(2)];
     assert_eq!(decide(&set(1), &one_is_missing), "settled");
 }
 
 #[test]
-fn pods_that_do_not_serve_are_updated_first_and_cost_nothing() {
+fn pods_that_do_not_serve_are_updated_first() {
     let pods = [
         with_old_image(0),
         not_ready(with_old_image(1)),
@@ -64,12 +66,12 @@ fn pods_that_do_not_serve_are_updated_first_and_cost_nothing() {
     assert_eq!(
         decide(&web(2), &of_both_kinds),
         "update web-1 in c1",
-        "what stays goes first"
+        "updates in place come first"
     );
 }
 
 #[test]
-fn a_pod_that_still_runs_the_image_of_before_does_not_serve() {
+fn pod_that_still_runs_the_previous_image_does_not_serve() {
     let updating = SetPod {
         change: Some(ImageChange {
             container: "c1".into(),
@@ -86,7 +88,7 @@ fn a_pod_that_still_runs_the_image_of_before_does_not_serve() {
     assert_eq!(decide(&web(2), &[with_old_image(0), arrived]), "update web-0 in c1");
 }
 
-/// A pod of the older image that is ready, and may still run the image from before its last change.
+/// Returns a ready pod with an older image that may still run the image before that.
 fn in_doubt(slot: u16) -> SetPod {
     SetPod {
         change: Some(ImageChange {
@@ -136,7 +138,7 @@ fn pod_whose_container_must_restart_is_not_in_doubt() {
 }
 
 #[test]
-fn a_pod_to_replace_goes_when_its_successor_is_available() {
+fn chosen_pod_is_deleted_when_its_successor_is_available() {
     let set = replacing(web(2), &[0]);
     let set = Wanted { min_ready: 10, ..set };
     let starting = not_ready(successor(2, 0));
@@ -154,7 +156,7 @@ fn a_pod_to_replace_goes_when_its_successor_is_available() {
             vec![pod(0), pod(1), available.clone()],
             "delete web-0 (Replaced)",
         ),
-        ("it ends", vec![ending(0), pod(1), available.clone()], "settled"),
+        ("it ends", vec![terminating(0), pod(1), available.clone()], "settled"),
         ("at last", vec![pod(1), available], "settled"),
     ] {
         assert_eq!(decide(&set, &pods), expected, "{then}");
@@ -174,7 +176,7 @@ fn pods_are_replaced_one_at_a_time() {
 }
 
 #[test]
-fn what_is_missing_is_created_before_a_successor() {
+fn missing_pods_are_created_before_a_successor() {
     let set = replacing(web(3), &[0]);
     assert_eq!(decide_with(&set, &[pod(0)], &BTreeMap::new(), 1), "create 1");
     assert_eq!(decide(&set, &[pod(0)]), "create 1, 2, 3 for p0");
@@ -191,15 +193,15 @@ fn entry_of_a_pod_that_was_deleted_neither_blocks_its_name_nor_replaces_a_later_
     assert_eq!(decide(&replacing(web(1), &[0, 1]), &[pod(0)]), "create 1 for p0");
 }
 
-/// The successor of a pod that is itself to be replaced is none: it would go as soon as it came.
+/// A pod that is to be replaced does not count as a successor. It would be deleted immediately.
 #[test]
-fn a_successor_that_is_to_be_replaced_is_none() {
+fn chosen_pod_is_not_a_successor() {
     let set = replacing(web(1), &[0, 1]);
     assert_eq!(decide(&set, &[pod(0), successor(1, 0)]), "delete web-1 (Surplus)");
 }
 
 #[test]
-fn where_one_is_too_many_a_pod_to_replace_goes_at_once() {
+fn chosen_pod_is_deleted_first_if_there_is_a_surplus() {
     let set = replacing(web(1), &[0]);
     assert_eq!(decide(&set, &[pod(0), pod(1)]), "delete web-0 (Surplus)");
     assert_eq!(decide(&set, &[pod(0), not_ready(pod(1))]), "delete web-1 (Surplus)");
@@ -208,9 +210,9 @@ fn where_one_is_too_many_a_pod_to_replace_goes_at_once() {
     assert_eq!(decide(&replacing(web(0), &[0]), &[pod(0)]), "delete web-0 (Surplus)");
 }
 
-/// Found by random worlds: the pod that had just become ready was kept, and none was available.
+/// Found by the property tests: the pod that had just become ready was kept, and none was available.
 #[test]
-fn an_available_pod_is_not_given_up_for_one_that_has_just_become_ready() {
+fn available_pod_is_not_deleted_in_favor_of_one_that_has_just_become_ready() {
     let set = Wanted {
         min_ready: 10,
         ..replacing(web(1), &[0])
@@ -223,7 +225,7 @@ fn an_available_pod_is_not_given_up_for_one_that_has_just_become_ready() {
 }
 
 #[test]
-fn pod_in_doubt_is_not_given_up_for_one_that_is_not_available() {
+fn pod_in_doubt_is_not_deleted_in_favor_of_one_that_is_not_available() {
     let just_ready = SetPod {
         ready_since: Some(NOW),
         started: Some(NOW),
@@ -240,9 +242,9 @@ fn pod_in_doubt_is_not_given_up_for_one_that_is_not_available() {
     assert_eq!(decide(&none, &[chosen]), "delete web-0 (Surplus)");
 }
 
-/// A person has started both successors: one more than the set itself would start.
+/// A user has created both successors, which is one more than the set would create.
 #[test]
-fn pod_to_replace_stays_while_two_successors_start() {
+fn chosen_pods_are_kept_while_two_successors_start() {
     let set = replacing(web(2), &[0, 1]);
     let starting = |slot, of| not_ready(successor(slot, of));
     let pods = [pod(0), pod(1), starting(2, 0), starting(3, 1)];
@@ -266,7 +268,7 @@ fn pods_are_updated_while_others_cannot_be_created() {
     assert_eq!(
         decide_despite(&set, &serving),
         "update web-0 in c1",
-        "one that serves is not deleted: none could take its place"
+        "a serving pod is not deleted, because no other could replace it"
     );
     assert_eq!(
         decide_despite(&web(5), &serving),
@@ -276,7 +278,7 @@ fn pods_are_updated_while_others_cannot_be_created() {
 }
 
 #[test]
-fn a_step_that_fails_holds_up_none_that_come_later() {
+fn failed_step_does_not_block_later_ones() {
     let orphan = SetPod {
         controller: None,
         ..pod(1)

@@ -1,6 +1,6 @@
-//! What a status says of children and pods as the API server and the kubelet report them over time.
+//! The status for children and pods as the API server and the kubelet report them over time.
 
-#![expect(clippy::unwrap_used, reason = "what a test needs and does not get is its failure")]
+#![expect(clippy::unwrap_used, reason = "a panic is a failed test")]
 
 use crd::{AppDeploy, AppDeployStatus};
 use jiff::Timestamp;
@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::core::ObjectMeta;
 use model::children::{DEPLOYMENT, INGRESS, SERVICE};
 use model::pod::PodState;
-use model::status::{StatusOptions, asks};
+use model::status::{StatusOptions, event_query};
 use model::{Child, ChildId, ChildKind, IngressClasses, Observed, status, validate};
 use serde_json::{Value, json};
 
@@ -37,13 +37,13 @@ fn meta(extra: &Value) -> Value {
     meta
 }
 
-/// A Deployment with this many pods: wanted, all, of the current template, ready.
+/// Returns a Deployment with these numbers of pods: desired, all, updated, ready.
 fn deployment(extra: &Value, [wanted, all, updated, ready]: [i32; 4]) -> Value {
     json!({"metadata": meta(extra), "spec": {"replicas": wanted}, "status": {"observedGeneration": 1, "replicas": all,
         "updatedReplicas": updated, "readyReplicas": ready, "availableReplicas": ready}})
 }
 
-/// An app of one pod whose children are all in place.
+/// Returns an app with one pod whose children all exist.
 fn complete() -> Observed {
     let nothing = json!({});
     let service = json!({"metadata": meta(&nothing), "spec": {"clusterIP": "10.0.0.1"}});
@@ -63,13 +63,13 @@ fn complete() -> Observed {
     }
 }
 
-/// Replaces one child.
+/// Replaces a child.
 fn with(mut observed: Observed, (id, child): (ChildId, Child)) -> Observed {
     observed.insert(id, child);
     observed
 }
 
-fn says(replicas: i32, observed: &Observed, now: i64) -> AppDeployStatus {
+fn status_of(replicas: i32, observed: &Observed, now: i64) -> AppDeployStatus {
     let app = app(replicas);
     let valid = validate(&app).unwrap();
     let now = Timestamp::from_second(now).unwrap();
@@ -91,7 +91,7 @@ const HELD: &str = "2026-01-01T00:00:00Z";
 #[test]
 fn app_is_not_ready_while_one_of_its_children_is_being_deleted() {
     assert_eq!(
-        condition(&says(1, &complete(), 0), "Ready"),
+        condition(&status_of(1, &complete(), 0), "Ready"),
         Some(pair("True", "Available"))
     );
     let held = json!({"deletionTimestamp": HELD, "finalizers": ["foregroundDeletion", "example.com/hold"]});
@@ -105,7 +105,7 @@ fn app_is_not_ready_while_one_of_its_children_is_being_deleted() {
         let leaving = json!({"metadata": meta(extra), "spec": {"replicas": 1, "clusterIP": "10.0.0.1"},
             "status": deployment(&json!({}), [1; 4])["status"]});
         let observed = with(complete(), child(kind, &leaving));
-        let status = says(1, &observed, 0);
+        let status = status_of(1, &observed, 0);
         assert_eq!(
             condition(&status, "Ready"),
             Some(pair("False", "ChildDeleting")),
@@ -124,10 +124,10 @@ fn app_is_not_ready_while_one_of_its_children_is_being_deleted() {
 }
 
 #[test]
-fn deletion_that_no_finalizer_holds_is_progress() {
+fn deletion_without_a_finalizer_is_progress() {
     let leaving = json!({"deletionTimestamp": HELD, "finalizers": ["foregroundDeletion"]});
     let observed = with(complete(), child(&DEPLOYMENT, &deployment(&leaving, [1; 4])));
-    let status = says(1, &observed, 0);
+    let status = status_of(1, &observed, 0);
     assert_eq!(condition(&status, "Ready"), Some(pair("False", "Progressing")));
     assert_eq!(status.cause, None);
 }
@@ -136,7 +136,7 @@ fn time(second: i64) -> String {
     Timestamp::from_second(second).unwrap().to_string()
 }
 
-/// A pod of the new template whose container has this status.
+/// Returns a pod of the new template whose container has this status.
 fn pod(own: &Value) -> PodState {
     let probe = |threshold: i32| json!({"httpGet": {"path": "/nope", "port": 80}, "periodSeconds": 2, "failureThreshold": threshold});
     let mut status = json!({"name": "app", "image": "nginx", "imageID": "", "ready": false, "restartCount": 0});
@@ -155,7 +155,7 @@ fn pod(own: &Value) -> PodState {
     PodState::read(&pod)
 }
 
-/// An app of one pod that is not ready.
+/// Returns an app with one pod that is not ready.
 fn with_pod(pod: PodState) -> Observed {
     Observed {
         pods: vec![pod],
@@ -164,32 +164,33 @@ fn with_pod(pod: PodState) -> Observed {
 }
 
 fn reason(pod: &PodState, now: i64) -> String {
-    condition(&says(1, &with_pod(pod.clone()), now), "Ready").unwrap().1
+    condition(&status_of(1, &with_pod(pod.clone()), now), "Ready")
+        .unwrap()
+        .1
 }
 
-/// The kubelet gives a container 60 s to pass its start-up probe, kills it, and starts it again, each time after a longer
-/// wait.
+/// The kubelet restarts a container that has not passed its startup probe for 60 s, each time after a longer wait.
 #[test]
 fn failed_startup_probe_stays_the_cause_across_restarts() {
-    let mut told = Vec::new();
+    let mut reasons = Vec::new();
     let mut now = 100;
-    let mut died = json!({});
+    let mut ended = json!({});
     for restarts in 0..4 {
         let running = pod(&json!({"restartCount": restarts, "started": false,
-            "state": {"running": {"startedAt": time(now)}}, "lastState": died}));
+            "state": {"running": {"startedAt": time(now)}}, "lastState": ended}));
         for second in now..now + 60 {
-            told.push((second, reason(&running, second)));
+            reasons.push((second, reason(&running, second)));
         }
         let end = json!({"terminated": {"exitCode": 0, "startedAt": time(now), "finishedAt": time(now + 60)}});
-        let ended = pod(&json!({"restartCount": restarts, "started": false, "state": end, "lastState": died}));
-        told.push((now + 60, reason(&ended, now + 60)));
-        died = end;
+        let pod_after_end = pod(&json!({"restartCount": restarts, "started": false, "state": end, "lastState": ended}));
+        reasons.push((now + 60, reason(&pod_after_end, now + 60)));
+        ended = end;
         let waiting = pod(&json!({"restartCount": restarts, "started": false,
-            "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": died}));
+            "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended}));
         now += 60 + [0, 10, 20, 40][restarts];
-        told.push((now, reason(&waiting, now)));
+        reasons.push((now, reason(&waiting, now)));
     }
-    let others: Vec<_> = told.iter().filter(|(_, reason)| reason != "NotHealthy").collect();
+    let others: Vec<_> = reasons.iter().filter(|(_, reason)| reason != "NotHealthy").collect();
     assert!(
         others
             .iter()
@@ -199,12 +200,12 @@ fn failed_startup_probe_stays_the_cause_across_restarts() {
 }
 
 #[test]
-fn crashes_in_a_row_are_stalled_and_two_are_not() {
+fn several_crashes_in_a_row_are_stalled() {
     for (reason, code) in [("Error", 1), ("OOMKilled", 137)] {
-        let died = json!({"terminated": {"exitCode": code, "reason": reason, "startedAt": time(200), "finishedAt": time(201)}});
+        let ended = json!({"terminated": {"exitCode": code, "reason": reason, "startedAt": time(200), "finishedAt": time(201)}});
         let stalled = |restarts: i32, state: &Value| {
-            let pod = pod(&json!({"restartCount": restarts, "state": state, "lastState": died}));
-            condition(&says(1, &with_pod(pod), 201), "Stalled").is_some()
+            let pod = pod(&json!({"restartCount": restarts, "state": state, "lastState": ended}));
+            condition(&status_of(1, &with_pod(pod), 201), "Stalled").is_some()
         };
         let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
         let running = json!({"running": {"startedAt": time(200)}});
@@ -220,16 +221,17 @@ fn crashes_in_a_row_are_stalled_and_two_are_not() {
 }
 
 #[test]
-fn crash_after_a_long_life_is_not_one_in_a_row() {
-    let died = json!({"terminated": {"exitCode": 1, "startedAt": time(200), "finishedAt": time(900)}});
-    let pod = pod(&json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": died}));
-    let status = says(1, &with_pod(pod), 901);
+fn crash_after_a_long_run_is_not_stalled() {
+    let ended = json!({"terminated": {"exitCode": 1, "startedAt": time(200), "finishedAt": time(900)}});
+    let pod =
+        pod(&json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended}));
+    let status = status_of(1, &with_pod(pod), 901);
     assert_eq!(condition(&status, "Ready"), Some(pair("False", "CrashLoop")));
     assert_eq!(condition(&status, "Stalled"), None);
 }
 
 #[test]
-fn failed_rollout_says_that_earlier_pods_still_serve() {
+fn failed_rollout_reports_pods_that_still_serve() {
     let waiting = json!({"waiting": {"reason": "InvalidImageName"}});
     let old = |name: &str| PodState {
         name: name.to_owned(),
@@ -241,11 +243,11 @@ fn failed_rollout_says_that_earlier_pods_still_serve() {
     let observed = with_pod(pod(&json!({"state": waiting})));
     let mut observed = with(observed, child(&DEPLOYMENT, &deployment(&json!({}), [3, 4, 1, 3])));
     observed.pods.extend(["a", "b", "c"].map(old));
-    let message = says(3, &observed, 200).cause.unwrap().message;
+    let message = status_of(3, &observed, 200).cause.unwrap().message;
     let end = "; 3 pods of an earlier revision still serve, undo with: kubectl appdeploy undo web -n shop";
     assert!(message.ends_with(end), "{message}");
     // The only pods are those that fail.
-    let message = says(1, &with_pod(pod(&json!({"state": waiting}))), 200)
+    let message = status_of(1, &with_pod(pod(&json!({"state": waiting}))), 200)
         .cause
         .unwrap()
         .message;
@@ -253,21 +255,21 @@ fn failed_rollout_says_that_earlier_pods_still_serve() {
 }
 
 #[test]
-fn events_are_asked_for_when_the_kubelet_does_not_get_to_start_a_container() {
+fn events_are_needed_if_a_container_is_not_started() {
     let creating = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
-    let asked = |pod: PodState, now: i64| {
+    let needs_events = |pod: PodState, now: i64| {
         let observed = with_pod(pod);
-        let status = says(1, &observed, now);
-        asks(&status, &observed, Timestamp::from_second(now).unwrap()).is_some()
+        let status = status_of(1, &observed, now);
+        event_query(&status, &observed, Timestamp::from_second(now).unwrap()).is_some()
     };
-    assert!(!asked(pod(&creating), 109));
-    assert!(asked(pod(&creating), 110));
+    assert!(!needs_events(pod(&creating), 109));
+    assert!(needs_events(pod(&creating), 110));
 }
 
 #[test]
-fn unknown_waiting_reasons_of_a_container_are_told() {
+fn unknown_waiting_reasons_of_a_container_are_reported() {
     let waiting = json!({"waiting": {"reason": "ImageInspectError", "message": "failed to inspect image: EOF"}});
-    let status = says(1, &with_pod(pod(&json!({"state": waiting}))), 200);
+    let status = status_of(1, &with_pod(pod(&json!({"state": waiting}))), 200);
     assert_eq!(condition(&status, "Ready"), Some(pair("False", "ContainerFailed")));
     assert!(status.cause.unwrap().message.contains("failed to inspect image: EOF"));
 }

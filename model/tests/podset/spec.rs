@@ -1,30 +1,30 @@
-//! What a person wants, version by version.
+//! The versions of the spec of the simulated set.
 
 use model::podset::Wanted;
 
 use crate::pods::{SET, Template, image_name, set_uid};
 
-/// One version of the set.
+/// One version of the spec.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct Spec {
     /// The number of the set's UID.
     pub set: u8,
-    /// The set has been deleted, and is not there.
-    pub gone: bool,
-    /// What its pods are made from.
+    /// Whether the set was deleted.
+    pub deleted: bool,
+    /// The template of the pods.
     pub template: Template,
-    /// The slots whose pods a person wants replaced. Their UIDs are found when the person writes it.
+    /// The slots of pods to replace. Their UIDs are determined when the spec is written.
     pub replace: Vec<u8>,
-    /// What the decision takes, but for the UIDs of pods to replace.
+    /// The input of the decision, without the UIDs of pods to replace.
     pub wanted: Wanted,
 }
 
-impl Wish {
-    /// Returns the wish for some pods of the first template.
+impl Spec {
+    /// Returns a spec with some replicas and the first template.
     pub fn for_pods(replicas: usize) -> Self {
         Self {
             set: 0,
-            gone: false,
+            deleted: false,
             template: Template { image: 0, shape: 0 },
             replace: Vec::new(),
             wanted: Wanted {
@@ -34,51 +34,51 @@ impl Wish {
                 ..Wanted::default()
             },
         }
-        .spelled_out()
+        .completed()
     }
 
-    /// With another image.
+    /// Changes the image.
     pub fn image(mut self, image: u8) -> Self {
         self.template.image = image;
-        self.spelled_out()
+        self.completed()
     }
 
-    /// With another template, which no pod can be brought to in place.
+    /// Changes the part of the template that can't be changed in place.
     pub fn shape(mut self, shape: u8) -> Self {
         self.template.shape = shape;
-        self.spelled_out()
+        self.completed()
     }
 
-    /// With pods to replace.
+    /// Replaces the pods in some slots.
     pub fn replace(mut self, slots: &[u8]) -> Self {
         self.replace = slots.to_vec();
         self
     }
 
-    /// The set is not there any more.
-    pub fn gone(mut self) -> Self {
-        self.gone = true;
+    /// Deletes the set.
+    pub fn deleted(mut self) -> Self {
+        self.deleted = true;
         self
     }
 
-    /// Another set of the same name.
+    /// Changes the set to another one of the same name.
     pub fn of_set(mut self, set: u8) -> Self {
         self.set = set;
-        self.spelled_out()
+        self.completed()
     }
 
-    /// Whether a set of this UID is there and wants its pods.
-    pub fn is_there(&self) -> bool {
-        !self.gone && !self.wanted.deleting
+    /// Whether the set exists and is not being deleted.
+    pub fn exists(&self) -> bool {
+        !self.deleted && !self.wanted.deleting
     }
 
-    /// Returns how many pods there may be at a time.
-    pub fn most(&self) -> usize {
+    /// Returns the maximum number of pods.
+    pub fn max_pods(&self) -> usize {
         self.wanted.replicas + usize::from(!self.replace.is_empty())
     }
 
-    /// Writes into what the decision takes what follows from the rest.
-    pub fn spelled_out(mut self) -> Self {
+    /// Sets the fields of the input of the decision that follow from the others.
+    pub fn completed(mut self) -> Self {
         self.wanted.uid = set_uid(self.set);
         self.wanted.image = image_name(self.template.image);
         self.wanted.template = self.template.hash();

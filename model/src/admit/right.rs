@@ -1,0 +1,252 @@
+//! The rights that the author of an object must have.
+
+use std::collections::BTreeSet;
+
+use crd::{AppDeploy, ContainerFields, PodFields};
+
+use super::{Admitted, spec_without_replicas};
+use crate::children::DEPLOYMENT;
+use crate::command;
+use crate::inverse::Additions;
+
+/// A right that the author of a spec must have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequiredRight {
+    /// The verb.
+    pub verb: &'static str,
+    /// The API group of the object; empty for the core group.
+    pub group: &'static str,
+    /// The plural name of its kind: `secrets`, `configmaps` or `deployments`.
+    pub resource: &'static str,
+    /// Its name.
+    pub name: String,
+    /// Why the right is needed.
+    pub reason: RightReason,
+}
+
+/// Why the author of a spec needs a right.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RightReason {
+    /// This field refers to the object, so the author's program could read it. The first such field, if there are several.
+    Field(String),
+    /// The Deployment has these fields that other managers added, and the change starts another program in its pods.
+    Added(Box<str>),
+    /// Whether the Deployment has such fields is not known, for this reason.
+    Unknown(Box<str>),
+}
+
+impl RequiredRight {
+    fn get(resource: &'static str, name: &str, field: String) -> Self {
+        Self {
+            verb: "get",
+            group: "",
+            resource,
+            name: name.to_owned(),
+            reason: RightReason::Field(field),
+        }
+    }
+
+    /// Returns the message for an author who lacks the right.
+    #[must_use]
+    pub fn denial(&self, author: &str, namespace: &str) -> String {
+        let Self { resource, name, .. } = self;
+        let why = match &self.reason {
+            RightReason::Field(field) => {
+                return format!(
+                    "{field} refers to {} {name}, which {author} may not get in namespace {namespace}: ask an \
+                     administrator to apply it, or to grant the right to get {resource}/{name}",
+                    resource.trim_end_matches('s')
+                );
+            }
+            RightReason::Added(fields) => format!(
+                "deployment {name} has fields that were added by another manager ({fields}), and a new image, command, \
+                 argument or variable could read them"
+            ),
+            RightReason::Unknown(why) => {
+                format!("the operator cannot see whether other managers added fields to deployment {name}: {why}")
+            }
+        };
+        let grant = command!(
+            "kubectl create role {}-deployer -n {} --verb=patch --resource=deployments.apps --resource-name={}",
+            name,
+            namespace,
+            name
+        )
+        .and(command!(
+            "&& kubectl create rolebinding {}-deployer -n {} --role={}-deployer --user={}",
+            name,
+            namespace,
+            name,
+            author
+        ));
+        format!(
+            "{why}; this change needs the right to patch deployments/{name} in namespace {namespace}, which {author} does \
+             not have: ask an administrator to apply the change, or to grant the right: {}",
+            grant.as_str()
+        )
+    }
+}
+
+/// Returns the rights to read the objects that a spec refers to, each object once.
+///
+/// An update that changes only the number of replicas needs none: users who scale an app need not be able to read its
+/// Secrets.
+#[must_use]
+pub fn rights_to_references<K: Admitted>(new: &K, old: Option<&K>) -> Vec<RequiredRight> {
+    if old.is_some_and(|old| spec_without_replicas(old) == spec_without_replicas(new)) {
+        return Vec::new();
+    }
+    let at = K::POD;
+    let mut found = Vec::new();
+    let mut add =
+        |resource: &'static str, name: &str, field: String| found.push(RequiredRight::get(resource, name, field));
+    for var in &new.pod().container.env {
+        let Some(source) = &var.value_from else { continue };
+        let field = format!("{at}.env {}", var.name);
+        if let Some(key) = &source.secret_key_ref {
+            add("secrets", &key.name, field.clone());
+        }
+        if let Some(key) = &source.config_map_key_ref {
+            add("configmaps", &key.name, field);
+        }
+    }
+    for secret in &new.pod().image_pull_secrets {
+        add("secrets", &secret.name, format!("{at}.imagePullSecrets"));
+    }
+    for (name, field) in new.secrets() {
+        add("secrets", &name, field);
+    }
+    let mut known = BTreeSet::new();
+    found.retain(|reference| known.insert((reference.resource, reference.name.clone())));
+    found
+}
+
+/// Returns the right that an update needs if other managers added fields to the Deployment: the right to patch it, with which
+/// the author could add the same fields. `None` if the update does not change which program runs.
+///
+/// `old` is `None` if the stored object can't be read. That counts as a change of the program.
+#[must_use]
+pub fn right_to_additions(new: &AppDeploy, old: Option<&AppDeploy>, additions: &Additions) -> Option<RequiredRight> {
+    if old.is_some_and(|old| program(&old.spec.pod) == program(&new.spec.pod)) {
+        return None;
+    }
+    let reason = match additions {
+        Additions::None => return None,
+        Additions::Fields(fields) => RightReason::Added(fields.clone()),
+        Additions::Unknown(why) => RightReason::Unknown(why.clone()),
+    };
+    Some(RequiredRight {
+        verb: "patch",
+        group: "apps",
+        resource: DEPLOYMENT.plural,
+        name: new.metadata.name.clone()?,
+        reason,
+    })
+}
+
+/// Returns the fields of a spec that determine which program runs and what it does. Variables are part of it because of
+/// `LD_PRELOAD` and `PATH`.
+fn program(pod: &PodFields) -> PodFields {
+    PodFields {
+        container: ContainerFields {
+            image: pod.container.image.clone(),
+            image_pull_policy: pod.container.image_pull_policy,
+            command: pod.container.command.clone(),
+            args: pod.container.args.clone(),
+            env: pod.container.env.clone(),
+            ..ContainerFields::default()
+        },
+        image_pull_secrets: pod.image_pull_secrets.clone(),
+        ..PodFields::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn app(spec: Value) -> AppDeploy {
+        serde_json::from_value(json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
+            "metadata": {"name": "shop", "namespace": "a"}, "spec": spec}))
+        .unwrap()
+    }
+
+    fn referring(replicas: i32) -> AppDeploy {
+        app(json!({
+            "image": "nginx:1", "port": 80, "replicas": replicas,
+            "env": [
+                {"name": "A", "valueFrom": {"secretKeyRef": {"name": "db", "key": "a"}}},
+                {"name": "B", "valueFrom": {"secretKeyRef": {"name": "db", "key": "b"}}},
+                {"name": "C", "valueFrom": {"configMapKeyRef": {"name": "db", "key": "c"}}},
+            ],
+            "imagePullSecrets": [{"name": "registry"}],
+            "tls": {"secretName": "tls"},
+        }))
+    }
+
+    #[test]
+    fn right_to_read_each_referenced_object_is_needed_once() {
+        let needed: Vec<_> = rights_to_references(&referring(1), None)
+            .into_iter()
+            .map(|r| (r.verb, r.resource, r.name, r.reason))
+            .collect();
+        let expected = [
+            ("secrets", "db", "spec.env A"),
+            ("configmaps", "db", "spec.env C"),
+            ("secrets", "registry", "spec.imagePullSecrets"),
+            ("secrets", "tls", "spec.tls.secretName"),
+        ];
+        let expected = expected.map(|(r, n, f)| ("get", r, n.to_owned(), RightReason::Field(f.to_owned())));
+        assert_eq!(needed, expected);
+    }
+
+    #[test]
+    fn another_program_next_to_added_fields_needs_the_right_to_patch_the_deployment() {
+        let added = Additions::Fields("spec.template.spec.volumes[keys]".into());
+        let old = app(json!({"image": "nginx:1", "replicas": 1}));
+        for change in [
+            json!({"image": "nginx:2"}),
+            json!({"image": "nginx:1", "command": ["cat", "/keys/key"]}),
+            json!({"image": "nginx:1", "args": ["/keys/key"]}),
+            json!({"image": "nginx:1", "env": [{"name": "LD_PRELOAD", "value": "/x.so"}]}),
+            json!({"image": "nginx:1", "imagePullPolicy": "Always"}),
+            json!({"image": "nginx:1", "imagePullSecrets": [{"name": "mine"}]}),
+        ] {
+            let new = app(change.clone());
+            let needed = right_to_additions(&new, Some(&old), &added).unwrap();
+            let right = (needed.verb, needed.group, needed.resource, &*needed.name);
+            assert_eq!(right, ("patch", "apps", "deployments", "shop"), "{change}");
+            assert_eq!(right_to_additions(&new, Some(&old), &Additions::None), None);
+            let unknown = Additions::Unknown("not listed yet".into());
+            assert!(right_to_additions(&new, Some(&old), &unknown).is_some());
+        }
+        let other = json!({"image": "nginx:1", "replicas": 9, "port": 80, "resources": {"limits": {"cpu": "1"}},
+            "healthCheck": {"path": "/"}, "securityProfile": "Restricted", "host": "shop.example.com"});
+        assert_eq!(right_to_additions(&app(other), Some(&old), &added), None);
+        assert!(right_to_additions(&old, None, &added).is_some());
+    }
+
+    #[test]
+    fn denial_names_the_fields_and_the_right_and_the_next_command() {
+        let (old, new) = (app(json!({"image": "nginx:1"})), app(json!({"image": "nginx:2"})));
+        let denial = |additions| {
+            let needed = right_to_additions(&new, Some(&old), &additions).unwrap();
+            needed.denial("system:serviceaccount:ci:o'brien", "blue")
+        };
+        insta::assert_snapshot!(denial(Additions::Fields("spec.template.spec.volumes[keys]".into())), @r"deployment shop has fields that were added by another manager (spec.template.spec.volumes[keys]), and a new image, command, argument or variable could read them; this change needs the right to patch deployments/shop in namespace blue, which system:serviceaccount:ci:o'brien does not have: ask an administrator to apply the change, or to grant the right: kubectl create role shop-deployer -n blue --verb=patch --resource=deployments.apps --resource-name=shop && kubectl create rolebinding shop-deployer -n blue --role=shop-deployer --user='system:serviceaccount:ci:o'\''brien'");
+        let unknown = denial(Additions::Unknown("not listed yet".into()));
+        let sentence = "the operator cannot see whether other managers added fields to deployment shop: not listed yet; this \
+                        change needs the right to patch deployments/shop in namespace blue";
+        assert!(unknown.starts_with(sentence), "{unknown}");
+    }
+
+    #[test]
+    fn scaling_needs_no_right_to_read_references() {
+        assert_eq!(rights_to_references(&referring(2), Some(&referring(1))), []);
+        let mut other = referring(1);
+        other.spec.pod.container.command = vec!["env".into()];
+        assert_eq!(rights_to_references(&other, Some(&referring(1))).len(), 4);
+    }
+}

@@ -1,0 +1,283 @@
+//! A child as it is cached: the few values that decisions and the status need.
+
+use kube::core::ObjectMeta;
+use serde_json::Value;
+
+use super::ChildKind;
+use crate::Digest;
+use crate::ingress_path::IngressPath;
+use crate::inverse::Additions;
+
+/// One child, as small as possible: a cluster may have tens of thousands of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Child {
+    /// Its UID.
+    pub uid: String,
+    /// The UID in its controller reference.
+    pub controller: Option<String>,
+    /// Its controller, as it is named in messages if it is not the app. See [`other_owner`].
+    pub other_owner: Option<String>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// The hash of the desired object that was last written, from its annotation.
+    pub desired_hash: Option<String>,
+    /// The managers of its fields.
+    pub managers: Managers,
+    /// The digest of its labels, annotations, owner references and the fields in [`ChildKind::digest`].
+    pub digest: Digest,
+    /// Its state, by kind.
+    pub state: ChildState,
+}
+
+/// The cached part of the spec and the status of a child.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ChildState {
+    /// Nothing is cached.
+    #[default]
+    None,
+    /// The rollout of a Deployment.
+    Rollout(Box<Rollout>),
+    /// The cluster IP of a Service, once it has one.
+    Address(Option<String>),
+    /// The state of an Ingress.
+    Route {
+        /// The IP or host name of its load balancer.
+        address: Option<String>,
+        /// Whether it names a class.
+        has_class: bool,
+        /// The paths that it serves.
+        paths: Box<[IngressPath]>,
+    },
+}
+
+/// The rollout of a Deployment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rollout {
+    /// Whether the Deployment controller has seen the current spec.
+    pub observed: bool,
+    /// The desired number of pods.
+    pub wanted: i32,
+    /// The number of pods that exist.
+    pub replicas: i32,
+    /// The number of pods of the current template.
+    pub updated: i32,
+    /// The number of ready pods.
+    pub ready: i32,
+    /// The number of pods that have been ready for `minReadySeconds`.
+    pub available: i32,
+    /// The message of the condition `ReplicaFailure`: why pods can't be created.
+    pub refused: Option<String>,
+    /// Whether it made no progress for `progressDeadlineSeconds`.
+    pub overdue: bool,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// The number of its newest revision.
+    pub revision: Option<i64>,
+    /// The spec from which it was last written, as JSON.
+    pub revision_spec: Option<String>,
+    /// The fields of its pods that do not come from this spec.
+    pub additions: Additions,
+}
+
+impl Rollout {
+    /// Whether all pods run the current template and are available, and no other pods are left, as for
+    /// `kubectl rollout status`.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.observed && self.updated == self.wanted && self.replicas == self.wanted && self.available == self.wanted
+    }
+}
+
+/// The managers of the fields of a child, as far as the next write depends on them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Managers {
+    /// The index in `managedFields` of the entry of the first write (a POST). While it exists, an apply can't remove a field.
+    pub created_entry: Option<usize>,
+    /// Whether the operator has applied the child before.
+    pub applied: bool,
+    /// The manager that sets the number of replicas through the scale subresource, such as an autoscaler.
+    pub scaled_by: Option<String>,
+}
+
+impl Child {
+    /// Reads a live object: its metadata, and its other fields as JSON.
+    #[must_use]
+    pub fn read(kind: &ChildKind, meta: &ObjectMeta, data: &Value) -> Self {
+        let annotation = |key: &str| meta.annotations.as_ref()?.get(key).cloned();
+        let whole = serde_json::json!({
+            "metadata": {"labels": meta.labels, "annotations": meta.annotations, "ownerReferences": meta.owner_references},
+        });
+        Self {
+            uid: meta.uid.clone().unwrap_or_default(),
+            controller: controller(meta).map(|(_, uid)| uid.to_owned()),
+            other_owner: other_owner(meta),
+            deleting: meta.deletion_timestamp.is_some(),
+            finalizers: meta.finalizers.clone().unwrap_or_default(),
+            desired_hash: annotation(crd::annotation::DESIRED_HASH),
+            managers: managers(meta),
+            digest: Digest::of_parts(&whole, data, kind.digest),
+            state: (kind.read)(meta, data),
+        }
+    }
+
+    /// Whether the controller reference carries this UID. Only then may the object be written or deleted.
+    #[must_use]
+    pub fn is_controlled_by(&self, uid: &str) -> bool {
+        self.controller.as_deref() == Some(uid)
+    }
+
+    /// Whether its controller is an AppDeploy of this name with another UID: one that was deleted. The garbage collector will
+    /// delete the child.
+    #[must_use]
+    pub fn is_of_deleted_app(&self, name: &str) -> bool {
+        self.other_owner.as_deref() == Some(&*another(&format!("AppDeploy {name}")))
+    }
+
+    /// Whether its controller is an AppDeploy of this name, whether that exists or was deleted.
+    #[must_use]
+    pub fn is_of_app(&self, name: &str) -> bool {
+        self.is_of_deleted_app(name)
+    }
+
+    /// Returns the paths that an Ingress serves.
+    #[must_use]
+    pub fn paths(&self) -> &[IngressPath] {
+        match &self.state {
+            ChildState::Route { paths, .. } => paths,
+            _ => &[],
+        }
+    }
+
+    /// Returns the state of a Deployment.
+    #[must_use]
+    pub fn rollout(&self) -> Option<&Rollout> {
+        match &self.state {
+            ChildState::Rollout(rollout) => Some(rollout),
+            _ => None,
+        }
+    }
+
+    /// Returns the address of a Service or an Ingress.
+    #[must_use]
+    pub fn address(&self) -> Option<&str> {
+        match &self.state {
+            ChildState::Address(address) | ChildState::Route { address, .. } => address.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Whether an Ingress names its class.
+    #[must_use]
+    pub const fn has_class(&self) -> Option<bool> {
+        match self.state {
+            ChildState::Route { has_class, .. } => Some(has_class),
+            _ => None,
+        }
+    }
+}
+
+/// Returns "Kind name" and the UID of the controller of an object.
+#[must_use]
+pub fn controller(meta: &ObjectMeta) -> Option<(String, &str)> {
+    let owner = meta
+        .owner_references
+        .as_ref()?
+        .iter()
+        .find(|owner| owner.controller == Some(true))?;
+    Some((format!("{} {}", owner.kind, owner.name), &owner.uid))
+}
+
+/// Returns the name in messages of a controller that is not the app. An AppDeploy is "another AppDeploy": it may have the
+/// same name, if it was deleted and the garbage collector has not deleted its children yet.
+#[must_use]
+pub fn other_owner(meta: &ObjectMeta) -> Option<String> {
+    let (owner, _) = controller(meta)?;
+    let is_app = owner.starts_with("AppDeploy ");
+    Some(if is_app { another(&owner) } else { owner })
+}
+
+fn another(owner: &str) -> String {
+    format!("another {owner}")
+}
+
+fn managers(meta: &ObjectMeta) -> Managers {
+    let mut managers = Managers::default();
+    for (index, entry) in meta.managed_fields.iter().flatten().enumerate() {
+        let ours = entry.manager.as_deref() == Some(crd::FIELD_MANAGER);
+        match (
+            entry.subresource.as_deref().unwrap_or_default(),
+            entry.operation.as_deref(),
+        ) {
+            ("", Some("Update")) if ours => managers.created_entry = Some(index),
+            ("", Some("Apply")) if ours => managers.applied = true,
+            ("scale", _) if !ours => managers.scaled_by.clone_from(&entry.manager),
+            _ => {}
+        }
+    }
+    managers
+}
+
+/// Returns the address at a JSON pointer, unless it is empty or "None", as for a headless Service.
+pub(crate) fn address(data: &Value, pointer: &str) -> Option<String> {
+    let text = data.pointer(pointer)?.as_str()?;
+    (!text.is_empty() && text != "None").then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn deployment_is_complete_when_no_old_pods_are_left() {
+        let done = Rollout {
+            observed: true,
+            wanted: 2,
+            replicas: 2,
+            updated: 2,
+            ready: 2,
+            available: 2,
+            ..Rollout::default()
+        };
+        assert!(done.is_complete());
+        for not_done in [
+            Rollout {
+                observed: false,
+                ..done.clone()
+            },
+            Rollout {
+                replicas: 3,
+                ..done.clone()
+            },
+            Rollout {
+                updated: 1,
+                ..done.clone()
+            },
+            Rollout {
+                available: 1,
+                ..done.clone()
+            },
+        ] {
+            assert!(!not_done.is_complete(), "{not_done:?}");
+        }
+    }
+
+    #[test]
+    fn managers_of_a_child_are_read() {
+        let meta: ObjectMeta = serde_json::from_value(json!({"managedFields": [
+            {"manager": "kube-controller-manager", "operation": "Update", "subresource": "status"},
+            {"manager": "appdeploy", "operation": "Update"},
+            {"manager": "kube-controller-manager", "operation": "Update", "subresource": "scale"},
+        ]}))
+        .unwrap();
+        let expected = Managers {
+            created_entry: Some(1),
+            applied: false,
+            scaled_by: Some("kube-controller-manager".into()),
+        };
+        assert_eq!(managers(&meta), expected);
+    }
+}

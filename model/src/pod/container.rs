@@ -1,0 +1,132 @@
+//! The state of one container of a pod.
+
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+
+use super::output::Readable;
+use super::probe::Check;
+use super::problem::PodProblem;
+use super::{ContainerSpec, end, waiting};
+use crate::desired::CONTAINER;
+use crate::reason::Reason;
+
+/// A container that runs and does not pass its health check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unhealthy {
+    /// Since when it does not pass, in seconds since 1970: since it was started, or, if the kubelet has restarted it because
+    /// of its health check, since its previous start.
+    pub since: i64,
+    /// The health check.
+    pub check: Check,
+    /// What the container can read.
+    pub readable: Readable,
+}
+
+/// A container that was restarted after it had ended. It may count as ready and be about to end again, so the reason of its
+/// end is reported until it has run for as long as the kubelet would have waited before the next restart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecentRestart {
+    /// When it counts as steady, in seconds since 1970.
+    pub until: i64,
+    /// Why it ended.
+    pub problem: PodProblem,
+}
+
+impl RecentRestart {
+    /// Reads the status of a container. `replaced` is the container that had to end because its image was changed.
+    pub(super) fn read(status: &ContainerStatus, spec: ContainerSpec<'_>, replaced: Option<&str>) -> Option<Self> {
+        let since = running_since(status)?;
+        let ended = status.last_state.as_ref()?.terminated.as_ref()?;
+        if end::is_of(ended, replaced) {
+            return None;
+        }
+        let crashes = end::in_a_row(ended, status.restart_count);
+        Some(Self {
+            until: since + restart_backoff(crashes),
+            problem: PodProblem {
+                crashes,
+                ..end::problem(ended, spec)
+            },
+        })
+    }
+}
+
+impl Unhealthy {
+    /// Reads the status of a container. `replaced` is the container that had to end because its image was changed.
+    pub(super) fn read(status: &ContainerStatus, spec: ContainerSpec<'_>, replaced: Option<&str>) -> Option<Self> {
+        let (since, container) = (running_since(status)?, spec.container?);
+        let probe = if status.started? {
+            container.readiness_probe.as_ref()?
+        } else {
+            container.startup_probe.as_ref()?
+        };
+        let ended = status.last_state.as_ref().and_then(|state| state.terminated.as_ref());
+        let killed =
+            ended.filter(|ended| !end::is_of(ended, replaced) && end::failed_probe(ended, Some(container)).is_some());
+        let before = killed.and_then(|killed| killed.started_at.as_ref());
+        Some(Self {
+            since: before.map_or(since, |time| time.0.as_second().min(since)),
+            check: Check::of(probe),
+            readable: spec.readable(),
+        })
+    }
+}
+
+/// Returns the kubelet's wait before it restarts a container, in seconds: ten seconds before the first restart, then twice as
+/// long each time, up to five minutes.
+fn restart_backoff(restarts: i32) -> i64 {
+    10_i64
+        .saturating_mul(1 << restarts.clamp(1, 6).saturating_sub(1))
+        .min(300)
+}
+
+/// Returns what keeps a container from working. `replaced` is the container that had to end because its image was changed.
+pub(super) fn problem(status: &ContainerStatus, spec: ContainerSpec<'_>, replaced: Option<&str>) -> Option<PodProblem> {
+    let state = status.state.as_ref();
+    let image = spec.container.and_then(|spec| spec.image.as_deref());
+    let image = image.unwrap_or(&status.image);
+    let waits = state.and_then(|state| waiting::problem(state.waiting.as_ref()?, image, spec.container));
+    // A container that crashes is waiting, running and terminated in turn. While it waits, the reason of its end is in its
+    // last state; while it runs, see `RecentRestart`.
+    if waits.is_some() || state.is_some_and(|state| state.running.is_some()) {
+        return waits;
+    }
+    let ended = state
+        .and_then(|state| state.terminated.as_ref())
+        .or_else(|| status.last_state.as_ref()?.terminated.as_ref())
+        .filter(|ended| !end::is_of(ended, replaced))?;
+    let crashes = end::in_a_row(ended, status.restart_count).saturating_add(1);
+    Some(PodProblem {
+        crashes,
+        ..end::problem(ended, spec)
+    })
+}
+
+/// Returns the problem of a container that a webhook has added next to the application's, and without which the pod does not
+/// become ready.
+pub(super) fn problem_of_a_sidecar(pod: &Pod) -> Option<PodProblem> {
+    let status = pod.status.as_ref()?;
+    let inits = status.init_container_statuses.iter().flatten();
+    let others = status
+        .container_statuses
+        .iter()
+        .flatten()
+        .filter(|c| c.name != CONTAINER);
+    inits.chain(others).filter(|one| !one.ready).find_map(|one| {
+        let specs = pod.spec.iter();
+        let mut specs = specs.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
+        let spec = ContainerSpec {
+            pod: pod.spec.as_ref(),
+            container: specs.find(|c| c.name == one.name),
+        };
+        // Without its output: no spec of ours gives it anything to read.
+        let PodProblem { reason, detail, .. } = problem(one, spec, None)?;
+        let (name, reason) = (&one.name, reason.as_str());
+        let detail = format!("{name}, which is not the application's ({reason}: {detail})");
+        Some(PodProblem::new(Reason::ContainerFailed, detail))
+    })
+}
+
+fn running_since(status: &ContainerStatus) -> Option<i64> {
+    let started = status.state.as_ref()?.running.as_ref()?.started_at.as_ref()?;
+    Some(started.0.as_second())
+}
