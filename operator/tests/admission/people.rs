@@ -185,7 +185,7 @@ fn an_operator_that_may_not_ask_refuses_what_it_would_have_to_ask_for_and_says_s
     let webhooks = Webhooks::install(&cluster);
     let role = config("rbac/operator_role.yaml");
     let (without, _) = role
-        .split_once("# Whether the author of an object may read")
+        .split_once("# The admission webhook checks whether the author")
         .unwrap();
     cluster.control_plane.apply(without).unwrap();
     let operator = webhooks.operator(&cluster, &[]);
