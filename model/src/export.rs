@@ -14,6 +14,35 @@ pub const BOOKKEEPING: [&str; 4] = [
     annotation::SHAPE_HASH,
 ];
 
+/// The fields of `metadata` that the API server sets.
+pub const SERVER_SET: [&str; 8] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// Removes the status and the fields of `metadata` that the API server sets.
+pub fn remove_server_set(object: &mut Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|field, _| !SERVER_SET.contains(&field.as_str()));
+    }
+}
+
+/// Removes annotations of these names, and the map if it is empty then.
+pub fn remove_annotations(object: &mut Value, names: &[&str]) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        without(metadata, "annotations", names);
+    }
+}
+
 /// Returns the children of an app as the operator writes them.
 ///
 /// # Errors
@@ -52,24 +81,11 @@ pub fn standalone(object: &Value) -> Value {
 /// Returns an object for a diff: without status and without metadata that the API server and the operator set.
 #[must_use]
 pub fn comparable(object: &Value) -> Value {
-    const SERVER_SET: [&str; 6] = [
-        "managedFields",
-        "resourceVersion",
-        "generation",
-        "uid",
-        "creationTimestamp",
-        "selfLink",
-    ];
     let mut object = object.clone();
-    if let Some(fields) = object.as_object_mut() {
-        fields.remove("status");
-    }
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.retain(|field, _| !SERVER_SET.contains(&field.as_str()));
-        without(metadata, "annotations", &BOOKKEEPING);
-        // Set by the Deployment controller.
-        without(metadata, "annotations", &["deployment.kubernetes.io/revision"]);
-    }
+    remove_server_set(&mut object);
+    remove_annotations(&mut object, &BOOKKEEPING);
+    // Set by the Deployment controller.
+    remove_annotations(&mut object, &["deployment.kubernetes.io/revision"]);
     object
 }
 

@@ -1,17 +1,17 @@
-//! Waiting for an object, until a deadline.
+//! Waiting for a state of the cluster, until a deadline.
 
 use std::time::Duration;
 
 use kube::Api;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::cluster::connection::Cluster;
-use crate::cluster::watch::follow_object;
+use crate::cluster::watch::{Watched, follow_object};
 use crate::error::Result;
 use crate::output::duration;
 use crate::terminal::ui::Ui;
 
-/// A time by which something has to be done.
+/// The end of a wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     end: Instant,
@@ -19,9 +19,9 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// Returns the deadline that starts to run now.
+    /// Returns the deadline that is `patience` from now.
     pub fn after(patience: Duration) -> Self {
-        /// What is longer than a clock can count to is as good as this.
+        /// Longer times are cut to this one: a clock can't represent all of them.
         const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
         let now = Instant::now();
         Self {
@@ -30,12 +30,17 @@ impl Deadline {
         }
     }
 
-    /// Returns how long it was, as a person says it.
+    /// Returns the length of the wait, such as `1m30s`.
     pub fn text(self) -> String {
         duration::text(self.patience)
     }
 
-    /// Waits for something; `None` when the time is over.
+    /// Returns the earlier of two deadlines.
+    pub fn min(self, other: Self) -> Self {
+        if other.end < self.end { other } else { self }
+    }
+
+    /// Runs `work` until the deadline. Returns `None` after it.
     pub async fn bound<T>(self, work: impl Future<Output = T>) -> Option<T> {
         tokio::time::timeout_at(self.end, work).await.ok()
     }
@@ -55,19 +60,52 @@ where
 {
     let mut changes = follow_object(cluster, api.clone(), name);
     let mut last = None;
-    loop {
-        let Some(next) = deadline.bound(changes.next(ui)).await else {
-            // The time can be too short for even one answer of the watch.
-            let seen = match last {
-                Some(last) => Some(last),
-                None => cluster.call(api.get_opt(name)).await?,
-            };
-            return Ok(seen.filter(|object| uid.is_none() || object.meta().uid.as_deref() == uid));
-        };
-        match next?.flatten() {
-            // Another object has the name now: ours was deleted.
+    let gone = until(&mut changes, deadline, ui, async |object: Option<K>, _| {
+        match object {
+            // Another object has the name now: this one was deleted.
             Some(object) if uid.is_none() || object.meta().uid.as_deref() == uid => last = Some(object),
-            _ => return Ok(None),
+            _ => return Ok(Some(())),
+        }
+        Ok(None)
+    });
+    if gone.await?.is_some() {
+        return Ok(None);
+    }
+    // The time can be too short for even one answer of the watch.
+    let seen = match last {
+        Some(last) => Some(last),
+        None => cluster.call(api.get_opt(name)).await?,
+    };
+    Ok(seen.filter(|object| uid.is_none() || object.meta().uid.as_deref() == uid))
+}
+
+/// Waits until `step` returns a value for a change that a watch reports. Returns `None` after the deadline.
+pub async fn until<T, R>(
+    changes: &mut Watched<T>,
+    deadline: Deadline,
+    ui: &mut Ui,
+    mut step: impl AsyncFnMut(T, &mut Ui) -> Result<Option<R>>,
+) -> Result<Option<R>> {
+    while let Some(change) = deadline.bound(changes.next(ui)).await.transpose()?.flatten() {
+        if let Some(done) = step(change, ui).await? {
+            return Ok(Some(done));
+        }
+    }
+    Ok(None)
+}
+
+/// Calls `ask` until it returns a value. Returns `None` after the deadline.
+pub async fn poll<R>(
+    pause: Duration,
+    deadline: Deadline,
+    mut ask: impl AsyncFnMut() -> Result<Option<R>>,
+) -> Result<Option<R>> {
+    loop {
+        if let Some(done) = ask().await? {
+            return Ok(Some(done));
+        }
+        if deadline.bound(sleep(pause)).await.is_none() {
+            return Ok(None);
         }
     }
 }
@@ -75,6 +113,19 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn poll_ends_with_a_value_or_at_the_deadline() {
+        let deadline = || Deadline::after(Duration::from_secs(10));
+        let mut asked = 0;
+        let found = poll(Duration::from_secs(1), deadline(), async || {
+            asked += 1;
+            Ok((asked == 3).then_some(asked))
+        });
+        assert_eq!(found.await.ok(), Some(Some(3)));
+        let never = poll(Duration::from_secs(1), deadline(), async || Ok(None::<()>));
+        assert_eq!(never.await.ok(), Some(None));
+    }
 
     #[tokio::test]
     async fn no_time_is_too_long() {

@@ -4,12 +4,13 @@ mod several;
 
 use crd::status::condition;
 use jiff::Timestamp;
+use kube::api::DynamicObject;
 use model::NextCommand;
 use model::reason::Reason;
 
 use crate::cluster::connection::Cluster;
 use crate::cluster::kind_info;
-use crate::cluster::wait::Deadline;
+use crate::cluster::wait::{self, Deadline};
 use crate::cluster::watch::follow_object;
 use crate::diagnosis::request_path;
 use crate::error::{Error, Kind, Result};
@@ -70,32 +71,44 @@ pub async fn ready(
     let api = cluster.objects(Some(namespace));
     let mut changes = follow_object(cluster, api.clone(), name);
     let mut last = None;
-    loop {
-        let (object, over) = match deadline.bound(changes.next(ui)).await {
-            Some(object) => (object?.flatten(), false),
-            // A timeout is not reported without one read, however short it was.
-            None if last.is_none() => (cluster.call(api.get_opt(name)).await?, true),
-            None => (None, true),
-        };
-        if let Some(object) = object {
-            let workload = Workload::read(cluster.kind, &object);
-            match of(&workload) {
-                Readiness::Ready => {
-                    ui.clear_progress();
-                    return Ok(workload);
-                }
-                Readiness::Stalled => return Err(stalled(&workload, cluster.flag())),
-                Readiness::Waiting(busy) => ui.progress(&format!("{name}: {busy}")),
-            }
-            last = Some(workload);
-        } else if last.is_some() && !over {
-            return Err(deleted(cluster, name));
+    let ready = wait::until(&mut changes, deadline, ui, async |object: Option<DynamicObject>, ui| {
+        match object {
+            Some(object) => judge(cluster, &object, &mut last, ui),
+            None if last.is_some() => Err(deleted(cluster, name)),
+            None => Ok(None),
         }
-        if over {
-            let state = ("is not ready", "become so");
-            return Err(timed_out(cluster, name, last.as_ref(), state, deadline, None).await);
-        }
+    });
+    let mut ready = ready.await?;
+    // A timeout is not reported without one read, however short it was.
+    if ready.is_none()
+        && last.is_none()
+        && let Some(object) = cluster.call(api.get_opt(name)).await?
+    {
+        ready = judge(cluster, &object, &mut last, ui)?;
     }
+    if let Some(workload) = ready {
+        ui.clear_progress();
+        return Ok(workload);
+    }
+    let state = ("is not ready", "become so");
+    Err(timed_out(cluster, name, last.as_ref(), state, deadline, None).await)
+}
+
+/// Returns an object if it is ready, fails if it is stalled, and prints progress otherwise.
+fn judge(
+    cluster: &Cluster,
+    object: &DynamicObject,
+    last: &mut Option<Workload>,
+    ui: &mut Ui,
+) -> Result<Option<Workload>> {
+    let workload = Workload::read(cluster.kind, object);
+    match of(&workload) {
+        Readiness::Ready => return Ok(Some(workload)),
+        Readiness::Stalled => return Err(stalled(&workload, cluster.flag())),
+        Readiness::Waiting(busy) => ui.progress(&format!("{}: {busy}", workload.name())),
+    }
+    *last = Some(workload);
+    Ok(None)
 }
 
 /// Prints warnings about what prevents requests from reaching a ready app.

@@ -8,7 +8,7 @@ use kube::{Api, ResourceExt as _};
 use model::command;
 
 use crate::cluster::connection::Cluster;
-use crate::cluster::wait::Deadline;
+use crate::cluster::wait::{self, Deadline};
 use crate::cluster::watch::{self, Connection, Watched};
 use crate::error::{Error, Kind, Result};
 use crate::installation::operator;
@@ -56,25 +56,24 @@ pub async fn wait(cluster: &Cluster, deadline: Deadline, ui: &mut Ui) -> Result<
         .map(|next| next.map(|change| change.map(Update::Deployment)));
     let mut news = Watched::new(stream::select(rollout, watched).boxed(), Connection::after_a_change());
     let mut seen = Progress::default();
-    loop {
-        let Some(next) = deadline.bound(news.next(ui)).await else {
-            return Err(seen.timed_out(deadline));
-        };
-        match next? {
-            Some(Update::Deployment(deployment)) => seen.deployment = deployment,
-            Some(Update::Pod(event)) => seen.take(event),
-            None => return Err(seen.timed_out(deadline)),
+    let ready = wait::until(&mut news, deadline, ui, async |update, ui| {
+        match update {
+            Update::Deployment(deployment) => seen.deployment = deployment,
+            Update::Pod(event) => seen.take(event),
         }
         match seen.state() {
-            RolloutState::Ready => {
-                ui.clear_progress();
-                return Ok(());
-            }
+            RolloutState::Ready => return Ok(Some(())),
             RolloutState::Failed(error) => return Err(error),
             RolloutState::Waiting(busy) if busy.is_empty() => {}
             RolloutState::Waiting(busy) => ui.progress(&format!("waiting for the operator: {busy}")),
         }
+        Ok(None)
+    });
+    if ready.await?.is_none() {
+        return Err(seen.timed_out(deadline));
     }
+    ui.clear_progress();
+    Ok(())
 }
 
 impl Progress {

@@ -8,11 +8,10 @@ use kube::api::{DynamicObject, PostParams};
 use kube::runtime::watcher;
 use model::command;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
 
 use crate::cluster::connection::Cluster;
 use crate::cluster::kind_info;
-use crate::cluster::wait::Deadline;
+use crate::cluster::wait::{self, Deadline};
 use crate::cluster::watch::{self, Connection, Watched};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::installation::manifests::{Kind, webhook};
@@ -31,22 +30,17 @@ pub async fn wait(cluster: &Cluster, deadline: Deadline, ui: &mut Ui) -> Result<
         let ours = watcher::Config::default().labels(&format!("app.kubernetes.io/name={}", operator::NAME));
         let changes = watch::follow_all(cluster, kind.api(&cluster.client, None), ours);
         let mut news = Watched::new(changes, Connection::after_a_change());
-        loop {
-            let next = deadline.bound(news.next(ui)).await.transpose()?.flatten();
-            match next {
-                Some(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
-                    if webhook::is_trusted(&object) {
-                        break;
-                    }
-                    ui.progress(&format!(
-                        "waiting for the certificate in {}",
-                        kind.title(&object.name_any())
-                    ));
+        let trusted = wait::until(&mut news, deadline, ui, async |event, ui| {
+            if let watcher::Event::InitApply(object) | watcher::Event::Apply(object) = event {
+                if webhook::is_trusted(&object) {
+                    return Ok(Some(()));
                 }
-                Some(_) => {}
-                None => return Err(timed_out(&kind, deadline)),
+                let title = kind.title(&object.name_any());
+                ui.progress(&format!("waiting for the certificate in {title}"));
             }
-        }
+            Ok(None)
+        });
+        trusted.await?.ok_or_else(|| timed_out(&kind, deadline))?;
     }
     ui.clear_progress();
     Ok(())
@@ -54,15 +48,20 @@ pub async fn wait(cluster: &Cluster, deadline: Deadline, ui: &mut Ui) -> Result<
 
 /// Asks the API server to check an app that is not stored, until it has got an answer from the operator.
 pub async fn answered(cluster: &Cluster, namespaces: &[String], deadline: Deadline, ui: &mut Ui) -> Result<()> {
-    let begun = Instant::now();
-    // Any other error comes from another webhook, called before or after the operator.
-    while let Ok(Some(why)) = ask(cluster, namespaces).await? {
-        if begun.elapsed() > ANSWERED || deadline.bound(sleep(PAUSE)).await.is_none() {
-            return Err(unanswered(&why));
+    let deadline = deadline.min(Deadline::after(ANSWERED));
+    let mut last = None;
+    let answered = wait::poll(PAUSE, deadline, async || {
+        // Any other error comes from another webhook, called before or after the operator.
+        last = ask(cluster, namespaces).await?.ok().flatten();
+        if last.is_some() {
+            ui.progress("waiting until the API server gets an answer from the operator");
         }
-        ui.progress("waiting until the API server gets an answer from the operator");
+        Ok(last.is_none().then_some(()))
+    });
+    match answered.await? {
+        Some(()) => Ok(()),
+        None => Err(unanswered(&last.unwrap_or_default())),
     }
-    Ok(())
 }
 
 /// Asks the API server once to check an app that is not stored. Returns why it got no answer from whom it asked, or what it says

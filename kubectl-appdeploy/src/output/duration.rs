@@ -1,63 +1,43 @@
 //! Durations as kubectl's flags take them: `30s`, `1m30s`, `2h`, or a number of seconds.
 
-use std::fmt::Write as _;
 use std::time::Duration;
+
+use jiff::SignedDuration;
+use jiff::fmt::friendly::{Spacing, SpanPrinter};
 
 /// A week: what kubectl makes of a negative timeout.
 const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Reads a duration. A negative one means a week, as in kubectl.
+/// Parses a duration. A negative one is a week, as in kubectl.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || "write it like 30s, 1m30s or 2h".to_owned();
+    let invalid = || "write it like 30s, 1m30s or 2h".to_owned();
     let text = text.trim();
-    if let Some(rest) = text.strip_prefix('-') {
-        return parse(rest).map(|_| LONG);
-    }
-    if let Ok(seconds) = text.parse::<u64>() {
-        return Ok(Duration::from_secs(seconds));
-    }
-    let mut total = 0.0_f64;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
-        let (number, tail) = rest.split_at(end);
-        let unit_end = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(unit_end);
-        let scale = match unit {
-            "ms" => 0.001,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return Err(wrong()),
-        };
-        total += number.parse::<f64>().map_err(|_| wrong())? * scale;
-        rest = tail;
-    }
-    if text.is_empty() {
-        return Err(wrong());
-    }
-    Duration::try_from_secs_f64(total).map_err(|_| wrong())
+    let duration = if let Ok(seconds) = text.parse() {
+        SignedDuration::from_secs(seconds)
+    } else if text.contains(char::is_whitespace) {
+        return Err(invalid());
+    } else {
+        text.parse().map_err(|_| invalid())?
+    };
+    Ok(if duration.is_negative() {
+        LONG
+    } else {
+        duration.unsigned_abs()
+    })
 }
 
-/// Writes a duration as a person would say it: `90s` is `1m30s`.
+/// Formats a duration, such as `1m30s`.
 pub fn text(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let parts =
-        [(h, "h"), (m, "m"), (s, "s")]
-            .iter()
-            .filter(|(n, _)| *n > 0)
-            .fold(String::new(), |mut text, (n, unit)| {
-                let _ = write!(text, "{n}{unit}");
-                text
-            });
-    if !parts.is_empty() {
-        parts
-    } else if duration.is_zero() {
-        "0s".to_owned()
+    const PRINTER: SpanPrinter = SpanPrinter::new().spacing(Spacing::None);
+    let precise = if duration.as_secs() > 0 {
+        Duration::from_secs(duration.as_secs())
     } else {
-        format!("{}ms", duration.as_millis())
-    }
+        duration
+    };
+    SignedDuration::try_from(precise).map_or_else(
+        |_| format!("{}s", precise.as_secs()),
+        |duration| PRINTER.duration_to_string(&duration),
+    )
 }
 
 #[cfg(test)]

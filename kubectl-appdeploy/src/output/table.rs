@@ -1,8 +1,11 @@
 //! Tables as kubectl prints them: no borders, three spaces between columns, upper-case headers.
 
-use comfy_table::{Table as Layout, presets};
+use dialoguer::console::truncate_str;
 
-use crate::terminal::ui::{Style, clean, paint, wrap};
+use crate::terminal::ui::{Style, clean, columns, paint, wrap};
+
+/// The number of spaces between two columns.
+const GAP: usize = 3;
 
 /// One value of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,15 +98,13 @@ impl Table {
             return self;
         };
         let widths = self.floored();
-        let total: usize = widths.iter().sum::<usize>() + 3 * (widths.len() - 1);
+        let total: usize = widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
         let room = widths[index].saturating_sub(total.saturating_sub(width)).max(12);
         if let Some(floor) = self.floor.get_mut(index) {
             *floor = room.min(*floor);
         }
         for cell in self.rows.iter_mut().filter_map(|row| row.get_mut(index)) {
-            if cell.text.chars().count() > room {
-                cell.text = cell.text.chars().take(room - 1).chain(['…']).collect();
-            }
+            cell.text = truncate_str(&cell.text, room, "…").into_owned();
         }
         self
     }
@@ -111,7 +112,7 @@ impl Table {
     /// Whether no line is longer than the width.
     pub fn fits(&self, width: Option<usize>) -> bool {
         let widths = self.widths();
-        let total: usize = widths.iter().sum::<usize>() + 3 * widths.len().saturating_sub(1);
+        let total: usize = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
         width.is_none_or(|width| total <= width)
     }
 
@@ -143,7 +144,7 @@ impl Table {
         let rows = self
             .rows
             .iter()
-            .map(|row| row.iter().map(|cell| cell.text.chars().count()).collect());
+            .map(|row| row.iter().map(|cell| columns(&cell.text)).collect());
         rows.chain([self.header.iter().map(|h| h.len()).collect()]).fold(
             Vec::new(),
             |mut widest: Vec<usize>, row: Vec<usize>| {
@@ -167,25 +168,17 @@ impl Table {
 
     /// Returns the lines.
     pub fn text(&self, color: bool) -> String {
-        let mut layout = Layout::new();
-        layout.load_style(presets::NOTHING);
-        if !self.header.is_empty() {
-            layout.set_header(
-                self.header
-                    .iter()
-                    .enumerate()
-                    .map(|(index, name)| self.padded(name, index)),
-            );
-        }
-        for row in &self.rows {
-            let cells = row.iter().enumerate();
-            layout.add_row(cells.map(|(index, cell)| self.padded(&cell.text, index)));
-        }
-        layout.column_iter_mut().for_each(|column| {
-            column.set_padding((0, 3));
+        let widths = self.floored();
+        let header = self.header.iter().map(|name| (name.to_string(), columns(name)));
+        let header = (!self.header.is_empty()).then(|| line(header, &widths));
+        let rows = self.rows.iter().map(|row| {
+            let painted = |cell: &Cell| match cell.style {
+                Some(style) => paint(color, style, &cell.text),
+                None => cell.text.clone(),
+            };
+            line(row.iter().map(|cell| (painted(cell), columns(&cell.text))), &widths)
         });
-        let text = layout.trim_fmt();
-        if color { self.painted(&text) } else { text }
+        header.into_iter().chain(rows).collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the lines, none longer than the width: the values of the last column go on below where they begin, or
@@ -199,7 +192,7 @@ impl Table {
         }
         let title = self.header.pop();
         let last: Vec<Option<Cell>> = self.rows.iter_mut().map(Vec::pop).collect();
-        let begin: usize = self.widths().iter().map(|width| width + 3).sum();
+        let begin: usize = self.widths().iter().map(|width| width + GAP).sum();
         let room = width.unwrap_or(usize::MAX).saturating_sub(begin);
         let text = self.text(color);
         let mut lines = text.lines();
@@ -237,38 +230,18 @@ impl Table {
         }
         written.join("\n")
     }
+}
 
-    fn padded(&self, text: &str, column: usize) -> String {
-        let width = self.floor.get(column).copied().unwrap_or(0);
-        format!("{text:width$}")
+/// Returns a line of values, each with the number of columns that it takes. The last one is not padded.
+fn line(values: impl Iterator<Item = (String, usize)>, widths: &[usize]) -> String {
+    let mut text = String::new();
+    let mut padding = 0;
+    for ((value, taken), width) in values.zip(widths) {
+        text.push_str(&" ".repeat(padding));
+        text.push_str(&value);
+        padding = (width + GAP).saturating_sub(taken);
     }
-
-    /// Colours the laid out lines: a layout that counts columns must not see escape sequences.
-    fn painted(&self, text: &str) -> String {
-        let widths = self.floored();
-        let skip = usize::from(!self.header.is_empty());
-        let lines = text.lines().enumerate().map(|(number, line)| {
-            let Some(row) = number.checked_sub(skip).and_then(|index| self.rows.get(index)) else {
-                return line.to_owned();
-            };
-            let mut rest: Vec<char> = line.chars().collect();
-            let mut painted = String::new();
-            for (cell, width) in row.iter().zip(&widths) {
-                let end = (width + 3).min(rest.len());
-                let padded: String = rest.drain(..end).collect();
-                match cell.style {
-                    Some(style) => {
-                        let (value, padding) = padded.split_at(cell.text.len().min(padded.len()));
-                        painted.push_str(&paint(true, style, value));
-                        painted.push_str(padding);
-                    }
-                    None => painted.push_str(&padded),
-                }
-            }
-            painted
-        });
-        lines.collect::<Vec<_>>().join("\n")
-    }
+    text
 }
 
 /// Returns how many columns a line takes, which ends with its last value.
@@ -276,9 +249,9 @@ fn visible(row: &[Cell], widths: &[usize]) -> usize {
     let before: usize = widths
         .iter()
         .take(row.len().saturating_sub(1))
-        .map(|width| width + 3)
+        .map(|width| width + GAP)
         .sum();
-    before + row.last().map_or(0, |cell| cell.text.chars().count())
+    before + row.last().map_or(0, |cell| columns(&cell.text))
 }
 
 #[cfg(test)]
@@ -308,6 +281,18 @@ mod tests {
         NAME        READY   URL                   AGE
         shop        3/3     http://shop.default   5d
         long-name   0/2     <none>                2m
+        ");
+    }
+
+    #[test]
+    fn wide_characters_are_padded_and_cut_by_columns() {
+        let mut table = Table::new(vec!["NAME", "URL"]);
+        table.row(vec!["日本".into(), "http://日本.example.com".into()]);
+        table.row(vec!["shop".into(), "http://shop.default".into()]);
+        insta::assert_snapshot!(table.fit("URL", Some(22)).text(false), @r"
+        NAME   URL
+        日本   http://日本.ex…
+        shop   http://shop.de…
         ");
     }
 

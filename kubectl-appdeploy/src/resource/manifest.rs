@@ -2,31 +2,14 @@
 
 use crd::Kind;
 use model::command;
+use model::export::{remove_annotations, remove_server_set};
 use serde_json::Value;
 
 use super::manifest_file::Document;
 use crate::cluster::kind_info;
 use crate::error::{Error, Result};
-use crate::resource::fields::put;
+use crate::resource::strip_defaults::RECORDS;
 use crate::resource::{schema, validation};
-
-/// What the API server writes: it is in what was printed, and nobody means to change it.
-const WRITTEN_BY_THE_SERVER: [&str; 8] = [
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "generation",
-    "managedFields",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-];
-
-/// Annotations of other commands: an earlier restart is not one of the manifest.
-const NOTES: [&str; 2] = [
-    crd::annotation::RESTARTED_AT,
-    "kubectl.kubernetes.io/last-applied-configuration",
-];
 
 /// An app or a pod set that is to be as its file says.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,18 +82,8 @@ impl Manifest {
             return Err(problems.into_iter().fold(error, Error::why));
         }
         object["metadata"]["namespace"] = namespace.clone().into();
-        for (of, fields) in [("", &["status"][..]), ("metadata", &WRITTEN_BY_THE_SERVER)] {
-            let part = if of.is_empty() { &mut object } else { &mut object[of] };
-            if let Some(part) = part.as_object_mut() {
-                part.retain(|field, _| !fields.contains(&field.as_str()));
-            }
-        }
-        if let Some(annotations) = object["metadata"].get_mut("annotations").and_then(Value::as_object_mut) {
-            annotations.retain(|name, _| !NOTES.contains(&name.as_str()));
-            if annotations.is_empty() {
-                put(&mut object["metadata"], "annotations", None);
-            }
-        }
+        remove_server_set(&mut object);
+        remove_annotations(&mut object, &RECORDS);
         Ok(Self {
             kind,
             namespace,

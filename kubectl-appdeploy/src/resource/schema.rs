@@ -4,25 +4,18 @@ use std::sync::OnceLock;
 
 use crd::{AppDeploy, Kind, PodSet};
 use kube::CustomResourceExt as _;
+use model::export::SERVER_SET;
 use serde_json::Value;
 
-/// The fields of any object's metadata that a person may write, or finds there.
-const METADATA: [&str; 15] = [
+/// The fields of `metadata` that a manifest may set.
+const METADATA: [&str; 7] = [
     "annotations",
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
     "finalizers",
     "generateName",
-    "generation",
     "labels",
-    "managedFields",
     "name",
     "namespace",
     "ownerReferences",
-    "resourceVersion",
-    "selfLink",
-    "uid",
 ];
 
 /// Returns the schema of a kind's objects.
@@ -61,8 +54,9 @@ pub fn problems(kind: Kind, object: &Value) -> Vec<String> {
             "apiVersion" | "kind" | "status" => {}
             "metadata" => {
                 let written = value.as_object().into_iter().flat_map(serde_json::Map::keys);
-                let strange = written.filter(|field| !METADATA.contains(&field.as_str()));
-                found.extend(strange.map(|field| sentence("metadata", field, METADATA.into_iter())));
+                let known = || METADATA.into_iter().chain(SERVER_SET);
+                let unknown = written.filter(|field| known().all(|one| one != field.as_str()));
+                found.extend(unknown.map(|field| sentence("metadata", field, known())));
             }
             "spec" => look(&of(kind)["properties"]["spec"], value, "spec", &mut found),
             other => found.push(sentence("", other, ["metadata", "spec"].into_iter())),

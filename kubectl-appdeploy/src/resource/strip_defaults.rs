@@ -2,10 +2,18 @@
 
 use crd::Kind;
 use kube::api::DynamicObject;
+use model::export::remove_annotations;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
+
+/// Annotations that commands write to record when they ran. They are not part of what a user wants.
+pub const RECORDS: [&str; 3] = [
+    "kubectl.kubernetes.io/last-applied-configuration",
+    crd::annotation::ADOPTED_AT,
+    crd::annotation::RESTARTED_AT,
+];
 
 /// Returns an object without status, and without the defaults of its kind spelled out.
 pub fn plain(kind: Kind, object: &impl Serialize) -> Result<Value> {
@@ -26,21 +34,11 @@ pub fn plain(kind: Kind, object: &impl Serialize) -> Result<Value> {
 
 /// Returns an object of a cluster as its author could have written it: name, namespace, labels, annotations and spec.
 pub fn written(kind: Kind, object: &DynamicObject) -> Result<Value> {
-    const NOTES: [&str; 3] = [
-        "kubectl.kubernetes.io/last-applied-configuration",
-        crd::annotation::ADOPTED_AT,
-        crd::annotation::RESTARTED_AT,
-    ];
     let mut value = plain(kind, object)?;
     if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|field, _| ["name", "namespace", "labels", "annotations"].contains(&field.as_str()));
-        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-            annotations.retain(|name, _| !NOTES.contains(&name.as_str()));
-            if annotations.is_empty() {
-                metadata.remove("annotations");
-            }
-        }
     }
+    remove_annotations(&mut value, &RECORDS);
     Ok(value)
 }
 

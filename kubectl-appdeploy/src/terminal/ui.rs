@@ -5,9 +5,11 @@ mod alt_screen;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write};
 
-use dialoguer::console::Term;
+use dialoguer::console::{Term, truncate_str};
 use model::NextCommand;
 use model::printable::{REPLACEMENT, is_invisible};
+pub use textwrap::core::display_width as columns;
+use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 use crate::error::{Error, Kind, Result};
 use crate::terminal::warnings::Warnings;
@@ -70,20 +72,28 @@ pub fn clean(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// Breaks a text between words, so that no line has more characters than there is room for, but for a longer word.
-pub fn wrap(text: &str, room: Option<usize>) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    for (index, word) in text.split(' ').enumerate() {
-        let needed = line.chars().count() + 1 + word.chars().count();
-        if index > 0 && room.is_some_and(|room| needed > room) {
-            lines.push(std::mem::take(&mut line));
-        } else if index > 0 {
-            line.push(' ');
-        }
-        line.push_str(word);
+/// Wraps a text between words, so that no line is wider than `width` columns. A longer word is not broken.
+pub fn wrap(text: &str, width: Option<usize>) -> Vec<String> {
+    wrap_after(text, width, 0)
+}
+
+/// Wraps a text whose first line begins after `used` columns.
+fn wrap_after(text: &str, width: Option<usize>, used: usize) -> Vec<String> {
+    let Some(width) = width else {
+        return vec![text.to_owned()];
+    };
+    // textwrap measures the indent of the first line; it is not part of the result.
+    let indent = " ".repeat(used);
+    let options = Options::new(width)
+        .initial_indent(&indent)
+        .break_words(false)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
+    let mut lines: Vec<String> = textwrap::wrap(text, options).into_iter().map(Into::into).collect();
+    if let Some(first) = lines.first_mut() {
+        first.drain(..used.min(first.len()));
     }
-    lines.push(line);
     lines
 }
 
@@ -115,23 +125,12 @@ impl RenderOptions {
 
     /// Returns a sentence behind a label that has a meaning.
     pub fn styled(&self, style: Style, indent: &str, label: &str, sentence: &str) -> String {
-        let (label_width, hang) = (label.chars().count() + 1, " ".repeat(indent.len() + 6));
-        let mut text = format!("{indent}{} ", paint(self.color, style, label));
-        let mut column = indent.len() + label_width;
-        for (index, word) in clean(sentence).split(' ').enumerate() {
-            let length = word.chars().count();
-            if index > 0 && self.width.is_some_and(|width| column + 1 + length > width) {
-                text.push('\n');
-                text.push_str(&hang);
-                column = hang.len();
-            } else if index > 0 {
-                text.push(' ');
-                column += 1;
-            }
-            text.push_str(word);
-            column += length;
-        }
-        text
+        let hang = indent.len() + 6;
+        let used = indent.len() + columns(label) + 1;
+        let room = self.width.map(|width| width.saturating_sub(hang));
+        let lines = wrap_after(&clean(sentence), room, used.saturating_sub(hang));
+        let text = lines.join(&format!("\n{:hang$}", ""));
+        format!("{indent}{} {text}", paint(self.color, style, label))
     }
 
     /// Returns a label, to be followed by a sentence.
@@ -408,8 +407,7 @@ impl Ui {
         }
         if self.talk_screen {
             let width = usize::from(Term::stderr().size().1).max(20);
-            let line: String = text.chars().take(width - 1).collect();
-            let _ = write!(self.err, "\r\x1b[K{line}");
+            let _ = write!(self.err, "\r\x1b[K{}", truncate_str(&text, width - 1, ""));
             let _ = self.err.flush();
         } else {
             let _ = writeln!(self.err, "{text}");
@@ -473,6 +471,28 @@ mod tests {
             all: NextCommand::from("--context=dev"),
             ..Flags::default()
         }
+    }
+
+    #[test]
+    fn text_is_wrapped_by_columns_and_long_words_are_kept() {
+        assert_eq!(wrap("a bc def", Some(4)), ["a bc", "def"]);
+        assert_eq!(wrap("a verylongword b", Some(4)), ["a", "verylongword", "b"]);
+        assert_eq!(wrap("a b", None), ["a b"]);
+        assert_eq!(wrap("", Some(4)), [""]);
+        // Each of these characters takes two columns.
+        assert_eq!(wrap("日本 語", Some(6)), ["日本", "語"]);
+        let options = RenderOptions {
+            width: Some(12),
+            ..RenderOptions::default()
+        };
+        assert_eq!(
+            options.sentence("", "why: ", "one two three"),
+            "why:  one\n      two\n      three"
+        );
+        assert_eq!(
+            options.sentence("", "Error from server:", "one two"),
+            "Error from server: one\n      two"
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod file;
 
 use crd::Kind;
 use kube::api::DynamicObject;
+use model::export::remove_server_set;
 use serde_json::{Value, json};
 
 use crate::cluster::connection::{Cluster, KubeArgs};
@@ -165,24 +166,10 @@ async fn send(
     )
 }
 
-/// Returns what of an object a person can change.
+/// Returns the part of an object that a user can change.
 fn editable(object: &DynamicObject) -> Value {
-    const NOT_OURS: [&str; 7] = [
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "generation",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-    ];
-    let mut value = formats::presentable(object);
-    if let Some(fields) = value.as_object_mut() {
-        fields.remove("status");
-    }
-    if let Some(metadata) = value["metadata"].as_object_mut() {
-        metadata.retain(|field, _| !NOT_OURS.contains(&field.as_str()));
-    }
+    let mut value = serde_json::to_value(object).unwrap_or_default();
+    remove_server_set(&mut value);
     value
 }
 

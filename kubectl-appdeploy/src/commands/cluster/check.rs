@@ -5,10 +5,9 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use tokio::time::sleep;
 
 use crate::cluster::connection::KubeArgs;
-use crate::cluster::wait::Deadline;
+use crate::cluster::wait::{self, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::installation::check::code::Code;
 use crate::installation::check::{CheckMode, finding, look, page};
@@ -85,19 +84,18 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         CheckMode::Run
     };
     let cluster = kube.connect().await?;
-    let deadline = args.wait.then(|| Deadline::after(args.timeout));
-    let findings = loop {
-        let mut findings = look(&cluster, aim).await;
+    let deadline = Deadline::after(if args.wait { args.timeout } else { Duration::ZERO });
+    let mut findings = Vec::new();
+    wait::poll(PAUSE, deadline, async || {
+        findings = look(&cluster, aim).await;
         findings.retain(|finding| !args.suppress.contains(&finding.code));
         let first = findings.iter().find(|one| one.severity == finding::Severity::Error);
-        let (Some(deadline), Some(first)) = (deadline, first) else {
-            break findings;
-        };
-        ui.progress(&format!("waiting: {} {}", first.code, first.message));
-        if deadline.bound(sleep(PAUSE)).await.is_none() {
-            break findings;
+        if let Some(first) = first.filter(|_| args.wait) {
+            ui.progress(&format!("waiting: {} {}", first.code, first.message));
         }
-    };
+        Ok(first.is_none().then_some(()))
+    })
+    .await?;
     ui.clear_progress();
     let written = match args.output {
         None => ui.print(&page::text(&findings, &ui.render_options())),

@@ -1,7 +1,6 @@
 //! `kubectl appdeploy open`: where an app answers, in a browser where there is one.
 
 use std::net::IpAddr;
-use std::process::Stdio;
 
 use http::Uri;
 use model::{NextCommand, command};
@@ -169,28 +168,9 @@ fn has_desktop() -> bool {
     cfg!(any(target_os = "macos", windows)) || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")
 }
 
-/// Hands the URL to the desktop, which knows the person's browser.
+/// Opens the URL in the default browser.
 fn browse(url: &str) -> Result<()> {
-    let (program, before): (&str, &[&str]) = if cfg!(target_os = "macos") {
-        ("open", &[])
-    } else if cfg!(windows) {
-        ("rundll32", &["url.dll,FileProtocolHandler"])
-    } else {
-        ("xdg-open", &[])
-    };
-    let mut command = std::process::Command::new(program);
-    command
-        .args(before)
-        .arg(url)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let mut browser = command
-        .spawn()
-        .map_err(|source| Error::failed("no browser could be opened").why(format!("{program}: {source}")))?;
-    // The desktop's program returns immediately; if it becomes the browser, it keeps running.
-    let _ = browser.try_wait();
-    Ok(())
+    open::that_detached(url).map_err(|source| Error::failed("cannot open a browser").why(source.to_string()))
 }
 
 #[cfg(test)]

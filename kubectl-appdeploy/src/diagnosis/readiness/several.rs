@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Readiness, deleted, of, stalled, timed_out, warn};
 use crate::cluster::connection::Cluster;
 use crate::cluster::known::ObjectCache;
-use crate::cluster::wait::Deadline;
+use crate::cluster::wait::{self, Deadline};
 use crate::cluster::watch::{Change, Changes, Connection, Watched, follow_all, follow_one};
 use crate::error::{Error, Result};
 use crate::resource::workload::Workload;
@@ -59,24 +59,20 @@ pub async fn all(
     let targets = distinct(targets);
     let mut seen = Progress::new(&targets);
     let mut news = Watched::new(news(cluster, &targets, selector), Connection::after_a_change());
-    while !seen.is_done() {
-        let Some(next) = deadline.bound(news.next(ui)).await else {
-            break;
-        };
-        let changed = match next {
-            Ok(changed) => changed.unwrap_or_default(),
-            Err(error) => {
-                ui.clear_progress();
-                return seen.broken_off(error);
-            }
-        };
-        for (name, object) in changed {
-            if let Some(text) = seen.take(cluster, &name, object.as_ref()) {
-                match text {
-                    Message::Busy(text) => ui.progress(&text),
-                    Message::Ready(text) => ui.eprintln(&text),
+    if !seen.is_done() {
+        let waited = wait::until(&mut news, deadline, ui, async |changed, ui| {
+            for (name, object) in changed {
+                match seen.take(cluster, &name, object.as_ref()) {
+                    Some(Message::Busy(text)) => ui.progress(&text),
+                    Some(Message::Ready(text)) => ui.eprintln(&text),
+                    None => {}
                 }
             }
+            Ok(seen.is_done().then_some(()))
+        });
+        if let Err(error) = waited.await {
+            ui.clear_progress();
+            return seen.broken_off(error);
         }
     }
     ui.clear_progress();

@@ -8,7 +8,7 @@ use kube::{Api, ResourceExt as _};
 
 use crate::cluster::connection::Cluster;
 use crate::cluster::known::ObjectCache;
-use crate::cluster::wait::Deadline;
+use crate::cluster::wait::{self, Deadline};
 use crate::cluster::watch::{self, Connection, Watched};
 use crate::diagnosis::readiness::{self, Readiness};
 use crate::error::Result;
@@ -48,30 +48,25 @@ pub async fn wait(
     let pods = watch::follow_all(cluster, api, mine)
         .map(|next| next.map(|change| change.map(|event| Update::Pod(Box::new(event)))));
     let mut news = Watched::new(stream::select(sets, pods).boxed(), Connection::after_a_change());
-    loop {
-        match seen.verdict() {
-            Readiness::Ready => {
-                ui.eprintln(&format!("{name} is ready ({})", seen.set.ready()));
-                return Ok(());
-            }
-            Readiness::Stalled => return Err(readiness::stalled(&seen.set, cluster.flag())),
-            Readiness::Waiting(busy) => ui.progress(&format!("{name}: {busy}")),
-        }
-        match deadline.bound(news.next(ui)).await.transpose()?.flatten() {
-            Some(Update::Set(Some(object))) => seen.set = Workload::read(cluster.kind, &object),
-            Some(Update::Set(None)) => return Err(readiness::deleted(cluster, &name)),
-            Some(Update::Pod(event)) => {
+    if seen.report(cluster, ui)? {
+        return Ok(());
+    }
+    let replaced = wait::until(&mut news, deadline, ui, async |update, ui| {
+        match update {
+            Update::Set(Some(object)) => seen.set = Workload::read(cluster.kind, &object),
+            Update::Set(None) => return Err(readiness::deleted(cluster, &name)),
+            Update::Pod(event) => {
                 seen.pods.take(*event);
             }
-            None => {
-                let what = format!("has not replaced {}", named.join(", "));
-                let why = seen.busy().or_else(|| seen.set.explanation().map(|(why, _)| why));
-                return Err(
-                    readiness::timed_out(cluster, &name, Some(&seen.set), (&what, "do so"), deadline, why).await,
-                );
-            }
         }
+        Ok(seen.report(cluster, ui)?.then_some(()))
+    });
+    if replaced.await?.is_some() {
+        return Ok(());
     }
+    let what = format!("has not replaced {}", named.join(", "));
+    let why = seen.busy().or_else(|| seen.set.explanation().map(|(why, _)| why));
+    Err(readiness::timed_out(cluster, &name, Some(&seen.set), (&what, "do so"), deadline, why).await)
 }
 
 impl Progress {
@@ -90,6 +85,22 @@ impl Progress {
             set,
             pods: known,
             named,
+        }
+    }
+
+    /// Prints the state. Returns whether the wait is over.
+    fn report(&self, cluster: &Cluster, ui: &mut Ui) -> Result<bool> {
+        let name = self.set.name();
+        match self.verdict() {
+            Readiness::Ready => {
+                ui.eprintln(&format!("{name} is ready ({})", self.set.ready()));
+                Ok(true)
+            }
+            Readiness::Stalled => Err(readiness::stalled(&self.set, cluster.flag())),
+            Readiness::Waiting(busy) => {
+                ui.progress(&format!("{name}: {busy}"));
+                Ok(false)
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::plan::Plan;
 use super::pods::Pods;
 use crate::cluster::connection::{Cluster, MANAGER};
-use crate::cluster::wait::Deadline;
+use crate::cluster::wait::{self, Deadline};
 use crate::cluster::{confirm, watch};
 use crate::diagnosis::readiness;
 use crate::error::{Error, Kind as ErrorKind, Result};
@@ -81,14 +81,15 @@ async fn until(
     is_wanted: impl Fn(&Workload) -> bool,
 ) -> Result<bool> {
     let mut changes = watch::follow_object(cluster, cluster.objects(Some(&cluster.namespace)), name);
-    while let Some(next) = deadline.bound(changes.next(ui)).await {
-        match next?.flatten() {
-            Some(object) if is_wanted(&Workload::read(cluster.kind, &object)) => return Ok(true),
-            Some(_) => ui.progress(&format!("{name}: waiting for the operator")),
-            None => {}
+    let reached = wait::until(&mut changes, deadline, ui, async |object: Option<DynamicObject>, ui| {
+        let Some(object) = object else { return Ok(None) };
+        if is_wanted(&Workload::read(cluster.kind, &object)) {
+            return Ok(Some(()));
         }
-    }
-    Ok(false)
+        ui.progress(&format!("{name}: waiting for the operator"));
+        Ok(None)
+    });
+    Ok(reached.await?.is_some())
 }
 
 /// Triggers a reconcile. The operator watches its own children, so it gets no event when a name becomes free.
@@ -120,20 +121,13 @@ pub async fn until_available(cluster: &Cluster, plan: &Plan, uid: &str, deadline
     let name = &plan.name;
     let api = live_children::api(cluster, &DEPLOYMENT, &cluster.namespace);
     let mut changes = watch::follow_object(cluster, api, name);
-    loop {
-        let Some(next) = deadline.bound(changes.next(ui)).await else {
-            return Err(late(cluster, plan, deadline).await?);
-        };
-        let live = next?.flatten();
+    let available = wait::until(&mut changes, deadline, ui, async |live: Option<DynamicObject>, ui| {
         let child = live.map(|live| Child::read(&DEPLOYMENT, &live.metadata, &live.data));
-        match child
-            .as_ref()
-            .filter(|child| child.is_controlled_by(uid))
-            .and_then(Child::rollout)
-        {
-            Some(rollout) if rollout.is_complete() => return Ok(()),
+        let own = child.as_ref().filter(|child| child.is_controlled_by(uid));
+        match own.and_then(Child::rollout) {
+            Some(rollout) if rollout.is_complete() => return Ok(Some(())),
             // Pods of a concurrent rollout get no requests yet.
-            Some(rollout) if plan.pods == Pods::Own && rollout.available >= rollout.wanted => return Ok(()),
+            Some(rollout) if plan.pods == Pods::Own && rollout.available >= rollout.wanted => return Ok(Some(())),
             Some(rollout) => ui.progress(&format!(
                 "{name}: {} of {} new pods are available; the old ones serve",
                 rollout.available, rollout.wanted
@@ -142,6 +136,11 @@ pub async fn until_available(cluster: &Cluster, plan: &Plan, uid: &str, deadline
                 "{name}: waiting for the operator to start new pods; the old ones serve"
             )),
         }
+        Ok(None)
+    });
+    match available.await? {
+        Some(()) => Ok(()),
+        None => Err(late(cluster, plan, deadline).await?),
     }
 }
 
