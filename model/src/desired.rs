@@ -52,6 +52,12 @@ impl Desired {
         self.of(kind).map(|wanted| &wanted.object).next()
     }
 
+    /// Returns the child of this kind and name.
+    #[must_use]
+    pub fn get(&self, id: &ChildId) -> Option<&Value> {
+        self.iter().find(|wanted| wanted.id == *id).map(|wanted| &wanted.object)
+    }
+
     /// Whether the app has a child of this kind and name.
     #[must_use]
     pub fn contains(&self, id: &ChildId) -> bool {

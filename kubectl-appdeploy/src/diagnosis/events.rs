@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
+use model::CHILDREN;
 use serde_json::Value;
 
 use crate::cluster::connection::Cluster;
@@ -124,7 +125,7 @@ pub fn is_of(event: &Event, workload: &Workload) -> bool {
         match workload {
             // One that was deleted may have had the same name.
             _ if kind == own => about.uid.is_none() || about.uid == workload.meta().uid,
-            Workload::App(_) => ["Ingress", "Service", "Deployment"].contains(&kind),
+            Workload::App(_) => CHILDREN.iter().any(|child| child.kind == kind),
             Workload::PodSet(_) => false,
         }
     } else {

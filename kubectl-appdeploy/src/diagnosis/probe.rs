@@ -2,9 +2,11 @@
 
 use futures::AsyncReadExt as _;
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use kube::{Api, ResourceExt as _};
+use model::children::DEPLOYMENT;
 
 use crate::cluster::connection::Cluster;
 use crate::diagnosis::request_path::PathContext;
@@ -77,7 +79,7 @@ fn is_behind(workload: &Workload, children: &Children) -> bool {
     if workload.state().observed.is_none() {
         return false;
     }
-    let deployment = children.deployments.iter().flatten().next();
+    let deployment: Option<Deployment> = children.first(&DEPLOYMENT);
     let ready = deployment.map(|one| {
         one.status
             .as_ref()

@@ -71,13 +71,16 @@ pub async fn ready(
     let api = cluster.objects(Some(namespace));
     let mut changes = follow_object(cluster, api.clone(), name);
     let mut last = None;
-    let ready = wait::until(&mut changes, deadline, ui, async |object: Option<DynamicObject>, ui| {
-        match object {
+    let ready = wait::until(
+        &mut changes,
+        deadline,
+        ui,
+        async |object: Option<DynamicObject>, ui| match object {
             Some(object) => judge(cluster, &object, &mut last, ui),
             None if last.is_some() => Err(deleted(cluster, name)),
             None => Ok(None),
-        }
-    });
+        },
+    );
     let mut ready = ready.await?;
     // A timeout is not reported without one read, however short it was.
     if ready.is_none()

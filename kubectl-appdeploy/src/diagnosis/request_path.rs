@@ -10,12 +10,13 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
+use model::children::{DEPLOYMENT, INGRESS, SERVICE};
 use model::reason::Reason;
-use model::{NextCommand, command, validate};
+use model::{ChildKind, NextCommand, command, desired, validate};
 
 use crate::output::age::span;
 use crate::resource::certificate::{Certificate, Tls};
-use crate::resource::children::{Children, Section};
+use crate::resource::children::Children;
 use crate::resource::pod;
 use crate::resource::workload::Workload;
 
@@ -23,19 +24,15 @@ use crate::resource::workload::Workload;
 const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
 
 /// A component of the request path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Component {
-    /// Takes requests from outside.
-    Ingress,
-    /// Has the certificate for them.
+    /// A child, such as the Ingress.
+    Child(&'static ChildKind),
+    /// The Secret with the certificate.
     Secret,
-    /// Leads them to pods.
-    Service,
-    /// Keeps the pods.
-    Deployment,
-    /// Keeps those of one revision.
+    /// The ReplicaSet of a revision.
     ReplicaSet,
-    /// Answers.
+    /// The pods.
     Pod,
 }
 
@@ -140,13 +137,13 @@ pub fn fault(workload: &Workload, children: &Children, now: Timestamp) -> Option
 /// consequence of pods that crash.
 pub fn broken(workload: &Workload, children: &Children, fault: Option<&Fault>) -> Option<Component> {
     if let Some(cause) = workload.state().cause.filter(|_| workload.is_observed()) {
-        return of_reason(&cause.reason).or_else(|| missing(workload, children).first().copied());
+        return of_reason(&cause.reason).or_else(|| Some(Component::Child(missing(workload, children).first()?)));
     }
     let is_closed = workload
         .hidden()
         .is_some_and(|_| workload.condition_reason("Exposed") == Some("NoIngressClass"));
     is_closed
-        .then_some(Component::Ingress)
+        .then_some(Component::Child(&INGRESS))
         .or_else(|| fault.filter(|fault| fault.is_broken).map(|fault| fault.hop))
 }
 
@@ -157,8 +154,8 @@ fn of_reason(reason: &str) -> Option<Component> {
         return Some(Component::Pod);
     };
     match reason {
-        Reason::NoIngressClass | Reason::HostConflict | Reason::AddressPending => Some(Component::Ingress),
-        Reason::Paused | Reason::ProgressDeadlineExceeded => Some(Component::Deployment),
+        Reason::NoIngressClass | Reason::HostConflict | Reason::AddressPending => Some(Component::Child(&INGRESS)),
+        Reason::Paused | Reason::ProgressDeadlineExceeded => Some(Component::Child(&DEPLOYMENT)),
         Reason::QuotaExceeded | Reason::OutsideLimitRange | Reason::PodSecurity | Reason::PodsRefused => {
             Some(Component::ReplicaSet)
         }
@@ -197,39 +194,29 @@ fn of_reason(reason: &str) -> Option<Component> {
     }
 }
 
-/// Returns the stops that an app wants and does not have.
-pub fn missing(workload: &Workload, children: &Children) -> Vec<Component> {
+/// Returns the kinds of children that an app wants and does not have, from the outside in.
+pub fn missing(workload: &Workload, children: &Children) -> Vec<&'static ChildKind> {
     let Workload::App(app) = workload else {
         return Vec::new();
     };
     let Ok(valid) = validate(app) else { return Vec::new() };
-    let route = valid.route.as_ref();
-    let none = [
-        (
-            Component::Ingress,
-            route.is_some_and(|route| route.ingress.is_some()) && is_none(&children.ingresses),
-        ),
-        (Component::Service, route.is_some() && is_none(&children.services)),
-        (Component::Deployment, is_none(&children.deployments)),
-    ];
-    none.into_iter()
-        .filter_map(|(hop, is_missing)| is_missing.then_some(hop))
+    let wanted = desired(&valid);
+    let owned = children.owned.iter().rev();
+    owned
+        .filter(|(kind, section)| section.as_ref().is_ok_and(Vec::is_empty) && wanted.first(kind).is_some())
+        .map(|(kind, _)| *kind)
         .collect()
 }
 
-/// Whether another object has the name that an app needs for this stop. The operator does not change it.
-pub fn is_taken(workload: &Workload, hop: Component) -> bool {
+/// Whether another object has the name that an app needs for a child. The operator does not change it.
+pub fn is_taken(workload: &Workload, kind: &ChildKind) -> bool {
     let cause = workload.state().cause.filter(|_| workload.is_observed());
     cause.is_some_and(|cause| {
         cause.reason == Reason::NameConflict.as_str()
             && cause
                 .message
-                .starts_with(&format!("{hop:?} {} exists ", workload.name()))
+                .starts_with(&format!("{kind} {} exists ", workload.name()))
     })
-}
-
-fn is_none<T>(section: &Section<T>) -> bool {
-    section.as_ref().is_ok_and(Vec::is_empty)
 }
 
 fn of_certificate(app: &AppDeploy, tls: Option<&(String, Tls)>, now: Timestamp) -> Option<Fault> {
@@ -327,13 +314,13 @@ pub fn certificate(tls: &Tls, now: Timestamp) -> (String, bool) {
 }
 
 fn of_service(workload: &Workload, children: &Children) -> Option<Fault> {
-    let services = children.services.as_ref().ok()?;
+    let services: Vec<Service> = children.of(&SERVICE).ok()?;
     let service = services.iter().find(|one| one.name_any() == workload.name())?;
     let (name, namespace) = (workload.name(), workload.namespace());
-    let deployment = children.deployments.iter().flatten().next();
-    if let Some(port) = deployment.and_then(|deployment| unknown_port(service, deployment)) {
+    let deployment: Option<Deployment> = children.first(&DEPLOYMENT);
+    if let Some(port) = deployment.and_then(|deployment| unknown_port(service, &deployment)) {
         return Some(Fault {
-            hop: Component::Service,
+            hop: Component::Child(&SERVICE),
             is_broken: true,
             why: format!("the Service sends requests to the port {port}, which no container of the pods has"),
             next: command!("kubectl get service {} -n {} -o yaml", name, namespace),
@@ -382,7 +369,7 @@ fn of_service(workload: &Workload, children: &Children) -> Option<Fault> {
         )
     };
     Some(Fault {
-        hop: Component::Service,
+        hop: Component::Child(&SERVICE),
         is_broken: true,
         why: format!("{count}, but the Service has no endpoints: {reason}"),
         next,

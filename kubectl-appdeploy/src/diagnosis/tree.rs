@@ -44,7 +44,7 @@ struct Node {
 
 impl Node {
     /// Returns the row of an object.
-    fn new<K: Resource<DynamicType = ()>>(kind: &str, object: &K, cells: impl IntoIterator<Item = Cell>) -> Self {
+    fn new<K: Resource>(kind: &str, object: &K, cells: impl IntoIterator<Item = Cell>) -> Self {
         let mut node = Self::alone(format!("{kind}/{}", object.name_any()));
         node.cells.extend(cells);
         node

@@ -2,68 +2,81 @@
 
 mod live;
 
+use futures::future::try_join_all;
 use futures::join;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::core::v1::{Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::api::networking::v1::Ingress;
-use kube::api::ListParams;
+use kube::api::{DynamicObject, ListParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
 use model::valid::is_object_name;
+use model::{CHILDREN, ChildKind};
+use serde::de::DeserializeOwned;
 
 use crate::cluster::connection::Cluster;
 use crate::error::{Error, Result};
 use crate::resource::autoscaler;
 use crate::resource::certificate::Tls;
+use crate::resource::live_children;
 use crate::resource::workload::Workload;
 
 pub use live::{Live, Update, watch, watch_secret};
 
-/// What stands in place of a list that is not allowed.
+/// Printed instead of a list that is forbidden.
 const FORBIDDEN: &str = "n/a (forbidden)";
 
 /// The label by which the endpoints of a Service are found.
 pub const SLICE_OF: &str = "kubernetes.io/service-name";
 
-/// One list, or in a word why there is none.
+/// A list, or in a word why it is unknown.
 pub type Section<T> = std::result::Result<Vec<T>, String>;
 
 /// The children of an app or a pod set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Children {
-    /// What sets the number of pods. Empty also where it can't be listed: most have none.
+    /// The autoscalers that target it. Empty also if they can't be listed: most have none.
     pub autoscalers: Vec<HorizontalPodAutoscaler>,
-    /// What leads requests to the Service.
-    pub ingresses: Section<Ingress>,
-    /// What leads requests to the pods.
-    pub services: Section<Service>,
-    /// The pods that the Service leads to.
+    /// The children of each kind, in the order of the table. Pod sets have none of them.
+    pub owned: Vec<(&'static ChildKind, Section<DynamicObject>)>,
+    /// The endpoints of the Service.
     pub slices: Section<EndpointSlice>,
-    /// The Secret with the certificate for the host, by its name, where one is named.
+    /// The Secret with the certificate of the host, with its name, if the app names one.
     pub tls: Option<(String, Tls)>,
-    /// What keeps the pods.
-    pub deployments: Section<Deployment>,
     /// The revisions.
     pub replica_sets: Section<ReplicaSet>,
-    /// What runs.
+    /// The pods.
     pub pods: Section<Pod>,
 }
 
 impl Children {
-    /// Returns pods with nothing above them.
+    /// Returns the children of a pod set.
     pub const fn of_pods(pods: Section<Pod>) -> Self {
         Self {
             autoscalers: Vec::new(),
-            ingresses: Ok(Vec::new()),
-            services: Ok(Vec::new()),
+            owned: Vec::new(),
             slices: Ok(Vec::new()),
             tls: None,
-            deployments: Ok(Vec::new()),
             replica_sets: Ok(Vec::new()),
             pods,
         }
+    }
+
+    /// Returns the children of a kind.
+    pub fn of<K: Resource + DeserializeOwned>(&self, kind: &ChildKind) -> Section<K> {
+        let mut all = self.owned.iter();
+        let Some((_, section)) = all.find(|(known, _)| *known == kind) else {
+            return Ok(Vec::new());
+        };
+        let objects = section.as_ref().map_err(Clone::clone)?;
+        // Every object of a kind can be read as its type.
+        Ok(objects.iter().filter_map(|one| one.clone().try_parse().ok()).collect())
+    }
+
+    /// Returns the child of a kind that an app has at most one of.
+    pub fn first<K: Resource + DeserializeOwned>(&self, kind: &ChildKind) -> Option<K> {
+        self.of(kind).unwrap_or_default().into_iter().next()
     }
 }
 
@@ -83,25 +96,25 @@ pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
             ..Children::of_pods(pods)
         });
     }
-    let owned = ListParams::default().labels(&owned(workload));
+    let owned = ListParams::default().labels(&live_children::labels(workload.name()));
     let reached = ListParams::default().labels(&slices(workload));
-    let (autoscalers, ingresses, services, slices, tls, deployments, replica_sets, pods) = join!(
+    let of_kinds = try_join_all(CHILDREN.iter().map(|kind| {
+        let (api, params) = (live_children::api(cluster, kind, namespace), &owned);
+        async move { Ok::<_, Error>((*kind, list_of(cluster, &api, params).await?)) }
+    }));
+    let (autoscalers, owned, slices, tls, replica_sets, pods) = join!(
         list(cluster, namespace, &any),
-        list(cluster, namespace, &owned),
-        list(cluster, namespace, &owned),
+        of_kinds,
         list(cluster, namespace, &reached),
         tls(cluster, workload),
-        list(cluster, namespace, &owned),
         list(cluster, namespace, &run),
         list(cluster, namespace, &run),
     );
     Ok(Children {
         autoscalers: autoscalers_of(workload, autoscalers?),
-        ingresses: ingresses?,
-        services: services?,
+        owned: owned?,
         slices: slices?,
         tls: tls?,
-        deployments: deployments?,
         replica_sets: replica_sets?,
         pods: pods?,
     })
@@ -114,18 +127,7 @@ fn autoscalers_of(workload: &Workload, all: Section<HorizontalPodAutoscaler>) ->
     all
 }
 
-/// Returns the labels of what the operator makes for an app.
-fn owned(workload: &Workload) -> String {
-    format!(
-        "{}={},{}={}",
-        crd::label::MANAGED_BY,
-        crd::label::MANAGED_BY_VALUE,
-        crd::label::NAME,
-        workload.name()
-    )
-}
-
-/// Returns the label of the pods, and of the revisions that keep them.
+/// Returns the label of the pods and the ReplicaSets.
 fn run(workload: &Workload) -> String {
     workload.kind().pod_selector(workload.name())
 }
@@ -188,16 +190,19 @@ pub fn is_of<K: Resource>(object: &K, owner: Option<&str>) -> bool {
 /// Lists objects of a namespace.
 pub async fn list<K>(cluster: &Cluster, namespace: &str, params: &ListParams) -> Result<Section<K>>
 where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + std::fmt::Debug
-        + serde::de::DeserializeOwned,
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
 {
-    let api: Api<K> = Api::namespaced(cluster.client.clone(), namespace);
+    list_of(cluster, &Api::namespaced(cluster.client.clone(), namespace), params).await
+}
+
+async fn list_of<K>(cluster: &Cluster, api: &Api<K>, params: &ListParams) -> Result<Section<K>>
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
     section(cluster, cluster.attempt(api.list(params)).await?.map(|list| list.items))
 }
 
-/// Turns a missing right into a word for the page, and leaves every other failure one.
+/// Turns a missing right into a word for the page. Every other failure stays an error.
 pub fn section<T>(cluster: &Cluster, listed: kube::Result<Vec<T>>) -> Result<Section<T>> {
     match listed {
         Ok(items) => Ok(Ok(items)),

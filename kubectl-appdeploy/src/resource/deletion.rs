@@ -78,20 +78,20 @@ fn guards(meta: &ObjectMeta) -> Vec<&str> {
 
 /// Returns the children that are still there, with their finalizers.
 fn blocking(children: &Children) -> Vec<(String, String)> {
-    fn of<'a, K: kube::Resource + 'a>(
-        kind: &'a str,
+    fn of<'a, K: kube::Resource>(
+        kind: &str,
         section: &'a children::Section<K>,
-    ) -> impl Iterator<Item = (String, String)> + 'a {
-        section
-            .iter()
-            .flatten()
-            .map(move |child| (format!("{kind}/{}", child.name_any()), guards(child.meta()).join(", ")))
+    ) -> impl Iterator<Item = (String, String)> + use<'a, K> {
+        let kind = kind.to_lowercase();
+        let objects = section.iter().flatten();
+        objects.map(move |child| (format!("{kind}/{}", child.name_any()), guards(child.meta()).join(", ")))
     }
-    let mut all: Vec<_> = of("ingress", &children.ingresses)
-        .chain(of("service", &children.services))
-        .chain(of("deployment", &children.deployments))
-        .chain(of("replicaset", &children.replica_sets))
-        .chain(of("pod", &children.pods))
+    // From the outside in.
+    let owned = children.owned.iter().rev();
+    let mut all: Vec<_> = owned
+        .flat_map(|(kind, section)| of(kind.kind, section))
+        .chain(of("ReplicaSet", &children.replica_sets))
+        .chain(of("Pod", &children.pods))
         .collect();
     // What a finalizer holds is the cause; the rest waits for it.
     if all.iter().any(|(_, guards)| !guards.is_empty()) {
@@ -105,6 +105,7 @@ fn blocking(children: &Children) -> Vec<(String, String)> {
 mod tests {
     use super::*;
     use crate::terminal::ui::RenderOptions;
+    use model::children::{DEPLOYMENT, SERVICE};
     use serde_json::json;
     use std::time::Duration;
 
@@ -112,14 +113,15 @@ mod tests {
     fn what_holds_an_app_is_named() {
         let app = json!({"metadata": {"name": "shop", "namespace": "a", "finalizers": ["foregroundDeletion"]}, "spec": {"image": "nginx"}});
         let app = Workload::App(serde_json::from_value(app).unwrap());
+        let object = |metadata| Ok(vec![serde_json::from_value(json!({"metadata": metadata})).unwrap()]);
         let children = Children {
-            services: Ok(vec![
-                serde_json::from_value(json!({"metadata": {"name": "shop", "finalizers": ["lb.example.com/guard"]}}))
-                    .unwrap(),
-            ]),
-            deployments: Ok(vec![
-                serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap(),
-            ]),
+            owned: vec![
+                (&DEPLOYMENT, object(json!({"name": "shop"}))),
+                (
+                    &SERVICE,
+                    object(json!({"name": "shop", "finalizers": ["lb.example.com/guard"]})),
+                ),
+            ],
             ..Children::of_pods(Err("n/a (forbidden)".to_owned()))
         };
         insta::assert_snapshot!(held(&app, &children, Deadline::after(Duration::from_secs(90))).text(&RenderOptions::default()), @r"

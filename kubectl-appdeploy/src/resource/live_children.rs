@@ -1,41 +1,65 @@
 //! The objects of an app's name as they are in a cluster.
 
-use kube::Api;
-use kube::api::{ApiResource, DynamicObject};
-use model::{CHILDREN, ChildKind};
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::{Api, ResourceExt as _};
+use model::{CHILDREN, ChildId, ChildKind};
 use serde_json::Value;
 
 use crate::cluster::connection::Cluster;
 use crate::error::{Error, Result};
 
-/// What of each kind has the name of an app, whosever it is; `Err` says why it can't be seen.
+/// The objects that are children of an app or have the name of one, whoever owns them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Live(Vec<(&'static ChildKind, Option<Value>)>);
+pub struct Live(Vec<(ChildId, Value)>);
 
 impl Live {
-    /// Reads all objects concurrently.
+    /// Reads all objects concurrently: by their name, or by label if children of the kind have names of their own.
     pub async fn fetch(cluster: &Cluster, namespace: &str, name: &str) -> Result<Self> {
+        let by_label = ListParams::default().labels(&labels(name));
         let objects = CHILDREN.iter().map(|kind| {
-            let api = api(cluster, kind, namespace);
-            async move { Ok::<_, Error>((*kind, cluster.call(api.get_opt(name)).await?)) }
+            let (api, by_label) = (api(cluster, kind, namespace), &by_label);
+            async move {
+                let found = if kind.own_names {
+                    cluster.call(api.list(by_label)).await?.items
+                } else {
+                    cluster.call(api.get_opt(name)).await?.into_iter().collect()
+                };
+                // An object that was read serialises again.
+                let value = |object: DynamicObject| serde_json::to_value(object).unwrap_or_default();
+                let found = found
+                    .into_iter()
+                    .map(|one| (ChildId::new(kind, &one.name_any()), value(one)));
+                Ok::<_, Error>(found.collect::<Vec<_>>())
+            }
         });
-        let objects = futures::future::try_join_all(objects).await?.into_iter();
-        // An object that was read serialises again.
-        let value = |object: DynamicObject| serde_json::to_value(object).unwrap_or_default();
-        Ok(Self(objects.map(|(kind, object)| (kind, object.map(value))).collect()))
+        Ok(Self(futures::future::try_join_all(objects).await?.concat()))
     }
 
-    /// Returns the one of a kind.
+    /// Returns all objects, in the order of the table.
+    pub fn iter(&self) -> impl Iterator<Item = (&ChildId, &Value)> {
+        self.0.iter().map(|(id, object)| (id, object))
+    }
+
+    /// Returns an object.
+    pub fn get(&self, id: &ChildId) -> Option<&Value> {
+        self.iter().find(|(known, _)| *known == id).map(|(_, object)| object)
+    }
+
+    /// Returns the object of a kind that an app has at most one of.
     pub fn of(&self, kind: &ChildKind) -> Option<&Value> {
-        let mut all = self.0.iter();
-        all.find(|(of, _)| *of == kind).and_then(|(_, object)| object.as_ref())
+        self.iter().find(|(id, _)| id.kind == kind).map(|(_, object)| object)
     }
 }
 
 #[cfg(test)]
 impl From<[Option<Value>; 3]> for Live {
     fn from(objects: [Option<Value>; 3]) -> Self {
-        Self(CHILDREN.iter().copied().zip(objects).collect())
+        let named = |(kind, object): (&&'static ChildKind, Option<Value>)| {
+            let object = object?;
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            Some((ChildId::new(kind, name), object.clone()))
+        };
+        Self(CHILDREN.iter().zip(objects).filter_map(named).collect())
     }
 }
 
@@ -45,6 +69,17 @@ pub fn is_of(object: &Value, uid: Option<&str>) -> bool {
     owners
         .into_iter()
         .any(|owner| owner["controller"] == true && owner["uid"].as_str() == uid)
+}
+
+/// Returns the labels of the children of an app.
+pub fn labels(app: &str) -> String {
+    format!(
+        "{}={},{}={}",
+        crd::label::MANAGED_BY,
+        crd::label::MANAGED_BY_VALUE,
+        crd::label::NAME,
+        app
+    )
 }
 
 /// Returns the objects of a kind of child.

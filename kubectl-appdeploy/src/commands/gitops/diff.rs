@@ -3,8 +3,9 @@
 use crd::{AppDeploy, Kind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{DynamicObject, PostParams};
+use model::children::Prune;
 use model::merge::merged;
-use model::{CHILDREN, Digest, defaults, desired, later, validate};
+use model::{CHILDREN, ChildId, Desired, Digest, defaults, desired, later, validate};
 
 use crate::cluster::connection::{Cluster, KubeArgs, MANAGER};
 use crate::cluster::kind_info;
@@ -165,36 +166,47 @@ impl Comparison {
         let before = before.map(|before| desired(&before));
         let uid = self.now.metadata.uid.as_deref();
         let mut pairs = Vec::new();
-        for kind in CHILDREN {
-            let wanted = now.first(kind);
-            let there = live.of(kind);
+        for id in ids(&now, live) {
+            let wanted = now.get(&id);
+            let there = live.get(&id);
             if there.is_some_and(|there| !is_of(there, uid)) {
                 if wanted.is_none() {
                     continue;
                 }
                 ui.warn(&format!(
-                    "{}/{} is not the app's own, so the operator leaves it as it is",
-                    kind.as_str().to_lowercase(),
-                    self.name
+                    "{}/{} is not a child of the app, so the operator does not change it",
+                    id.kind.as_str().to_lowercase(),
+                    id.name
                 ));
             }
             let before = before.as_ref().and_then(|before| {
-                let (object, there) = (before.first(kind)?, there.map(Digest::of).unwrap_or_default());
+                let (object, there) = (before.get(&id)?, there.map(Digest::of).unwrap_or_default());
                 Some(later::previous(object, &there))
             });
             let becomes = match (there, wanted) {
                 (Some(there), Some(wanted)) => {
                     // Fields that older children get with their next pods are not a difference.
                     let due = later::due(wanted, &Digest::of(there));
-                    Some(defaults::filled(kind, &merged(there, before.as_ref(), &due)))
+                    Some(defaults::filled(id.kind, &merged(there, before.as_ref(), &due)))
                 }
                 (None, wanted) => wanted.cloned(),
+                // The operator keeps it.
+                (Some(there), None) if id.kind.prune == Prune::Keep => Some(there.clone()),
                 (Some(_), None) => None,
             };
-            pairs.push(Pair::of(kind, &self.namespace, &self.name, there, becomes.as_ref()));
+            pairs.push(Pair::of(id.kind, &self.namespace, &id.name, there, becomes.as_ref()));
         }
         Ok(pairs)
     }
+}
+
+/// Returns the children that are wanted or exist, in the order of the table.
+fn ids(wanted: &Desired, live: &Live) -> Vec<ChildId> {
+    let mut ids: Vec<ChildId> = wanted.iter().map(|one| one.id.clone()).collect();
+    let others = live.iter().map(|(id, _)| id).filter(|id| !wanted.contains(id));
+    ids.extend(others.cloned());
+    ids.sort_by_key(|id| CHILDREN.iter().position(|kind| *kind == id.kind));
+    ids
 }
 
 /// Returns an existing object with the content of a file. Fields that neither this nor an earlier file names are kept: the

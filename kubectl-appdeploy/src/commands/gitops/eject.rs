@@ -8,8 +8,7 @@ use crd::{Kind, annotation, label};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy};
-use model::{CHILDREN, ChildKind};
-use model::{NextCommand, command};
+use model::{ChildId, NextCommand, command};
 use serde_json::{Value, json};
 
 use crate::cluster::confirm;
@@ -18,10 +17,10 @@ use crate::cluster::wait::{self, Deadline};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::output::duration;
 use crate::output::formats::{self, ChangeArgs, Done, DryRun};
-use crate::resource::children;
 use crate::resource::live_children;
 use crate::resource::live_children::Live;
 use crate::resource::selection::{self, Selection};
+use crate::resource::{autoscaler, children};
 use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
@@ -56,8 +55,8 @@ struct Ejection {
     name: String,
     /// The app; nothing where only the rest of an interrupted command is to be done.
     app: Option<DynamicObject>,
-    /// What stays: its kind, and its identity.
-    stays: Vec<(&'static ChildKind, String)>,
+    /// The children that stay, with their UIDs.
+    stays: Vec<(ChildId, String)>,
     /// Autoscalers that target the app, and will have no target.
     scalers: Vec<String>,
 }
@@ -173,31 +172,17 @@ async fn find(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<(Vec<Ejecti
             let of = scalers
                 .iter()
                 .flatten()
-                .filter(|scaler| scales(scaler, cluster.kind, &one.name));
+                .filter(|scaler| autoscaler::is_for(scaler, cluster.kind, &one.name));
             one.scalers = of.map(kube::ResourceExt::name_any).collect();
         }
     }
     Ok((leaving, failures))
 }
 
-fn scales(scaler: &HorizontalPodAutoscaler, kind: Kind, name: &str) -> bool {
-    let target = scaler.spec.as_ref().map(|spec| &spec.scale_target_ref);
-    target.is_some_and(|target| {
-        let group = target
-            .api_version
-            .as_deref()
-            .and_then(|version| version.split_once('/'));
-        target.kind == kind.as_str() && target.name == name && group.is_some_and(|(group, _)| group == crd::GROUP)
-    })
-}
-
-fn of(live: &Live, is_meant: impl Fn(&Value) -> bool) -> Vec<(&'static ChildKind, String)> {
-    let kinds = CHILDREN.iter().copied();
-    kinds
-        .filter_map(|kind| {
-            let object = live.of(kind).filter(|object| is_meant(object))?;
-            Some((kind, object["metadata"]["uid"].as_str()?.to_owned()))
-        })
+fn of(live: &Live, is_meant: impl Fn(&Value) -> bool) -> Vec<(ChildId, String)> {
+    let meant = live.iter().filter(|(_, object)| is_meant(object));
+    meant
+        .filter_map(|(id, object)| Some((id.clone(), object["metadata"]["uid"].as_str()?.to_owned())))
         .collect()
 }
 
@@ -210,7 +195,7 @@ fn is_half_free(object: &Value) -> bool {
 
 impl Ejection {
     /// Returns what was shown of it.
-    fn shape(&self) -> (Option<Value>, &[(&'static ChildKind, String)]) {
+    fn shape(&self) -> (Option<Value>, &[(ChildId, String)]) {
         let app = self.app.as_ref().map(|app| {
             let app = serde_json::to_value(app).unwrap_or_default();
             confirm::shape(&app)
@@ -223,7 +208,7 @@ impl Ejection {
         let stays: Vec<String> = self
             .stays
             .iter()
-            .map(|(kind, _)| format!("{}/{}", kind.as_str().to_lowercase(), self.name))
+            .map(|(id, _)| format!("{}/{}", id.kind.as_str().to_lowercase(), id.name))
             .collect();
         let stays = if stays.is_empty() {
             "nothing: it has no children".to_owned()
@@ -276,21 +261,14 @@ async fn eject(args: &Args, cluster: &Cluster, one: &Ejection, deadline: Deadlin
             }
         }
     }
-    for (kind, uid) in &one.stays {
-        free(cluster, kind, &one.name, uid, one.app.as_ref(), dry_run).await?;
+    for (id, uid) in &one.stays {
+        free(cluster, id, uid, one.app.as_ref(), dry_run).await?;
     }
     Ok(shown)
 }
 
 /// Takes from an object what says that it is ours. A later app of the same name then finds the name taken, and says so.
-async fn free(
-    cluster: &Cluster,
-    kind: &ChildKind,
-    name: &str,
-    uid: &str,
-    app: Option<&DynamicObject>,
-    dry_run: DryRun,
-) -> Result<()> {
+async fn free(cluster: &Cluster, id: &ChildId, uid: &str, app: Option<&DynamicObject>, dry_run: DryRun) -> Result<()> {
     let mut patch = json!({"metadata": {
         "uid": uid,
         "labels": {label::MANAGED_BY: null},
@@ -305,14 +283,16 @@ async fn free(
         dry_run: dry_run == DryRun::Server,
         ..PatchParams::default()
     };
-    let api = live_children::api(cluster, kind, &cluster.namespace);
+    let api = live_children::api(cluster, id.kind, &cluster.namespace);
     let patched = cluster
-        .attempt(api.patch(name, &params, &Patch::Strategic(&patch)))
+        .attempt(api.patch(&id.name, &params, &Patch::Strategic(&patch)))
         .await?;
     match patched {
         // It was deleted, and so has no owner.
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        Err(source) => Err(cluster.explain(source).about(&format!("{}/{name}", kind.plural))),
+        Err(source) => Err(cluster
+            .explain(source)
+            .about(&format!("{}/{}", id.kind.plural, id.name))),
         Ok(_) => Ok(()),
     }
 }
@@ -339,12 +319,16 @@ fn held(cluster: &Cluster, one: &Ejection, deadline: Deadline) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::CHILDREN;
 
     #[test]
     fn the_plan_says_what_goes_and_what_stays() {
         let app = serde_json::from_value(json!({"metadata": {"name": "shop"}})).ok();
-        let all: Vec<_> = CHILDREN.iter().map(|kind| (*kind, "u".to_owned())).collect();
-        let plan = |app: Option<DynamicObject>, stays: &[(&'static ChildKind, String)]| {
+        let all: Vec<_> = CHILDREN
+            .iter()
+            .map(|kind| (ChildId::new(kind, "shop"), "u".to_owned()))
+            .collect();
+        let plan = |app: Option<DynamicObject>, stays: &[(ChildId, String)]| {
             let stays = stays.to_vec();
             let name = "shop".to_owned();
             Ejection {

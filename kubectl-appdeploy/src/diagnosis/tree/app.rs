@@ -4,7 +4,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::networking::v1::Ingress;
+use kube::api::DynamicObject;
 use kube::{Resource, ResourceExt as _};
+use model::ChildKind;
+use model::children::{DEPLOYMENT, INGRESS, SERVICE};
 
 use super::{Node, born, mood, of_pod, pods, progress, status};
 use crate::diagnosis::request_path::{self, Component};
@@ -17,46 +20,48 @@ use crate::terminal::ui::Style;
 /// The annotation in which Kubernetes numbers the revisions of a Deployment.
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
-/// Returns the children of an app, in the order of the request path.
+/// Returns the children of an app, from the outside in.
 pub fn roots(workload: &Workload, children: &Children, now: Timestamp) -> Vec<Node> {
     let missing = request_path::missing(workload, children);
-    let mut stops = vec![
-        (
-            Component::Ingress,
-            nodes("Ingress", &children.ingresses, |one| ingress(one, children, now)),
-        ),
-        (
-            Component::Service,
-            nodes("Service", &children.services, |one| service(one, children, now)),
-        ),
-        (
-            Component::Deployment,
-            nodes("Deployment", &children.deployments, |one| {
-                deployment(one, children, now)
-            }),
-        ),
-    ];
+    let rows = |(kind, section): &(&'static ChildKind, Section<DynamicObject>)| {
+        let nodes = match section {
+            Ok(items) => items.iter().map(|one| child(kind, one, children, now)).collect(),
+            Err(why) => vec![Node::missing(kind.kind, why)],
+        };
+        (*kind, nodes)
+    };
+    let mut kinds: Vec<(&'static ChildKind, Vec<Node>)> = children.owned.iter().rev().map(rows).collect();
     // Missing children are shown only next to existing ones.
-    if stops.iter().any(|(_, nodes)| !nodes.is_empty()) {
-        for (hop, nodes) in &mut stops {
-            if missing.contains(hop) {
-                let word = if request_path::is_taken(workload, *hop) {
-                    "foreign"
-                } else {
-                    "missing"
-                };
-                nodes.push(Node::missing(&format!("{hop:?}"), word).at(*hop, true));
-            }
+    if kinds.iter().any(|(_, nodes)| !nodes.is_empty()) {
+        for (kind, nodes) in kinds.iter_mut().filter(|(kind, _)| missing.contains(kind)) {
+            let word = if request_path::is_taken(workload, kind) {
+                "foreign"
+            } else {
+                "missing"
+            };
+            nodes.push(Node::missing(kind.kind, word).at(Component::Child(kind), true));
         }
     }
-    stops.into_iter().flat_map(|(_, nodes)| nodes).collect()
+    kinds.into_iter().flat_map(|(_, nodes)| nodes).collect()
 }
 
-fn nodes<T>(kind: &str, section: &Section<T>, node: impl Fn(&T) -> Node) -> Vec<Node> {
-    match section {
-        Ok(items) => items.iter().map(node).collect(),
-        Err(why) => vec![Node::missing(kind, why)],
-    }
+/// Returns the row of a child. Kinds about which there is more to show than their age have a function here.
+fn child(kind: &'static ChildKind, object: &DynamicObject, children: &Children, now: Timestamp) -> Node {
+    let plain = || Node::new(kind.kind, object, cells(object, "-".into(), "-".into(), now));
+    let node = if *kind == INGRESS {
+        object.clone().try_parse().map(|one| ingress(&one, children, now)).ok()
+    } else if *kind == SERVICE {
+        object.clone().try_parse().map(|one| service(&one, children, now)).ok()
+    } else if *kind == DEPLOYMENT {
+        object
+            .clone()
+            .try_parse()
+            .map(|one| deployment(&one, children, now))
+            .ok()
+    } else {
+        None
+    };
+    node.unwrap_or_else(plain).at(Component::Child(kind), true)
 }
 
 /// Returns the cells of an object that is on no node.
@@ -80,7 +85,7 @@ fn ingress(ingress: &Ingress, children: &Children, now: Timestamp) -> Node {
     } else {
         Cell::styled(format!("{class} at {}", addresses.join(",")), Style::Good)
     };
-    let mut node = Node::new("Ingress", ingress, cells(ingress, "-".into(), status, now)).at(Component::Ingress, true);
+    let mut node = Node::new("Ingress", ingress, cells(ingress, "-".into(), status, now));
     if let Some((name, tls)) = &children.tls {
         let (word, is_fine) = request_path::certificate(tls, now);
         let style = if is_fine { Style::Good } else { Style::Bad };
@@ -104,7 +109,7 @@ fn service(service: &Service, children: &Children, now: Timestamp) -> Node {
         Err(_) => "n/a".into(),
     };
     let address = format!("{address}:{}", ports.join(",")).into();
-    Node::new("Service", service, cells(service, ready, address, now)).at(Component::Service, true)
+    Node::new("Service", service, cells(service, ready, address, now))
 }
 
 fn deployment(deployment: &Deployment, children: &Children, now: Timestamp) -> Node {
@@ -118,8 +123,7 @@ fn deployment(deployment: &Deployment, children: &Children, now: Timestamp) -> N
         progress(wanted, updated, ready)
     };
     let ready = format!("{ready}/{wanted}").into();
-    let mut node =
-        Node::new("Deployment", deployment, cells(deployment, ready, word, now)).at(Component::Deployment, true);
+    let mut node = Node::new("Deployment", deployment, cells(deployment, ready, word, now));
     match &children.replica_sets {
         Ok(sets) => {
             let mut sets: Vec<&ReplicaSet> = sets

@@ -4,39 +4,52 @@ use std::fmt::Debug;
 
 use futures::stream::{BoxStream, SelectAll};
 use futures::{StreamExt as _, future};
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::core::v1::{Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::api::networking::v1::Ingress;
+use kube::api::DynamicObject;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Resource};
 use model::valid::is_object_name;
+use model::{CHILDREN, ChildKind};
 use serde::de::DeserializeOwned;
 
-use super::{Children, Section, autoscalers_of, is_pod_of, owned, run, slices, tls_secret};
+use super::{Children, Section, autoscalers_of, is_pod_of, run, slices, tls_secret};
 use crate::cluster::connection::Cluster;
 use crate::cluster::known::ObjectCache;
 use crate::cluster::watch::{self, Change};
 use crate::error::{Error, Result};
 use crate::resource::certificate::Tls;
+use crate::resource::live_children;
 use crate::resource::workload::Workload;
 
-/// What a watch has to say to what is known.
+/// A change that a watch reports.
 pub type Update = Box<dyn FnOnce(&mut Live) + Send>;
 
 /// The children that the watches have reported so far.
-#[derive(Default)]
 pub struct Live {
     autoscalers: Listing<HorizontalPodAutoscaler>,
-    ingresses: Listing<Ingress>,
-    services: Listing<Service>,
+    /// In the order of the table.
+    owned: Vec<(&'static ChildKind, Listing<DynamicObject>)>,
     slices: Listing<EndpointSlice>,
     secrets: Listing<Secret>,
-    deployments: Listing<Deployment>,
     replica_sets: Listing<ReplicaSet>,
     pods: Listing<Pod>,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Self {
+            autoscalers: Listing::default(),
+            owned: CHILDREN.iter().map(|kind| (*kind, Listing::default())).collect(),
+            slices: Listing::default(),
+            secrets: Listing::default(),
+            replica_sets: Listing::default(),
+            pods: Listing::default(),
+        }
+    }
 }
 
 /// The objects of a watch, or why they are unknown.
@@ -109,13 +122,15 @@ impl Live {
                 },
             )),
         };
+        let owned = self
+            .owned
+            .iter()
+            .map(|(kind, listing)| Some((*kind, listing.section()?)));
         Some(Children {
             autoscalers,
-            ingresses: self.ingresses.section()?,
-            services: self.services.section()?,
+            owned: owned.collect::<Option<_>>()?,
             slices: self.slices.section()?,
             tls,
-            deployments: self.deployments.section()?,
             replica_sets: self.replica_sets.section()?,
             pods,
         })
@@ -125,7 +140,7 @@ impl Live {
 /// Watches all that can belong to one. The Secret is the one that it names now.
 pub fn watch(cluster: &Cluster, workload: &Workload) -> SelectAll<BoxStream<'static, Update>> {
     let by = |labels: String| Config::default().labels(&labels);
-    let (run, owned) = (by(run(workload)), by(owned(workload)));
+    let (run, owned) = (by(run(workload)), by(live_children::labels(workload.name())));
     let mut all = SelectAll::new();
     all.push(follow(cluster, workload, run.clone(), |live| &mut live.pods));
     all.push(follow(cluster, workload, Config::default(), |live| {
@@ -134,9 +149,12 @@ pub fn watch(cluster: &Cluster, workload: &Workload) -> SelectAll<BoxStream<'sta
     if let Workload::PodSet(_) = workload {
         return all;
     }
-    all.push(follow(cluster, workload, owned.clone(), |live| &mut live.ingresses));
-    all.push(follow(cluster, workload, owned.clone(), |live| &mut live.services));
-    all.push(follow(cluster, workload, owned, |live| &mut live.deployments));
+    for (index, kind) in CHILDREN.iter().enumerate() {
+        let api = live_children::api(cluster, kind, workload.namespace());
+        all.push(follow_in(cluster, api, owned.clone(), move |live| {
+            live.owned.get_mut(index).map(|(_, listing)| listing)
+        }));
+    }
     all.push(follow(cluster, workload, run, |live| &mut live.replica_sets));
     all.push(follow(cluster, workload, by(slices(workload)), |live| &mut live.slices));
     all.extend(watch_secret(cluster, workload));
@@ -160,6 +178,18 @@ where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let api: Api<K> = Api::namespaced(cluster.client.clone(), workload.namespace());
+    follow_in(cluster, api, config, move |live| Some(place(live)))
+}
+
+fn follow_in<K>(
+    cluster: &Cluster,
+    api: Api<K>,
+    config: Config,
+    place: impl Fn(&mut Live) -> Option<&mut Listing<K>> + Copy + Send + 'static,
+) -> BoxStream<'static, Update>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
     watch::follow_all(cluster, api, config)
         // The watch of the workload itself reports a lost connection.
         .filter_map(|change| {
@@ -175,6 +205,12 @@ where
             *is_over = matches!(next, Some(Err(_)));
             future::ready(next)
         })
-        .map(move |event| -> Update { Box::new(move |live| place(live).take(event)) })
+        .map(move |event| -> Update {
+            Box::new(move |live| {
+                if let Some(listing) = place(live) {
+                    listing.take(event);
+                }
+            })
+        })
         .boxed()
 }

@@ -22,17 +22,22 @@ pub async fn served(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut 
     ui.progress(&format!("waiting until {name} is served"));
     let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
     let mut changes = watch::follow_object(cluster, api, name);
-    let established = wait::until(&mut changes, deadline, ui, async |definition: Option<CustomResourceDefinition>, _| {
-        let status = definition.and_then(|definition| definition.status);
-        let conditions = status.and_then(|status| status.conditions).unwrap_or_default();
-        let find = |kind: &str, status: &str| conditions.iter().find(|c| c.type_ == kind && c.status == status);
-        if let Some(refused) = find("NamesAccepted", "False") {
-            return Err(Error::failed(format!("the cluster does not accept {name}"))
-                .why(refused.message.clone().unwrap_or_default())
-                .next(command!("kubectl get crd {} -o yaml", name)));
-        }
-        Ok(find("Established", "True").map(|_| ()))
-    });
+    let established = wait::until(
+        &mut changes,
+        deadline,
+        ui,
+        async |definition: Option<CustomResourceDefinition>, _| {
+            let status = definition.and_then(|definition| definition.status);
+            let conditions = status.and_then(|status| status.conditions).unwrap_or_default();
+            let find = |kind: &str, status: &str| conditions.iter().find(|c| c.type_ == kind && c.status == status);
+            if let Some(refused) = find("NamesAccepted", "False") {
+                return Err(Error::failed(format!("the cluster does not accept {name}"))
+                    .why(refused.message.clone().unwrap_or_default())
+                    .next(command!("kubectl get crd {} -o yaml", name)));
+            }
+            Ok(find("Established", "True").map(|_| ()))
+        },
+    );
     established.await?.ok_or_else(|| not_served(name, deadline))?;
     // Established is true a moment before the objects can be listed, and an API server of several may be behind.
     let is_defined = |kind: &&crd::Kind| name == format!("{}.{}", kind.plural(), crd::GROUP);

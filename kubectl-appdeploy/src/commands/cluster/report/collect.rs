@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event, Pod, Service};
-use k8s_openapi::api::networking::v1::Ingress;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{ApiResource, DynamicObject, ListParams, LogParams};
 use kube::{Api, ResourceExt as _};
+use model::CHILDREN;
 
 use crate::cluster::api_error::is_missing_api;
 use crate::cluster::connection::Cluster;
@@ -20,6 +20,7 @@ use crate::installation::check::finding::Finding;
 use crate::installation::manifests::{self, Kind};
 use crate::installation::operator::{self, Operator};
 use crate::output::redactor::Owner;
+use crate::resource::live_children;
 
 /// Lists objects of one kind.
 const OBJECTS: u32 = 500;
@@ -33,7 +34,7 @@ const BYTES: i64 = 2 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub struct Section {
     /// The file that they go into.
-    pub file: &'static str,
+    pub file: String,
     /// Whose they are.
     pub owner: Owner,
     /// The objects, or why there are none.
@@ -83,7 +84,7 @@ pub async fn collect(cluster: &Cluster, namespace: Option<&str>) -> Collected {
     let [app, set] = crd::Kind::ALL.map(kind_info::resource);
     let events = ApiResource::erase::<Event>(&());
     let pods = ApiResource::erase::<Pod>(&());
-    let wishes = [
+    let fixed = [
         of_cluster("api/definitions.yaml", Kind::crd().resource, &definitions),
         of_cluster("api/validating-webhooks.yaml", validating, &ours),
         of_cluster("api/mutating-webhooks.yaml", mutating, &ours),
@@ -94,9 +95,6 @@ pub async fn collect(cluster: &Cluster, namespace: Option<&str>) -> Collected {
         operators("operator/events.yaml", events.clone(), ""),
         apps("apps/appdeploys.yaml", app, ""),
         apps("apps/podsets.yaml", set, ""),
-        apps("apps/deployments.yaml", ApiResource::erase::<Deployment>(&()), &of_apps),
-        apps("apps/services.yaml", ApiResource::erase::<Service>(&()), &of_apps),
-        apps("apps/ingresses.yaml", ApiResource::erase::<Ingress>(&()), &of_apps),
         apps(
             "apps/replicasets.yaml",
             ApiResource::erase::<ReplicaSet>(&()),
@@ -106,7 +104,12 @@ pub async fn collect(cluster: &Cluster, namespace: Option<&str>) -> Collected {
         apps("apps/podset-pods.yaml", pods, crd::label::PODSET),
         apps("apps/events.yaml", events, ""),
     ];
-    let mut sections = join_all(wishes.into_iter().map(|wish| wish.fetch(cluster))).await;
+    let children = CHILDREN.iter().map(|kind| {
+        let file = format!("apps/{}.yaml", kind.plural);
+        ListRequest::new(&file, Owner::Person, live_children::resource(kind), namespace, &of_apps)
+    });
+    let requests = fixed.into_iter().chain(children);
+    let mut sections = join_all(requests.map(|request| request.fetch(cluster))).await;
     only_of_apps(&mut sections);
     let pods = sections.iter().find(|section| section.file == "operator/pods.yaml");
     let pods = pods.and_then(|section| section.objects.as_ref().ok());
@@ -126,7 +129,7 @@ pub async fn collect(cluster: &Cluster, namespace: Option<&str>) -> Collected {
 
 /// A list that is wanted.
 struct ListRequest {
-    file: &'static str,
+    file: String,
     owner: Owner,
     resource: ApiResource,
     namespace: Option<String>,
@@ -134,9 +137,9 @@ struct ListRequest {
 }
 
 impl ListRequest {
-    fn new(file: &'static str, owner: Owner, resource: ApiResource, namespace: Option<&str>, selector: &str) -> Self {
+    fn new(file: &str, owner: Owner, resource: ApiResource, namespace: Option<&str>, selector: &str) -> Self {
         Self {
-            file,
+            file: file.to_owned(),
             owner,
             resource,
             namespace: namespace.map(ToOwned::to_owned),

@@ -43,14 +43,14 @@ pub fn contents(collected: &Collected, scope: &str, now: Timestamp) -> Result<Co
     );
     for section in &collected.sections {
         match &section.objects {
-            Err(error) => contents.lack(section.file, error),
+            Err(error) => contents.lack(&section.file, error),
             Ok(objects) if objects.is_empty() => {}
             Ok(objects) => {
                 let values = objects.iter().map(|object| {
                     let value = serde_json::to_value(object).unwrap_or_default();
                     mask.object(&value, section.owner)
                 });
-                contents.add(section.file, &yaml::write_all(&values.collect::<Vec<_>>())?);
+                contents.add(&section.file, &yaml::write_all(&values.collect::<Vec<_>>())?);
             }
         }
         if section.is_cut {
@@ -159,8 +159,8 @@ mod tests {
     fn a_report_says_what_is_in_it_and_what_is_not() {
         let app = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "metadata": {"name": "shop", "namespace": "default"},
             "spec": {"image": "nginx", "env": [{"name": "KEY", "value": "hunter22"}]}});
-        let section = |file, owner, objects| Section {
-            file,
+        let section = |file: &str, owner, objects| Section {
+            file: file.to_owned(),
             owner,
             objects,
             is_cut: false,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use model::children::{DEPLOYMENT, INGRESS, SERVICE};
+use model::children::{DEPLOYMENT, SERVICE};
 use model::merge::service_with;
 use model::{CHILDREN, ChildKind, Desired};
 
@@ -57,11 +57,8 @@ fn rights(plan: &Plan, namespace: &str) -> BTreeSet<Right> {
     let mut change = |group: &str, resource: &str| {
         rights.extend(["patch", "update"].map(|verb| right(verb, group, resource)));
     };
-    if plan.service.is_some() {
-        change("", "services");
-    }
-    if plan.ingress.is_some() {
-        change("networking.k8s.io", "ingresses");
+    for kind in &plan.taken {
+        change(kind.group, kind.plural);
     }
     match plan.pods {
         Pods::Own => {}
@@ -168,9 +165,11 @@ async fn lead(
         step::take_over(cluster, over, DryRun::None).await?;
         leads = Some(becomes);
     }
-    if let Some(over) = takeover(found, plan, wanted, uid, &INGRESS) {
-        step::still_there(cluster, name, uid).await?;
-        step::take_over(cluster, over, DryRun::None).await?;
+    for kind in plan.taken.iter().filter(|kind| ***kind != SERVICE) {
+        if let Some(over) = takeover(found, plan, wanted, uid, kind) {
+            step::still_there(cluster, name, uid).await?;
+            step::take_over(cluster, over, DryRun::None).await?;
+        }
     }
     let has_old_ways = plan.pods.are_replaced() || plan.is_bridged || found.is_bridged;
     if let Some(service) = leads.filter(|_| has_old_ways && wanted.first(&SERVICE).is_some()) {

@@ -290,7 +290,7 @@ fn holders(found: &Snapshot) -> Vec<String> {
         ("labels", "kustomize.toolkit.fluxcd.io/name", "Flux's Kustomization"),
     ];
     let objects = || {
-        let live = CHILDREN.iter().filter_map(|kind| found.live.of(kind));
+        let live = found.live.iter().map(|(_, object)| object);
         live.chain(found.other.as_ref())
     };
     let mut notes: Vec<String> = HOLDERS

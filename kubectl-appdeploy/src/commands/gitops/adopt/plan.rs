@@ -6,8 +6,7 @@ use model::children::{DEPLOYMENT, INGRESS, SERVICE};
 use model::desired::Wanted;
 use model::inverse;
 use model::merge::{deployment_with, merged, service_with};
-use model::{Desired, defaults, desired, validate};
-use model::{NextCommand, command};
+use model::{CHILDREN, ChildKind, Desired, NextCommand, command, defaults, desired, validate};
 use serde_json::Value;
 
 use super::endpoints::are_renamed;
@@ -39,10 +38,8 @@ pub struct Plan {
     pub waits: bool,
     /// Each object as it is and as it becomes.
     pub pairs: Vec<Pair>,
-    /// The Service as it becomes, where there is one to take over.
-    pub service: Option<Value>,
-    /// The Ingress as it becomes, where there is one to take over.
-    pub ingress: Option<Value>,
+    /// The kinds of third-party objects that are taken over, without the Deployment.
+    pub taken: Vec<&'static ChildKind>,
     /// The port of the app.
     pub port: Option<i32>,
     /// The ports that the Service keeps offering, in addition to that of the app.
@@ -104,9 +101,11 @@ pub fn plan(found: &Snapshot) -> Result<Plan> {
         }
         (Pods::Kept | Pods::Replaced, _) => false,
     };
-    let ingress = ingress.zip(wanted.first(&INGRESS));
-    let ingress = ingress.map(|(live, wanted)| merged(live, None, wanted));
-    let is_own = pods == Pods::Own && becomes.is_none() && ingress.is_none();
+    let others = CHILDREN.iter().copied().filter(|kind| **kind != DEPLOYMENT);
+    let taken: Vec<_> = others
+        .filter(|kind| found.foreign(kind, uid).is_some() && wanted.first(kind).is_some())
+        .collect();
+    let is_own = pods == Pods::Own && taken.is_empty();
     let is_done = found.app.is_some() && is_own && !found.is_bridged;
     let port = app.spec.pod.container.port;
     let manifest = AppDeploy {
@@ -126,8 +125,7 @@ pub fn plan(found: &Snapshot) -> Result<Plan> {
             && service
                 .zip(becomes.as_ref())
                 .is_some_and(|(live, is)| are_renamed(live, is)),
-        service: becomes,
-        ingress,
+        taken,
         wanted,
         port,
         beside,

@@ -5,9 +5,8 @@ use futures::{join, try_join};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::Api;
 use kube::api::ListParams;
-use model::NextCommand;
 use model::children::DEPLOYMENT;
-use model::{CHILDREN, ChildKind};
+use model::{ChildKind, NextCommand};
 use serde_json::Value;
 
 use super::dependents::Dependents;
@@ -107,7 +106,7 @@ impl Snapshot {
     /// Returns what the plan is made from.
     pub fn shapes(&self) -> Vec<Value> {
         let app = self.app.as_ref().map(value);
-        let live = CHILDREN.iter().filter_map(|kind| self.live.of(kind).cloned());
+        let live = self.live.iter().map(|(_, object)| object.clone());
         let all = app.into_iter().chain(live).chain(self.other.clone());
         all.chain(self.orphans.iter().cloned())
             .map(|object| confirm::shape(&object))

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use crd::PodSetStatus;
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Event;
+use model::children::DEPLOYMENT;
 
 use super::spec;
 use super::writer::Page;
@@ -146,10 +148,10 @@ fn state(page: &mut Page<'_>, workload: &Workload, children: &Children, story: &
 
 /// Writes which revisions serve while a newer one is rolled out.
 fn rollout(page: &mut Page<'_>, children: &Children) {
-    let (Ok(deployments), Ok(sets)) = (&children.deployments, &children.replica_sets) else {
+    let (Some(deployment), Ok(sets)) = (children.first::<Deployment>(&DEPLOYMENT), &children.replica_sets) else {
         return;
     };
-    let revisions = deployments.iter().flat_map(|one| revision::read(one, sets, &[]));
+    let revisions = revision::read(&deployment, sets, &[]).into_iter();
     let mut revisions: Vec<Revision> = revisions.collect();
     let Some(newest) = revisions.pop() else { return };
     let text = |one: &Revision| {
@@ -267,7 +269,7 @@ mod tests {
             let app = app("shop", &json!({"image": "shop:3"}), &json!({}));
             let deployment = json!({"metadata": {"name": "shop", "uid": "d"}});
             let children = Children {
-                deployments: Ok(vec![serde_json::from_value(deployment).unwrap()]),
+                owned: vec![(&DEPLOYMENT, Ok(vec![serde_json::from_value(deployment).unwrap()]))],
                 replica_sets: Ok(sets),
                 ..Children::of_pods(Ok(vec![]))
             };

@@ -99,7 +99,8 @@ mod tests {
     use crate::commands::observe::status::list::tests::{app, batch, broken, cond, healthy, noon, workers};
     use crate::resource::certificate::Tls;
     use crate::resource::certificate::tests::{pem, secret};
-    use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+    use model::ChildKind;
+    use model::children::{DEPLOYMENT, INGRESS, SERVICE};
     use serde_json::{Value, json};
 
     fn narrow() -> RenderOptions {
@@ -159,21 +160,31 @@ mod tests {
         let ports = json!([{"name": "http", "port": 80, "targetPort": "http"}]);
         let template =
             json!({"spec": {"containers": [{"name": "app", "ports": [{"name": "http", "containerPort": 80}]}]}});
+        let one = |kind: &'static ChildKind, object| (kind, Ok(vec![read(object)]));
         Children {
             autoscalers: Vec::new(),
-            ingresses: Ok(vec![read(
-                json!({"metadata": meta("blog", "blog"), "spec": {"ingressClassName": "traefik"},
-                "status": {"loadBalancer": {"ingress": addresses}}}),
-            )]),
-            services: Ok(vec![read(json!({"metadata": meta("blog", "blog"),
-                "spec": {"clusterIP": "10.96.0.12", "ports": ports, "selector": {"appdeploy.dev/app": "blog"}}}))]),
+            owned: vec![
+                one(
+                    &DEPLOYMENT,
+                    json!({"metadata": meta("blog-uid", "blog"),
+                        "spec": {"replicas": wanted, "selector": {}, "template": template},
+                        "status": {"updatedReplicas": wanted, "readyReplicas": ready}}),
+                ),
+                one(
+                    &SERVICE,
+                    json!({"metadata": meta("blog", "blog"),
+                        "spec": {"clusterIP": "10.96.0.12", "ports": ports, "selector": {"appdeploy.dev/app": "blog"}}}),
+                ),
+                one(
+                    &INGRESS,
+                    json!({"metadata": meta("blog", "blog"), "spec": {"ingressClassName": "traefik"},
+                        "status": {"loadBalancer": {"ingress": addresses}}}),
+                ),
+            ],
             slices: Ok(vec![read(
                 json!({"metadata": meta("blog-x", "blog"), "addressType": "IPv4", "endpoints": endpoints}),
             )]),
             tls: None,
-            deployments: Ok(vec![read(json!({"metadata": meta("blog-uid", "blog"),
-                "spec": {"replicas": wanted, "selector": {}, "template": template},
-                "status": {"updatedReplicas": wanted, "readyReplicas": ready}}))]),
             replica_sets: Ok(vec![
                 read(
                     json!({"metadata": meta("blog-5d4f8c7b6d", "blog-uid"), "spec": {"replicas": wanted, "selector": {}},
@@ -392,14 +403,8 @@ mod tests {
     #[test]
     fn a_service_that_sends_to_a_port_nobody_has_is_the_broken_stop() {
         let mut children = served(vec![pod("blog-5d4f8c7b6d-x2x9k", None)]);
-        let port = &mut children.services.as_mut().unwrap()[0]
-            .spec
-            .as_mut()
-            .unwrap()
-            .ports
-            .as_mut()
-            .unwrap()[0];
-        port.target_port = Some(IntOrString::String("web".to_owned()));
+        let (_, services) = &mut children.owned[1];
+        services.as_mut().unwrap()[0].data["spec"]["ports"][0]["targetPort"] = json!("web");
         let text = text(&blog(1, None), &children, &RenderOptions::default());
         assert!(
             text.contains("why:  the Service sends requests to the port web, which no container of the pods has\n"),
@@ -422,9 +427,19 @@ mod tests {
     }
 
     #[test]
+    fn child_of_another_kind_has_a_row() {
+        static CONFIG: ChildKind = ChildKind::new(["", "v1", "ConfigMap", "configmaps"], |_| Vec::new());
+        let mut children = served(vec![]);
+        let config = read(json!({"metadata": meta("blog-files", "blog")}));
+        children.owned.insert(0, (&CONFIG, Ok(vec![config])));
+        let page = text(&blog(0, None), &children, &narrow());
+        assert!(page.contains("\nConfigMap/blog-files   -       -  "), "{page}");
+    }
+
+    #[test]
     fn what_is_missing_on_the_way_has_a_row() {
         let mut children = served(vec![]);
-        children.ingresses = Ok(vec![]);
+        children.owned[2].1 = Ok(vec![]);
         let taken = |kind| {
             let failure = model::Failure::NameConflict {
                 kind,
@@ -493,7 +508,7 @@ mod tests {
     fn a_list_that_is_not_allowed_does_not_spoil_the_page() {
         let mut children = children(vec![]);
         let no = || "n/a (forbidden)".to_owned();
-        (children.ingresses, children.replica_sets, children.pods) = (Err(no()), Err(no()), Err(no()));
+        (children.owned[2].1, children.replica_sets, children.pods) = (Err(no()), Err(no()), Err(no()));
         children.slices = Err(no());
         insta::assert_snapshot!(text(&broken(), &children, &narrow()), @r"
         NAME   READY   PODS   REASON          URL                   AGE
