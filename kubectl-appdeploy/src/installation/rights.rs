@@ -79,15 +79,6 @@ impl Right {
     }
 }
 
-/// What a person may not.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MissingRights {
-    /// Of what it takes to write an installation.
-    pub to_install: Vec<Right>,
-    /// Rights that the operator is granted: a user can't grant rights that they do not have, unless they may escalate.
-    pub to_grant: Vec<Right>,
-}
-
 /// Returns the rights that it takes to write these objects, each once.
 pub fn to_install(objects: &[DynamicObject]) -> BTreeSet<Right> {
     let of = |object: &DynamicObject| {
@@ -104,15 +95,6 @@ pub fn to_install(objects: &[DynamicObject]) -> BTreeSet<Right> {
         })
     };
     objects.iter().flat_map(of).collect()
-}
-
-/// Returns the rights that the roles among these objects grant, each once.
-pub fn granted_by(objects: &[DynamicObject]) -> BTreeSet<Right> {
-    let roles = [Kind::cluster_role(), Kind::role()];
-    let roles = objects.iter().filter(|object| roles.contains(&Kind::of(object)));
-    roles
-        .flat_map(|role| of_rules(&rules(&role.data), &role.namespace().unwrap_or_default()))
-        .collect()
 }
 
 /// Returns the rules of a role.
@@ -159,28 +141,6 @@ pub fn contain(rights: &BTreeSet<Right>, wanted: &Right) -> bool {
             && (has.resource == "*" || is(&has.subresource, &wanted.subresource))
             && (has.name.is_empty() || has.name == wanted.name)
     })
-}
-
-/// Asks the API server what of it the person may not. Of an administrator it asks one question; whoever may not install is
-/// not asked what they may grant.
-pub async fn lacking(cluster: &Cluster, objects: &[DynamicObject]) -> Result<MissingRights> {
-    let right = |verb: &str, group: &str, resource: &str| Right::within("", verb, group, resource);
-    let mut lacking = MissingRights::default();
-    if may(cluster, &right("*", "*", "*")).await? {
-        return Ok(lacking);
-    }
-    lacking.to_install = refused(cluster, to_install(objects)).await?;
-    if lacking.to_install.is_empty() {
-        let rbac = "rbac.authorization.k8s.io";
-        let beyond = ["clusterroles", "roles"].map(|roles| ["escalate", "bind"].map(|verb| right(verb, rbac, roles)));
-        let may_escalate = refused(cluster, beyond.into_iter().flatten().collect())
-            .await?
-            .is_empty();
-        if !may_escalate {
-            lacking.to_grant = refused(cluster, granted_by(objects)).await?;
-        }
-    }
-    Ok(lacking)
 }
 
 /// Returns those of some rights that the person does not have.

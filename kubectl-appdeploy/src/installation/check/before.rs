@@ -5,47 +5,59 @@ use model::{NextCommand, command};
 
 use super::facts::{Before, Facts, Part};
 use super::finding::Finding;
+use crate::error::Error;
 use crate::installation::check::code::Code;
 use crate::installation::manifests::{self, Kind};
 use crate::installation::operator::Operator;
-use crate::installation::rights::Right;
 use crate::output::formats::some;
 
-/// Judges it.
+/// Returns the findings.
 pub fn findings(facts: &Facts, before: &Before) -> Vec<Finding> {
-    let mut findings = match &before.lacking {
-        Ok(lacking) => {
-            let install = lacks(
-                Code::MayInstall,
-                &lacking.to_install,
-                "you may write all that an installation consists of",
-                "you may not write all that an installation consists of",
-            );
-            let grant = lacks(
-                Code::MayGrant,
-                &lacking.to_grant,
-                "you may grant the operator what it needs",
-                "you may not grant the operator what you may not do yourself",
-            );
-            // It is not read if the user may not install.
-            let is_known = lacking.to_install.is_empty();
-            [install].into_iter().chain(is_known.then_some(grant)).collect()
-        }
-        Err(error) => vec![Finding::unseen(Code::MayInstall, "your rights", error)],
+    let rejected = |code: Code| {
+        let mut of_code = before.refused.clone();
+        of_code.retain(|(_, error)| check_of(error) == code);
+        of_code
     };
+    let missing = rejected(Code::MayInstall);
+    let mut findings = vec![lacks(
+        Code::MayInstall,
+        &missing,
+        "you may write all objects of an installation",
+        "you may not write all objects of an installation",
+    )];
+    // The API server checks this only for users who may write roles.
+    if missing.is_empty() {
+        findings.push(lacks(
+            Code::MayGrant,
+            &rejected(Code::MayGrant),
+            "you may grant the operator its rights",
+            "you may not grant the operator rights that you do not have",
+        ));
+    }
     findings.push(free(facts));
-    findings.push(accepted(before));
+    findings.push(accepted(&rejected(Code::Accepted)));
     findings
 }
 
-fn lacks(code: Code, lacking: &[Right], well: &str, ill: &str) -> Finding {
-    let Some(first) = lacking.first() else {
+/// Returns the check that fails because of a rejected object.
+fn check_of(error: &Error) -> Code {
+    if error.sentence().contains("attempting to grant RBAC permissions") {
+        Code::MayGrant
+    } else if error.is_forbidden() && error.sentence().contains(" cannot ") {
+        Code::MayInstall
+    } else {
+        Code::Accepted
+    }
+}
+
+fn lacks(code: Code, rejected: &[(String, Error)], well: &str, ill: &str) -> Finding {
+    let Some((_, first)) = rejected.first() else {
         return Finding::ok(code, well);
     };
-    let titles: Vec<String> = lacking.iter().map(ToString::to_string).collect();
-    Finding::error(code, ill)
-        .why(format!("not allowed: {}", some(&titles)))
-        .next(first.can_i().remark("let an administrator of the cluster install it"))
+    let titles: Vec<String> = rejected.iter().map(|(title, _)| title.clone()).collect();
+    let finding = Finding::error(code, ill).why(format!("not allowed: {}", some(&titles)));
+    let finding = first.nexts().iter().cloned().fold(finding, Finding::next);
+    finding.next("let an administrator of the cluster install it")
 }
 
 /// Whether the names are not taken by others, and nothing is on its way out.
@@ -101,8 +113,8 @@ fn show(part: &Part) -> NextCommand {
 }
 
 /// Whether the API server takes what would be written.
-fn accepted(before: &Before) -> Finding {
-    let Some((_, first)) = before.refused.first() else {
+fn accepted(rejected: &[(String, Error)]) -> Finding {
+    let Some((_, first)) = rejected.first() else {
         return Finding::ok(Code::Accepted, "the API server would take what install writes");
     };
     let is_conflict = first.sentence().starts_with("Error from server (Conflict)");
@@ -114,7 +126,7 @@ fn accepted(before: &Before) -> Finding {
             "the API server would refuse what install writes"
         },
     );
-    let finding = before.refused.iter().fold(finding, |finding, (title, error)| {
+    let finding = rejected.iter().fold(finding, |finding, (title, error)| {
         let reasons = if error.whys().is_empty() {
             error.sentence().to_owned()
         } else {
@@ -134,50 +146,53 @@ fn accepted(before: &Before) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Error;
     use crate::installation::check::sample::{self, short};
-    use crate::installation::rights;
     use serde_json::json;
 
     #[test]
     fn an_empty_cluster_is_ready() {
         let facts = sample::empty();
         insta::assert_snapshot!(short(&findings(&facts, facts.before.as_ref().unwrap())), @r"
-        ok AD0201: you may write all that an installation consists of
-        ok AD0202: you may grant the operator what it needs
+        ok AD0201: you may write all objects of an installation
+        ok AD0202: you may grant the operator its rights
         ok AD0203: nothing of that name is there yet
         ok AD0204: the API server would take what install writes
         ");
     }
 
     #[test]
-    fn whoever_may_not_install_is_told_what_is_missing() {
+    fn missing_rights_are_reported_by_object() {
         let facts = sample::empty();
-        let wanted: Vec<_> = facts.parts.iter().map(|part| part.wanted.clone()).collect();
-        let lacking = |to_install: bool| Before {
-            lacking: Ok(rights::MissingRights {
-                to_install: rights::to_install(&wanted).into_iter().filter(|_| to_install).collect(),
-                to_grant: rights::granted_by(&wanted).into_iter().take(2).collect(),
-            }),
-            refused: Vec::new(),
+        let rejected = |texts: &[(&str, &str)]| Before {
+            refused: texts
+                .iter()
+                .map(|(title, text)| {
+                    let error = Error::failed(format!("Error from server (Forbidden): {text}"));
+                    ((*title).to_owned(), error.next("kubectl auth can-i patch namespaces"))
+                })
+                .collect(),
         };
-        let codes = findings(&facts, &lacking(true));
+        let may_not = (
+            "namespace/appdeploy-system",
+            "namespaces is forbidden: User \"jane\" cannot patch resource \"namespaces\"",
+        );
+        let grants = (
+            "clusterrole.rbac.authorization.k8s.io/appdeploy-operator",
+            "user \"jane\" is attempting to grant RBAC permissions not currently held",
+        );
+        let codes = findings(&facts, &rejected(&[may_not, grants]));
         assert!(codes.iter().all(|finding| finding.code != Code::MayGrant));
-        let lines = [&codes[..1], &findings(&facts, &lacking(false))[..2]].concat();
+        let lines = [&codes[..1], &findings(&facts, &rejected(&[grants]))[..2]].concat();
         insta::assert_snapshot!(short(&lines), @r"
-        error AD0201: you may not write all that an installation consists of (not allowed: create namespaces, create serviceaccounts -n appdeploy-system, create services -n appdeploy-system, create mutatingwebhookconfigurations.admissionregistration.k8s.io, create validatingadmissionpolicies.admissionregistration.k8s.io and 55 more); next: kubectl auth can-i create namespaces  (let an administrator of the cluster install it)
-        ok AD0201: you may write all that an installation consists of
-        error AD0202: you may not grant the operator what you may not do yourself (not allowed: create events, create pods); next: kubectl auth can-i create events  (let an administrator of the cluster install it)
+        error AD0201: you may not write all objects of an installation (not allowed: namespace/appdeploy-system); next: kubectl auth can-i patch namespaces
+        ok AD0201: you may write all objects of an installation
+        error AD0202: you may not grant the operator rights that you do not have (not allowed: clusterrole.rbac.authorization.k8s.io/appdeploy-operator); next: kubectl auth can-i patch namespaces
         ");
     }
 
     #[test]
     fn what_is_in_the_way_is_named_with_what_holds_it() {
         let mut facts = sample::well();
-        let before = Before {
-            lacking: Ok(rights::MissingRights::default()),
-            refused: Vec::new(),
-        };
         insta::assert_snapshot!(short(&[free(&facts)]), @"info AD0203: AppDeploy is installed: install brings it up to date; next: kubectl appdeploy check");
         facts.operator = Operator::Absent;
         for part in facts.parts.iter_mut().filter(|part| part.kind != Kind::crd()) {
@@ -196,7 +211,7 @@ mod tests {
         facts.parts[0].found = Ok(Some(foreign));
         insta::assert_snapshot!(short(&[free(&facts)]), @"error AD0203: namespace/appdeploy-system exists and is not part of AppDeploy: install leaves it alone, and ends; next: kubectl get namespace/appdeploy-system -o yaml");
         facts.parts[1].found = Err(Error::failed("Error from server (Forbidden): no"));
-        insta::assert_snapshot!(short(&[free(&facts), accepted(&before)]), @r"
+        insta::assert_snapshot!(short(&[free(&facts), accepted(&[])]), @r"
         warning AD0203: what is there already: n/a (forbidden)
         ok AD0204: the API server would take what install writes
         ");
@@ -205,7 +220,6 @@ mod tests {
     #[test]
     fn what_the_api_server_refuses_is_told_in_its_words() {
         let refused = |error: Error| Before {
-            lacking: Err(Error::failed("the API server did not answer within 10s").next("try again")),
             refused: vec![("deployment.apps/appdeploy-operator".to_owned(), error)],
         };
         let conflict = Error::failed("Error from server (Conflict): apply failed with 1 conflict")
@@ -214,10 +228,11 @@ mod tests {
             .why("images come from registry.example.com alone");
         let facts = sample::empty();
         insta::assert_snapshot!(short(&findings(&facts, &refused(conflict))), @r#"
-        error AD0201: your rights: the API server did not answer within 10s; next: try again
+        ok AD0201: you may write all objects of an installation
+        ok AD0202: you may grant the operator its rights
         ok AD0203: nothing of that name is there yet
         error AD0204: somebody else has set fields that install would write (deployment.apps/appdeploy-operator: .spec.replicas: conflict with "kubectl"); next: kubectl appdeploy install --force-conflicts  (takes these fields over)
         "#);
-        insta::assert_snapshot!(short(&[accepted(&refused(policy))]), @"error AD0204: the API server would refuse what install writes (deployment.apps/appdeploy-operator: images come from registry.example.com alone); next: kubectl appdeploy install --dry-run=server  (asks the same again)");
+        insta::assert_snapshot!(short(&[accepted(&refused(policy).refused)]), @"error AD0204: the API server would refuse what install writes (deployment.apps/appdeploy-operator: images come from registry.example.com alone); next: kubectl appdeploy install --dry-run=server  (asks the same again)");
     }
 }

@@ -15,7 +15,6 @@ use crate::error::{Error, Result};
 use crate::installation::check::CheckMode;
 use crate::installation::manifests::{self, Kind, Options, policy};
 use crate::installation::operator::{self, Operator};
-use crate::installation::rights::{self, MissingRights};
 use crate::installation::webhook_ready;
 use crate::resource::workload::Workload;
 
@@ -49,9 +48,7 @@ impl Part {
 /// What is asked before an installation.
 #[derive(Clone, Debug)]
 pub struct Before {
-    /// What the person may not.
-    pub lacking: Result<MissingRights>,
-    /// What the API server would refuse, and why.
+    /// The objects that the API server rejects in a dry run, and why.
     pub refused: Vec<(String, Error)>,
 }
 
@@ -172,22 +169,11 @@ fn options(operator: &Operator) -> Options {
     }
 }
 
+/// Lets the API server check what would be written. What it can't tell yet is left out: an object in a namespace that
+/// does not exist.
 async fn try_before(cluster: &Cluster, options: &Options, wanted: &[DynamicObject]) -> Before {
-    // For some namespaces only, `install` does without what the person may not write of these.
-    let is_needed = |object: &&DynamicObject| options.namespaces.is_empty() || !policy::is_one(object);
-    let needed: Vec<_> = wanted.iter().filter(is_needed).cloned().collect();
-    let (lacking, refused) = join!(rights::lacking(cluster, &needed), refused(cluster, wanted));
-    Before { lacking, refused }
-}
-
-/// Lets the API server check what would be written. What it can't tell yet is left out: an object in a namespace that is
-/// not there, and what the person may not write anyway.
-async fn refused(cluster: &Cluster, wanted: &[DynamicObject]) -> Vec<(String, Error)> {
-    let namespaces = Kind::namespace().api(&cluster.client, None);
-    let has_home = matches!(
-        cluster.call(namespaces.get_opt(crd::OPERATOR_NAMESPACE)).await,
-        Ok(Some(_))
-    );
+    // For some namespaces only, `install` omits policies that the user may not write.
+    let is_needed = |object: &DynamicObject| options.namespaces.is_empty() || !policy::is_one(object);
     let params = PatchParams {
         dry_run: true,
         ..PatchParams::apply(MANAGER).validation_strict()
@@ -196,19 +182,18 @@ async fn refused(cluster: &Cluster, wanted: &[DynamicObject]) -> Vec<(String, Er
         let params = &params;
         async move {
             let kind = Kind::of(object);
-            if kind.namespaced && !has_home {
-                return None;
-            }
             let name = object.name_any();
             let api = kind.api_of(&cluster.client, object);
-            let error = cluster
-                .call(api.patch(&name, params, &Patch::Apply(object)))
-                .await
-                .err()?;
-            (!error.is_forbidden()).then(|| (kind.title(&name), error))
+            let patch = Patch::Apply(object);
+            let error = cluster.call(api.patch(&name, params, &patch)).await.err()?;
+            let is_unknown = kind.namespaced && error.is_not_found();
+            let is_omitted = error.is_forbidden() && !is_needed(object);
+            (!is_unknown && !is_omitted).then(|| (kind.title(&name), error))
         }
     });
-    join_all(tries).await.into_iter().flatten().collect()
+    Before {
+        refused: join_all(tries).await.into_iter().flatten().collect(),
+    }
 }
 
 async fn installed(cluster: &Cluster, operator: &Operator, options: &Options) -> Installed {

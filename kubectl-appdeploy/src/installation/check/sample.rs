@@ -10,7 +10,6 @@ use super::finding::Finding;
 use super::{authority, page};
 use crate::installation::manifests::{self, Kind, Options};
 use crate::installation::operator::Operator;
-use crate::installation::rights::MissingRights;
 
 /// Returns the findings as `-o short` prints them, those that are well, too.
 pub fn short(findings: &[Finding]) -> String {
@@ -36,7 +35,6 @@ pub fn empty() -> Facts {
         operator: Operator::Absent,
         parts: parts.collect(),
         before: Some(Before {
-            lacking: Ok(MissingRights::default()),
             refused: Vec::new(),
         }),
         installed: None,
