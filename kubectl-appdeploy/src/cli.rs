@@ -53,7 +53,7 @@ First steps:
 Exit codes: 0 success, 1 error, 2 invalid usage, 3 will not become ready without
 a change, 4 timeout.";
 
-/// What each help is made of.
+/// The template of each help.
 const HELP: &str = "\
 {about-with-newline}
 {usage-heading} {usage}
@@ -100,7 +100,7 @@ enum Verb {
     Options(options::Args),
 }
 
-/// What can be done with every kind.
+/// The commands of each kind.
 #[derive(Debug, Subcommand)]
 enum Common<S: Spec> {
     /// Create {an} from flags or interactively
@@ -143,7 +143,7 @@ enum Common<S: Spec> {
     Delete(delete::Args),
 }
 
-/// What can be done with pod sets.
+/// The commands of pod sets.
 #[derive(Debug, Subcommand)]
 #[expect(
     clippy::large_enum_variant,
@@ -194,14 +194,14 @@ fn run(cli: Cli, ui: &mut Ui) -> Result<()> {
                 // First, so that Ctrl-C is ours before a question blocks the thread.
                 biased;
                 () = interrupt::pressed() => Err(interrupt::error(effect, &writes)),
-                // What asks a question is ended by the signal itself: a question blocks the thread that would hear it.
+                // A prompt is ended by the signal itself, since it blocks the thread that would receive it.
                 error = interrupt::terminated(), if effect == Effect::None => Err(error),
                 outcome = dispatch(cli, ui) => outcome,
             }
         })
 }
 
-/// Shows a help, or says what is wrong with the command line.
+/// Prints a help, or the error of an invalid command line.
 fn refused(told: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let Some(error) = usage::error(told, &completion::verbs(command(), arguments), command()) else {
         if told.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
@@ -319,7 +319,7 @@ pub fn command() -> Command {
             "podset" => crd::Kind::PodSet,
             _ => crd::Kind::AppDeploy,
         };
-        // What both have and a pod set only says why it has not is in no list.
+        // Commands that pod sets only have for their error message are hidden.
         let verb = match kind {
             crd::Kind::PodSet => verb
                 .mut_subcommand("set", |set| set.mut_subcommand("host", |host| host.hide(true)))
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn every_help_has_the_words_of_its_kind() {
+    fn placeholders_in_help_are_filled() {
         fn all(command: &mut Command, texts: &mut Vec<String>) {
             texts.push(command.render_long_help().to_string());
             command.get_subcommands_mut().for_each(|verb| all(verb, texts));
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_can_be_tried() {
+    fn commands_that_change_objects_have_a_dry_run() {
         const LOOKS: &[&str] = &[
             "check",
             "completion",
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn kubectls_flags_stand_before_or_after_the_verb() {
+    fn flags_of_kubectl_are_accepted_before_and_after_the_command() {
         for line in [
             "kubectl-appdeploy status -n a --context=b",
             "kubectl-appdeploy -n a --context=b status",

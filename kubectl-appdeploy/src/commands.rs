@@ -1,4 +1,4 @@
-//! The commands, in folders by what a person does. No folder imports another one.
+//! The commands, in folders by task. No folder imports another one.
 
 pub mod app;
 pub mod change;

@@ -42,6 +42,15 @@ pub struct Error {
 /// What every fallible function of the plugin returns.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// Returns why an operation of the system failed, without the number of the error.
+pub fn system_error(source: &std::io::Error) -> String {
+    let text = source.to_string();
+    let text = text.split(" (os error ").next().unwrap_or_default();
+    let mut rest = text.chars();
+    let first = rest.next().map(|c| c.to_ascii_lowercase());
+    first.into_iter().chain(rest).collect()
+}
+
 impl Error {
     /// Returns an error of a kind with its sentence: lower case, no full stop.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
@@ -63,7 +72,7 @@ impl Error {
         Self::new(Kind::Usage, message)
     }
 
-    /// Names the object that the sentence is about, where the server left it out.
+    /// Adds the name of the object, if the server's message lacks it.
     #[must_use]
     pub fn about(mut self, object: &str) -> Self {
         self.message = match self.message.split_once("): ") {
@@ -105,7 +114,7 @@ impl Error {
         self.kind
     }
 
-    /// Returns the sentence alone, for a line of a list.
+    /// Returns only the sentence, for a line of a list.
     pub fn sentence(&self) -> &str {
         &self.message
     }
@@ -115,7 +124,7 @@ impl Error {
         const REFUSALS: [&str; 4] = [
             "Error from server (Invalid)",
             "Error from server (BadRequest)",
-            "the operator refuses it",
+            "the operator rejected it",
             "admission webhook ",
         ];
         REFUSALS.iter().any(|start| self.message.starts_with(start))

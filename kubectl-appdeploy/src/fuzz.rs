@@ -1,5 +1,5 @@
-//! What the plugin reads that others write, with anything in it. `make faults` tries each for longer; what was found once
-//! stands beside the seeds, in tests/fuzz.
+//! Fuzzes the input that the plugin reads: kubeconfigs and manifests. `make faults` runs for longer; inputs that once failed
+//! are next to the seeds in tests/fuzz.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::resource::manifest::Manifest;
 use crate::resource::manifest_file::read;
 use crate::terminal::ui::RenderOptions;
 
-/// What stands in the seeds where something secret would.
+/// The secret in the seeds.
 const SECRET: &str = "s3cr3t";
 
 fn corpus(name: &str) -> PathBuf {
@@ -21,7 +21,7 @@ fn corpus(name: &str) -> PathBuf {
 /// Returns what kind of thing is said: its words, without names and numbers.
 fn words(error: &Error) -> String {
     let text = error.text(&RenderOptions::default());
-    assert!(!text.contains(SECRET), "it tells a secret: {text}");
+    assert!(!text.contains(SECRET), "it prints a secret: {text}");
     let steers = |c: char| c.is_control() && c != '\n';
     assert!(!text.contains(steers), "it could steer a terminal: {text:?}");
     let is_word = |word: &&str| word.len() < 16 && word.chars().all(|c| c.is_ascii_alphabetic() || ".,:".contains(c));

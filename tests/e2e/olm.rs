@@ -67,6 +67,6 @@ fn works(environment: &Environment, context: &TestContext, parts: &Parts) -> Res
     let refused = admin.run(&format!(
         "kubectl appdeploy create thief --namespace default --image nginx --port 80 --host {host} 2>&1 || true"
     ))?;
-    has(&refused, &["the operator refuses it"])?;
+    has(&refused, &["the operator rejected it"])?;
     context.shell.run("kubectl appdeploy delete hello").map(drop)
 }

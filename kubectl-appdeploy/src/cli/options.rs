@@ -19,7 +19,7 @@ const TEMPLATE: &str = "The following options can be passed to any command:\n\n{
 #[command(after_help = EXAMPLES)]
 pub struct Args {}
 
-/// Runs the verb.
+/// Runs the command.
 pub fn run(ui: &mut Ui) -> Result<()> {
     ui.print(&flags().render_help().to_string())
 }

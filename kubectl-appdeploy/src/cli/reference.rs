@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::{Arg, Command};
 
-/// Says that the pages are to be written instead of compared.
+/// If set, the pages are written instead of compared.
 const WRITE: &str = "APPDEPLOY_WRITE_REFERENCE";
 
 /// Returns all pages by their file name.
@@ -112,13 +112,13 @@ fn flag(arg: &Arg) -> String {
     }
 }
 
-/// Returns a text that may stand in a table.
+/// Escapes a text for a table.
 fn cell(text: &str) -> String {
     text.replace('\n', " ").replace('|', "\\|").replace('<', "&lt;")
 }
 
 #[test]
-fn the_reference_is_what_the_command_line_says() {
+fn reference_matches_the_command_line() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference");
     let pages = pages();
     if std::env::var_os(WRITE).is_some() {
@@ -138,12 +138,12 @@ fn the_reference_is_what_the_command_line_says() {
     assert_eq!(
         names(&written),
         names(&pages),
-        "`make reference` writes docs/reference anew"
+        "`make reference` updates docs/reference"
     );
     for (file, text) in &pages {
         assert_eq!(
             &written[file], text,
-            "docs/reference/{file}: `make reference` writes it anew"
+            "docs/reference/{file}: `make reference` updates it"
         );
     }
 }

@@ -77,6 +77,16 @@ fn of_a_verb(told: &clap::Error, command: &str) -> Option<Error> {
     };
     let error = || Error::usage(sentence(told));
     match (command.rsplit(' ').next()?, told.kind(), word) {
+        (_, ErrorKind::UnknownArgument, Some("--env-from")) => {
+            let kinds = Kind::ALL.map(kind_info::of);
+            let info = kinds.iter().rev().find(|info| command.starts_with(info.command))?;
+            let set = NextCommand::from(info.command).and("set env NAME --from=configmap/CONFIGMAP");
+            Some(
+                error()
+                    .why("set env takes variables from a ConfigMap or a Secret")
+                    .next(set),
+            )
+        }
         ("exec", ErrorKind::UnknownArgument, Some(word)) if !word.starts_with('-') => Some(
             error()
                 .why("the command follows after --")
@@ -119,7 +129,7 @@ fn of_another_kind(word: &str, command: &str, mut verbs: Command, error: Error) 
     })
 }
 
-/// Returns the first paragraph of what clap says, as one sentence.
+/// Returns the first paragraph of clap's message as one sentence.
 fn sentence(told: &clap::Error) -> String {
     if let (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) =
         (told.kind(), told.get(ContextKind::InvalidArg))
@@ -168,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_word_is_answered_with_the_nearest() {
+    fn unknown_word_gets_the_nearest_suggestion() {
         insta::assert_snapshot!(told("stats"), @r#"
         error: unknown command "stats" for "kubectl appdeploy"
           next: kubectl appdeploy status
@@ -214,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_arguments_are_named() {
         insta::assert_snapshot!(told("scale shop"), @r"
         error: missing --replicas <N>
           next: kubectl appdeploy scale --help
@@ -234,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verb_of_the_other_kind_is_named_with_it() {
+    fn command_of_the_other_kind_is_suggested_with_it() {
         insta::assert_snapshot!(told("podset open w"), @r#"
         error: unknown command "open" for "kubectl appdeploy podset"
           why:  apps have it, pod sets do not
@@ -248,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_none_is_told_what_it_may_be() {
+    fn invalid_number_is_rejected_with_its_range() {
         insta::assert_snapshot!(told("scale shop --replicas=1001"), @r"
         error: invalid value '1001' for '--replicas <N>': must be from 0 to 1000
           next: kubectl appdeploy scale --help
@@ -256,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_verb_needs_is_suggested() {
+    fn missing_parts_of_a_command_are_suggested() {
         insta::assert_snapshot!(told("exec shop nginx -v"), @r"
         error: unexpected argument 'nginx'
           why:  the command follows after --
@@ -289,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_help_is_no_error() {
+    fn help_is_not_an_error() {
         let told = crate::cli::command().try_get_matches_from(["kubectl-appdeploy", "--help"]);
         assert_eq!(error(&told.unwrap_err(), "", crate::cli::command()), None);
     }

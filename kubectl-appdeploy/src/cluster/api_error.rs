@@ -30,7 +30,7 @@ pub struct RequestContext<'a> {
 pub fn server(error: kube::Error, asked: RequestContext<'_>) -> Error {
     match error {
         kube::Error::Api(status) => answer(&status, asked),
-        kube::Error::SerdeError(source) => Error::failed("the API server's answer cannot be read")
+        kube::Error::SerdeError(source) => Error::failed("the response of the API server cannot be read")
             .why(source.to_string())
             .next("kubectl appdeploy version  (is the plugin older than what is installed?)"),
         // Nothing was sent: some name can't be part of a URL.
@@ -65,7 +65,7 @@ fn answer(status: &Status, asked: RequestContext<'_>) -> Error {
         return missing(kind);
     }
     if status.reason == NO_STATUS {
-        return Error::failed(format!("what answers at {} is no Kubernetes API server", asked.url))
+        return Error::failed(format!("the server at {} is not a Kubernetes API server", asked.url))
             .why(format!(
                 "it said {}: {}",
                 status.code,
@@ -109,7 +109,7 @@ fn answer(status: &Status, asked: RequestContext<'_>) -> Error {
             .next(kind_info::of(kind).verb("status", name).and(flag.clone()))
             .next(kind_info::of(kind).verb("edit", name).and(flag.clone())),
         ("Forbidden", _) if status.message.contains("is being terminated") => {
-            error.next("wait until the namespace is gone, or take another with -n")
+            error.next("wait until the namespace is deleted, or choose another one with -n")
         }
         ("Forbidden", _) if status.message.contains("exceeded quota") => error.next("kubectl describe resourcequota"),
         ("Forbidden", _) => error.next(forbidden(&status.message)),
@@ -129,14 +129,14 @@ fn answer(status: &Status, asked: RequestContext<'_>) -> Error {
             .fold(error, |error, cause| {
                 error.why(format!("{}: {}", cause.field, cause.message))
             })
-            .next("the same command with --force-conflicts takes these fields over"),
-        ("Conflict", _) => error.next("somebody else changed it at the same time: run the command again"),
-        ("Expired" | "Gone", _) => error.next("what was asked for is too old by now: run the command again"),
+            .next("--force-conflicts overwrites these fields"),
+        ("Conflict", _) => error.next("another client changed it at the same time: run the command again"),
+        ("Expired" | "Gone", _) => error.next("the list has expired: run the command again"),
         ("Timeout", _) if status.code == 504 => error
-            .why("a change may have been made all the same")
-            .next("the API server is in trouble or overloaded: look at what there is, then run the command again"),
+            .why("the change may have been stored anyway")
+            .next("the API server has a problem or is overloaded: check the current state, then run the command again"),
         ("Timeout" | "ServerTimeout" | "TooManyRequests" | "ServiceUnavailable" | "InternalError", _) => {
-            error.next("the API server is in trouble or overloaded: run the command again in a moment")
+            error.next("the API server has a problem or is overloaded: run the command again in a moment")
         }
         _ => error,
     }
@@ -156,7 +156,7 @@ fn webhook(status: &Status) -> Option<Error> {
         } else {
             format!("admission webhook {name}")
         };
-        let error = Error::failed(format!("{who} refuses it: nothing was changed"));
+        let error = Error::failed(format!("{who} rejected it: nothing was changed"));
         return Some(why.split("; ").fold(error, Error::why));
     }
     let (name, rest) = named("failed calling webhook \"")?;
@@ -172,7 +172,7 @@ fn webhook(status: &Status) -> Option<Error> {
             "admission webhook {name} did not answer the API server: nothing was changed"
         ))
         .why(why)
-        .next("it is not part of AppDeploy: ask who runs it, and try again")
+        .next("it is not part of AppDeploy: contact its administrator, and try again")
     })
 }
 
@@ -189,9 +189,9 @@ fn of(details: &StatusDetails) -> Option<crd::Kind> {
 fn missing(kind: crd::Kind) -> Error {
     let error = match kind {
         crd::Kind::AppDeploy => Error::failed("the AppDeploy API is not installed in this cluster"),
-        // The first release had apps alone.
-        crd::Kind::PodSet => Error::failed("this cluster knows no pod sets")
-            .why("AppDeploy is not installed in it, or in a version that had none"),
+        // The first release had only apps.
+        crd::Kind::PodSet => Error::failed("this cluster does not have the PodSet API")
+            .why("AppDeploy is not installed, or in a version without pod sets"),
     };
     error.next("kubectl appdeploy install")
 }
@@ -224,7 +224,7 @@ fn unauthorized(context: Option<&str>) -> Error {
         .why(format!(
             "the token or certificate{who} is missing, wrong or has expired"
         ))
-        .next("kubectl config get-contexts  (log in again, or take another context)")
+        .next("kubectl config get-contexts  (log in again, or use another context)")
 }
 
 /// Builds the question that proves the missing right, from the server's own words.
@@ -302,19 +302,19 @@ mod tests {
     #[test]
     fn an_installation_without_pod_sets_may_only_be_old() {
         insta::assert_snapshot!(missing(crd::Kind::PodSet).text(&RenderOptions::default()), @r"
-        error: this cluster knows no pod sets
-          why:  AppDeploy is not installed in it, or in a version that had none
+        error: this cluster does not have the PodSet API
+          why:  AppDeploy is not installed, or in a version without pod sets
           next: kubectl appdeploy install
         ");
     }
 
     #[test]
-    fn what_the_server_has_forgotten_is_asked_for_again() {
+    fn expired_list_is_restarted() {
         insta::assert_snapshot!(text(json!({
             "message": "too old resource version: 1 (7)", "reason": "Expired", "code": 410,
         })), @r"
         Error from server (Expired): too old resource version: 1 (7)
-          next: what was asked for is too old by now: run the command again
+          next: the list has expired: run the command again
         ");
     }
 
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_is_not_there_is_named() {
+    fn missing_object_is_named() {
         insta::assert_snapshot!(text(json!({
             "message": "appdeploys.appdeploy.dev \"shop\" not found", "reason": "NotFound", "code": 404,
             "details": {"name": "shop", "group": "appdeploy.dev", "kind": "appdeploys"},
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_right_comes_with_the_question_that_proves_it() {
+    fn missing_right_comes_with_a_can_i_command() {
         insta::assert_snapshot!(text(json!({
             "message": "appdeploys.appdeploy.dev is forbidden: User \"jane\" cannot list resource \"appdeploys\" in API group \"appdeploy.dev\" in the namespace \"team-a\"",
             "reason": "Forbidden", "code": 403, "details": {"group": "appdeploy.dev", "kind": "appdeploys"},
@@ -349,18 +349,18 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_refuses_is_its_own_sentence() {
+    fn rejection_of_the_operator_is_printed_as_it_is() {
         insta::assert_snapshot!(text(json!({
             "message": "admission webhook \"validate.appdeploy.dev\" denied the request: spec.host: a.b is used by AppDeploy shop, which came first",
             "reason": "Invalid", "code": 422,
         })), @r"
-        error: the operator refuses it: nothing was changed
+        error: the operator rejected it: nothing was changed
           why:  spec.host: a.b is used by AppDeploy shop, which came first
         ");
     }
 
     #[test]
-    fn who_did_not_answer_is_named() {
+    fn webhook_that_did_not_answer_is_named() {
         let unanswered = |name: &str| {
             text(
                 json!({"message": format!("Internal error occurred: failed calling webhook \"{name}\": failed to call webhook: Post \"https://x.y.svc:443/?timeout=5s\": no endpoints available"),
@@ -375,7 +375,7 @@ mod tests {
         insta::assert_snapshot!(unanswered("policy.example.com"), @r#"
         error: admission webhook policy.example.com did not answer the API server: nothing was changed
           why:  Post "https://x.y.svc:443/?timeout=5s": no endpoints available
-          next: it is not part of AppDeploy: ask who runs it, and try again
+          next: it is not part of AppDeploy: contact its administrator, and try again
         "#);
     }
 

@@ -1,4 +1,4 @@
-//! Asks for confirmation.
+//! Prompts for confirmation.
 
 use dialoguer::Confirm;
 use dialoguer::console::Term;
@@ -10,8 +10,8 @@ use crate::error::{Error, Kind, Result};
 use crate::terminal::prompt;
 use crate::terminal::ui::Ui;
 
-/// Asks whether to go on, and says in which cluster and, if it is about one, in which namespace. Without a terminal, `unasked` is the error, with the flag that answers; `kept` says what was
-/// not changed if the answer is no.
+/// Prompts for confirmation, with the cluster and the namespace. Without a terminal, `unasked` is the error, with the flag
+/// that confirms. `kept` says what was not changed after a refusal.
 pub fn ask(cluster: &Cluster, namespace: Option<&str>, question: &str, unasked: Error, kept: &str) -> Result<()> {
     if !Ui::can_ask() {
         return Err(unasked);
@@ -33,11 +33,11 @@ pub fn ask(cluster: &Cluster, namespace: Option<&str>, question: &str, unasked: 
 
 /// Returns the error for a plan that was made from what has changed since.
 pub fn outdated(next: NextCommand) -> Error {
-    Error::failed("what was shown was changed by another client: nothing was changed")
+    Error::failed("the objects have changed since they were shown: nothing was changed")
         .next(next.remark("shows the current state"))
 }
 
-/// Returns what a plan is made from of an object, and not what changes by itself, such as its status.
+/// Returns the part of an object that a plan depends on, without the status.
 pub fn shape(object: &Value) -> Value {
     let meta = &object["metadata"];
     json!({"uid": meta["uid"], "labels": meta["labels"], "ownerReferences": meta["ownerReferences"],
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn status_is_no_reason_to_ask_again_and_a_deploy_is() {
+    fn change_of_the_spec_asks_again_and_one_of_the_status_does_not() {
         let object = |image: &str, ready: i32, version: &str| {
             shape(
                 &json!({"metadata": {"uid": "1", "resourceVersion": version}, "spec": {"image": image},

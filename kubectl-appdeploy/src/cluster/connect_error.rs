@@ -6,7 +6,7 @@ use std::io;
 use kube::client::AuthError;
 use kube::config::KubeconfigError;
 
-use crate::error::Error;
+use crate::error::{Error, system_error};
 use crate::output::yaml;
 
 const CONTEXTS: &str = "kubectl config get-contexts";
@@ -20,20 +20,22 @@ pub fn kubeconfig(error: &KubeconfigError, path: &str) -> Error {
                 .next("kubectl config use-context NAME  (or add --context=NAME)")
         }
         KubeconfigError::LoadContext(name) => {
-            Error::failed(format!("there is no context \"{name}\" in {path}")).next(CONTEXTS)
+            Error::failed(format!("context \"{name}\" not found in {path}")).next(CONTEXTS)
         }
         KubeconfigError::LoadClusterOfContext(name) => {
-            Error::failed(format!("there is no cluster \"{name}\" in {path}")).next("kubectl config get-clusters")
+            Error::failed(format!("cluster \"{name}\" not found in {path}")).next("kubectl config get-clusters")
         }
         KubeconfigError::FindPath => no_cluster(path),
         KubeconfigError::ReadConfig(source, file) if source.kind() == io::ErrorKind::NotFound => {
             no_cluster(&file.display().to_string())
         }
-        KubeconfigError::ReadConfig(source, file) => {
-            Error::failed(format!("cannot read the kubeconfig {}: {source}", file.display()))
-                .next("kubectl config view")
-        }
-        KubeconfigError::Parse(source) => Error::failed(format!("{path} is no valid kubeconfig"))
+        KubeconfigError::ReadConfig(source, file) => Error::failed(format!(
+            "cannot read the kubeconfig {}: {}",
+            file.display(),
+            system_error(source)
+        ))
+        .next("kubectl config view"),
+        KubeconfigError::Parse(source) => Error::failed(format!("{path} is not a valid kubeconfig"))
             .why(yaml::why(source))
             .next("kubectl config view"),
         other => {
@@ -44,7 +46,7 @@ pub fn kubeconfig(error: &KubeconfigError, path: &str) -> Error {
 
 /// Returns the error for a missing kubeconfig.
 fn no_cluster(path: &str) -> Error {
-    Error::failed(format!("no cluster is configured: there is no kubeconfig at {path}"))
+    Error::failed(format!("no cluster is configured: {path} does not exist"))
         .next("export KUBECONFIG=FILE  (or add --kubeconfig=FILE)")
 }
 
@@ -59,7 +61,7 @@ pub fn unreachable(error: &(dyn StdError + 'static), url: &str, context: Option<
             .next("kubectl config view --minify  (log in again, or run what it shows under exec)");
     }
     if lower.contains("close_notify") || lower.contains("connection closed before") {
-        return cannot("the connection was closed before an answer came".to_owned()).next(which(context));
+        return cannot("the connection was closed without an answer".to_owned()).next(which(context));
     }
     if let Some(kind) = io_kind(error) {
         match kind {
@@ -68,14 +70,13 @@ pub fn unreachable(error: &(dyn StdError + 'static), url: &str, context: Option<
                     .next(which(context));
             }
             io::ErrorKind::TimedOut => {
-                return cannot("it does not answer: is a VPN or a firewall in between?".to_owned())
-                    .next(which(context));
+                return cannot("it does not answer: check VPN and firewall".to_owned()).next(which(context));
             }
             _ => {}
         }
     }
     if lower.contains("certificate") || lower.contains("unknownissuer") {
-        return cannot(format!("its certificate is not to be trusted: {said}"))
+        return cannot(format!("its certificate is not trusted: {said}"))
             .next("kubectl config view --minify --raw  (compare certificate-authority-data)");
     }
     if lower.contains("dns") || lower.contains("lookup") || lower.contains("name or service not known") {
@@ -110,10 +111,10 @@ pub fn may_have_arrived(error: &kube::Error) -> bool {
         && !matches!(kind, Some(io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut))
 }
 
-/// Returns why a program that logs in did not. What it said itself stands above, unless nobody could have answered it.
+/// Returns why the login program failed. Its own output is above, unless it could not prompt.
 fn login(error: &AuthError) -> String {
     match error {
-        AuthError::AuthExecStart(source) => format!("the program that logs in does not start: {source}"),
+        AuthError::AuthExecStart(source) => format!("the login program does not start: {}", system_error(source)),
         AuthError::AuthExecRun { out, .. } => {
             let said = String::from_utf8_lossy(&out.stderr);
             let said = said.lines().rfind(|line| !line.trim().is_empty());
@@ -132,7 +133,7 @@ fn login(error: &AuthError) -> String {
 fn which(context: Option<&str>) -> &'static str {
     context.map_or_else(
         || "kubectl config view --minify",
-        // The flags that chose the context are repeated in whatever is suggested.
+        // The flags that chose the context are repeated in suggested commands.
         |_| "kubectl cluster-info",
     )
 }
@@ -157,7 +158,7 @@ fn find<'e, E: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Optio
     links(error).find_map(|e| e.downcast_ref::<E>())
 }
 
-/// The last link of a chain says what happened, those before it say where.
+/// The last error of a chain is what happened, the others are where.
 fn innermost(error: &(dyn StdError + 'static)) -> String {
     links(error).last().map(ToString::to_string).unwrap_or_default()
 }
@@ -192,7 +193,7 @@ mod tests {
     fn a_missing_kubeconfig_says_where_it_was_looked_for() {
         let missing = KubeconfigError::ReadConfig(io::ErrorKind::NotFound.into(), "/home/jane/.kube/config".into());
         insta::assert_snapshot!(kubeconfig(&missing, "~/.kube/config").text(&RenderOptions::default()), @r"
-        error: no cluster is configured: there is no kubeconfig at /home/jane/.kube/config
+        error: no cluster is configured: /home/jane/.kube/config does not exist
           next: export KUBECONFIG=FILE
                 (or add --kubeconfig=FILE)
         ");

@@ -152,9 +152,7 @@ impl KubeArgs {
         if let Some(user) = &self.user
             && !kubeconfig.auth_infos.iter().any(|named| &named.name == user)
         {
-            return Err(
-                Error::failed(format!("there is no user \"{user}\" in {path}")).next("kubectl config get-users")
-            );
+            return Err(Error::failed(format!("user \"{user}\" not found in {path}")).next("kubectl config get-users"));
         }
         let own_proxy = kubeconfig
             .clusters
@@ -256,7 +254,7 @@ impl Cluster {
         Self { kind, ..self }
     }
 
-    /// Returns the same cluster, asked about another namespace than the one that the flags or the context name.
+    /// Returns the same cluster with another namespace.
     #[must_use]
     pub fn within(self, namespace: &str) -> Self {
         Self {
@@ -271,6 +269,12 @@ impl Cluster {
         kind_info::of(self.kind)
     }
 
+    /// Reads an object of this kind in the namespace, with its `apiVersion` and `kind`.
+    pub async fn get(&self, name: &str) -> Result<DynamicObject> {
+        let object = self.call(self.objects(Some(&self.namespace)).get(name)).await?;
+        Ok(kind_info::complete(self.kind, object))
+    }
+
     /// Returns the objects of the kind in a namespace, or in all.
     pub fn objects(&self, namespace: Option<&str>) -> Api<DynamicObject> {
         kind_info::api(&self.client, self.kind, namespace)
@@ -281,7 +285,7 @@ impl Cluster {
         kind_info::title(self.kind, name)
     }
 
-    /// Says which cluster this is, for a question before something that is not easily undone.
+    /// Returns the name of the cluster, for a prompt.
     pub fn place(&self) -> String {
         match &self.context {
             Some(context) => format!("context {context}, {}", self.url),
@@ -339,22 +343,20 @@ impl Cluster {
                 self.in_doubt(error)
             } else {
                 error
-                    .why("--request-timeout says how long to wait")
-                    .next("kubectl get --raw=/readyz  (says whether the API server is well)")
+                    .why("--request-timeout sets how long to wait")
+                    .next("kubectl get --raw=/readyz  (shows whether the API server is healthy)")
             })
         })
     }
 
     /// Adds to an error that the change may have been made.
     fn in_doubt(&self, error: Error) -> Error {
-        error
-            .why("the change was sent, and may have been made all the same")
-            .next(
-                NextCommand::from(self.kind_info().command)
-                    .and("status")
-                    .and(self.flag())
-                    .remark("shows what there is now"),
-            )
+        error.why("the change was sent, and may have been stored anyway").next(
+            NextCommand::from(self.kind_info().command)
+                .and("status")
+                .and(self.flag())
+                .remark("shows the current state"),
+        )
     }
 
     /// Returns an error of the client in words.

@@ -13,9 +13,9 @@ static IS_FOR_A_CHILD: AtomicBool = AtomicBool::new(false);
 pub enum Effect {
     /// It only reads.
     None,
-    /// It sends a change of each object, and may wait for what becomes of it.
+    /// It changes each object once, and may wait for the result.
     Change,
-    /// It takes several steps, and the same command again takes those that are left.
+    /// It has several steps; the same command again does the rest.
     Steps,
 }
 
@@ -67,7 +67,7 @@ pub async fn terminated() -> Error {
     std::future::pending().await
 }
 
-/// Returns the error of a command that was interrupted, which reports what it has already changed.
+/// Returns the error of an interrupted command, with what it has changed.
 pub fn error(effect: Effect, writes: &Writes) -> Error {
     let is_in_doubt = writes.is_open() || writes.take_unanswered();
     let interrupted = |text: &str| Error::new(Kind::Interrupted, text);
@@ -84,7 +84,7 @@ pub fn error(effect: Effect, writes: &Writes) -> Error {
     });
     match effect {
         Effect::Steps => error
-            .why("only a part was done")
+            .why("only some of the steps were done")
             .next("the same command again does the rest"),
         _ => error,
     }

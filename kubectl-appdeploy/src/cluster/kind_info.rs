@@ -6,7 +6,7 @@ use kube::core::TypeMeta;
 use kube::{Api, Client};
 use model::{NextCommand, command};
 
-/// The words for one kind.
+/// The names of a kind in texts.
 #[derive(Debug)]
 pub struct KindInfo {
     /// One of them.
@@ -15,7 +15,7 @@ pub struct KindInfo {
     pub an: &'static str,
     /// Several of them.
     pub many: &'static str,
-    /// The command under which their verbs stand.
+    /// The parent command of their verbs.
     pub command: &'static str,
     /// The name in examples.
     pub name: &'static str,
@@ -23,7 +23,7 @@ pub struct KindInfo {
     pub other: &'static str,
     /// Its children, in words.
     pub family: &'static str,
-    /// What becomes of its pods in a restart.
+    /// What happens to its pods in a restart.
     pub restart: &'static str,
     /// What can be set.
     pub fields: &'static str,
@@ -90,7 +90,7 @@ pub fn api(client: &Client, kind: Kind, namespace: Option<&str>) -> Api<DynamicO
     }
 }
 
-/// A list leaves out kind and version of its items; a person who copies one needs them.
+/// Adds kind and version, which a list leaves out of its items.
 pub fn complete(kind: Kind, mut object: DynamicObject) -> DynamicObject {
     object.types.get_or_insert_with(|| {
         let resource = resource(kind);

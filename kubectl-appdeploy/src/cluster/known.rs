@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_read_again_is_news_only_where_it_differs() {
+    fn relist_reports_only_differences() {
         let mut known = ObjectCache::default();
         for event in [
             Event::Init,

@@ -33,7 +33,7 @@ impl<'a> Pager<'a> {
         Self::list(cluster, cluster.objects(namespace), params)
     }
 
-    /// Takes a kind that the cluster does not know for one without objects.
+    /// Treats a kind that the cluster does not have as one without objects.
     pub fn of_known_kinds(self) -> Self {
         Self {
             is_forgiving: true,
@@ -41,7 +41,7 @@ impl<'a> Pager<'a> {
         }
     }
 
-    /// Returns what is on all pages.
+    /// Returns the objects of all pages.
     pub async fn all(mut self) -> Result<Vec<DynamicObject>> {
         let mut all = Vec::new();
         while let Some(mut page) = self.next().await? {

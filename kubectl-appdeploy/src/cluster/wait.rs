@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_time_is_too_long() {
+    async fn longest_deadline_does_not_overflow() {
         let deadline = Deadline::after(Duration::from_secs(u64::MAX));
         assert_eq!(deadline.bound(std::future::ready(1)).await, Some(1));
     }

@@ -15,13 +15,13 @@ use crate::terminal::ui::Ui;
 
 /// The pause before the first attempt to connect again, and the longest one.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
-/// How long a command without `--timeout` goes on without a connection.
+/// How long a command without `--timeout` keeps trying without a connection.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A change that a watch reports.
 #[derive(Debug)]
 pub enum Change<T> {
-    /// A list begins, of which nothing is known yet.
+    /// A list begins.
     Begin(T),
     /// Something in the cluster.
     New(T),
@@ -30,7 +30,7 @@ pub enum Change<T> {
 }
 
 impl<T> Change<T> {
-    /// Changes what is new.
+    /// Maps the value.
     pub fn map<U>(self, new: impl FnOnce(T) -> U) -> Change<U> {
         match self {
             Self::Begin(value) => Change::Begin(new(value)),
@@ -126,7 +126,7 @@ async fn next<T>(mut state: State<T>) -> Option<(Result<Change<T>>, State<T>)> {
         if state.watch.is_none() {
             sleep(state.pause).await;
             state.pause = (state.pause * 2).min(PAUSES.1);
-            // From a list on: a watch that goes on where it was is silent until something changes.
+            // Begin with a list: a resumed watch reports nothing until something changes.
             state.watch = Some((state.start)());
         }
         let told = match &mut state.watch {
@@ -184,7 +184,7 @@ impl Connection {
         }
     }
 
-    /// Returns what is new. A loss is reported, and is the error if there was no connection before, or none for too long.
+    /// Returns the value. A loss is printed, and is an error if there was no connection before, or none for too long.
     pub fn take<T>(&mut self, change: Change<T>, ui: &mut Ui) -> Result<Option<T>> {
         let (value, said) = self.judge(change)?;
         match said {

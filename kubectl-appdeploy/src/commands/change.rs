@@ -12,7 +12,6 @@ use kube::api::{DynamicObject, Patch, PatchParams, ValidationDirective};
 use serde_json::{Value, json};
 
 use crate::cluster::connection::{Cluster, MANAGER};
-use crate::cluster::kind_info;
 use crate::cluster::wait::Deadline;
 use crate::diagnosis::readiness;
 use crate::error::{Error, Result};
@@ -73,11 +72,11 @@ pub struct Verb<'a> {
     pub subresource: Subresource,
     /// Whether what was read must be what is changed. It always must where a list is changed.
     pub guarded: bool,
-    /// What becomes of an object. A function of the object alone.
+    /// Changes an object. Depends only on the object.
     pub edit: &'a dyn Fn(&mut Value) -> Result<()>,
 }
 
-/// Runs a verb on all that are meant: one that fails does not stop the others.
+/// Runs a command on all selected objects: a failure does not stop the others.
 pub async fn run(cluster: &Cluster, which: &Selection, flags: Flags, verb: Verb<'_>, ui: &mut Ui) -> Result<()> {
     let found = which.resolve(cluster, verb.example).await?;
     if found.is_empty() {
@@ -162,7 +161,6 @@ pub fn is_held(kind: Kind, before: &Value, after: &Value) -> bool {
 async fn change(cluster: &Cluster, flags: Flags, verb: &Verb<'_>, object: Result<DynamicObject>) -> Result<Done> {
     let mut object = object?;
     let name = object.name_any();
-    let api = cluster.objects(Some(&cluster.namespace));
     for again in 1.. {
         let (wanted, patch) = plan(cluster.kind, verb, &object)?;
         let mut done = Done {
@@ -185,13 +183,13 @@ async fn change(cluster: &Cluster, flags: Flags, verb: &Verb<'_>, object: Result
             Ok(Some(written)) => done.object = formats::presentable(&written),
             // The scale subresource gives back a scale.
             Ok(None) if flags.change.output.is_some() && flags.change.dry_run.is_real() => {
-                let written = kind_info::complete(cluster.kind, cluster.call(api.get(&name)).await?);
+                let written = cluster.get(&name).await?;
                 done.object = formats::presentable(&written);
             }
             Ok(None) => {}
             // Another client wrote in between.
             Err(kube::Error::Api(status)) if status.is_conflict() && again < TRIES => {
-                object = kind_info::complete(cluster.kind, cluster.call(api.get(&name)).await?);
+                object = cluster.get(&name).await?;
                 continue;
             }
             Err(source) => return Err(cluster.explain(source)),
@@ -271,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_written_and_nothing_else() {
+    fn patch_has_only_differences() {
         let image = |image: &'static str| {
             move |object: &mut Value| -> Result<()> {
                 object["spec"]["image"] = json!(image);
@@ -312,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_holds_back_what_is_about_pods_and_nothing_else() {
+    fn pause_holds_back_only_changes_of_pods() {
         let app = |replicas: i32, image: &str, restart: &str, paused: bool| {
             json!({"metadata": {"annotations": {RESTARTED_AT: restart}},
                 "spec": {"image": image, "replicas": replicas, "paused": paused}})
@@ -326,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_was_broken_before_is_not_what_a_change_is_refused_for() {
+    fn rules_that_were_broken_before_do_not_reject_a_change() {
         let mut stored = object();
         stored.data["spec"]["host"] = json!("shop.example.com");
         let scale = |object: &mut Value| -> Result<()> {
@@ -345,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_be_valid_is_not_sent() {
+    fn invalid_change_is_not_sent() {
         let error = planned(false, &|object| {
             object["spec"]["image"] = json!("Nginx latest");
             Ok(())

@@ -25,7 +25,7 @@ use source::Source;
 
 /// The word that shells and kubectl ask with.
 pub const ASKED: &str = "__complete";
-/// The same, by who has no use for descriptions.
+/// The same, without descriptions.
 const ASKED_BARELY: &str = "__completeNoDesc";
 
 const EXAMPLES: &str = "\
@@ -82,7 +82,7 @@ pub struct Args {
     install_kubectl: Option<Option<PathBuf>>,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub fn run(args: Args, ui: &mut Ui) -> Result<()> {
     match (args.shell, args.install_kubectl) {
         (Some(shell), _) => ui.print(shell.script()),
@@ -125,7 +125,7 @@ pub fn answer(arguments: &[OsString], command: impl FnOnce() -> Command) -> Opti
     Some(protocol(&line, candidates, files, barely))
 }
 
-/// Returns the verbs of a command line behind the program's name, as a person types them.
+/// Returns the commands of a line, without the name of the program.
 pub fn verbs(mut command: Command, words: &[OsString]) -> String {
     command.build();
     let mut words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -189,7 +189,7 @@ fn protocol(line: &Line, mut candidates: Vec<Candidate>, files: bool, barely: bo
 mod tests {
     use super::*;
 
-    /// Returns the answer to a line whose last word is the one in which the cursor stands. A cluster knows one name.
+    /// Returns the completion of a line whose last word is at the cursor. A cluster has one name.
     fn answer(text: &str) -> String {
         let mut command = crate::cli::command();
         command.build();
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(words("status -l a=b --sel"), ":4");
         assert_eq!(words("status --name"), "--namespace :4");
         assert_eq!(words("status -n"), "-n :4");
-        // What may stand more than once is offered again.
+        // Flags that can be repeated are offered again.
         assert_eq!(words("create shop --env A=b --en"), "--env --env-file :4");
     }
 
@@ -279,14 +279,14 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_use_for_descriptions_gets_none() {
+    fn completion_without_descriptions_has_only_values() {
         let ask = |word: &str| super::answer(&[word.into(), "uninst".into()], crate::cli::command);
         assert_eq!(ask("__completeNoDesc").as_deref(), Some("uninstall\n:4"));
         assert_eq!(ask("status"), None);
     }
 
     #[test]
-    fn every_value_comes_from_somewhere_or_is_free() {
+    fn every_value_has_a_source_or_is_free() {
         fn walk(command: &Command, path: &mut Vec<String>, unknown: &mut Vec<String>) {
             for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
                 let (id, name) = line::named(arg);

@@ -20,19 +20,19 @@ use crate::output::formats;
 use crate::resource::children::{self, Section};
 use crate::resource::workload::Workload;
 
-/// The longest name that Kubernetes makes of a longer one, without the random letters behind it.
+/// The length to which Kubernetes cuts a name before it appends random letters.
 const LONGEST_BASE: usize = 58;
-/// How many random letters it puts behind.
+/// The number of random letters.
 const RANDOM: usize = 5;
 
-/// What kind of event.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "PascalCase")]
 pub enum Type {
-    /// Something happened that is meant to.
+    /// An expected event.
     #[value(alias = "normal")]
     Normal,
-    /// Something may be wrong.
+    /// A possible problem.
     #[value(alias = "warning")]
     Warning,
 }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_told_apart_by_name_and_kind() {
+    fn events_are_selected_by_name_and_kind() {
         let shop = healthy();
         for (kind, name, expected) in [
             ("Ingress", "shop", true),
@@ -232,7 +232,7 @@ mod tests {
         assert!(!is(&workers(), "Deployment", "workers", None, DAY));
     }
 
-    /// What names.SimpleNameGenerator of k8s.io/apiserver makes of the name of a ReplicaSet.
+    /// As names.SimpleNameGenerator of k8s.io/apiserver generates names of pods.
     #[test]
     fn pods_of_apps_with_long_names_are_recognized() {
         let set = |app: &str| format!("{app}-5d4f8c7b6d");

@@ -22,7 +22,7 @@ const MOST: u64 = 1024 * 1024;
 pub struct ProbeRequest {
     /// The namespace of one that no operator has seen.
     lost: Option<String>,
-    /// The namespace of one whose status is about what was.
+    /// The namespace of an app with an outdated status.
     behind: Option<String>,
     /// What crashed, where its last words are not known.
     crashed: Option<Crash>,
@@ -59,7 +59,7 @@ impl ProbeRequest {
     }
 }
 
-/// Asks.
+/// Sends the requests.
 pub async fn fetch(cluster: &Cluster, question: &ProbeRequest) -> PathContext {
     let now = Timestamp::now();
     let absence = match (&question.lost, &question.behind) {
@@ -74,7 +74,7 @@ pub async fn fetch(cluster: &Cluster, question: &ProbeRequest) -> PathContext {
     PathContext { absence, last_words }
 }
 
-/// Whether the status is about what was, which an operator that runs mends within a blink.
+/// Whether the status is outdated. A running operator updates it within a moment.
 fn is_behind(workload: &Workload, children: &Children) -> bool {
     if workload.state().observed.is_none() {
         return false;
@@ -139,7 +139,7 @@ mod tests {
     use crate::commands::observe::status::list::tests::{app, cond};
 
     #[test]
-    fn asked_is_the_container_that_crashed_whatever_else_runs_in_its_pod() {
+    fn log_is_read_of_the_container_that_crashed() {
         let crashing = app(
             "blog",
             &json!({"image": "nginx"}),

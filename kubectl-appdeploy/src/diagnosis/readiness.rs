@@ -28,7 +28,7 @@ pub enum Readiness {
     Ready,
     /// It will not become ready without a change.
     Stalled,
-    /// It may become ready; the text says what it is waiting for.
+    /// It may become ready; the text is what it waits for.
     Waiting(String),
 }
 
@@ -207,13 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn a_status_of_an_older_spec_is_no_verdict() {
+    fn status_of_an_older_spec_is_ignored() {
         let old = app(&json!({"observedGeneration": 1, "conditions": conditions(&[("Ready", "True")])}));
         assert_eq!(of(&old), Readiness::Waiting("waiting for the operator".to_owned()));
     }
 
     #[test]
-    fn a_status_of_before_a_restart_is_no_verdict() {
+    fn status_from_before_a_restart_is_ignored() {
         let ready = json!({"observedGeneration": 2, "conditions": conditions(&[("Ready", "True")])});
         let mut app = app(&ready);
         let Workload::App(inner) = &mut app else { unreachable!() };
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_ready_stalled_or_on_its_way() {
+    fn status_is_ready_stalled_or_waiting() {
         let with = |list: &[(&str, &str)]| of(&app(&json!({"observedGeneration": 2, "conditions": conditions(list)})));
         assert_eq!(with(&[("Ready", "True")]), Readiness::Ready);
         assert_eq!(with(&[("Ready", "False"), ("Stalled", "True")]), Readiness::Stalled);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_what_is_held_back_by_a_pause() {
+    fn paused_rollout_is_not_waited_for() {
         let with = |paused: bool, updated: i32| {
             let ready = json!([{"type": "Ready", "status": "False", "reason": "Paused", "message": "the rollout is paused",
                 "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stalled_app_ends_in_its_own_exit_code_with_cause_and_next_command() {
+    fn stalled_app_has_its_own_exit_code_with_cause_and_next_command() {
         let app = app(
             &json!({"observedGeneration": 2, "conditions": conditions(&[("Ready", "False"), ("Stalled", "True")]),
             "cause": {"reason": "ImageNotFound", "message": "image nginx:1.99 does not exist", "next": "kubectl edit appdeploy shop"}}),

@@ -40,7 +40,7 @@ pub enum Component {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Where.
-    pub hop: Component,
+    pub component: Component,
     /// Whether requests fail because of it. Else it is only about to happen.
     pub is_broken: bool,
     /// A sentence.
@@ -72,7 +72,7 @@ pub type Hint = (String, Option<NextCommand>);
 /// Additional facts, next to the status and the children.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathContext {
-    /// Why no operator takes care of it, and what to do about that.
+    /// Why no operator manages it, and the command to run next.
     pub absence: Option<(String, NextCommand)>,
     /// The last line that a container wrote before it crashed.
     pub last_words: Option<String>,
@@ -94,7 +94,7 @@ pub fn diagnose(workload: &Workload, children: &Children, asked: &PathContext, n
             notes.extend(fault.as_ref().map(Fault::told));
             Some((why.clone(), Some(next.clone())))
         }
-        // What is on its way may come; this does not.
+        // Other causes may resolve themselves; this one does not.
         (None, Some(fault)) if fault.is_broken && is_settled => Some(fault.told()),
         (None, Some(fault)) => {
             notes.push(fault.told());
@@ -144,7 +144,7 @@ pub fn broken(workload: &Workload, children: &Children, fault: Option<&Fault>) -
         .is_some_and(|_| workload.condition_reason("Exposed") == Some("NoIngressClass"));
     is_closed
         .then_some(Component::Child(&INGRESS))
-        .or_else(|| fault.filter(|fault| fault.is_broken).map(|fault| fault.hop))
+        .or_else(|| fault.filter(|fault| fault.is_broken).map(|fault| fault.component))
 }
 
 /// Returns where a reason of the status is at home; `None` for those about the app itself.
@@ -230,7 +230,7 @@ fn of_certificate(app: &AppDeploy, tls: Option<&(String, Tls)>, now: Timestamp) 
     let look = command!("kubectl describe secret {} -n {}", name, namespace);
     let fault = |is_broken, why, next| {
         Some(Fault {
-            hop: Component::Secret,
+            component: Component::Secret,
             is_broken,
             why,
             next,
@@ -239,14 +239,14 @@ fn of_certificate(app: &AppDeploy, tls: Option<&(String, Tls)>, now: Timestamp) 
     let certificate = match tls {
         Tls::Unknown(_) => return None,
         Tls::Missing => {
-            let why = format!("the TLS Secret {name} does not exist, so browsers are shown another certificate");
+            let why = format!("the TLS Secret {name} does not exist, so browsers get another certificate");
             return fault(true, why, make);
         }
         Tls::Empty => return fault(true, format!("the TLS Secret {name} has no tls.crt"), look),
         Tls::Unreadable => {
             return fault(
                 true,
-                format!("tls.crt of the Secret {name} is no PEM certificate"),
+                format!("tls.crt of the Secret {name} is not a PEM certificate"),
                 look,
             );
         }
@@ -320,7 +320,7 @@ fn of_service(workload: &Workload, children: &Children) -> Option<Fault> {
     let deployment: Option<Deployment> = children.first(&DEPLOYMENT);
     if let Some(port) = deployment.and_then(|deployment| unknown_port(service, &deployment)) {
         return Some(Fault {
-            hop: Component::Child(&SERVICE),
+            component: Component::Child(&SERVICE),
             is_broken: true,
             why: format!("the Service sends requests to the port {port}, which no container of the pods has"),
             next: command!("kubectl get service {} -n {} -o yaml", name, namespace),
@@ -349,7 +349,7 @@ fn of_service(workload: &Workload, children: &Children) -> Option<Fault> {
     };
     let (reason, next) = if pods.iter().any(is_selected) {
         (
-            "nobody has entered them yet, which kube-controller-manager does".to_owned(),
+            "kube-controller-manager has not added them yet".to_owned(),
             command!(
                 "kubectl get endpointslices -n {} -l {}={}",
                 namespace,
@@ -369,7 +369,7 @@ fn of_service(workload: &Workload, children: &Children) -> Option<Fault> {
         )
     };
     Some(Fault {
-        hop: Component::Child(&SERVICE),
+        component: Component::Child(&SERVICE),
         is_broken: true,
         why: format!("{count}, but the Service has no endpoints: {reason}"),
         next,

@@ -18,13 +18,13 @@ use crate::terminal::ui::Style;
 /// How many pods of an owner are shown before the rest is only counted; those in trouble come first.
 const PODS: usize = 10;
 
-/// What stands before the first stop at which requests fail.
+/// The mark of the component at which requests fail.
 const BROKEN: &str = "✖ ";
 
-/// How much of it is shown.
+/// How the tree is shown.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
-    /// The stop at which requests fail.
+    /// The component at which requests fail.
     pub broken: Option<Component>,
     /// More columns, nothing shortened.
     pub wide: bool,
@@ -34,11 +34,11 @@ pub struct View {
     pub now: Timestamp,
 }
 
-/// A row with those beneath it.
+/// A row with its children.
 struct Node {
     cells: Vec<Cell>,
     below: Vec<Node>,
-    /// The stop at which it stands, if something is wrong with it itself wherever something is wrong with the stop.
+    /// The component that it belongs to, if a problem of the component is its own.
     suspect: Option<Component>,
 }
 
@@ -59,7 +59,7 @@ impl Node {
         }
     }
 
-    /// Returns the row that says why there are none of a kind to be seen.
+    /// Returns the row of a kind whose objects are unknown or missing, with the reason.
     fn missing(kind: &str, why: &str) -> Self {
         Self {
             cells: vec![kind.into(), "-".into(), why.into()],
@@ -67,9 +67,9 @@ impl Node {
         }
     }
 
-    /// Returns the same row, marked where that stop is the broken one.
-    fn at(mut self, hop: Component, is_suspect: bool) -> Self {
-        self.suspect = is_suspect.then_some(hop);
+    /// Returns the row, marked if that component is the broken one.
+    fn at(mut self, component: Component, is_suspect: bool) -> Self {
+        self.suspect = is_suspect.then_some(component);
         self
     }
 }
@@ -102,7 +102,7 @@ pub fn table(workload: &Workload, children: &Children, view: View) -> Table {
     if view.wide {
         return canvas.table;
     }
-    // The node is what one can do without, the name what one copies.
+    // The node is the least important column, the name the one that users copy.
     let table = canvas.table.fit("NODE", view.width);
     let table = if table.fits(view.width) {
         table
@@ -118,7 +118,7 @@ impl Node {
     }
 }
 
-/// What is drawn on.
+/// The table that is drawn.
 struct Canvas {
     table: Table,
     broken: Option<Component>,
@@ -132,7 +132,7 @@ impl Canvas {
             let name = name.prefixed(before);
             match self.broken {
                 None => name,
-                hop if hop == node.suspect => name.prefixed(BROKEN).with(Style::Bad),
+                component if component == node.suspect => name.prefixed(BROKEN).with(Style::Bad),
                 _ => name.prefixed(&" ".repeat(BROKEN.chars().count())),
             }
         });
@@ -156,7 +156,7 @@ impl Canvas {
     }
 }
 
-/// Returns the nodes of the pods that are meant, those that are not settled first.
+/// Returns the nodes of the selected pods, those with problems first.
 fn pods(
     all: &Section<Pod>,
     is_meant: impl Fn(&Pod) -> bool,
@@ -167,7 +167,7 @@ fn pods(
         Ok(all) => all.iter().filter(|pod| is_meant(pod)).collect(),
         Err(why) => return vec![Node::missing("Pod", why)],
     };
-    // The shorter first: web-9 stands before web-10.
+    // Shorter names first: web-9 before web-10.
     meant.sort_by_key(|pod| (is_settled(pod), pod.name_any().len(), pod.name_any()));
     let rest = meant.len().saturating_sub(PODS);
     let mut nodes: Vec<Node> = meant.into_iter().take(PODS).map(node).collect();

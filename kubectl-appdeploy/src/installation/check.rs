@@ -33,7 +33,7 @@ pub enum CheckMode<'a> {
     Run,
 }
 
-/// Asks for everything, and judges it.
+/// Reads all facts and returns the findings.
 pub async fn look(cluster: &Cluster, aim: CheckMode<'_>) -> Vec<Finding> {
     match Box::pin(facts::gather(cluster, aim)).await {
         Ok(facts) => judge(&facts),
@@ -70,7 +70,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_check_is_made_before_or_after_an_installation_and_in_order() {
+    fn every_check_runs_in_order() {
         let (before, after) = (judge(&sample::empty()), judge(&sample::well()));
         let mut made = BTreeSet::new();
         for findings in [&before, &after] {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_does_not_answer_is_one_finding() {
+    fn unreachable_cluster_is_one_finding() {
         let error = Error::failed("cannot reach the cluster at https://127.0.0.1:1")
             .why("connection refused: nothing listens there, is the cluster running?")
             .next("kubectl cluster-info");

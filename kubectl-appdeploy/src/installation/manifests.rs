@@ -64,7 +64,7 @@ const FILES: [(Part, &str); 25] = [
     (Webhooks, include_str!("../../../config/webhook/validating.yaml")),
 ];
 
-/// What a person may choose about an installation.
+/// The options of an installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The operator's image, if not that of this release.
@@ -127,7 +127,7 @@ fn fill_in(manifest: &mut Value, options: &Options) {
                 container["args"] = options.flags.clone().into();
             }
         }
-        Some("ClusterRole" | "Role") if !options.webhooks => webhook::ask_nobody(manifest),
+        Some("ClusterRole" | "Role") if !options.webhooks => webhook::without_access_reviews(manifest),
         Some("ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration") => {
             webhook::only_in(manifest, &options.namespaces);
         }
@@ -160,8 +160,8 @@ pub fn is_in_inventory(object: &DynamicObject) -> bool {
     is_ours(object) && value.is_some_and(|value| value == crd::label::INVENTORY_VALUE)
 }
 
-/// Returns the objects of a kind that carry our label. Roles and their bindings may be in any namespace, and there they
-/// have to be the operator's; everything else is in its own.
+/// Returns the objects of a kind that carry our label. Roles and their bindings may be in any namespace and must
+/// be the operator's; all other objects are in the operator's namespace.
 pub async fn labelled(cluster: &Cluster, kind: Kind) -> Result<Vec<(Kind, DynamicObject)>> {
     let ours = format!("{}={}", crd::label::PART_OF, crd::label::PART_OF_VALUE);
     let (namespace, selector) = if [Kind::role(), Kind::role_binding()].contains(&kind) {
@@ -193,7 +193,7 @@ pub fn held_by(object: &DynamicObject) -> Vec<String> {
         "NamespaceDeletionContentFailure",
     ];
     let conditions = object.data["status"]["conditions"].as_array();
-    // A namespace says which objects and which finalizers are left in it.
+    // The conditions of a namespace list the objects and finalizers that are left in it.
     let said = conditions.into_iter().flatten().filter(|condition| {
         condition["status"] == "True" && condition["type"].as_str().is_some_and(|kind| remaining.contains(&kind))
     });
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_labelled_as_ours_and_lives_where_it_should() {
+    fn all_objects_have_our_label_and_namespace() {
         for object in objects(&Options::default()).unwrap() {
             assert!(is_ours(&object), "{}", object.name_any());
             let namespace = Kind::of(&object).namespaced.then(|| crd::OPERATOR_NAMESPACE.to_owned());

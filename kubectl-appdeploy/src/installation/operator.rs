@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_counts_more_than_the_environment() {
+    fn flag_overrides_the_environment() {
         let env = json!([{"name": "APPDEPLOY_WEBHOOKS", "value": "true"}]);
         for (args, env, is) in [
             (json!([]), &json!([]), false),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_app_in_a_namespace_that_nobody_watches_is_told() {
+    fn app_in_an_unwatched_namespace_is_reported() {
         let operator = installed(&json!(["--watch-namespace=a"]), 1, None);
         let (why, next) = operator.absence(Some("b"), noon()).unwrap();
         assert_eq!(why, "the operator watches only a, not b");

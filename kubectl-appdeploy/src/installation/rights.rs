@@ -20,7 +20,7 @@ use crate::installation::manifests::Kind;
 /// Maximum number of concurrent access reviews.
 const AT_ONCE: usize = 16;
 
-/// Something that one may be allowed to do.
+/// A right: a verb on a resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
     verb: String,
@@ -52,7 +52,7 @@ impl fmt::Display for Right {
 }
 
 impl Right {
-    /// Returns the command that shows whether one has it.
+    /// Returns the command that checks the right.
     pub fn can_i(&self) -> NextCommand {
         let words = self.to_string();
         words
@@ -79,7 +79,7 @@ impl Right {
     }
 }
 
-/// Returns the rights that it takes to write these objects, each once.
+/// Returns the rights to write these objects.
 pub fn to_install(objects: &[DynamicObject]) -> BTreeSet<Right> {
     let of = |object: &DynamicObject| {
         let kind = Kind::of(object);
@@ -131,7 +131,7 @@ pub fn of_rules(rules: &[PolicyRule], namespace: &str) -> BTreeSet<Right> {
     rights
 }
 
-/// Whether some rights contain another, wildcards and all.
+/// Whether rights include another one, including wildcards.
 pub fn contain(rights: &BTreeSet<Right>, wanted: &Right) -> bool {
     let is = |has: &str, wanted: &str| has == "*" || has == wanted;
     rights.iter().any(|has| {
@@ -143,7 +143,7 @@ pub fn contain(rights: &BTreeSet<Right>, wanted: &Right) -> bool {
     })
 }
 
-/// Returns those of some rights that the person does not have.
+/// Returns the rights that the user does not have.
 pub async fn refused(cluster: &Cluster, rights: BTreeSet<Right>) -> Result<Vec<Right>> {
     let answers = rights.into_iter().map(|right| async move {
         let may = may(cluster, &right).await;
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_is_asked_for_once() {
+    fn each_kind_needs_four_rights() {
         let rights = to_install(&objects(&Options::default()).unwrap());
         let verbs = rights.iter().filter(|right| right.resource == "clusterroles");
         let verbs: Vec<_> = verbs.map(ToString::to_string).collect();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wildcard_contains_what_it_stands_for_and_a_name_does_not_contain_all() {
+    fn wildcard_contains_its_rights_and_a_name_does_not_contain_all() {
         let wanted = of(&json!([{"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["patch"]}]));
         let contains = |rules: Value| wanted.iter().all(|wanted| contain(&of(&rules), wanted));
         assert!(contains(

@@ -89,7 +89,7 @@ impl Progress {
         }
     }
 
-    /// Judges it.
+    /// Returns the state of the rollout.
     pub fn state(&self) -> RolloutState {
         let Some(deployment) = &self.deployment else {
             return RolloutState::Waiting(String::new());
@@ -169,7 +169,7 @@ impl Progress {
                 .next(command!("kubectl -n {} describe replicasets", namespace));
         }
         match self.pods.last() {
-            // Why it is not ready stands in its log, and kubelet does not show it.
+            // The reason is in its log, which the kubelet does not report.
             Some(pod) if pod::word(pod) == "Running" => error
                 .why(format!("pod {} runs and is not ready", pod.name_any()))
                 .next(command!("kubectl -n {} logs {} --tail=20", namespace, pod.name_any())),
@@ -177,7 +177,7 @@ impl Progress {
                 .why(format!("pod {} is {}", pod.name_any(), pod::word(pod)))
                 .next(command!("kubectl -n {} describe pod {}", namespace, pod.name_any())),
             None => error
-                .why("there is not a pod of it: is the kube-controller-manager running?")
+                .why("it has no pods: is the kube-controller-manager running?")
                 .next(command!(
                     "kubectl -n {} describe deployment {}",
                     namespace,
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_does_not_exist_ends_the_wait_at_once() {
+    fn missing_image_ends_the_wait() {
         let RolloutState::Failed(error) = seen(
             0,
             Some(("ImagePullBackOff", "Back-off pulling image \"op:v1\": not found")),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_that_does_not_answer_is_waited_for_and_told_in_the_end() {
+    fn unreachable_registry_is_waited_for_and_reported_after_the_timeout() {
         let seen = seen(0, Some(("ErrImagePull", "dial tcp: i/o timeout")));
         assert_eq!(
             seen.state(),

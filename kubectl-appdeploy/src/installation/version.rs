@@ -10,13 +10,13 @@ pub fn skew(operator: &str) -> Option<String> {
         .strip_prefix('v')
         .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     (is_release && operator != PLUGIN)
-        .then(|| format!("the operator is {operator}, this plugin is {PLUGIN}: they are made to be of one version"))
+        .then(|| format!("the operator is {operator}, this plugin is {PLUGIN}: use the same version of both"))
 }
 
 /// Whether a tag names a release that came after this one.
 pub fn is_newer(tag: &str) -> bool {
     let numbers = |tag: &str| -> Option<Vec<u64>> {
-        // What is behind a dash is on its way to the release.
+        // A suffix after a dash is a pre-release.
         let release = tag.strip_prefix('v')?.split(['-', '+']).next()?;
         release.split('.').map(|number| number.parse().ok()).collect()
     };

@@ -1,5 +1,5 @@
-//! Waiting until API servers get answers from the operator: it tells them its certificate itself, and the network has to let
-//! them through.
+//! Waits until API servers get answers from the operator's webhooks: the operator publishes its certificate, and the network
+//! must allow the connection.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::installation::manifests::{Kind, webhook};
 use crate::installation::operator;
 use crate::terminal::ui::Ui;
 
-/// How long an API server may take to heed what it has been told. A request of its own to a webhook takes up to five
+/// How long an API server may take to use a changed webhook configuration. Its requests to a webhook take up to five
 /// seconds, and there are two.
 const ANSWERED: Duration = Duration::from_secs(30);
 
@@ -46,7 +46,7 @@ pub async fn wait(cluster: &Cluster, deadline: Deadline, ui: &mut Ui) -> Result<
     Ok(())
 }
 
-/// Asks the API server to check an app that is not stored, until it has got an answer from the operator.
+/// Creates an app in a dry run until the API server gets an answer from the webhooks.
 pub async fn answered(cluster: &Cluster, namespaces: &[String], deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let deadline = deadline.min(Deadline::after(ANSWERED));
     let mut last = None;
@@ -54,7 +54,7 @@ pub async fn answered(cluster: &Cluster, namespaces: &[String], deadline: Deadli
         // Any other error comes from another webhook, called before or after the operator.
         last = ask(cluster, namespaces).await?.ok().flatten();
         if last.is_some() {
-            ui.progress("waiting until the API server gets an answer from the operator");
+            ui.progress("waiting until the webhooks answer");
         }
         Ok(last.is_none().then_some(()))
     });
@@ -64,8 +64,8 @@ pub async fn answered(cluster: &Cluster, namespaces: &[String], deadline: Deadli
     }
 }
 
-/// Asks the API server once to check an app that is not stored. Returns why it got no answer from whom it asked, or what it says
-/// itself.
+/// Creates an app in a dry run. Returns why a webhook did not answer, or the error of
+/// the API server.
 pub async fn ask(cluster: &Cluster, namespaces: &[String]) -> Result<Result<Option<String>>> {
     let namespace = namespaces.first().map_or(crd::OPERATOR_NAMESPACE, String::as_str);
     let api = kind_info::api(&cluster.client, crd::Kind::AppDeploy, Some(namespace));
@@ -82,7 +82,7 @@ pub async fn ask(cluster: &Cluster, namespaces: &[String]) -> Result<Result<Opti
     })
 }
 
-/// Returns an app that is asked about: one of which nothing is refused, and nothing warned.
+/// Returns an app that the webhooks admit without a warning.
 fn question(namespace: &str) -> Value {
     json!({
         "apiVersion": format!("{}/{}", crd::GROUP, crd::VERSION), "kind": crd::Kind::AppDeploy.as_str(),
@@ -94,11 +94,11 @@ fn question(namespace: &str) -> Value {
 fn unanswered(why: &str) -> Error {
     Error::new(
         ErrorKind::TimedOut,
-        "the operator runs, but the API server gets no answer from it, and refuses every app",
+        "the operator runs, but its webhooks do not answer, so every app is rejected",
     )
     .why(why)
-    .next("let the API server reach the operator's pods at port 9443: often a firewall is in between")
-    .next("kubectl appdeploy install --webhooks=false  (does without)")
+    .next("allow connections from the API server to the operator's pods at port 9443: often a firewall blocks them")
+    .next("kubectl appdeploy install --webhooks=false  (disables them)")
 }
 
 fn timed_out(kind: &Kind, deadline: Deadline) -> Error {
@@ -106,7 +106,7 @@ fn timed_out(kind: &Kind, deadline: Deadline) -> Error {
     Error::new(
         ErrorKind::TimedOut,
         format!(
-            "after {} the operator has not said by which certificate it answers API servers, so they refuse every app",
+            "the operator has not published its CA certificate after {}, so every app is rejected",
             deadline.text()
         ),
     )
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_warned_of_what_is_only_asked_about() {
+    fn dry_run_app_causes_no_warning() {
         let app: crd::AppDeploy = serde_json::from_value(question("shop")).unwrap();
         assert_eq!(model::admit::warnings(&app), [""; 0]);
     }

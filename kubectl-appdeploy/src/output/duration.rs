@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use jiff::fmt::friendly::{Spacing, SpanPrinter};
 
-/// A week: what kubectl makes of a negative timeout.
+/// A week: kubectl's meaning of a negative timeout.
 const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Parses a duration. A negative one is a week, as in kubectl.
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_written_as_a_person_says_them() {
+    fn durations_are_printed_with_units() {
         assert_eq!(super::text(Duration::from_secs(90)), "1m30s");
         assert_eq!(super::text(Duration::from_secs(120)), "2m");
         assert_eq!(super::text(Duration::from_millis(200)), "200ms");

@@ -14,11 +14,11 @@ pub enum Format {
     Json,
     /// The object as YAML.
     Yaml,
-    /// `kind.group/name` alone.
+    /// Only `kind.group/name`.
     Name,
 }
 
-/// How far a change goes.
+/// Whether a change is sent and stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DryRun {
     /// It is made.
@@ -103,7 +103,7 @@ pub struct Done {
 }
 
 impl Done {
-    /// Returns the name alone.
+    /// Returns only the name.
     pub fn name(&self) -> &str {
         self.object["metadata"]["name"].as_str().unwrap_or_default()
     }
@@ -127,7 +127,7 @@ pub fn list(items: Vec<Value>) -> Value {
     serde_json::json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items})
 }
 
-/// Returns an object of the cluster as a person wants to see it: without the record of who wrote which field.
+/// Returns an object for display: without its managed fields.
 pub fn presentable(object: &impl serde::Serialize) -> Value {
     let mut value = serde_json::to_value(object).unwrap_or_default();
     if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {

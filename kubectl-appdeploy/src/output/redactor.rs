@@ -1,5 +1,5 @@
 //! What must not leave a cluster is taken out: values of environment variables and arguments, annotations of others, passwords
-//! and tokens in texts. Names stay, since they say what is there.
+//! and tokens in texts. Names stay, so that a report can be understood.
 
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, OnceLock};
@@ -7,7 +7,7 @@ use std::sync::{LazyLock, OnceLock};
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 use serde_json::Value;
 
-/// What stands where something was taken out.
+/// Replaces each secret.
 pub const MASK: &str = "<redacted>";
 
 /// A shorter value may be a word of any text, and hides nothing that is worth it.
@@ -45,7 +45,7 @@ const HARMLESS: [&str; 9] = [
     crd::annotation::RELEASED_FROM,
 ];
 
-/// Knows what is secret, and takes it out.
+/// Replaces secrets in objects and texts.
 #[derive(Clone, Debug, Default)]
 pub struct Redactor {
     /// Values that were seen where values are secret: they are taken out of all texts, too.
@@ -170,7 +170,7 @@ fn step(key: &str, named: &str) -> String {
     }
 }
 
-/// Returns the part of a text that is secret because of where it stands: from some place to the end.
+/// Returns the part of a text that is secret because of its path: a suffix.
 fn secret<'a>(path: &[String], text: &'a str, owner: Owner) -> Option<&'a str> {
     let last = path.last()?.as_str();
     let above = path
@@ -199,7 +199,7 @@ fn secret<'a>(path: &[String], text: &'a str, owner: Owner) -> Option<&'a str> {
     None
 }
 
-/// Takes the user and the password out of addresses: `postgres://user:password@host`.
+/// Redacts user and password in URLs: `postgres://user:password@host`.
 fn credentials(line: &str) -> String {
     let mut parts = line.split("://");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -220,7 +220,7 @@ fn credentials(line: &str) -> String {
     text
 }
 
-/// Takes out what is a token by its form: JSON Web Tokens, and what follows `Bearer` or `Basic`.
+/// Redacts tokens by their form: JSON Web Tokens, and words after `Bearer` or `Basic`.
 fn tokens(line: &str) -> String {
     let mut follows_scheme = false;
     let words = line
@@ -239,7 +239,7 @@ fn tokens(line: &str) -> String {
     words.collect()
 }
 
-/// Takes out the values of what is secret by its name: `password=…`, `"token": "…"`, `DB_PASSWORD: …`.
+/// Redacts values by their name: `password=…`, `"token": "…"`, `DB_PASSWORD: …`.
 fn named(line: &str) -> String {
     let Some(find) = FIND_KEY.as_ref() else {
         return MASK.to_owned();
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_taken_out_of_texts() {
+    fn passwords_in_texts_are_redacted() {
         let mask = Redactor::default();
         for (text, without) in [
             (
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_taken_out_of_objects_and_names_stay() {
+    fn values_in_objects_are_redacted_and_names_stay() {
         let pod = json!({
             "metadata": {"name": "shop", "managedFields": [{}], "annotations": {
                 "deployment.kubernetes.io/revision": "3", "example.com/note": "hunter22",
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn the_operators_own_settings_are_seen() {
+    fn settings_of_the_operator_are_not_redacted() {
         let container = json!({"containers": [{"name": "operator", "args": ["--watch-namespace=a", "--otlp-endpoint=http://jane:abc@collector"],
             "env": [{"name": "APPDEPLOY_WEBHOOKS", "value": "true"}, {"name": "OTEL_EXPORTER_OTLP_HEADERS", "value": "key=abcdefg"}]}]});
         let seen = Redactor::default().object(&container, Owner::Operator)["containers"][0].clone();

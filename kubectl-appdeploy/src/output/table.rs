@@ -128,7 +128,7 @@ impl Table {
         self
     }
 
-    /// Makes the columns as wide as those of the lines before, so that the lines of a watch stand below each other.
+    /// Makes the columns as wide as those of earlier rows, so that the rows of a watch are aligned.
     #[must_use]
     pub fn below(mut self, widths: &mut Vec<usize>) -> Self {
         let own = self.widths();
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_later_stands_below_what_was_there_before() {
+    fn later_rows_are_aligned_with_earlier_ones() {
         let mut widths = Vec::new();
         let mut text = sample().below(&mut widths).fit("URL", Some(40)).text(false);
         let mut later = Table::new(vec!["NAME", "READY", "URL", "AGE"]);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_column_goes_on_below_itself_or_below_the_row() {
+    fn last_column_is_wrapped_below_itself_or_below_the_row() {
         let mut table = Table::new(vec!["TYPE", "MESSAGE"]);
         for (kind, message) in [
             ("Ready", "two pods of three are ready, and one is on its way"),
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_steer_a_terminal_is_taken_out() {
+    fn escape_sequences_are_removed() {
         let mut table = Table::new(vec!["NAME"]);
         table.row(vec!["a\x1b[2Jb\nc".into()]);
         assert_eq!(table.text(false), "NAME\na [2Jb c");

@@ -1,4 +1,4 @@
-//! The only door through which YAML comes in from a person and goes out to other tools.
+//! Reads YAML of users and writes YAML for other tools.
 //!
 //! It quotes what a YAML 1.1 reader such as kubectl would take for something else (`on`, `12:30`) and reads
 //! what kubectl reads (`0644` is octal, a key that stands twice is an error).
@@ -50,7 +50,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_kubectl_would_misread_is_quoted() {
+    fn strings_that_kubectl_would_misread_are_quoted() {
         let words = [
             "on", "yes", "NO", "y", "12:30", "1_000", "0644", "null", "~", "1e3", "", " x", "a: b", "#c",
         ];
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_read_is_told_without_advice_for_programmers() {
+    fn unreadable_yaml_is_reported_without_advice_for_programmers() {
         let said = |text: &str| read(text).unwrap_err().text(&RenderOptions::default());
         let twice = said("kind: AppDeploy\nkind: PodSet\n");
         insta::assert_snapshot!(twice, @"error: cannot read YAML: line 2 column 1: duplicate mapping key: kind");

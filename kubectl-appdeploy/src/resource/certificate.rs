@@ -22,14 +22,14 @@ pub enum Tls {
     Unreadable,
     /// This is its certificate, the first of the chain.
     Certificate(Certificate),
-    /// It may not be read; this says so in a word.
+    /// It may not be read; the reason.
     Unknown(String),
 }
 
-/// What a certificate says.
+/// The content of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// The hosts that it is for; `*.` stands for one label.
+    /// Its hosts; `*.` matches one label.
     pub hosts: Vec<String>,
     /// From when it counts.
     pub from: Timestamp,
@@ -109,7 +109,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_certificate_says_for_whom_and_until_when_it_is() {
+    fn hosts_and_expiry_of_a_certificate_are_read() {
         let Tls::Certificate(certificate) = Tls::read(Some(&secret(&pem(
             &["shop.example.com", "*.shop.example.com"],
             (12, 31),
@@ -130,7 +130,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_told_apart() {
+    fn missing_and_unreadable_certificates_differ() {
         assert_eq!(Tls::read(None), Tls::Missing);
         assert_eq!(Tls::read(Some(&Secret::default())), Tls::Empty);
         assert_eq!(Tls::read(Some(&secret(""))), Tls::Empty);

@@ -1,4 +1,4 @@
-//! Waiting until an app or a pod set is deleted, and what holds it.
+//! Waits until an app or a pod set is deleted, and reports what blocks it.
 
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
@@ -14,7 +14,7 @@ use crate::resource::selection;
 use crate::resource::workload::Workload;
 use crate::terminal::ui::Ui;
 
-/// Waits until one is deleted. After the deadline, returns an error that says what holds it.
+/// Waits until an object is deleted. After the deadline, returns an error with what blocks the deletion.
 pub async fn until_gone(cluster: &Cluster, object: &DynamicObject, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let (namespace, name) = selection::place(object);
     let api = cluster.objects(Some(&namespace));
@@ -26,18 +26,18 @@ pub async fn until_gone(cluster: &Cluster, object: &DynamicObject, deadline: Dea
     Err(held(&last, &children, deadline))
 }
 
-/// Returns what keeps one from going, by name.
+/// Returns the error that names what blocks a deletion.
 fn held(last: &Workload, children: &Children, deadline: Deadline) -> Error {
     let (name, namespace) = (last.name(), last.namespace());
     let error = Error::new(
         ErrorKind::TimedOut,
-        format!("{} is not gone after {}", last.title(), deadline.text()),
+        format!("{} is not deleted after {}", last.title(), deadline.text()),
     );
     let guards = guards(last.meta());
     if !guards.is_empty() {
         return error
             .why(format!(
-                "the finalizer {} holds it: whoever set it has not finished",
+                "the finalizer {} blocks it: the controller that set it has not finished",
                 guards.join(", ")
             ))
             .next(command!(
@@ -62,9 +62,9 @@ fn held(last: &Workload, children: &Children, deadline: Deadline) -> Error {
         .into_iter()
         .fold(error, |error, (child, guards)| {
             error.why(if guards.is_empty() {
-                format!("{child} is still there")
+                format!("{child} still exists")
             } else {
-                format!("{child} is still there, held by the finalizer {guards}")
+                format!("{child} exists, blocked by the finalizer {guards}")
             })
         })
         .next(command!("kubectl describe {} -n {}", first, namespace))
@@ -93,7 +93,7 @@ fn blocking(children: &Children) -> Vec<(String, String)> {
         .chain(of("ReplicaSet", &children.replica_sets))
         .chain(of("Pod", &children.pods))
         .collect();
-    // What a finalizer holds is the cause; the rest waits for it.
+    // An object with a finalizer is the cause; the others wait for it.
     if all.iter().any(|(_, guards)| !guards.is_empty()) {
         all.retain(|(_, guards)| !guards.is_empty());
     }
@@ -110,7 +110,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_holds_an_app_is_named() {
+    fn finalizer_that_blocks_a_deletion_is_named() {
         let app = json!({"metadata": {"name": "shop", "namespace": "a", "finalizers": ["foregroundDeletion"]}, "spec": {"image": "nginx"}});
         let app = Workload::App(serde_json::from_value(app).unwrap());
         let object = |metadata| Ok(vec![serde_json::from_value(json!({"metadata": metadata})).unwrap()]);
@@ -125,8 +125,8 @@ mod tests {
             ..Children::of_pods(Err("n/a (forbidden)".to_owned()))
         };
         insta::assert_snapshot!(held(&app, &children, Deadline::after(Duration::from_secs(90))).text(&RenderOptions::default()), @r"
-        error: appdeploy.appdeploy.dev/shop is not gone after 1m30s
-          why:  service/shop is still there, held by the finalizer lb.example.com/guard
+        error: appdeploy.appdeploy.dev/shop is not deleted after 1m30s
+          why:  service/shop exists, blocked by the finalizer lb.example.com/guard
           next: kubectl describe service/shop -n a
         ");
     }

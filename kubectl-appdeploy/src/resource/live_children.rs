@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cluster::connection::Cluster;
 use crate::error::{Error, Result};
 
-/// The objects that are children of an app or have the name of one, whoever owns them.
+/// The objects that are children of an app or have the name of one, with any owner.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Live(Vec<(ChildId, Value)>);
 

@@ -1,4 +1,4 @@
-//! One document as it stands in a file, checked.
+//! A validated document of a file.
 
 use crd::Kind;
 use model::command;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::resource::strip_defaults::RECORDS;
 use crate::resource::{schema, validation};
 
-/// An app or a pod set that is to be as its file says.
+/// An app or a pod set of a manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
     /// Which of them.
@@ -25,14 +25,14 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Reads a document. `asked` is the namespace that was asked for, `usual` the one of who asked for none.
+    /// Reads a document. `asked` is the namespace of `-n`, `usual` the one without the flag.
     pub fn of(document: Document, asked: Option<&str>, usual: &str) -> Result<Self> {
         let Document {
             place,
             command,
             mut value,
         } = document;
-        // Nothing is as good as a field that is left out.
+        // A null is the same as a missing field.
         drop_nothing(&mut value);
         let refuse = |what: &str| Error::usage(format!("{place}: {what}: nothing was done"));
         let kind = kind(&value).ok_or_else(|| {
@@ -68,10 +68,10 @@ impl Manifest {
         let namespace = match (own, asked) {
             (Some(own), Some(asked)) if own != asked => {
                 return Err(refuse(&format!(
-                    "{} is of namespace {own}, and {asked} was asked for",
+                    "{} is in namespace {own}, but -n is {asked}",
                     kind_info::title(kind, &name)
                 ))
-                .next("leave out -n, or the namespace in the file"));
+                .next("remove -n, or the namespace in the file"));
             }
             (own, asked) => own.or(asked).unwrap_or(usual).to_owned(),
         };
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_wrote_is_left_out() {
+    fn server_set_fields_are_dropped() {
         let metadata = json!({"name": "shop", "uid": "u", "resourceVersion": "1", "labels": {"a": "b"}});
         let manifest = read(app(metadata, json!({"image": "nginx"})), Some("a")).unwrap();
         assert_eq!(
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_of_then_is_none_of_now_and_an_owner_stays_one() {
+    fn annotation_of_a_restart_is_dropped_and_an_owner_is_kept() {
         let owners = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u"}]);
         let saved = |annotations: Value| {
             let metadata = json!({"name": "shop", "ownerReferences": owners, "annotations": annotations});
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_as_good_as_a_field_that_is_left_out() {
+    fn null_is_the_same_as_a_missing_field() {
         let spec = json!({"image": "nginx", "replicas": null, "resources": {"limits": null}, "env": [{"name": "A", "value": null}]});
         let manifest = read(app(json!({"name": "shop", "labels": null}), spec), None).unwrap();
         assert_eq!(
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_document_is_told_with_its_place() {
+    fn invalid_document_is_reported_with_its_place() {
         let said = [
             read(
                 json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}),
@@ -216,8 +216,8 @@ mod tests {
           next: kubectl appdeploy create shop --image=nginx --port=80 --dry-run=client -o yaml
                 (shows one)
         error: shop.yaml: metadata.name is missing: nothing was done
-        error: shop.yaml: appdeploy.appdeploy.dev/shop is of namespace a, and b was asked for: nothing was done
-          next: leave out -n, or the namespace in the file
+        error: shop.yaml: appdeploy.appdeploy.dev/shop is in namespace a, but -n is b: nothing was done
+          next: remove -n, or the namespace in the file
         error: shop.yaml: appdeploy.appdeploy.dev/shop is invalid: nothing was done
           why:  spec.prot: unknown field; did you mean port?
           why:  spec.volume: unknown field

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use model::{NextCommand, command};
 use serde_json::Value;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, system_error};
 use crate::output::yaml;
 
 /// What is read of a folder.
@@ -15,14 +15,14 @@ const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 /// What the standard input is called.
 const STDIN: &str = "standard input";
 
-/// One document, and where it stands.
+/// A document, and where it is from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     /// The file, and of several in it, the number.
     pub place: String,
     /// How kubectl itself would apply the file.
     pub command: NextCommand,
-    /// What it says.
+    /// Its content.
     pub value: Value,
 }
 
@@ -51,7 +51,7 @@ fn unreadable(place: &str, source: &io::Error) -> Error {
     let why = match source.kind() {
         io::ErrorKind::NotFound => "it does not exist".to_owned(),
         io::ErrorKind::InvalidData => "it is not a text file".to_owned(),
-        _ => source.to_string(),
+        _ => system_error(source),
     };
     Error::usage(format!("cannot read {place}: {why}: nothing was changed"))
 }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_several_documents_are_taken_apart() {
+    fn lists_and_several_documents_are_split() {
         let text =
             "kind: A\n---\n# nothing\n---\nkind: List\nitems:\n- kind: B\n- kind: C\n---\nkind: BlackList\nitems: []\n";
         let documents = of_text("x.yaml", text).unwrap();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_folder_manifests_are_read_and_of_folders_below_when_asked() {
+    fn manifests_of_a_folder_are_read_and_with_a_flag_recursively() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("below")).unwrap();
         for (file, kind) in [("b.yml", "B"), ("a.yaml", "A"), ("c.txt", "X"), ("below/d.json", "D")] {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use super::live_children::resource;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, system_error};
 use crate::output::yaml;
 use crate::terminal::ui::{RenderOptions, Style, Ui, paint};
 
@@ -78,7 +78,7 @@ pub fn unified(pair: &Pair, look: &RenderOptions) -> Result<String> {
     for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
         let _ = writeln!(text, "{}", hunk.header());
         for change in hunk.iter_changes() {
-            // What stands in a cluster was written by anybody.
+            // The content of objects is not trusted.
             let words = crate::terminal::ui::clean(change.value().trim_end_matches('\n'));
             let shown = match change.tag() {
                 ChangeTag::Delete => paint(look.color, Style::Bad, &format!("-{words}")),
@@ -93,7 +93,8 @@ pub fn unified(pair: &Pair, look: &RenderOptions) -> Result<String> {
 
 /// Writes both versions into folders and lets another program compare them.
 fn external(command: &str, pairs: &[Pair], ui: &mut Ui) -> Result<()> {
-    let failed = |source: std::io::Error| Error::failed(format!("cannot compare with {command}: {source}"));
+    let failed =
+        |source: std::io::Error| Error::failed(format!("cannot compare with {command}: {}", system_error(&source)));
     let folder = tempfile::Builder::new()
         .prefix("appdeploy-diff-")
         .tempdir()
@@ -126,7 +127,7 @@ fn external(command: &str, pairs: &[Pair], ui: &mut Ui) -> Result<()> {
         Some(0 | 1) => Ok(()),
         _ => Err(Error::failed(format!("{command} did not compare: {}", ran.status))
             .why(String::from_utf8_lossy(&ran.stderr).trim().to_owned())
-            .next(command!("name another program in {}, or unset it", EXTERNAL))),
+            .next(command!("set another program in {}, or unset it", EXTERNAL))),
     }
 }
 

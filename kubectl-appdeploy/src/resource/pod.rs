@@ -43,8 +43,8 @@ pub struct PodProblem {
     pub terminal: bool,
 }
 
-/// Returns what keeps a pod from running, if it is more than being slow: as the operator would judge a pod of an
-/// app, but that an operator that crashes again and again is no use waiting for. The output of the container is part of
+/// Returns what keeps a pod from running, if it is more than being slow: as the operator judges a pod of an
+/// app, except that a crash loop ends the wait. The output of the container is part of
 /// it: the user read the pod.
 pub fn trouble(pod: &Pod) -> Option<PodProblem> {
     /// How many crashes are no accident.
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_has_the_word_that_kubectl_prints() {
+    fn state_of_a_pod_is_the_word_that_kubectl_prints() {
         let table = [
             (
                 json!({"phase": "Running", "containerStatuses": [{"name": "app", "ready": true, "state": {"running": {}}}]}),

@@ -134,8 +134,7 @@ pub async fn find(cluster: &Cluster, name: &str) -> Result<Workload> {
                 .next(words.verb("status", name).and(cluster.flag())),
         );
     }
-    let api = cluster.objects(Some(&cluster.namespace));
-    let object = kind_info::complete(cluster.kind, cluster.call(api.get(name)).await?);
+    let object = cluster.get(name).await?;
     Ok(Workload::read(cluster.kind, &object))
 }
 
@@ -164,7 +163,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_the_app_said_comes_before_what_its_pods_say() {
+    fn stored_spec_of_a_revision_comes_before_its_pod_template() {
         let deployment: Deployment = serde_json::from_value(json!({"metadata": {"name": "shop", "uid": "d"}})).unwrap();
         let set = |number: &str, owner: &str, said: Option<&str>| -> ReplicaSet {
             let mut set = json!({"metadata": {"annotations": {"deployment.kubernetes.io/revision": number},

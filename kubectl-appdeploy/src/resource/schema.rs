@@ -162,7 +162,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_field_that_there_is_not_is_told_with_the_one_that_was_meant() {
+    fn unknown_field_is_reported_with_the_nearest_one() {
         let app = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "specs": {},
             "metadata": {"name": "shop", "label": {"a": "b"}, "annotations": {"any": "thing"}},
             "spec": {"imgae": "nginx", "Port": 80, "volumes": [], "env": [{"nam": "A"}], "resources": {"limits": {"any": 1}, "limit": {}},

@@ -21,11 +21,32 @@ pub struct Selection {
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
     /// Select {many} by labels, like team=shop,tier!=test
-    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with_all = ["names", "all"])]
+    #[arg(short = 'l', long, value_name = "LABELS", value_parser = selector, conflicts_with_all = ["names", "all"])]
     pub selector: Option<String>,
     /// Select all {many} of the namespace
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
+}
+
+/// The flags of commands that list objects: names, or all of a namespace or of the cluster.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Listing {
+    /// Names of {many}; without one, all {many} of the namespace
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Show {many} of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "names")]
+    pub all_namespaces: bool,
+    /// Select {many} by labels, like team=shop,tier!=test
+    #[arg(short = 'l', long, value_name = "LABELS", value_parser = selector, conflicts_with = "names")]
+    pub selector: Option<String>,
+}
+
+impl Listing {
+    /// Returns the namespace to list, or `None` for all.
+    pub fn scope<'a>(&self, cluster: &'a Cluster) -> Option<&'a str> {
+        (!self.all_namespaces).then_some(cluster.namespace.as_str())
+    }
 }
 
 impl Selection {
@@ -56,7 +77,7 @@ impl Selection {
             .next(words.example(example)))
     }
 
-    /// Returns those that are meant, each with its own error: one that is missing does not stop the others.
+    /// Returns the selected objects, each with its own error: a missing one does not stop the others.
     /// The example is of the kind's command, like `scale {name} --replicas=3`.
     pub async fn resolve(&self, cluster: &Cluster, example: &'static str) -> Result<Vec<Result<DynamicObject>>> {
         self.require(cluster.kind, example)?;
@@ -82,10 +103,25 @@ impl Selection {
     }
 }
 
-/// Returns the name that a person typed: alone, or behind its kind as `-o name` prints it and kubectl takes it.
+/// Checks a label selector as far as the API server would answer with a regular expression.
+pub fn selector(text: &str) -> std::result::Result<String, String> {
+    let is_value = |value: &str| value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    // The parts of a set, such as `tier in (web,api)`, are left to the API server.
+    for part in text.split(',').filter(|part| !part.contains(['(', ')'])) {
+        let pair = part.split_once("==").or_else(|| part.split_once('='));
+        if let Some((_, value)) = pair.filter(|(_, value)| !is_value(value.trim())) {
+            return Err(format!(
+                "{value:?} is not a label value: write KEY=VALUE, the value in letters, digits, '-', '_' and '.'"
+            ));
+        }
+    }
+    Ok(text.to_owned())
+}
+
+/// Parses a name, with or without its kind, as `-o name` prints it and kubectl accepts it.
 /// A name behind another kind is not taken for one of this.
 pub fn name(kind: Kind, text: &str) -> Result<&str> {
-    // A server says of other names that they do not exist; these would change the path of the request.
+    // Other invalid names do not exist in the cluster; these would change the path of the request.
     let is_of_a_path = |text: &str| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
         text.chars().all(is_plain) && !matches!(text, "" | "." | "..")
@@ -120,7 +156,7 @@ pub fn name(kind: Kind, text: &str) -> Result<&str> {
     })
 }
 
-/// Says that nothing was found where all were asked for.
+/// Prints that a selection of all found nothing.
 pub fn nothing(cluster: &Cluster, ui: &mut Ui) {
     let many = cluster.kind_info().many;
     ui.eprintln(&format!("No {many} found in {} namespace.", cluster.namespace));
@@ -139,20 +175,42 @@ pub fn conclude(mut failures: Vec<Error>, ui: &mut Ui) -> Result<()> {
         Ending::Stalled => 1,
         _ => 2,
     });
-    let last = failures.pop();
+    let Some(last) = failures.pop() else { return Ok(()) };
+    // The same right is often missing for all objects.
+    let count = failures.len();
+    failures.retain(|failure| !failure.is_forbidden() || failure.nexts() != last.nexts());
     for failure in &failures {
         ui.error(failure);
     }
-    last.map_or(Ok(()), Err)
+    Err(match count - failures.len() {
+        0 => last,
+        same => last.why(format!("the same right is missing for {same} more")),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn invalid_value_of_a_selector_is_rejected_without_a_regular_expression() {
+        for text in [
+            "a",
+            "!a",
+            "a=b",
+            "a==b,c!=d",
+            "tier in (web, api,db),a=",
+            "example.com/a=1.2_3-4",
+        ] {
+            assert_eq!(selector(text).as_deref(), Ok(text));
+        }
+        let rejected = selector("a=b=c").unwrap_err();
+        assert!(rejected.starts_with("\"b=c\" is not a label value: "), "{rejected}");
+    }
+
     use super::*;
     use crate::terminal::ui::RenderOptions;
 
     #[test]
-    fn names_that_would_change_the_path_of_a_request_are_refused() {
+    fn names_that_would_change_the_path_of_a_request_are_rejected() {
         for text in [
             "a b",
             "a?b",
@@ -171,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_stand_behind_its_own_kind_only() {
+    fn name_is_accepted_after_its_own_kind_only() {
         for text in [
             "workers",
             "podset/workers",

@@ -42,7 +42,7 @@ pub fn written(kind: Kind, object: &DynamicObject) -> Result<Value> {
     Ok(value)
 }
 
-/// The defaults that the API server writes into a spec, but for `replicas`.
+/// The defaults that the API server writes into a spec, without `replicas`.
 fn usual(kind: Kind) -> Vec<(&'static str, Value)> {
     match kind {
         Kind::AppDeploy => Vec::new(),
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_cluster_notes_is_not_written_down() {
+    fn server_set_fields_are_not_exported() {
         let object = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
             "metadata": {"name": "shop", "namespace": "a", "uid": "u", "generation": 3, "resourceVersion": "7",
                 "labels": {"team": "shop"}, "creationTimestamp": "2026-01-01T00:00:00Z",

@@ -12,7 +12,7 @@ use crate::cluster::kind_info;
 use crate::error::{Error, Result};
 use crate::output::quantity;
 
-/// Checks an app or a pod set as it stands in a file or is about to be written.
+/// Validates an app or a pod set from a file, or before it is written.
 pub fn object(kind: Kind, object: &Value) -> Result<()> {
     refuse(kind, object["metadata"]["name"].as_str(), problems(kind, object))
 }
@@ -86,7 +86,7 @@ fn problems_of_pod_set(set: &PodSet) -> Vec<String> {
     broken(ranges, resources, set.validate_cel())
 }
 
-/// Returns what is broken. `ranges` are the schema's limits that are no rules: the server checks them too, and says it less kindly.
+/// Returns the broken rules. `ranges` are limits of the schema, for which the server's messages are harder to read.
 /// `resources` are the problems of the field `resources`, in more detail than its rules give.
 fn broken(
     ranges: impl IntoIterator<Item = Option<String>>,

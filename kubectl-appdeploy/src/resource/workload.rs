@@ -24,9 +24,9 @@ pub enum Workload {
 /// The part of the status that both kinds have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct State<'a> {
-    /// The generation that the status is about.
+    /// The observed generation.
     pub observed: Option<i64>,
-    /// The restart that the status is about.
+    /// The observed restart.
     pub restarted: Option<&'a str>,
     /// The number of pods that are there.
     pub replicas: i32,
@@ -158,13 +158,13 @@ impl Workload {
         self.meta().deletion_timestamp.is_some()
     }
 
-    /// Whether the status is about the spec as it is now.
+    /// Whether the status is about the current spec.
     pub fn is_observed(&self) -> bool {
         let observed = self.state().observed;
         observed.is_some_and(|seen| self.meta().generation.is_none_or(|now| seen >= now))
     }
 
-    /// Whether the status is about the spec as it is now, and about the last restart, which changes no spec.
+    /// Whether the status is about the current spec and the last restart, which does not change the spec.
     pub fn is_accounted_for(&self) -> bool {
         let annotations = self.meta().annotations.as_ref();
         let asked = annotations.and_then(|all| all.get(crd::annotation::RESTARTED_AT));
@@ -186,7 +186,7 @@ impl Workload {
         ready.map_or("Unknown", |ready| ready.status.as_str())
     }
 
-    /// Returns the pods that are ready and those that are wanted: `2/3`.
+    /// Returns the numbers of ready and wanted pods: `2/3`.
     pub fn ready(&self) -> String {
         format!("{}/{}", self.state().ready, self.wanted())
     }

@@ -38,7 +38,7 @@ pub fn interruptible<T>(kept: &str, ask: impl FnOnce() -> T) -> T {
 
 /// Shows the cursor that a question has hidden, says what was left as it is, and ends the process: nothing else can end the
 /// question.
-#[expect(clippy::exit, reason = "a question blocks its thread, and cannot be told to stop")]
+#[expect(clippy::exit, reason = "a prompt blocks its thread and can't be canceled")]
 fn leave(kept: &str) -> ! {
     let term = Term::stderr();
     let _ = term

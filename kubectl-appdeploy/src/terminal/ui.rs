@@ -11,7 +11,7 @@ use model::printable::{REPLACEMENT, is_invisible};
 pub use textwrap::core::display_width as columns;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, system_error};
 use crate::terminal::warnings::Warnings;
 
 pub use alt_screen::AltScreen;
@@ -33,7 +33,7 @@ pub enum Color {
 pub enum Style {
     /// It works.
     Good,
-    /// It is on its way.
+    /// It is in progress.
     Busy,
     /// It does not work.
     Bad,
@@ -150,7 +150,7 @@ impl RenderOptions {
     /// Returns a suggested command, so that it reaches the same cluster.
     pub fn command(&self, next: &NextCommand) -> String {
         let command = next.as_str();
-        // Before the program may stand variables of its environment.
+        // Variables of the environment may precede the program.
         let program = command.split(' ').find(|word| !word.contains('='));
         let flags = match program {
             // It has the flag for the kubeconfig only.
@@ -169,7 +169,7 @@ impl RenderOptions {
 impl Error {
     /// Returns the whole text: the sentence, then `why:` and `next:` lines.
     pub fn text(&self, look: &RenderOptions) -> String {
-        // kubectl says "Error from server (NotFound): …" and "error: …"; so do we.
+        // As kubectl: "Error from server (NotFound): …" and "error: …".
         let (label, rest) = match self.sentence().split_once(": ") {
             Some((label, rest)) if label.starts_with("Error from server") => (format!("{label}:"), rest),
             _ => ("error:".to_owned(), self.sentence()),
@@ -188,12 +188,12 @@ impl Error {
 fn unwritten(source: &io::Error) -> Error {
     match source.kind() {
         // `status` piped to `head -1` is not a failure.
-        io::ErrorKind::BrokenPipe => Error::new(Kind::Quiet, "nobody reads the output"),
-        _ => Error::failed(format!("cannot write the output: {source}")),
+        io::ErrorKind::BrokenPipe => Error::new(Kind::Quiet, "stdout is closed"),
+        _ => Error::failed(format!("cannot write the output: {}", system_error(source))),
     }
 }
 
-/// Takes a reader of stdout that has left for no failure, where there is more to do or to report than the output.
+/// Ignores a closed stdout, for commands that do more than print.
 pub fn tolerate_closed(written: Result<()>) -> Result<()> {
     match written {
         Err(error) if error.kind() == Kind::Quiet => Ok(()),
@@ -242,7 +242,7 @@ fn plain(text: &str) -> String {
 }
 
 impl Ui {
-    /// Returns the mouth for this process.
+    /// Returns the output of this process.
     ///
     /// `flags` are those that chose the cluster: what is suggested must reach the same one. `warnings` are what that cluster
     /// will send: each is printed before the next output.
@@ -319,7 +319,7 @@ impl Ui {
         usize::from(Self::size().0)
     }
 
-    /// Writes a page for a person, without the branches and marks that the terminal's letters lack.
+    /// Writes a page; without Unicode in the locale, branches and marks are replaced by ASCII.
     pub fn page(&mut self, text: &str) -> Result<()> {
         if self.ascii {
             return self.print(&plain(text));
@@ -327,7 +327,7 @@ impl Ui {
         self.print(text)
     }
 
-    /// Writes a line, or several, of what was asked for, as it is.
+    /// Writes lines of the result to stdout.
     pub fn print(&mut self, text: &str) -> Result<()> {
         self.print_warnings();
         self.clear_progress();
@@ -335,14 +335,14 @@ impl Ui {
         self.write_ansi(&format!("{text}{newline}"))
     }
 
-    /// Writes bytes of what was asked for, as they are.
+    /// Writes bytes of the result to stdout.
     pub fn print_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.print_warnings();
         self.clear_progress();
         self.write_stdout(bytes)
     }
 
-    /// Passes on what another program wrote to stdout.
+    /// Writes bytes to stdout.
     pub fn write_stdout(&mut self, bytes: &[u8]) -> Result<()> {
         self.out
             .write_all(bytes)
@@ -350,18 +350,18 @@ impl Ui {
             .map_err(|source| unwritten(&source))
     }
 
-    /// Passes on what another program wrote to stderr.
+    /// Writes bytes to stderr.
     pub fn write_stderr(&mut self, bytes: &[u8]) {
         // A closed stderr can't be reported.
         let _ = self.err.write_all(bytes).and_then(|()| self.err.flush());
     }
 
-    /// Writes as it stands, for what steers a terminal.
+    /// Writes escape sequences.
     fn write_ansi(&mut self, text: &str) -> Result<()> {
         self.write_stdout(text.as_bytes())
     }
 
-    /// Says something to the person.
+    /// Prints a message to stderr.
     pub fn eprintln(&mut self, text: &str) {
         self.print_warnings();
         self.clear_progress();
@@ -369,7 +369,7 @@ impl Ui {
         let _ = writeln!(self.err, "{text}");
     }
 
-    /// Warns of what the cluster may warn of, too: it is said once.
+    /// Adds a warning that the cluster may send, too. It is printed once.
     pub fn add_warning(&mut self, warning: String) {
         self.warnings.add(warning);
     }
@@ -379,7 +379,7 @@ impl Ui {
         self.warnings.take();
     }
 
-    /// Passes on what the cluster has warned of, in kubectl's words.
+    /// Prints warnings of the cluster, as kubectl does.
     pub fn print_warnings(&mut self) {
         for warning in self.warnings.take() {
             self.clear_progress();
@@ -388,18 +388,18 @@ impl Ui {
         }
     }
 
-    /// Says what to run next.
+    /// Prints the command to run next.
     pub fn next(&mut self, command: impl Into<NextCommand>) {
         let line = self.talk.next("", &command.into());
         self.eprintln(&line);
     }
 
-    /// Says what may be a surprise.
+    /// Prints a warning.
     pub fn warn(&mut self, text: &str) {
-        self.eprintln(&self.talk_look().styled(Style::Busy, "", "warning:", text));
+        self.eprintln(&self.talk_look().styled(Style::Busy, "", "Warning:", text));
     }
 
-    /// Says what is being waited for: one line that is overwritten on a terminal, else a line for each change.
+    /// Prints what is being waited for: one line that is overwritten on a terminal, otherwise a line for each change.
     pub fn progress(&mut self, text: &str) {
         let text = clean(text);
         if self.progress.as_deref() == Some(text.as_str()) {
@@ -433,7 +433,7 @@ impl Ui {
         }
     }
 
-    /// Takes away the line that [`Ui::progress`] left.
+    /// Removes the line of [`Ui::progress`].
     pub fn clear_progress(&mut self) {
         if self.progress.take().is_some() && self.talk_screen {
             let _ = write!(self.err, "\r\x1b[K");
@@ -447,7 +447,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_locale_that_has_no_unicode_says_so() {
+    fn locale_without_unicode_is_detected() {
         for (variables, ascii) in [
             (&[][..], false),
             (&[("LANG", "")], false),
@@ -496,12 +496,12 @@ mod tests {
     }
 
     #[test]
-    fn hidden_characters_are_shown_as_such() {
+    fn hidden_characters_are_replaced() {
         assert_eq!(clean("a\u{1b}[2J\u{202e}b\u{200b}c\nd"), "a [2J\u{fffd}b\u{fffd}c d");
     }
 
     #[test]
-    fn a_flag_that_chose_the_cluster_is_repeated() {
+    fn flags_of_the_cluster_are_repeated_in_commands() {
         let look = RenderOptions {
             flags: flags(),
             ..RenderOptions::default()
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_command_stands_alone_on_its_line() {
+    fn next_command_has_its_own_line() {
         let look = RenderOptions {
             flags: flags(),
             ..RenderOptions::default()
@@ -551,13 +551,13 @@ mod tests {
     }
 
     #[test]
-    fn the_sentence_comes_first_and_what_to_do_last() {
+    fn error_begins_with_the_sentence_and_ends_with_the_command() {
         let error = Error::failed("the AppDeploy API is not installed in this cluster")
-            .why("the server knows no appdeploys.appdeploy.dev")
+            .why("the server does not have appdeploys.appdeploy.dev")
             .next("kubectl appdeploy install");
         insta::assert_snapshot!(error.text(&RenderOptions::default()), @r"
         error: the AppDeploy API is not installed in this cluster
-          why:  the server knows no appdeploys.appdeploy.dev
+          why:  the server does not have appdeploys.appdeploy.dev
           next: kubectl appdeploy install
         ");
     }

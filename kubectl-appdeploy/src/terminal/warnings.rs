@@ -1,5 +1,4 @@
-//! What an API server, or an admission webhook behind it, warns of: it stands in the headers of an answer, beside what was
-//! asked for.
+//! Warnings of the API server and of admission webhooks, from the headers of responses.
 
 use std::str::Chars;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warning_is_told_once_and_without_its_quotes() {
+    fn warning_is_printed_once_and_without_its_quotes() {
         let warnings = Warnings::default();
         let mut headers = HeaderMap::new();
         for value in [
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn no_warning_is_lost_for_its_letters_or_for_those_before_it() {
+    fn warnings_with_unusual_characters_are_read() {
         let warnings = Warnings::default();
         let mut headers = HeaderMap::new();
         let joined = "299 - \"größer, als gut ist\" \"Sun, 22 Nov 2026 02:00:00 GMT\", 299 - \"two\"";

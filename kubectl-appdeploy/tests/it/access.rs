@@ -8,7 +8,7 @@ use testcluster::ControlPlane;
 use crate::plugin::Plugin;
 
 #[test]
-fn every_way_to_miss_a_cluster_has_its_own_sentence() {
+fn each_connection_failure_has_its_own_message() {
     let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     let url = cluster.url();
@@ -17,11 +17,11 @@ fn every_way_to_miss_a_cluster_has_its_own_sentence() {
         nowhere
             .run("status")
             .fails(1)
-            .contains("no cluster is configured: there is no kubeconfig at /nonexistent/config")
+            .contains("no cluster is configured: /nonexistent/config does not exist")
     );
     for (line, sentence) in [
-        ("status --context=nope".to_owned(), "there is no context \"nope\""),
-        ("status --user=nope".to_owned(), "there is no user \"nope\""),
+        ("status --context=nope".to_owned(), "context \"nope\" not found"),
+        ("status --user=nope".to_owned(), "user \"nope\" not found"),
         ("status -s http://127.0.0.1:1".to_owned(), "connection refused"),
         (
             "status -s https://cluster.invalid".to_owned(),
@@ -32,7 +32,7 @@ fn every_way_to_miss_a_cluster_has_its_own_sentence() {
         assert!(said.contains(sentence) && said.contains("  next: "), "{line}: {said}");
     }
     let stranger = nowhere.run(&format!("status -s {url}")).fails(1);
-    assert!(stranger.contains("its certificate is not to be trusted"), "{stranger}");
+    assert!(stranger.contains("its certificate is not trusted"), "{stranger}");
     for login in ["", " --token=wrong"] {
         let said = nowhere
             .run(&format!("status -s {url} --insecure-skip-tls-verify{login}"))
@@ -46,14 +46,14 @@ fn every_way_to_miss_a_cluster_has_its_own_sentence() {
 }
 
 #[test]
-fn a_frozen_api_server_is_not_waited_for_for_ever() {
+fn frozen_api_server_ends_in_a_timeout() {
     let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     cluster.pause_apiserver().unwrap();
     let said = plugin.run("status --request-timeout=1s").fails(1);
     cluster.resume_apiserver().unwrap();
     assert!(
-        said.contains("did not answer within 1s\n  why:  --request-timeout says how long to wait"),
+        said.contains("did not answer within 1s\n  why:  --request-timeout sets how long to wait"),
         "{said}"
     );
 }
@@ -103,7 +103,7 @@ fn a_page_without_a_right_is_still_a_page() {
 
 /// As with kubectl: who may delete and not watch has deleted, and who may not read logs gets an error instead of silence.
 #[test]
-fn what_may_not_be_watched_or_read_is_told() {
+fn forbidden_watches_and_reads_are_reported() {
     let (cluster, admin) = Plugin::installed();
     admin.run("create shop --image=nginx").ok();
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
@@ -163,7 +163,7 @@ fn what_may_not_be_watched_or_read_is_told() {
     );
     assert!(
         run.err
-            .contains("warning: appdeploy.appdeploy.dev/shop was not waited for"),
+            .contains("Warning: appdeploy.appdeploy.dev/shop was not waited for"),
         "{}",
         run.err
     );

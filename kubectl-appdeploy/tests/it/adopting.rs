@@ -113,7 +113,7 @@ impl<'a> Space<'a> {
         self.says(&json!({"cause": null, "conditions": ready["conditions"]}));
     }
 
-    /// Nobody else owns a field that the app may stop wanting, and the operator's next apply is not its first.
+    /// No other manager owns a field that the app may drop, and the operator's next apply is not its first.
     #[track_caller]
     fn belongs_to_the_operator(&self, objects: &[&str]) {
         for object in objects {
@@ -134,7 +134,7 @@ impl<'a> Space<'a> {
     }
 }
 
-/// Returns what is said of why it was not done, without what was shown before.
+/// Returns the error, without the plan above it.
 fn refusal(said: &str) -> &str {
     said.find("error: ").map_or(said, |at| &said[at..])
 }
@@ -172,7 +172,9 @@ fn plan_is_carried_out_only_if_it_is_still_true() {
     let terminal = question(&shop.line("-o name"), "Adopt shop?");
     shop.kubectl("set image deployment/shop nginx=nginx:1.29");
     terminal.send("y").unwrap();
-    terminal.shows("what was shown was changed by another client").unwrap();
+    terminal
+        .shows("the objects have changed since they were shown")
+        .unwrap();
     assert_eq!(terminal.end().unwrap().0, 1);
     assert_eq!(shop.names("appdeploys"), [""; 0]);
 
@@ -180,7 +182,9 @@ fn plan_is_carried_out_only_if_it_is_still_true() {
     let terminal = question("eject blog -n asked", "Eject blog?");
     shop.plugin.run("set image blog=nginx:2 -n asked").ok();
     terminal.send("y").unwrap();
-    terminal.shows("what was shown was changed by another client").unwrap();
+    terminal
+        .shows("the objects have changed since they were shown")
+        .unwrap();
     assert_eq!(terminal.end().unwrap().0, 1);
     assert_eq!(shop.names("appdeploys"), ["appdeploy.appdeploy.dev/blog"]);
 }
@@ -211,10 +215,10 @@ fn what_others_have_made_becomes_an_app_also_if_it_is_interrupted() {
         let error = shop.adopt("").fails(2);
         assert!(error.contains("adopt shop --yes -n whole"), "{error}");
     });
-    // But for the dry runs of the app's creation, and of the two writes for each of the others.
+    // Except for the dry runs: the creation of the app, and two writes for each of the others.
     assert_eq!(unasked.writes().count(), 5);
 
-    // It ends when the old Deployment is gone. Its pods are kept all the same.
+    // Interrupted when the old Deployment is deleted. Its pods are kept.
     let mut first = shop.plugin.start(&shop.line("--yes"));
     shop.operator_finds_names_taken();
     shop.kubectl("wait --for=delete deployment/shop --timeout=30s");
@@ -277,7 +281,7 @@ fn what_others_have_made_becomes_an_app_also_if_it_is_interrupted() {
 }
 
 #[test]
-fn pods_that_an_app_has_left_are_taken_back() {
+fn pods_of_a_deleted_app_are_adopted_again() {
     let cluster = cluster_with_pods();
     let shop = Space::empty(&cluster, "back");
     shop.plugin
@@ -304,7 +308,7 @@ fn pods_that_an_app_has_left_are_taken_back() {
 }
 
 #[test]
-fn what_an_app_cannot_say_or_is_not_free_is_refused_and_nothing_is_written() {
+fn losses_and_taken_names_are_rejected_without_a_write() {
     let (cluster, _) = Plugin::installed();
     let shop = Space::with_shop(&cluster, "rich");
     shop.patch(
@@ -317,11 +321,11 @@ fn what_an_app_cannot_say_or_is_not_free_is_refused_and_nothing_is_written() {
     shop.patch("ingress/shop", &owner);
     let sent = shop.asked(|| {
         insta::assert_snapshot!(refusal(&shop.adopt("--yes").fails(1)), @r#"
-        error: something would be lost with appdeploy.appdeploy.dev/shop: nothing was changed
-          why:  deployment/shop spec.template.spec.serviceAccountName: "shop" has no place in an app
-          why:  deployment/shop spec.template.spec.volumes[data]: {"name":"data","persistentVolumeClaim":{"claimName":"data"}} has no place in an app
+        error: adopting appdeploy.appdeploy.dev/shop would lose something: nothing was changed
+          why:  deployment/shop spec.template.spec.serviceAccountName: "shop" can't be set in an app
+          why:  deployment/shop spec.template.spec.volumes[data]: {"name":"data","persistentVolumeClaim":{"claimName":"data"}} can't be set in an app
           why:  ingress/shop belongs to Deployment ship, which may change or delete it
-          why:  horizontalpodautoscaler/shop scales the Deployment, which the operator would undo: let its scaleTargetRef be the AppDeploy
+          why:  horizontalpodautoscaler/shop scales the Deployment, which the operator would undo: set its scaleTargetRef to the AppDeploy
           next: kubectl appdeploy adopt shop --force -n rich
                 (to confirm)
         "#);
@@ -338,12 +342,12 @@ fn what_an_app_cannot_say_or_is_not_free_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn what_is_missing_or_forbidden_or_paused_is_told_before_anything_is_changed() {
+fn missing_forbidden_and_paused_objects_are_reported_before_any_change() {
     let (cluster, _) = Plugin::installed();
     let shop = Space::empty(&cluster, "parts");
     assert_eq!(
         shop.adopt("").fails(1),
-        "error: there is no Deployment shop in namespace parts\n  next: kubectl get deployments -n parts\n"
+        "error: Deployment shop not found in namespace parts\n  next: kubectl get deployments -n parts\n"
     );
 
     // A Deployment alone is a worker, and a Service without an Ingress is not published.
@@ -367,10 +371,10 @@ fn what_is_missing_or_forbidden_or_paused_is_told_before_anything_is_changed() {
     );
 
     // Without an operator nothing is begun but the app.
-    let nobody = shop.adopt("--yes --timeout=1s").fails(4);
-    insta::assert_snapshot!(refusal(&nobody), @r"
+    let refused = shop.adopt("--yes --timeout=1s").fails(4);
+    insta::assert_snapshot!(refusal(&refused), @r"
     error: no operator has seen appdeploy.appdeploy.dev/shop after 1s
-      why:  nothing of what was there before is changed
+      why:  the existing objects were not changed
       why:  the operator is not running: its Deployment has no ready pod
       next: kubectl -n appdeploy-system describe pods
       next: kubectl appdeploy adopt shop -n parts
@@ -409,7 +413,7 @@ fn what_is_missing_or_forbidden_or_paused_is_told_before_anything_is_changed() {
 }
 
 #[test]
-fn a_service_is_not_led_to_pods_of_the_app_that_are_not_there_yet() {
+fn service_is_not_switched_to_pods_that_are_not_ready() {
     let cluster = cluster_with_pods();
     let shop = Space::empty(&cluster, "early");
     shop.kubectl("create deployment shop-v1 --image=nginx:1.28");
@@ -428,7 +432,7 @@ fn a_service_is_not_led_to_pods_of_the_app_that_are_not_there_yet() {
     deployment["spec"]["template"]["spec"]["nodeSelector"] = json!({"place": "nowhere"});
     cluster.apply(&deployment.to_string()).unwrap();
     shop.operator_finds_names_taken();
-    // Without the name of the other Deployment nobody knows that its pods are those of before.
+    // Without the name of the other Deployment, its pods can't be found.
     let refused = shop.adopt("--yes").fails(1);
     assert!(
         refused.contains("service/shop leads to other pods than those of the app"),
@@ -461,7 +465,7 @@ fn a_service_is_not_led_to_pods_of_the_app_that_are_not_there_yet() {
 }
 
 #[test]
-fn what_the_server_would_refuse_is_refused_before_anything_is_changed() {
+fn rejection_by_the_server_is_found_before_any_change() {
     let (cluster, _) = Plugin::installed();
     // What one type alone may have goes with it.
     let shop = Space::with_shop(&cluster, "typed");

@@ -91,7 +91,7 @@ fn an_invalid_app_is_refused_before_anything_is_sent() {
         .unwrap()
         .by_user_agent_prefix("kubectl-appdeploy/");
     assert_eq!(sent.count(), 0, "{:?}", sent.tally());
-    // Without a terminal there is nobody to ask.
+    // Without a terminal there is no prompt.
     assert!(
         plugin
             .run("create")
@@ -216,7 +216,7 @@ fn apps_are_scaled_and_deleted_by_name_and_by_label() {
 }
 
 #[test]
-fn the_api_server_is_told_who_asks() {
+fn requests_carry_a_user_agent() {
     let (cluster, plugin) = installed();
     plugin.run("create shop --image=nginx").ok();
     plugin.run("scale shop --replicas=2").ok();
@@ -267,7 +267,7 @@ fn a_page_costs_the_same_few_requests_however_many_apps_there_are() {
 }
 
 #[test]
-fn without_a_log_it_is_said_why() {
+fn missing_log_has_a_reason() {
     let (cluster, plugin) = installed();
     plugin.run("create shop --image=nginx").ok();
     let none = plugin.run("logs shop").fails(1);
@@ -275,10 +275,10 @@ fn without_a_log_it_is_said_why() {
         none,
         "error: shop has no pods, and so no log\n  why:  no operator has seen it yet\n  next: kubectl appdeploy status shop\n"
     );
-    plugin.run("create nobody --image=nginx --replicas=0").ok();
-    let none = plugin.run("logs nobody").fails(1);
+    plugin.run("create idle --image=nginx --replicas=0").ok();
+    let none = plugin.run("logs idle").fails(1);
     assert!(
-        none.ends_with("  why:  it is scaled to zero\n  next: kubectl appdeploy scale nobody --replicas=1\n"),
+        none.ends_with("  why:  it is scaled to zero\n  next: kubectl appdeploy scale idle --replicas=1\n"),
         "{none}"
     );
     let pod = json!({"apiVersion": "v1", "kind": "Pod",
@@ -288,13 +288,13 @@ fn without_a_log_it_is_said_why() {
     let early = plugin.run("logs shop").fails(1);
     assert_eq!(
         early,
-        "error: there is no log to show\n  why:  shop-1: it has not been started: Pending\n  next: kubectl appdeploy status shop\n"
+        "error: no logs\n  why:  shop-1: it has not been started: Pending\n  next: kubectl appdeploy status shop\n"
     );
     let again = plugin.run("logs shop --previous").fails(1);
     assert!(again.contains("shop-1: it has not been restarted"), "{again}");
     assert!(plugin.run("logs blog").fails(1).contains("\"blog\" not found"));
     // Of several, one that is missing does not stop the others.
-    let several = plugin.run("logs shop nobody blog").fails(1);
+    let several = plugin.run("logs shop idle blog").fails(1);
     assert!(
         several.contains("shop-1: it has not been started") && several.contains("\"blog\" not found"),
         "{several}"

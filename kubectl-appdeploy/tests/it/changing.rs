@@ -1,4 +1,4 @@
-//! Changing what is there: what is written, what is told, and in which code it ends.
+//! Commands that change objects: requests, output and exit codes.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ fn one_thing_is_set_and_nothing_else_is_written() {
     plugin.run("create blog --image=nginx:1 -l team=x").ok();
     plugin.run("podset create workers --image=nginx:1 --replicas=2").ok();
 
-    // It is told like kubectl tells it, and what is so already is not written.
+    // The output is like kubectl's, and unchanged objects are not written.
     let set = plugin.run("set image shop=nginx:2");
     assert_eq!(
         (set.out.as_str(), set.err.as_str()),
@@ -136,7 +136,7 @@ fn an_autoscaler_is_warned_of_when_its_app_is_scaled() {
     cluster.apply(&scaler.to_string()).unwrap();
     let run = plugin.run("scale shop --replicas=3");
     assert_eq!(run.code, 0, "{run:?}");
-    let warning = "warning: HorizontalPodAutoscaler busy sets the number of pods of shop (2 to 5 pods) and will change it again\n";
+    let warning = "Warning: HorizontalPodAutoscaler busy sets the number of pods of shop (2 to 5 pods) and will change it again\n";
     assert!(run.err.ends_with(warning), "{}", run.err);
     assert!(!plugin.run("scale blog --replicas=3").err.contains("Autoscaler"));
     assert!(
@@ -187,7 +187,7 @@ fn only_the_named_keys_of_a_secret_are_imported_and_a_mistake_changes_nothing() 
 }
 
 #[test]
-fn a_list_that_somebody_else_changed_meanwhile_is_not_overwritten() {
+fn list_that_another_client_changed_is_not_overwritten() {
     let (cluster, plugin) = installed();
     plugin.run("create shop --image=nginx:1 --env=A=1").ok();
     let proxy = Proxy::before(&cluster, "admin", &["system:masters"]).unwrap();
@@ -202,14 +202,14 @@ fn a_list_that_somebody_else_changed_meanwhile_is_not_overwritten() {
     let rule = proxy.add(Rule::new(patches(), Action::Answer(conflict())));
     let said = through.run("set env shop C=3").fails(1);
     assert!(
-        said.ends_with("next: somebody else changed it at the same time: run the command again\n"),
+        said.ends_with("next: another client changed it at the same time: run the command again\n"),
         "{said}"
     );
     assert_eq!(proxy.hits(rule), 4);
 }
 
 #[test]
-fn what_the_api_server_warns_of_is_passed_on() {
+fn warnings_of_the_api_server_are_printed() {
     let (cluster, plugin) = installed();
     let policy = r#"
 apiVersion: admissionregistration.k8s.io/v1
@@ -250,7 +250,7 @@ spec: {policyName: tags, validationActions: [Warn]}
 }
 
 #[test]
-fn several_are_waited_for_at_once_and_the_worst_end_is_the_code() {
+fn several_objects_are_waited_for_and_the_worst_result_is_the_exit_code() {
     let (cluster, plugin) = installed();
     for name in ["good", "bad", "late", "gone"] {
         plugin
@@ -335,7 +335,7 @@ fn several_are_waited_for_at_once_and_the_worst_end_is_the_code() {
 }
 
 #[test]
-fn apps_and_pod_sets_become_what_their_files_say() {
+fn apply_sets_what_files_contain() {
     let (cluster, plugin) = installed();
     cluster.kubectl(&["create", "namespace", "other"]).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -356,7 +356,7 @@ fn apps_and_pod_sets_become_what_their_files_say() {
     write(app("nginx:1", "") + set);
     let said = apply("-n default").fails(2);
     assert!(
-        said.contains("workers is of namespace other, and default was asked for"),
+        said.contains("workers is in namespace other, but -n is default"),
         "{said}"
     );
     assert_eq!(plugin.run("status -A -o name").ok(), "");
@@ -370,7 +370,7 @@ fn apps_and_pod_sets_become_what_their_files_say() {
         "appdeploy.appdeploy.dev/shop created\npodset.appdeploy.dev/workers created\n"
     );
     assert_eq!(apply("").ok().matches(" unchanged\n").count(), 2);
-    // What another command of the plugin has set is no conflict, what somebody else has set is one.
+    // A field of another command of the plugin is not a conflict, one of another manager is.
     plugin.run("set image shop=nginx:2").ok();
     assert_eq!(
         apply("--dry-run=client").ok().lines().next(),
@@ -402,7 +402,7 @@ fn apps_and_pod_sets_become_what_their_files_say() {
     what_the_plugin_itself_has_set_goes(&cluster, &plugin, &file);
 }
 
-/// What other commands of the plugin have set goes too, and what is only tried tells the same.
+/// Fields that other commands of the plugin have set are removed, too, and a dry run prints the same.
 fn what_the_plugin_itself_has_set_goes(cluster: &ControlPlane, plugin: &Plugin, file: &Path) {
     let path = file.display();
     let write = |text: String| std::fs::write(file, text).unwrap();

@@ -70,13 +70,13 @@ fn a_cluster_is_checked_before_an_installation_and_nothing_is_changed() {
     assert!(few.out.contains("not allowed: namespace/appdeploy-system, "), "{few:?}");
     let said = few.fails(1);
     assert!(
-        said.starts_with("error: AppDeploy can't be installed here as it should be: 1 error, "),
+        said.starts_with("error: AppDeploy can't be installed in this cluster: 1 error, "),
         "{said}"
     );
     // An installation for one namespace needs fewer rights.
     jane.run("check --pre --watch-namespace=default").fails(1);
     let astray = admin.run("check --watch-namespace=default").fails(2);
-    assert!(astray.contains("go with --pre"), "{astray}");
+    assert!(astray.contains("only be used with --pre"), "{astray}");
 
     let page = admin.run("check --pre").ok();
     assert!(
@@ -85,16 +85,11 @@ fn a_cluster_is_checked_before_an_installation_and_nothing_is_changed() {
     );
     let short = admin.run("check --pre -o short").ok();
     assert!(
-        short.starts_with("warning AD0104: there is no IngressClass") && short.lines().count() == 1,
+        short.starts_with("warning AD0104: no IngressClass exists") && short.lines().count() == 1,
         "{short}"
     );
     assert_eq!(admin.run("check --pre -o short --suppress=ad0104").ok(), "");
-    assert!(
-        admin
-            .run("check --suppress=AD9999")
-            .fails(2)
-            .contains("there is no such check")
-    );
+    assert!(admin.run("check --suppress=AD9999").fails(2).contains("unknown check"));
     let nobody = admin.run("check -s http://127.0.0.1:1 -o short");
     assert!(
         nobody
@@ -104,7 +99,7 @@ fn a_cluster_is_checked_before_an_installation_and_nothing_is_changed() {
     );
     nobody.fails(1);
 
-    // What belongs to others, and fields that somebody else has set.
+    // Third-party objects.
     cluster.kubectl(&["create", "namespace", "appdeploy-system"]).unwrap();
     let foreign = admin.run("check --pre -o json");
     assert_eq!(troubles(&foreign), are(&[("AD0203", "error")]), "{foreign:?}");
@@ -153,7 +148,7 @@ fn an_installation_is_checked_as_it_is() {
     check(&[]);
     plugin.run("check --wait --timeout=1m").ok();
 
-    // Whoever may see little is told so, and no more.
+    // A user with few rights gets warnings.
     let jane = Plugin::of(&cluster.kubeconfig_for("jane", &[]).unwrap());
     let few = jane.run("check -o json");
     let unseen = troubles(&few);
@@ -178,7 +173,7 @@ fn an_installation_is_checked_as_it_is() {
     assert!(
         version
             .err
-            .contains("warning: appdeploys.appdeploy.dev is newer than this plugin"),
+            .contains("Warning: appdeploys.appdeploy.dev is newer than this plugin"),
         "{version:?}"
     );
     let change = json!([{"op": "remove", "path": field}, revised("4001")]).to_string();
@@ -194,7 +189,7 @@ fn an_installation_is_checked_as_it_is() {
         .unwrap();
     check(&[("AD0404", "error"), ("AD0405", "warning")]);
 
-    // API servers ask, and nobody answers: the pods are fake.
+    // The webhooks are called and do not answer: the pods are fake.
     plugin.run("install --wait=false --force-conflicts").ok();
     cluster
         .kubectl(&[
@@ -212,7 +207,7 @@ fn an_installation_is_checked_as_it_is() {
     let nobody = plugin.run("check -o short").out;
     assert!(
         nobody.contains(
-            "error AD0501: mutatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy names no certificate"
+            "error AD0501: mutatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy has no CA bundle"
         ),
         "{nobody}"
     );

@@ -27,7 +27,7 @@ fn world() -> (PooledControlPlane, Plugin) {
     (cluster, plugin)
 }
 
-/// Asks what can stand in the place of the last word, which may be empty.
+/// Completes the last word, which may be empty.
 fn ask(plugin: &Plugin, line: &str) -> Run {
     let mut command = plugin.command("__complete");
     command.args(line.split(' '));

@@ -33,7 +33,7 @@ fn write(file: &Path, config: &Value) -> Plugin {
 }
 
 #[test]
-fn colour_and_letters_are_what_the_reader_can_show() {
+fn colors_and_characters_follow_the_terminal() {
     let (_cluster, plugin) = installed();
     let with = |line: &str, variables: &[(&str, &str)]| {
         let mut command = plugin.command(line);
@@ -52,7 +52,7 @@ fn colour_and_letters_are_what_the_reader_can_show() {
         terminal.shows("shop").unwrap();
         let written = terminal.written();
         assert_eq!(written.contains("\x1b["), coloured, "{line} {variables:?}: {written:?}");
-        // Meaning is never told by colour alone.
+        // Meaning is never shown by color only.
         assert!(written.contains("Pending"), "{written}");
     }
     for (line, variables, coloured) in [
@@ -73,7 +73,7 @@ fn colour_and_letters_are_what_the_reader_can_show() {
     let page = |variables| Run::from(with("status", variables).output().unwrap()).ok();
     let pages = || (page(&[("LC_ALL", "C")]), page(&[]));
     let is_same = |(plain, full): &(String, String)| plain.lines().count() == full.lines().count();
-    // Between two pages an app may have waited for so long that more is said of it: each of them once.
+    // Between two pages an app may have waited for so long that its row has more text: each of them once.
     let (plain, full) = repeat_with(pages).take(13).find(is_same).unwrap();
     assert!(
         plain.contains("~and ") && full.contains("…and ") && plain.is_ascii(),
@@ -82,9 +82,9 @@ fn colour_and_letters_are_what_the_reader_can_show() {
 }
 
 #[test]
-fn nobody_to_read_or_to_answer_is_no_crash() {
+fn closed_streams_do_not_crash() {
     let (_cluster, plugin) = installed();
-    // As `| head -0`: the reader is gone before the first line.
+    // As `| head -0`: the reader has exited before the first line.
     for line in ["status", "status shop", "status -o yaml", "describe shop", "--help"] {
         let mut child = plugin.start(line);
         drop(child.stdout.take());
@@ -95,7 +95,7 @@ fn nobody_to_read_or_to_answer_is_no_crash() {
     for (line, code, said) in [
         ("diff shop", 1, ""),
         ("diff shop missing", 2, "missing"),
-        ("check", 1, "AppDeploy does not work as it should"),
+        ("check", 1, "AppDeploy has problems"),
         ("restart shop missing", 1, "missing"),
         ("create late --image=nginx --wait --timeout=1s", 4, "late is not ready"),
     ] {
@@ -104,7 +104,7 @@ fn nobody_to_read_or_to_answer_is_no_crash() {
         let run = Run::of(child);
         assert!(run.code == code && run.err.contains(said), "{line}: {run:?}");
     }
-    // A question that nobody can answer names what to give instead.
+    // A prompt without a terminal is an error that names the flag.
     let said = plugin.run("create").fails(2);
     assert!(said.starts_with("error: create needs a name and an image\n"), "{said}");
     let said = plugin.run("create web").fails(2);
@@ -115,7 +115,7 @@ fn nobody_to_read_or_to_answer_is_no_crash() {
 }
 
 #[test]
-fn what_is_typed_wrong_ends_in_two_and_a_suggestion() {
+fn invalid_usage_ends_with_exit_code_two_and_a_suggestion() {
     let plugin = Plugin::of(Path::new("/nonexistent/config"));
     for (line, sentence, next) in [
         (
@@ -146,7 +146,7 @@ fn what_is_typed_wrong_ends_in_two_and_a_suggestion() {
 }
 
 #[test]
-fn where_and_as_whom_follows_from_flags_and_kubeconfigs() {
+fn cluster_and_user_follow_from_flags_and_kubeconfigs() {
     let (cluster, plugin) = installed();
     let folder = tempfile::tempdir().unwrap();
     cluster.kubectl(&["create", "namespace", "team"]).unwrap();
@@ -185,7 +185,7 @@ fn where_and_as_whom_follows_from_flags_and_kubeconfigs() {
     listed.env("KUBECONFIG", list).current_dir("/");
     assert!(Run::from(listed.output().unwrap()).ok().contains("shop"));
 
-    // Somebody else's rights.
+    // Impersonation.
     let said = plugin.run("status --as=jane --as-group=guests").fails(1);
     assert!(said.contains("User \"jane\" cannot list"), "{said}");
     let mark = cluster.audit().mark().unwrap();
@@ -240,7 +240,7 @@ fn connect(mut client: TcpStream) {
 }
 
 #[test]
-fn a_login_that_fails_says_what_its_program_said() {
+fn failed_login_program_is_quoted() {
     let (cluster, _) = installed();
     let folder = tempfile::tempdir().unwrap();
     let login = |script: &str| {
@@ -263,7 +263,7 @@ fn a_login_that_fails_says_what_its_program_said() {
         "interactiveMode": "IfAvailable", "command": "corp-login"}});
     let missing = write(&folder.path().join("config"), &config).run("status").fails(1);
     assert!(
-        missing.starts_with("error: cannot log in to the cluster\n  why:  the program that logs in does not start: ")
+        missing.starts_with("error: cannot log in to the cluster\n  why:  the login program does not start: ")
             && missing.ends_with(next),
         "{missing}"
     );

@@ -172,7 +172,7 @@ fn uninstall_says_of_definitions_that_they_may_be_deleted() {
     plugin.run(INSTALL).ok();
 }
 
-/// Where nothing of what is stored would be lost, an older plugin may put its definition in the place of a newer one.
+/// If no stored field would be lost, an older plugin may replace a newer definition.
 #[test]
 fn an_older_plugin_that_loses_nothing_may_replace_a_newer_definition() {
     let cluster = ControlPlane::pooled().unwrap();
@@ -254,13 +254,13 @@ fn person_without_policies(cluster: &ControlPlane) -> Plugin {
 }
 
 #[test]
-fn for_some_namespaces_policies_are_installed_by_who_may() {
+fn namespaced_installation_includes_policies_if_allowed() {
     let cluster = ControlPlane::builder().controller_manager(&["*"]).start().unwrap();
     let person = person_without_policies(&cluster);
     let whole = person.run("install --wait=false").fails(1);
     assert!(whole.contains("validatingadmissionpolicies"), "{whole}");
     let some = person.run("install --wait=false --watch-namespace=default");
-    let warning = "warning: you may not create admission policies: nothing but RBAC confines the operator";
+    let warning = "Warning: you may not create admission policies: nothing but RBAC confines the operator";
     assert!(some.err.contains(warning), "{some:?}");
     let said = some.ok();
     assert!(
@@ -276,7 +276,7 @@ fn for_some_namespaces_policies_are_installed_by_who_may() {
 }
 
 #[test]
-fn a_cluster_without_policies_is_told_and_does_without() {
+fn cluster_without_admission_policies_gets_a_warning() {
     let group = "admissionregistration.k8s.io/v1";
     let off = format!(
         "--runtime-config={group}/validatingadmissionpolicies=false,{group}/validatingadmissionpolicybindings=false"
@@ -289,7 +289,7 @@ fn a_cluster_without_policies_is_told_and_does_without() {
     let plugin = Plugin::admin(&cluster);
     for line in [INSTALL, "install --wait=false --watch-namespace=default"] {
         let installed = plugin.run(line);
-        let warning = "warning: this cluster has no admission policies (Kubernetes 1.30 has)";
+        let warning = "Warning: this cluster has no admission policies (Kubernetes 1.30 has)";
         assert!(installed.err.contains(warning), "{installed:?}");
         let said = installed.ok();
         assert!(

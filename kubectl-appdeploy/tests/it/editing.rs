@@ -59,7 +59,7 @@ impl Desk {
 }
 
 #[test]
-fn what_is_saved_is_written_and_what_is_not_valid_is_opened_again() {
+fn saved_edit_is_written_and_an_invalid_one_is_opened_again() {
     let desk = Desk::new();
     let edited = desk.edit("sed -i s/nginx:1/nginx:2/ $1", "");
     assert_eq!(
@@ -76,7 +76,7 @@ fn what_is_saved_is_written_and_what_is_not_valid_is_opened_again() {
     desk.edit("sed -i s/nginx:2/nginx:3/ $1", "--dry-run=server").ok();
     assert_eq!(desk.spec(".image"), "nginx:2");
 
-    // At the second look the reason stands above it, and it is mended.
+    // The second time the reason is above the object, which is corrected.
     let mended = desk.edit(
         "case $2 in 1) sed -i s/port:/prot:/ $1;; *) cp $1 $1.seen; sed -i s/prot:/port:/,s/80/8080/ $1; sed -i s/prot:.*/port:\\ 8080/ $1;; esac",
         "",
@@ -117,7 +117,7 @@ fn an_edit_can_be_cancelled_and_nothing_of_a_failed_one_is_lost() {
         "{given_up}"
     );
     std::fs::remove_file(path).unwrap();
-    // Where nobody has written anything there is nothing to keep.
+    // Without an edit, no file is kept.
     let refused = desk.edit("exit 3", "").fails(1);
     assert!(
         refused.contains("failed") && !refused.contains("is kept in"),
@@ -132,7 +132,7 @@ fn an_edit_can_be_cancelled_and_nothing_of_a_failed_one_is_lost() {
 
 /// What is saved was made from what the editor showed.
 #[test]
-fn edit_of_an_object_that_changed_meanwhile_is_refused_and_kept() {
+fn edit_of_a_changed_object_is_rejected_and_kept_in_a_file() {
     let desk = Desk::new();
     let (open, go) = (desk.folder.path().join("open"), desk.folder.path().join("go"));
     let edited = |sed: &str, meanwhile: &dyn Fn()| {

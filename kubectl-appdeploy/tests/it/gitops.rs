@@ -84,12 +84,12 @@ fn children_come_back_as_they_were_written_and_mean_the_app_that_they_were_made_
 }
 
 #[test]
-fn what_is_not_as_the_app_wants_it_is_shown_and_nothing_else() {
+fn diff_shows_drift_and_nothing_else() {
     let (cluster, plugin) = shop();
     let same = plugin.run("diff shop");
     assert_eq!((same.code, same.out.as_str(), same.err.as_str()), (0, "", ""));
     assert_eq!(plugin.run("diff --all").code, 0);
-    assert_eq!(plugin.run("diff nobody").code, 2);
+    assert_eq!(plugin.run("diff missing").code, 2);
 
     // What an older operator did not write comes with the next pods.
     for policy in ["File", "FallbackToLogsOnError"] {
@@ -101,7 +101,7 @@ fn what_is_not_as_the_app_wants_it_is_shown_and_nothing_else() {
         assert_eq!(plugin.run("diff shop").code, 0, "{policy}");
     }
 
-    // What others add is theirs; what they change is told.
+    // Fields that others add are ignored; fields that they change are shown.
     cluster.kubectl(&["annotate", "service/shop", "team=shop"]).unwrap();
     assert_eq!(plugin.run("diff shop").code, 0);
     cluster
@@ -193,7 +193,7 @@ fn a_file_is_compared_before_it_is_applied() {
 }
 
 #[test]
-fn what_no_file_has_named_stays_as_somebody_has_ordered_it() {
+fn fields_that_no_file_names_are_kept() {
     let (cluster, plugin) = shop();
     let written = plugin.run("export shop --manifest").ok();
     let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
@@ -211,7 +211,7 @@ fn what_no_file_has_named_stays_as_somebody_has_ordered_it() {
 }
 
 #[test]
-fn what_is_exported_works_where_nobody_knows_apps() {
+fn exported_objects_work_without_appdeploy() {
     let (cluster, plugin) = shop();
     let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
     std::fs::write(file.path(), plugin.run("export shop --manifest").ok()).unwrap();
@@ -263,7 +263,7 @@ fn an_app_that_is_ejected_leaves_everything_behind_as_it_was() {
     cluster.apply(&scaler.to_string()).unwrap();
     for mode in ["client", "server"] {
         let run = plugin.run(&format!("eject shop --dry-run={mode}"));
-        let note = "note:  horizontalpodautoscaler/busy scales AppDeploy shop, and then nothing: let its scaleTargetRef be Deployment shop\n";
+        let note = "note:  horizontalpodautoscaler/busy scales AppDeploy shop, which is deleted: set its scaleTargetRef to Deployment shop\n";
         assert!(run.code == 0 && run.err.ends_with(note), "{run:?}");
     }
     assert_eq!(KINDS.map(|(_, kind)| get(&cluster, &format!("{kind}/shop"))), before);

@@ -24,7 +24,7 @@ fn deploy(cluster: &ControlPlane, spec: &Value, revisions: usize) {
 }
 
 #[test]
-fn an_app_goes_back_to_what_it_ran_before() {
+fn undo_restores_the_previous_revision() {
     let cluster = ControlPlane::builder()
         .controller_manager(&["deployment", "replicaset"])
         .start()
@@ -73,7 +73,7 @@ fn an_app_goes_back_to_what_it_ran_before() {
             "revision 2: image nginx:2\nnext: kubectl appdeploy status shop\n"
         )
     );
-    // No operator runs here: the pods run the third, the spec says the second, and the third is what is gone back to.
+    // No operator runs here: the pods run the third, the spec says the second, and undo goes back to the third.
     let dry: Value = serde_json::from_str(&plugin.run("undo shop --dry-run=server -o json").ok()).unwrap();
     assert_eq!(dry["spec"]["image"], "nginx:3");
     plugin.run("pause shop").ok();

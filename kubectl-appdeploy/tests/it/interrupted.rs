@@ -27,7 +27,7 @@ fn lies() -> Vec<Action> {
 }
 
 /// Runs a command again and again, and has one of `requests` more come through in each run before one goes wrong, until a
-/// run has fewer of them; or a few more, for all of it takes minutes. Returns how many came through.
+/// run has fewer of them; or a few more, since all of them take minutes. Returns how many came through.
 fn break_off_everywhere(plugin: &Plugin, proxy: &Proxy, command: &str, requests: &Requests) -> usize {
     let step = if std::env::var_os("APPDEPLOY_TEST_LONG").is_some() {
         1
@@ -50,7 +50,7 @@ fn break_off_everywhere(plugin: &Plugin, proxy: &Proxy, command: &str, requests:
             said.lines().any(|line| line.to_lowercase().starts_with("error")) && !said.contains("panicked"),
             "{number}: {said}"
         );
-        // Whatever is there by now, it is told and not stumbled over.
+        // Objects that exist by now are reported, and are not an error.
         let status = plugin.run("status");
         assert!(
             status.code == 0 || status.err.contains("\n  next: "),

@@ -35,7 +35,7 @@ fn install_and_uninstall_can_be_repeated() {
         let late = plugin.run("install --timeout=3s").fails(4);
         assert!(late.contains("the operator is not running after 3s"), "{late}");
         let create = format!("create app{round} --image=nginx --port=80");
-        nobody_answers(&plugin, &create);
+        without_answer(&plugin, &create);
         plugin.run(&create).ok();
         if round == 0 {
             plugin.run("install --wait=false").ok();
@@ -69,22 +69,20 @@ fn install_and_uninstall_can_be_repeated() {
     let gone = plugin.run("uninstall --dry-run=client").ok();
     assert!(
         gone.contains(
-            "  1 pod set  (their pods run on, but nobody replaces one that ends; --delete-apps deletes them):\n    default: workers\n"
+            "  1 pod set  (their pods keep running, but failed pods are not replaced; --delete-apps deletes them):\n    default: workers\n"
         ),
         "{gone}"
     );
     for line in ["uninstall --delete-apps", "uninstall --delete-crds"] {
         let refused = plugin.run(line).fails(2);
         assert!(
-            refused.contains(
-                "this deletes 2 apps and 1 pod set with everything that belongs to them: nothing was removed"
-            ),
+            refused.contains("this deletes 2 apps and 1 pod set with all their children: nothing was removed"),
             "{refused}"
         );
     }
     let plan = plugin.run("uninstall --delete-crds --dry-run=client").ok();
     assert!(
-        plan.starts_with("To be removed, in this order:\n  2 apps, with everything that belongs to them:\n    default: app0, app1\n  1 pod set, with "),
+        plan.starts_with("To be removed, in this order:\n  2 apps, with all their children:\n    default: app0, app1\n  1 pod set, with "),
         "{plan}"
     );
     let removed = plugin
@@ -112,8 +110,8 @@ fn install_and_uninstall_can_be_repeated() {
     assert_eq!(left, "");
 }
 
-/// Without an operator an app is refused, until nobody is to be asked.
-fn nobody_answers(plugin: &Plugin, create: &str) {
+/// Without an operator an app is rejected, until the webhooks are removed.
+fn without_answer(plugin: &Plugin, create: &str) {
     let unanswered = plugin.run(create).fails(1);
     assert!(
         unanswered.starts_with("error: the operator did not answer the API server: nothing was changed\n  why:  ")
@@ -161,7 +159,7 @@ fn database(cluster: &ControlPlane) {
 }
 
 #[test]
-fn what_belongs_to_others_is_left_alone() {
+fn third_party_objects_are_not_changed() {
     let cluster = ControlPlane::builder().controller_manager(&["*"]).start().unwrap();
     let plugin = Plugin::admin(&cluster);
     cluster.kubectl(&["create", "namespace", "appdeploy-system"]).unwrap();
@@ -214,7 +212,7 @@ fn what_belongs_to_others_is_left_alone() {
         .unwrap();
     plugin.run("install --wait=false").ok();
 
-    // Somebody else's change is not overwritten without a word.
+    // The change of another manager is not overwritten without a flag.
     cluster
         .kubectl(&[
             "-n",
@@ -264,13 +262,13 @@ fn settings_reach_the_operator() {
     let version = plugin.run("version");
     assert!(version.out.contains("Operator Version: v9.9.9\n"), "{}", version.out);
     assert!(
-        version.err.starts_with("warning: the operator is v9.9.9"),
+        version.err.starts_with("Warning: the operator is v9.9.9"),
         "{}",
         version.err
     );
     let older = plugin.run("install --wait=false");
     assert!(
-        older.err.contains("warning: the operator is v9.9.9, which is newer: v"),
+        older.err.contains("Warning: the operator is v9.9.9, which is newer: v"),
         "{}",
         older.err
     );

@@ -35,7 +35,7 @@ fn a_dry_run_prints_what_kustomize_builds() {
     assert!(
         printed
             .err
-            .starts_with("warning: the ports of the API server are unknown"),
+            .starts_with("Warning: the ports of the API server are unknown"),
         "{}",
         printed.err
     );
@@ -97,7 +97,7 @@ fn with_cert_manager_the_operator_is_given_its_certificate_and_no_right_to_it() 
         cluster.kubectl(&["kustomize", &folder]).unwrap()
     };
     let own = objects(&cluster, &built("default"));
-    // Its kinds are cert-manager's, which nobody here has.
+    // Its kinds are cert-manager's, which is not installed.
     let given = built("with-certmanager");
     let certificate = "kind: Certificate\n";
     assert!(

@@ -14,7 +14,7 @@ use crate::plugin::Plugin;
 /// One request for each 500 of them, and one more.
 const APPS: usize = 1201;
 
-/// Creates apps in two namespaces, with several kubectls at once: each of them is slow.
+/// Creates apps in two namespaces, with several kubectls concurrently: each of them is slow.
 fn apps(cluster: &ControlPlane) {
     cluster.kubectl(&["create", "namespace", "other"]).unwrap();
     let app = |n: usize| {
@@ -79,7 +79,7 @@ fn a_long_list_comes_in_pages() {
     let widths: BTreeSet<_> = columns.iter().collect();
     assert!(
         columns.is_sorted() && widths.len() == 2,
-        "a page stands below the one before, or gives way once to a long name: {widths:?}"
+        "a page is aligned with the one before, or is wider once because of a long name: {widths:?}"
     );
     // A verb for all of them reads them so, too.
     let (_, requests) = asked("describe -l half=nothing");

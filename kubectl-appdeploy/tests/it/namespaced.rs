@@ -7,7 +7,7 @@ use crate::plugin::Plugin;
 
 const OURS: &str = "app.kubernetes.io/part-of=appdeploy,app.kubernetes.io/name=appdeploy-operator";
 
-/// Returns the operator's roles and their bindings, each as `kind namespace/name`, but for those of the election.
+/// Returns the operator's roles and their bindings, each as `kind namespace/name`, without those of the election.
 fn rights(cluster: &ControlPlane) -> Vec<String> {
     let columns = "jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{\"\\n\"}{end}";
     let kinds = "clusterrole,clusterrolebinding,role,rolebinding";
@@ -45,7 +45,7 @@ const IN_ALL: [&str; 2] = [
 ];
 
 #[test]
-fn an_operator_of_some_namespaces_has_rights_in_these_alone() {
+fn operator_of_some_namespaces_has_rights_only_there() {
     let cluster = ControlPlane::builder().controller_manager(&["*"]).start().unwrap();
     let plugin = Plugin::admin(&cluster);
     for namespace in ["blog", "shop", "other"] {
@@ -110,7 +110,7 @@ fn an_operator_of_some_namespaces_has_rights_in_these_alone() {
     assert!(moved.lines().any(|said| said == gone), "{moved}");
     assert_eq!(rights(&cluster), [IN_TWO[0], IN_TWO[2]]);
     let back = plugin.run("install --wait=false");
-    let warning = "warning: the operator looked after blog alone, and now looks after all namespaces";
+    let warning = "Warning: the operator managed only blog, and now manages all namespaces";
     assert!(back.err.contains(warning), "{}", back.err);
     assert_eq!(rights(&cluster), IN_ALL);
     let again = plugin.run("install --wait=false");
@@ -127,7 +127,7 @@ fn an_operator_of_some_namespaces_has_rights_in_these_alone() {
 }
 
 #[test]
-fn a_namespace_that_is_not_there_is_told_before_anything_is_written() {
+fn missing_namespace_is_reported_before_any_write() {
     let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     let refused = plugin
@@ -151,7 +151,7 @@ fn a_namespace_that_is_not_there_is_told_before_anything_is_written() {
 }
 
 #[test]
-fn a_role_of_others_is_left_alone() {
+fn third_party_role_is_not_changed() {
     let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     let role = [

@@ -47,7 +47,7 @@ fn write_without_an_answer_may_have_been_stored() {
         proxy.remove(rule);
         assert!(
             said.contains(sentence)
-                && said.contains("  why:  the change was sent, and may have been made all the same\n")
+                && said.contains("  why:  the change was sent, and may have been stored anyway\n")
                 && said.contains("  next: kubectl appdeploy status"),
             "{said}"
         );
@@ -55,7 +55,7 @@ fn write_without_an_answer_may_have_been_stored() {
     let rule = proxy.add(Rule::new(Requests::with(&[Verb::Get, Verb::List]), Action::Hang));
     let said = plugin.run("status --request-timeout=1s").fails(1);
     proxy.remove(rule);
-    assert!(!said.contains("all the same"), "{said}");
+    assert!(!said.contains("stored anyway"), "{said}");
 }
 
 #[test]

@@ -90,7 +90,7 @@ impl Run {
         Self::from(child.wait_with_output().expect("the plugin ends"))
     }
 
-    /// Returns stdout of a run that must have gone well.
+    /// Returns stdout of a run that must have succeeded.
     #[track_caller]
     pub fn ok(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
@@ -123,7 +123,7 @@ pub fn status(cluster: &ControlPlane, object: &str, status: &serde_json::Value) 
         .expect("the status is accepted");
 }
 
-/// Returns the status of an object of the first generation, with one condition beside Ready.
+/// Returns the status of an object of the first generation, with one condition next to Ready.
 pub fn conditions(ready: &str, reason: &str, message: &str, other: Option<&str>) -> serde_json::Value {
     let one = |kind: &str, status: &str| serde_json::json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let all: Vec<_> = std::iter::once(one("Ready", ready))

@@ -5,7 +5,7 @@ use testcluster::ControlPlane;
 
 use crate::plugin::{Plugin, Run, conditions, status};
 
-/// Creates a pod as the operator would, or one that belongs to somebody else.
+/// Creates a pod as the operator would, or one with another owner.
 pub fn pod(cluster: &ControlPlane, name: &str, owner: Option<(&str, &str)>, replaces: Option<&str>) -> String {
     let owners: Vec<Value> = owner
         .iter()
@@ -50,7 +50,7 @@ fn a_pod_set_is_created_with_or_without_a_template_and_shown() {
         ),
         "{again}"
     );
-    // The server's own limits are told like those that are known here.
+    // The server's limits are reported like those that the plugin checks.
     let line = "podset create web --image=nginx --port=80 --max-unavailable=25% --min-ready-seconds=5";
     assert_eq!(
         plugin.run(&format!("{line} --dry-run=server")).ok(),
@@ -141,7 +141,7 @@ fn a_pod_set_is_scaled_waited_for_and_deleted_with_its_pods() {
     let said = plugin.run("podset delete workers --timeout=3s").fails(4);
     assert!(
         said.ends_with(
-            "podset.appdeploy.dev/workers is not gone after 3s\n  why:  pod/workers-1 is still there, held by the finalizer example.com/guard\n  next: kubectl describe pod/workers-1 -n default\n"
+            "podset.appdeploy.dev/workers is not deleted after 3s\n  why:  pod/workers-1 exists, blocked by the finalizer example.com/guard\n  next: kubectl describe pod/workers-1 -n default\n"
         ),
         "{said}"
     );
@@ -193,7 +193,7 @@ fn a_page_of_a_pod_set_costs_the_same_few_requests_however_many_pods_there_are()
 }
 
 #[test]
-fn an_installation_from_before_pod_sets_is_told_what_to_run() {
+fn installation_without_pod_sets_gets_the_command_to_run() {
     let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     plugin.run("install --wait=false --webhooks=false").ok();
@@ -220,14 +220,13 @@ fn an_installation_from_before_pod_sets_is_told_what_to_run() {
     ] {
         assert_eq!(
             plugin.run(line).fails(1),
-            "error: this cluster knows no pod sets\n  why:  AppDeploy is not installed in it, or in a version that had none\n  next: kubectl appdeploy install\n",
+            "error: this cluster does not have the PodSet API\n  why:  AppDeploy is not installed, or in a version without pod sets\n  next: kubectl appdeploy install\n",
             "{line}"
         );
     }
     let plan = plugin.run("uninstall --delete-crds --dry-run=client").ok();
     assert!(
-        plan.contains("  1 app, with everything that belongs to them:\n    default: shop\n")
-            && !plan.contains("podsets"),
+        plan.contains("  1 app, with all their children:\n    default: shop\n") && !plan.contains("podsets"),
         "{plan}"
     );
     plugin.run("status").ok();

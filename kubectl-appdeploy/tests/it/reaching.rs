@@ -14,13 +14,13 @@ fn installed() -> (PooledControlPlane, Plugin) {
 
 fn event(cluster: &ControlPlane, name: &str, kind: &str, of: &str, (type_, reason, time): (&str, &str, &str)) {
     let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": "default"},
-        "type": type_, "reason": reason, "message": format!("{reason} is told"), "lastTimestamp": time,
+        "type": type_, "reason": reason, "message": format!("{reason} happened"), "lastTimestamp": time,
         "involvedObject": {"kind": kind, "name": of, "namespace": "default"}});
     cluster.apply(&event.to_string()).unwrap();
 }
 
 #[test]
-fn events_of_all_that_belongs_to_an_app_stand_in_the_order_of_time() {
+fn events_of_an_app_and_its_children_are_sorted_by_time() {
     let (cluster, plugin) = installed();
     event(
         &cluster,
@@ -173,7 +173,7 @@ fn events_are_found_behind_those_of_a_crowd() {
 }
 
 #[test]
-fn usage_is_told_where_it_is_measured() {
+fn usage_is_printed_if_it_is_measured() {
     let (cluster, plugin) = installed();
     family(&cluster, 2);
     let said = plugin.run("top").fails(1);
@@ -221,7 +221,7 @@ fn usage_is_told_where_it_is_measured() {
 }
 
 #[test]
-fn a_way_in_that_is_none_says_why() {
+fn failed_connection_reports_why() {
     let (cluster, plugin) = installed();
     for line in ["exec shop -- true", "port-forward shop :80"] {
         assert_eq!(
@@ -247,16 +247,16 @@ fn a_way_in_that_is_none_says_why() {
         "error: worker has no port\n  why:  give the port of its pods\n  next: kubectl appdeploy port-forward worker 8080\n"
     );
     let mut works = conditions("True", "Available", "", None);
-    works["addresses"] = json!([{"type": "IPAddress", "value": "10.0.0.7"}]);
-    works["url"] = "http://shop.invalid/".into();
+    works["addresses"] = json!([{"type": "IPAddress", "value": "127.0.0.1"}]);
+    works["url"] = "http://shop.invalid:1/".into();
     status(&cluster, "appdeploy/shop", &works);
     let opened = plugin.run("open shop");
     assert_eq!(
         (opened.code, opened.out.as_str(), opened.err.as_str()),
         (
             0,
-            "http://shop.invalid/\n",
-            "this machine cannot resolve shop.invalid; the ingress controller answers at 10.0.0.7\nnext: curl --resolve shop.invalid:80:10.0.0.7 http://shop.invalid/\n"
+            "http://shop.invalid:1/\n",
+            "this machine can't resolve shop.invalid; the ingress controller answers at 127.0.0.1, but not on port 1\nnext: kubectl appdeploy port-forward shop\n"
         )
     );
 }

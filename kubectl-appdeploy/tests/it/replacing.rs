@@ -43,7 +43,7 @@ fn only_pods_of_the_set_are_replaced() {
         ),
         (
             "podset replace workers --pod=foreign,free",
-            "error: podset.appdeploy.dev/workers has no pods foreign, free: nothing was changed\n  why:  pod foreign belongs to PodSet workers\n  why:  pod free belongs to nobody\n  why:  its pods are workers-0, workers-1\n  next: kubectl appdeploy podset status workers\n",
+            "error: podset.appdeploy.dev/workers has no pods foreign, free: nothing was changed\n  why:  pod foreign is owned by PodSet workers\n  why:  pod free is owned by no owner\n  why:  its pods are workers-0, workers-1\n  next: kubectl appdeploy podset status workers\n",
         ),
     ] {
         assert_eq!(plugin.run(line).fails(1), said);
@@ -61,9 +61,9 @@ fn only_pods_of_the_set_are_replaced() {
     }
     assert_eq!(uid_and_version(&cluster), before);
 
-    let told = plugin.run("podset replace workers --pod=pod/workers-1");
+    let run = plugin.run("podset replace workers --pod=pod/workers-1");
     assert_eq!(
-        (told.out.as_str(), told.err.as_str()),
+        (run.out.as_str(), run.err.as_str()),
         (
             "podset.appdeploy.dev/workers marked workers-1 for replacement\n",
             "next: kubectl appdeploy podset status workers -w\n"
@@ -79,7 +79,7 @@ fn only_pods_of_the_set_are_replaced() {
         page.contains("Pod/workers-1   0/1     Pending, being replaced"),
         "{page}"
     );
-    // A name whose pod is gone is done, and makes room.
+    // A name whose pod was deleted is removed from the list.
     cluster.kubectl(&["delete", "pod/workers-1"]).unwrap();
     plugin.run("podset replace workers --pod=workers-0").ok();
     assert_eq!(wanted(&cluster), "workers-0");
@@ -104,14 +104,14 @@ fn a_conflict_is_tried_once_more() {
     let rule = proxy.add(Rule::new(patches(), Action::Answer(conflict())));
     let said = plugin.run("podset replace workers --pod=workers-1").fails(1);
     assert!(
-        said.ends_with("next: somebody else changed it at the same time: run the command again\n"),
+        said.ends_with("next: another client changed it at the same time: run the command again\n"),
         "{said}"
     );
     assert_eq!((wanted(&cluster).as_str(), proxy.hits(rule)), ("workers-0", 2));
 }
 
 #[test]
-fn a_wait_ends_when_the_pod_is_gone_and_the_set_is_ready() {
+fn wait_ends_when_the_pod_is_deleted_and_the_set_is_ready() {
     let (cluster, plugin, owner) = workers();
     let at = |generation: i32, mut status: Value| {
         (status["observedGeneration"], status["readyReplicas"]) = (generation.into(), 2.into());
@@ -157,7 +157,7 @@ fn a_wait_ends_when_the_pod_is_gone_and_the_set_is_ready() {
     assert!(done.err.ends_with("workers is ready (2/2)\n"), "{}", done.err);
     done.ok();
 
-    // It takes too long, and what it waits for is told.
+    // The timeout reports what it waited for.
     status(&cluster, "podset/workers", &at(3, busy.clone()));
     let said = plugin
         .run("podset replace workers --pod=workers-1 --wait --timeout=2s")
@@ -167,7 +167,7 @@ fn a_wait_ends_when_the_pod_is_gone_and_the_set_is_ready() {
         "{said}"
     );
 
-    // It can't be done: nobody waits for the end of the time.
+    // A stalled object ends the wait.
     let mut stalled = conditions("False", "ImageNotFound", "image x was not found", Some("Stalled"));
     stalled["cause"] = json!({"reason": "ImageNotFound", "message": "image x was not found", "next": "kubectl edit podset workers -n default"});
     status(&cluster, "podset/workers", &at(3, stalled));

@@ -9,7 +9,7 @@ use testcluster::ControlPlane;
 
 use crate::plugin::Plugin;
 
-/// What nobody but the cluster may know.
+/// Secrets that must not leave the cluster.
 const SECRET: &str = "open-sesame-4711";
 
 /// Returns the files of a report, without the folder that they are in.
@@ -26,7 +26,7 @@ fn files(path: &Path) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_report_has_what_helps_and_no_secret() {
+fn report_contains_diagnostics_and_no_secret() {
     let cluster = ControlPlane::builder()
         .controller_manager(&["*"])
         .fake_nodes(1)

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM while a command runs: what is said of what it has done, and how the terminal is left.
+//! Ctrl-C and SIGTERM while a command runs: the message about what it has done, and the state of the terminal.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -67,7 +67,7 @@ fn interrupted_command_reports_what_was_sent() {
             Requests::with(&[Verb::Patch]).on("clusterroles"),
             Action::Hang,
             "error: interrupted: the last request was sent and not answered: it may have been carried out\n  \
-             why:  only a part was done\n  next: the same command again does the rest\n",
+             why:  only some of the steps were done\n  next: the same command again does the rest\n",
         ),
     ] {
         let rule = proxy.add(Rule::new(requests, action));

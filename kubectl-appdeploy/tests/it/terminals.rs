@@ -26,7 +26,7 @@ fn answer(terminal: &Terminal, question: &str, answer: &str) {
 }
 
 #[test]
-fn questions_are_answered_checked_and_can_be_left() {
+fn prompts_are_validated_and_can_be_interrupted() {
     let (cluster, plugin) = installed();
     let apps = || cluster.kubectl(&["get", "appdeploys", "-A", "-o", "name"]).unwrap();
 
@@ -140,7 +140,7 @@ fn a_watch_is_redrawn_in_place_and_ends_with_ctrl_c() {
 }
 
 #[test]
-fn what_is_waited_for_is_one_line_that_is_overwritten() {
+fn progress_is_one_line_that_is_overwritten() {
     let (cluster, plugin) = installed();
     let waiting = plugin.at_terminal("create shop --image=nginx --port=80 --wait --timeout=60s");
     let first = waiting.shows("shop: waiting for the operator").unwrap();
@@ -220,11 +220,13 @@ fn uninstallation_is_refused_if_what_it_would_delete_has_changed() {
     let (_cluster, plugin) = installed();
     plugin.run("create shop --image=nginx:1").ok();
     let terminal = plugin.at_terminal("uninstall --delete-apps");
-    terminal.shows("Delete 1 app with everything").unwrap();
+    terminal.shows("Delete 1 app with all").unwrap();
     plugin.run("delete shop --cascade=background").ok();
     plugin.run("create shop --image=nginx:2").ok();
     terminal.send("y").unwrap();
-    terminal.shows("what was shown was changed by another client").unwrap();
+    terminal
+        .shows("the objects have changed since they were shown")
+        .unwrap();
     let (code, screen) = terminal.end().unwrap();
     assert_eq!(code, 1, "{}", screen.text());
     assert_eq!(plugin.run("status -o name").ok(), "appdeploy.appdeploy.dev/shop\n");

@@ -54,8 +54,8 @@ fn an_app_is_held(cluster: &ControlPlane, plugin: &Plugin) {
         .unwrap();
     let stuck = plugin.run("uninstall --delete-apps --yes --timeout=3s").fails(4);
     assert!(
-        stuck.contains("error: appdeploy.appdeploy.dev/held is not gone after 3s\n  why:  the finalizer example.com/guard holds it: ")
-            && stuck.contains("next: run the same command again when that is solved"),
+        stuck.contains("error: appdeploy.appdeploy.dev/held is not deleted after 3s\n  why:  the finalizer example.com/guard blocks it: ")
+            && stuck.contains("next: solve this, then run the same command again"),
         "{stuck}"
     );
     system(cluster, &["get", "deployment", "appdeploy-operator"]);
@@ -75,7 +75,7 @@ fn a_child_is_held(cluster: &ControlPlane, plugin: &Plugin) {
         .unwrap();
     let stuck = plugin.run("uninstall --delete-apps --yes --timeout=3s").fails(4);
     assert!(
-        stuck.contains("  why:  deployment/parent is still there, held by the finalizer example.com/guard\n"),
+        stuck.contains("  why:  deployment/parent exists, blocked by the finalizer example.com/guard\n"),
         "{stuck}"
     );
     cluster
@@ -85,7 +85,7 @@ fn a_child_is_held(cluster: &ControlPlane, plugin: &Plugin) {
     assert_eq!(names(cluster, "appdeploys") + &names(cluster, "deployments"), "");
 }
 
-/// Something in the operator's namespace is held, and then the namespace itself; the operator is gone already.
+/// An object in the operator's namespace is blocked, and then the namespace itself; the operator was deleted already.
 fn the_namespace_is_held(cluster: &ControlPlane, plugin: &Plugin) {
     plugin.run(INSTALL).ok();
     system(cluster, &["delete", "deployment", "appdeploy-operator"]);
@@ -103,7 +103,7 @@ fn the_namespace_is_held(cluster: &ControlPlane, plugin: &Plugin) {
     let stuck = plugin.run("uninstall --timeout=3s").fails(4);
     assert!(
         stuck.contains(
-            "error: serviceaccount/appdeploy-operator is not gone after 3s\n  why:  held by: example.com/guard\n"
+            "error: serviceaccount/appdeploy-operator is not deleted after 3s\n  why:  held by: example.com/guard\n"
         ),
         "{stuck}"
     );
@@ -136,20 +136,19 @@ fn the_namespace_is_held(cluster: &ControlPlane, plugin: &Plugin) {
     plugin.run("uninstall --timeout=60s").ok();
 }
 
-/// Apps go, and what runs stays without an owner, so that nobody deletes it afterwards.
+/// Apps are deleted, and their children stay without an owner, so that the garbage collector keeps them.
 fn children_are_kept(cluster: &ControlPlane, plugin: &Plugin) {
     plugin.run(INSTALL).ok();
     app(cluster, plugin, "orphan");
     let alone = plugin.run("uninstall --orphan-children").fails(2);
     assert!(
-        alone.contains("--orphan-children says what becomes of the children of apps that are deleted: none is"),
+        alone.contains("--orphan-children needs --delete-apps or --delete-crds: no app is deleted"),
         "{alone}"
     );
     let unasked = plugin.run("uninstall --delete-apps --orphan-children").fails(2);
     assert!(
-        unasked.contains(
-            "this deletes 1 app and leaves what belongs to them as it is, without an owner: nothing was removed"
-        ) && unasked.contains("kubectl appdeploy uninstall --delete-apps --orphan-children --yes"),
+        unasked.contains("this deletes 1 app and keeps their children, without an owner: nothing was removed")
+            && unasked.contains("kubectl appdeploy uninstall --delete-apps --orphan-children --yes"),
         "{unasked}"
     );
     plugin

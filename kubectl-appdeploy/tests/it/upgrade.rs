@@ -15,7 +15,7 @@ fn installed() -> (PooledControlPlane, Plugin) {
 }
 
 #[test]
-fn what_an_older_version_had_is_removed_and_what_people_added_stays() {
+fn upgrade_removes_old_objects_and_keeps_additions() {
     let (cluster, plugin) = installed();
     let object = |api: &str, kind: &str, name: &str, labels: Value, rest: Value| {
         let mut object = json!({"apiVersion": api, "kind": kind, "metadata": {"name": name, "labels": labels}});
@@ -115,7 +115,7 @@ fn a_downgrade_that_would_lose_something_is_refused() {
             .contains("\"mood\"")
     };
     newer();
-    // Nobody uses them: nothing is lost.
+    // No object uses them: nothing is lost.
     plugin.run("create plain --image=nginx").ok();
     plugin.run(&format!("{INSTALL} --force-conflicts")).ok();
     assert!(!knows(), "it is the older one now");
@@ -140,7 +140,7 @@ fn a_downgrade_that_would_lose_something_is_refused() {
     for mode in ["", " --dry-run=server"] {
         let refused = plugin.run(&format!("{INSTALL} --force-conflicts{mode}")).fails(1);
         assert!(
-            refused.contains("would lose what a newer version has stored: nothing was changed\n  why:  this version does not know what they use: "),
+            refused.contains("would lose what a newer version has stored: nothing was changed\n  why:  they use fields that this version does not have: "),
             "{refused}"
         );
         for field in ["spec.fancy", "spec.env.*.mood"] {

@@ -11,7 +11,7 @@ use crate::plugin::{Plugin, Run, conditions, status};
 fn a_wait_ends_as_the_status_says() {
     let (cluster, plugin) = Plugin::installed();
 
-    // It takes too long: the last state is told, and why nobody works on it.
+    // The timeout reports the last state, and that no operator works on it.
     let late = plugin.run("create late --image=nginx --port=80 --wait --timeout=1s");
     assert_eq!(late.out, "appdeploy.appdeploy.dev/late created\n");
     let said = late.fails(4);
@@ -20,7 +20,7 @@ fn a_wait_ends_as_the_status_says() {
         "{said}"
     );
 
-    // It becomes ready while somebody waits.
+    // It becomes ready during the wait.
     let waiting = plugin.start("create shop --image=nginx --port=80 --wait --timeout=30s");
     appear(&cluster, "shop");
     status(
@@ -42,10 +42,10 @@ fn a_wait_ends_as_the_status_says() {
     appear(&cluster, "safe");
     status(&cluster, "appdeploy/safe", &conditions("True", "Available", "", None));
     let done = Run::of(waiting);
-    let sentence = "the TLS Secret safe-tls does not exist, so browsers are shown another certificate";
+    let sentence = "the TLS Secret safe-tls does not exist, so browsers get another certificate";
     let next = "next: kubectl create secret tls safe-tls -n default --cert=tls.crt --key=tls.key";
     assert!(
-        done.err.ends_with(&format!("\nwarning: {sentence}\n{next}\n")),
+        done.err.ends_with(&format!("\nWarning: {sentence}\n{next}\n")),
         "{}",
         done.err
     );
@@ -68,13 +68,13 @@ fn a_wait_ends_as_the_status_says() {
     status(&cluster, "appdeploy/safe", &works);
     let done = Run::of(waiting);
     assert!(
-        done.err.contains(&format!("warning: {sentence}\n{next}\n")),
+        done.err.contains(&format!("Warning: {sentence}\n{next}\n")),
         "{}",
         done.err
     );
     done.ok();
 
-    // It can't become ready: nobody waits for the end of the time.
+    // A stalled app ends the wait.
     let began = Instant::now();
     let waiting = plugin.start("create bad --image=nginx:1.99 --port=80 --wait --timeout=60s");
     appear(&cluster, "bad");
@@ -107,7 +107,7 @@ fn appear(cluster: &ControlPlane, name: &str) {
 }
 
 #[test]
-fn a_deletion_that_hangs_names_what_holds_it() {
+fn blocked_deletion_names_the_finalizer() {
     let cluster = ControlPlane::builder()
         .controller_manager(&["garbagecollector"])
         .start()
@@ -127,7 +127,7 @@ fn a_deletion_that_hangs_names_what_holds_it() {
         .unwrap();
     let said = plugin.run("delete shop --timeout=2s").fails(4);
     assert!(
-        said.contains("is not gone after 2s\n  why:  the finalizer example.com/guard holds it"),
+        said.contains("is not deleted after 2s\n  why:  the finalizer example.com/guard blocks it"),
         "{said}"
     );
     cluster
@@ -142,7 +142,7 @@ fn a_deletion_that_hangs_names_what_holds_it() {
         .unwrap();
     plugin.run("delete shop --ignore-not-found --timeout=20s").ok();
 
-    // A child with a finalizer of somebody else's holds its owner in the foreground.
+    // A child with a third-party finalizer blocks its owner in a foreground deletion.
     plugin.run("create blog --image=nginx --port=80").ok();
     let uid = cluster
         .kubectl(&["get", "appdeploy", "blog", "-o", "jsonpath={.metadata.uid}"])
@@ -154,7 +154,7 @@ fn a_deletion_that_hangs_names_what_holds_it() {
     cluster.apply(&service.to_string()).unwrap();
     let said = plugin.run("delete blog --timeout=5s").fails(4);
     assert!(
-        said.contains("why:  service/blog is still there, held by the finalizer lb.example.com/guard"),
+        said.contains("why:  service/blog exists, blocked by the finalizer lb.example.com/guard"),
         "{said}"
     );
 }

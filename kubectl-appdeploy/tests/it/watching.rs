@@ -25,7 +25,7 @@ fn progressing(cluster: &ControlPlane) {
 }
 
 #[test]
-fn a_page_follows_what_belongs_to_the_app_without_asking_again() {
+fn page_follows_the_children_of_the_app_without_new_requests() {
     let (cluster, plugin) = installed();
     progressing(&cluster);
     let watch = plugin.at_terminal("status shop -w --until=ready");
@@ -44,7 +44,7 @@ fn a_page_follows_what_belongs_to_the_app_without_asking_again() {
     watch.shows("Deployment/shop").unwrap();
 
     let asked = cluster.audit().since(before).unwrap();
-    // A watch begins behind its first list. A status that differs from what is there makes one look for the operator.
+    // A watch begins behind its first list. A status that differs from the children triggers a check of the operator.
     let asked = asked.by_user_agent_prefix("kubectl-appdeploy/").that(|request| {
         let what = request.what();
         !what.starts_with("watch ") && what != "get leases" && what != "get deployments"
@@ -66,7 +66,7 @@ fn a_page_follows_what_belongs_to_the_app_without_asking_again() {
 
     let watch = plugin.at_terminal("status shop -w");
     watch.shows("Deployment/shop").unwrap();
-    // A Secret that is named later is looked at, too.
+    // A Secret that is named later is read, too.
     let named = r#"{"spec":{"tls":{"secretName":"shop-tls"}}}"#;
     cluster
         .kubectl(&["patch", "appdeploy/shop", "--type=merge", "-p", named])

@@ -110,7 +110,7 @@ fn a_page_costs_the_same_whatever_the_number_of_pods() {
     let (page, many) = asked(&cluster, || plugin.run("status shop").ok());
     assert_eq!(many.tally().into_iter().collect::<Vec<_>>(), before);
     for part in [
-        "\nwhy:  the TLS Secret shop-tls does not exist, so browsers are shown another certificate\n",
+        "\nwhy:  the TLS Secret shop-tls does not exist, so browsers get another certificate\n",
         "\n✖ └─Secret/shop-tls ",
         "\n  Service/shop        12/12   ",
     ] {
@@ -141,7 +141,7 @@ fn a_page_costs_the_same_whatever_the_number_of_pods() {
     );
     assert!(page.contains("\n✖ Service/shop "), "{page}");
 
-    // A status that differs from what is there is no operator's that works.
+    // A status that differs from the children shows that no operator works.
     cluster
         .kubectl(&[
             "scale",

@@ -105,14 +105,14 @@ impl KubeArgs {
         }
     }
 
-    /// Refuses a namespace where there is only one that makes sense.
+    /// Rejects `-n` for commands that use a fixed namespace.
     pub fn refuse_namespace(&self) -> Result<()> {
         match &self.namespace {
             Some(namespace) if namespace != crd::OPERATOR_NAMESPACE => Err(Error::usage(format!(
                 "the operator always lives in {}: leave out --namespace",
                 crd::OPERATOR_NAMESPACE
             ))
-            .why("it takes care of the apps and pod sets of all namespaces, or of those that --watch-namespace names")),
+            .why("it manages the apps and pod sets of all namespaces, or of those in --watch-namespace")),
             _ => Ok(()),
         }
     }

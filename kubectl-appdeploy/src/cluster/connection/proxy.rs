@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cluster_is_compared_and_not_the_proxy() {
+    fn no_proxy_is_compared_with_the_cluster() {
         let direct = |url: &str, list: &str| is_covered(&url.parse().unwrap(), list);
         assert!(direct("https://127.0.0.1:6443", ""));
         assert!(direct("https://localhost:6443", ""));

@@ -1,4 +1,4 @@
-//! Which changes have been sent to the cluster, for what is reported when a command is interrupted or gets no answer.
+//! Records the changes that were sent, for the error of an interrupted command or a lost answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ impl Writes {
         self.0.sent.load(Ordering::SeqCst) > 0
     }
 
-    /// Whether a change was sent whose answer is still to come.
+    /// Whether a change was sent and not answered yet.
     pub fn is_open(&self) -> bool {
         self.0.open.load(Ordering::SeqCst) > 0
     }
@@ -57,7 +57,7 @@ fn is_change(method: &Method, uri: &Uri) -> bool {
     !reads && !is_dry && !is_review.iter().any(|group| uri.path().contains(group))
 }
 
-/// A change whose answer is still to come.
+/// A change that is not answered yet.
 struct Open {
     writes: Writes,
     is_answered: bool,
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_may_change_something_counts() {
+    fn only_changing_requests_are_recorded() {
         let counts = |method: Method, uri: &str| is_change(&method, &uri.parse().unwrap());
         assert!(counts(
             Method::PATCH,

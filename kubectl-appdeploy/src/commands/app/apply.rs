@@ -47,7 +47,7 @@ pub struct Args {
     flags: Flags,
 }
 
-/// Runs the verb. Nothing is written before everything was found to be valid.
+/// Runs the command. Nothing is written before everything was found to be valid.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let documents = manifest_file::read(&args.files, args.recursive)?;
     let cluster = kube.connect().await?;
@@ -152,7 +152,7 @@ async fn take_over(cluster: &Cluster, manifest: &Manifest, found: DynamicObject)
         let Some(record) = ownership::taken_over(object.managed_fields()) else {
             break;
         };
-        // Only if the record is still the one that was read.
+        // Only if the object has not changed since it was read.
         let patch = json!({"metadata": {"resourceVersion": object.resource_version(), "managedFields": record}});
         match cluster
             .attempt(api.patch(&manifest.name, &params, &Patch::Merge(&patch)))
@@ -168,8 +168,7 @@ async fn take_over(cluster: &Cluster, manifest: &Manifest, found: DynamicObject)
     Ok(found)
 }
 
-/// Returns the word for what becomes of an object. Only what a person may write counts: a status that was written in between is no
-/// change of theirs.
+/// Returns the word for the change of an object. The status does not count, since the operator writes it.
 fn word(before: Option<&DynamicObject>, after: &Value) -> &'static str {
     match before {
         None => "created",
@@ -200,7 +199,7 @@ fn foreseen(before: &DynamicObject, manifest: &Manifest) -> Value {
     after
 }
 
-/// Writes what a manifest says over an object; a list as a whole.
+/// Writes the fields of a manifest over an object; lists as a whole.
 fn overlay(object: &mut Value, manifest: &Value) {
     match (object, manifest) {
         (Value::Object(object), Value::Object(manifest)) => {
@@ -212,7 +211,7 @@ fn overlay(object: &mut Value, manifest: &Value) {
     }
 }
 
-/// Whether an object says already what a manifest says, and perhaps more.
+/// Whether an object has all fields of a manifest.
 fn says(object: &Value, manifest: &Value) -> bool {
     match (object, manifest) {
         (Value::Object(object), Value::Object(manifest)) => manifest
@@ -241,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_what_a_person_may_write() {
+    fn only_user_fields_count_as_a_change() {
         let before = object(json!({"image": "a"}), json!({}));
         let of = |after: DynamicObject| word(Some(&before), &formats::presentable(&after));
         let touched = json!({"metadata": {"resourceVersion": "8", "managedFields": []}, "status": {"replicas": 1}});
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dry_run_on_this_side_knows_of_what_goes() {
+    fn client_dry_run_removes_dropped_fields() {
         let applied = json!({"metadata": {"managedFields": [{"manager": MANAGER, "operation": "Apply",
             "fieldsV1": {"f:spec": {"f:image": {}, "f:port": {}}}}]}});
         let before = object(json!({"image": "a", "port": 80, "replicas": 1}), applied);
@@ -277,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_object_says_beside_a_manifest_is_no_change() {
+    fn fields_that_a_manifest_does_not_name_are_no_change() {
         let live = json!({"metadata": {"name": "shop", "uid": "u"}, "spec": {"image": "a", "replicas": 1}});
         assert!(says(
             &live,

@@ -43,7 +43,7 @@ pub trait Spec: clap::Args + Clone + Default + PartialEq {
     /// Returns the object that the flags mean, if it is a valid one.
     fn object(&self, metadata: ObjectMeta) -> Result<Value>;
 
-    /// Asks for what the object is made of.
+    /// Prompts for the fields of the object.
     fn ask(&mut self, name: &str, namespace: &str) -> Result<()>;
 }
 
@@ -71,7 +71,7 @@ pub struct Args<S: Spec> {
     spec: S,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run<S: Spec>(mut args: Args<S>, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let asked = args.is_open() && Ui::can_ask();
     // A dry run on this side needs no cluster, unless it is the only one to know the namespace.
@@ -114,7 +114,7 @@ pub async fn run<S: Spec>(mut args: Args<S>, kube: &KubeArgs, ui: &mut Ui) -> Re
 }
 
 impl<S: Spec> Args<S> {
-    /// Whether so little is said that a person is rather asked.
+    /// Whether the flags are so few that the user is prompted.
     fn is_open(&self) -> bool {
         self.labels.is_empty() && self.spec == S::default() && (S::NEEDS_IMAGE || self.name.is_none())
     }
@@ -144,7 +144,7 @@ impl<S: Spec> Args<S> {
     }
 }
 
-/// Returns what the webhook warns of, too, where there is one.
+/// Returns the warnings that the webhook, if it exists, sends as well.
 fn tiny_amounts(kind: Kind, object: &Value) -> Vec<String> {
     let at = admit::pod_path(kind);
     let pod = object.pointer(&format!("/{}", at.replace('.', "/"))).cloned();

@@ -32,15 +32,15 @@ Examples:
   # Delete all {many} of a team without confirmation
   {command} delete -l team=shop --yes";
 
-/// What happens to what belongs to one that is deleted.
+/// What happens to the children of a deleted object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Cascade {
-    /// It goes first, and its owner last.
+    /// They are deleted before their owner.
     #[default]
     Foreground,
-    /// The owner goes first, the rest follows.
+    /// They are deleted after their owner.
     Background,
-    /// It stays.
+    /// They are kept.
     Orphan,
 }
 
@@ -72,7 +72,7 @@ pub struct Args {
     change: ChangeArgs,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     args.which.require(kind, "delete {name}")?;
     let cluster = kube.connect().await?.about(kind);
@@ -100,7 +100,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     for object in asked {
         if args.wait && args.change.dry_run.is_real() {
             ui.progress(&format!(
-                "waiting until {} and what belongs to it are gone",
+                "waiting until {} and its children are deleted",
                 object.name_any()
             ));
             match until_gone(&cluster, &object, deadline, ui).await {
@@ -135,7 +135,7 @@ impl Args {
     }
 }
 
-/// Asks whether to delete what was selected. Each is deleted by its identity, so nothing else is after the answer.
+/// Prompts before selected objects are deleted. Each is deleted by its UID, so no other object is deleted after the prompt.
 fn consent(args: &Args, cluster: &Cluster, found: &[Result<DynamicObject>]) -> Result<()> {
     let names: Vec<String> = found.iter().flatten().map(kube::ResourceExt::name_any).collect();
     if names.is_empty() {

@@ -1,4 +1,4 @@
-//! `kubectl appdeploy edit`: the object in an editor, until what was written is valid.
+//! `kubectl appdeploy edit`: opens the object in an editor until it is valid.
 
 mod editor;
 mod file;
@@ -37,12 +37,11 @@ pub struct Args {
     flags: Flags,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?.about(kind);
     let name = selection::name(kind, &args.name)?;
-    let api = cluster.objects(Some(&cluster.namespace));
-    let object = kind_info::complete(kind, cluster.call(api.get(name)).await?);
+    let object = cluster.get(name).await?;
     let before = editable(&object);
     let file = File::new(name)?;
     match until_written(&args, &cluster, &object, &before, &file).await {
@@ -64,7 +63,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     }
 }
 
-/// Opens the file until what stands in it could be written; nothing if nothing was changed.
+/// Opens the file until its content could be written; `None` if it was not changed.
 async fn until_written(
     args: &Args,
     cluster: &Cluster,
@@ -87,7 +86,7 @@ async fn until_written(
         }
         match write(args, cluster, object, before, &text).await {
             Ok(done) => return Ok(done),
-            // Who edits can mend it.
+            // The user can correct it.
             Err(error) if error.kind() == Ending::Usage || error.is_refusal() => {
                 shown = file::page(&file::without_head(&text), Some(&error.text(&RenderOptions::default())));
                 problem = Some(error);
@@ -150,10 +149,7 @@ async fn send(
             Err(kube::Error::Api(status)) if status.is_conflict() && again < change::TRIES => {}
             Err(source) => return Err(cluster.explain(source)),
         }
-        let now = cluster
-            .call(cluster.objects(Some(&cluster.namespace)).get(name))
-            .await?;
-        let now = kind_info::complete(cluster.kind, now);
+        let now = cluster.get(name).await?;
         if now.metadata.uid != object.metadata.uid || editable(&now) != *before {
             break;
         }
@@ -173,12 +169,12 @@ fn editable(object: &DynamicObject) -> Value {
     value
 }
 
-/// Reads what was written, if it is a valid object of the same name.
+/// Reads the edited text, which must be a valid object of the same name.
 fn read(kind: Kind, before: &Value, text: &str) -> Result<Value> {
     let wrong = |why: String| Error::usage("the object is invalid: nothing was changed").why(why);
     let documents = yaml::read(text).map_err(|error| wrong(error.sentence().to_owned()))?;
     let [after] = documents.as_slice() else {
-        return Err(wrong("there has to be one document, the one that was there".to_owned()));
+        return Err(wrong("the file must have one document, the edited object".to_owned()));
     };
     let identity = [
         ("apiVersion", "/apiVersion"),
@@ -187,7 +183,7 @@ fn read(kind: Kind, before: &Value, text: &str) -> Result<Value> {
         ("metadata.namespace", "/metadata/namespace"),
     ];
     if let Some((field, _)) = identity.iter().find(|(_, at)| before.pointer(at) != after.pointer(at)) {
-        return Err(wrong(format!("{field} can't be changed: it says which object this is")));
+        return Err(wrong(format!("{field} can't be changed: it identifies the object")));
     }
     let problems = schema::problems(kind, after);
     if !problems.is_empty() {
@@ -211,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_can_change_is_shown() {
+    fn editable_fields_are_shown() {
         insta::assert_snapshot!(yaml::write(&editable(&shop())).unwrap(), @r"
         apiVersion: appdeploy.dev/v1alpha1
         kind: AppDeploy
@@ -227,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_saved_is_told() {
+    fn invalid_edit_is_reported() {
         let before = editable(&shop());
         let text = yaml::write(&before).unwrap();
         let said = [
@@ -245,7 +241,7 @@ mod tests {
         insta::assert_snapshot!(said.join("\n"), @r#"
         {"image":"nginx:2","replicas":1}
         error: the object is invalid: nothing was changed
-          why:  metadata.name can't be changed: it says which object this is
+          why:  metadata.name can't be changed: it identifies the object
         error: the object is invalid: nothing was changed
           why:  spec.image: required field is missing
           why:  spec.imgae: unknown field; did you mean image?
@@ -254,7 +250,7 @@ mod tests {
         error: the object is invalid: nothing was changed
           why:  cannot read YAML: line 8 column 1: simple key expected ':'
         error: the object is invalid: nothing was changed
-          why:  there has to be one document, the one that was there
+          why:  the file must have one document, the edited object
         "#);
     }
 }

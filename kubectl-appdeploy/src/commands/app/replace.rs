@@ -1,4 +1,4 @@
-//! `kubectl appdeploy podset replace`: a new pod is started, then the named one goes.
+//! `kubectl appdeploy podset replace`: starts a new pod, then deletes the named one.
 
 mod progress;
 
@@ -12,7 +12,6 @@ use model::command;
 use serde_json::json;
 
 use crate::cluster::connection::{Cluster, KubeArgs, MANAGER};
-use crate::cluster::kind_info;
 use crate::cluster::wait::Deadline;
 use crate::error::{Error, Result};
 use crate::output::duration;
@@ -66,7 +65,7 @@ struct Report {
     again: bool,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?.about(Kind::PodSet);
     let name = selection::name(Kind::PodSet, &args.name)?;
@@ -112,10 +111,10 @@ fn is_conflict(error: &kube::Error) -> bool {
 /// answer to the write to the caller.
 async fn tell(args: &Args, cluster: &Cluster, name: &str, named: &[String]) -> Result<kube::Result<Report>> {
     let api = cluster.objects(Some(&cluster.namespace));
-    let mut object = kind_info::complete(Kind::PodSet, cluster.call(api.get(name)).await?);
+    let mut object = cluster.get(name).await?;
     let workload = Workload::read(Kind::PodSet, &object);
     let Workload::PodSet(set) = &workload else {
-        return Err(Error::failed(format!("{} is no PodSet", cluster.title(name))));
+        return Err(Error::failed(format!("{} is not a PodSet", cluster.title(name))));
     };
     let pods = children::fetch(cluster, &workload).await?.pods.map_err(|why| {
         Error::failed(format!("the pods of {} cannot be seen: {why}", cluster.title(name)))
@@ -166,7 +165,7 @@ fn list(set: &PodSet, pods: &[Pod], named: &[String]) -> Vec<PodReference> {
     list
 }
 
-/// Says that pods are not of this set, and whose they are.
+/// Returns the error for pods of other owners.
 async fn strangers(cluster: &Cluster, name: &str, pods: &[Pod], missing: &[&String]) -> Result<Error> {
     let api: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let mut others = Vec::new();
@@ -191,8 +190,11 @@ fn refusal(cluster: &Cluster, name: &str, pods: &[Pod], missing: &[&String], oth
     for other in others {
         let owners = other.metadata.owner_references.iter().flatten();
         let owner = owners.into_iter().find(|owner| owner.controller == Some(true));
-        let whose = owner.map_or_else(|| "nobody".to_owned(), |owner| format!("{} {}", owner.kind, owner.name));
-        error = error.why(format!("pod {} belongs to {whose}", other.name_any()));
+        let whose = owner.map_or_else(
+            || "no owner".to_owned(),
+            |owner| format!("{} {}", owner.kind, owner.name),
+        );
+        error = error.why(format!("pod {} is owned by {whose}", other.name_any()));
     }
     let mut own: Vec<String> = pods.iter().map(kube::ResourceExt::name_any).collect();
     own.sort_by_key(|name| (name.len(), name.clone()));

@@ -42,7 +42,7 @@ pub struct Args {
     flags: Flags,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     args.which.require(kind, "scale {name} --replicas=3")?;
     let cluster = kube.connect().await?.about(kind);
@@ -102,7 +102,7 @@ mod tests {
     use crate::terminal::ui::RenderOptions;
 
     #[test]
-    fn another_number_than_expected_is_left_alone() {
+    fn scale_with_an_unexpected_current_number_is_rejected() {
         let mut app = json!({"metadata": {"name": "shop"}, "spec": {"image": "nginx"}});
         let error = scale(Kind::AppDeploy, 3, Some(2), &mut app).unwrap_err();
         insta::assert_snapshot!(error.text(&RenderOptions::default()), @"error: appdeploy.appdeploy.dev/shop has 1 replica, not 2: nothing was changed");

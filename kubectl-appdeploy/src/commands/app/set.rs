@@ -34,7 +34,7 @@ pub struct Args {
     field: Field,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     match args.field {
         Field::Image(args) => value::run(args.value(), kind, kube, ui).await,

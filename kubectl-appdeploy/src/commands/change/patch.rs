@@ -26,8 +26,8 @@ pub fn between(before: &Value, after: &Value) -> Option<Value> {
     Some(Value::Object(patch))
 }
 
-/// Whether a patch replaces a whole list, or takes away one or whole fields, and with it what somebody else may have added
-/// meanwhile.
+/// Whether a patch replaces or removes a list or a group of fields, including what another client may have added
+/// concurrently.
 pub fn replaces_a_list(patch: &Value, before: &Value) -> bool {
     match patch {
         Value::Array(_) => true,

@@ -71,12 +71,13 @@ enum Format {
     Json,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     kube.refuse_namespace()?;
     if args.scope.is_given() && !args.pre {
-        let error = Error::usage("--watch-namespace and --webhooks say what install would be told, and go with --pre");
-        return Err(error.next("kubectl appdeploy check  (finds out by itself how AppDeploy is installed)"));
+        let error =
+            Error::usage("--watch-namespace and --webhooks are flags of install, and can only be used with --pre");
+        return Err(error.next("kubectl appdeploy check  (detects how AppDeploy is installed)"));
     }
     let aim = if args.pre {
         CheckMode::Install(&args.scope)
@@ -105,16 +106,16 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
             .filter(|finding| finding.is_trouble())
             .try_for_each(|finding| ui.print(&page::line(finding))),
     };
-    // The exit code says whether all is well, whether anybody reads the page or not.
+    // The exit code does not depend on whether the page is read.
     tolerate_closed(written)?;
     let counts = page::counts(&findings);
     if counts.errors == 0 {
         return Ok(());
     }
     let what = if args.pre {
-        "AppDeploy can't be installed here as it should be"
+        "AppDeploy can't be installed in this cluster"
     } else {
-        "AppDeploy does not work as it should"
+        "AppDeploy has problems"
     };
     Err(Error::new(Kind::Failed, format!("{what}: {}", counts.text())))
 }

@@ -22,7 +22,7 @@ use crate::installation::manifests::{self, Kind};
 use crate::installation::rollout;
 use crate::installation::settings;
 use crate::installation::webhook_ready;
-use crate::output::formats::{self, DryRun, Format};
+use crate::output::formats::{self, ChangeArgs, DryRun, Format};
 use crate::output::{duration, yaml};
 use crate::terminal::ui::Ui;
 
@@ -57,18 +57,8 @@ pub struct Args {
     /// Overwrite fields that other field managers have set
     #[arg(long)]
     force_conflicts: bool,
-    /// none, client (print the change and send nothing), or server (the API server validates the change without storing it)
-    #[arg(
-        long,
-        value_name = "MODE",
-        default_value = "none",
-        hide_default_value = true,
-        hide_possible_values = true
-    )]
-    dry_run: DryRun,
-    /// Print the applied objects as json, yaml or name
-    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
-    output: Option<Format>,
+    #[command(flatten)]
+    change: ChangeArgs,
     #[command(flatten)]
     settings: settings::Settings,
 }
@@ -81,7 +71,7 @@ fn image(text: &str) -> std::result::Result<String, String> {
         .ok_or_else(|| "must be like registry.example.com/appdeploy-operator:v1".to_owned())
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     kube.refuse_namespace()?;
     let options = manifests::Options {
@@ -90,7 +80,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         ..args.settings.scope.options()
     };
     let mut objects = manifests::objects(&options)?;
-    if args.dry_run == DryRun::Client {
+    if args.change.dry_run == DryRun::Client {
         // What is committed to git must let the operator reach this cluster's API server.
         api_server_egress::foresee(kube, &mut objects, ui).await;
         let done = objects
@@ -119,7 +109,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     }
     prune::remove(&cluster, &asking, &args, ui).await?;
     let mut done = Vec::new();
-    let mut is_running = !args.wait || !args.dry_run.is_real();
+    let mut is_running = !args.wait || !args.change.dry_run.is_real();
     // The namespace is the first of them.
     let before_namespace = before.first().and_then(Option::as_ref);
     for (object, before) in objects.iter().zip(&before) {
@@ -131,9 +121,9 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         }
         let is_at_home = object.metadata.namespace.as_deref() == Some(crd::OPERATOR_NAMESPACE);
         let homeless = is_at_home && before.is_none() && before_namespace.is_none();
-        if args.dry_run == DryRun::Server && homeless {
+        if args.change.dry_run == DryRun::Server && homeless {
             // The server refuses an object in a namespace that exists only in a dry run.
-            if args.output.is_none() {
+            if args.change.output.is_none() {
                 let title = kind.title(&object.name_any());
                 ui.print(&format!(
                     "{title} created (not checked: its namespace does not exist yet)"
@@ -143,7 +133,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
             continue;
         }
         let applied = apply(&args, &cluster, &kind, object).await?;
-        if args.dry_run.is_real() {
+        if args.change.dry_run.is_real() {
             protection::renew(&cluster, &kind, &applied).await?;
         }
         let word = match before {
@@ -151,25 +141,25 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
             Some(before) if is_same(object, before, &applied) => "unchanged",
             Some(_) => "configured",
         };
-        if args.output.is_none() {
+        if args.change.output.is_none() {
             ui.print(&format!(
                 "{} {word}{}{}",
                 kind.title(&object.name_any()),
                 manifests::place("in", object),
-                args.dry_run.suffix()
+                args.change.dry_run.suffix()
             ))?;
         }
         done.push((applied, word));
-        if kind == Kind::crd() && args.dry_run.is_real() {
+        if kind == Kind::crd() && args.change.dry_run.is_real() {
             api::served(&cluster, &object.name_any(), deadline, ui).await?;
         }
     }
-    if args.output.is_some() {
+    if args.change.output.is_some() {
         tell(&args, &done, ui)?;
     }
     // Last, so that the operator that runs is never without rights.
     prune::remove(&cluster, &former, &args, ui).await?;
-    if !args.dry_run.is_real() {
+    if !args.change.dry_run.is_real() {
         return Ok(());
     }
     if args.wait {
@@ -212,7 +202,7 @@ async fn survey(
             && existing.metadata.deletion_timestamp.is_some()
         {
             let title = kind.title(&name);
-            ui.progress(&format!("waiting until the deletion of {title} is done"));
+            ui.progress(&format!("waiting until {title} is deleted"));
             if wait::gone(
                 cluster,
                 kind.api_of(&cluster.client, object),
@@ -228,7 +218,7 @@ async fn survey(
                     ErrorKind::TimedOut,
                     format!("{title} is still being deleted after {}", deadline.text()),
                 )
-                .why("somebody deleted it before, and something holds it")
+                .why("it was deleted earlier, and a finalizer or an owned object blocks it")
                 .next(command!("kubectl get {} -o yaml", title)));
             }
             before = None;
@@ -262,7 +252,7 @@ fn foreign(kind: &Kind, object: &DynamicObject) -> Error {
 
 async fn apply(args: &Args, cluster: &Cluster, kind: &Kind, object: &DynamicObject) -> Result<DynamicObject> {
     let params = PatchParams {
-        dry_run: args.dry_run == DryRun::Server,
+        dry_run: args.change.dry_run == DryRun::Server,
         force: args.force_conflicts,
         ..PatchParams::apply(MANAGER).validation_strict()
     };
@@ -294,7 +284,7 @@ fn is_same(wanted: &DynamicObject, before: &DynamicObject, after: &DynamicObject
 
 fn tell(args: &Args, done: &[(DynamicObject, &'static str)], ui: &mut Ui) -> Result<()> {
     let values: Vec<_> = done.iter().map(|(object, _)| formats::presentable(object)).collect();
-    match args.output {
+    match args.change.output {
         Some(Format::Yaml) => ui.print(&yaml::write_all(&values)?),
         Some(Format::Json) => ui.print(&formats::json(&formats::list(values))?),
         Some(Format::Name) => done
@@ -305,7 +295,7 @@ fn tell(args: &Args, done: &[(DynamicObject, &'static str)], ui: &mut Ui) -> Res
                 "{} {word}{}{}",
                 Kind::of(object).title(&object.name_any()),
                 manifests::place("in", object),
-                args.dry_run.suffix()
+                args.change.dry_run.suffix()
             ))
         }),
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use crate::cluster::connection::KubeArgs;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, system_error};
 use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
@@ -41,7 +41,7 @@ pub struct Args {
     stdout: bool,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     if args.stdout && std::io::stdout().is_terminal() {
         return Err(Error::usage("an archive is nothing for a terminal")
@@ -49,7 +49,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     }
     let cluster = kube.connect().await?;
     let namespace = kube.namespace.as_deref();
-    ui.progress("collecting what there is");
+    ui.progress("collecting the state of the cluster");
     let collected = Box::pin(collect::collect(&cluster, namespace)).await;
     if let Err(error) = &collected.kubernetes {
         return Err(error.clone());
@@ -58,7 +58,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let scope = namespace.map_or_else(|| "all namespaces".to_owned(), |name| format!("namespace {name}"));
     let contents = contents::contents(&collected, &scope, now)?;
     let folder = format!("appdeploy-report-{}", now.strftime("%Y%m%dT%H%M%SZ"));
-    let broken = |source: std::io::Error| Error::failed(format!("cannot pack the report: {source}"));
+    let broken = |source: std::io::Error| Error::failed(format!("cannot pack the report: {}", system_error(&source)));
     let packed = archive::pack(&folder, &contents.entries, now).map_err(broken)?;
     ui.clear_progress();
     let files = contents.entries.len();
@@ -78,7 +78,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     ui.print(&file.display().to_string())
 }
 
-/// Writes a new file that its owner alone may read.
+/// Writes a new file that only its owner may read.
 fn write(path: &Path, content: &[u8]) -> Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -88,7 +88,8 @@ fn write(path: &Path, content: &[u8]) -> Result<()> {
         options.mode(0o600);
     }
     let failed = |source: std::io::Error| {
-        Error::failed(format!("cannot write {}: {source}", path.display())).next("name another file with -f")
+        Error::failed(format!("cannot write {}: {}", path.display(), system_error(&source)))
+            .next("name another file with -f")
     };
     let mut file = options.open(path).map_err(failed)?;
     file.write_all(content).map_err(failed)

@@ -26,7 +26,7 @@ use contents::Contents;
 use plan::{Choice, Names, Plan};
 
 /// What to do when something did not go in time.
-const AGAIN: &str = "run the same command again when that is solved: it goes on where it stopped";
+const AGAIN: &str = "solve this, then run the same command again to continue";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,7 +44,7 @@ Examples:
 
 /// The flags of `uninstall`.
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "give each as a separate flag")]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Also delete all apps and pod sets, in all namespaces, with their children
@@ -79,14 +79,14 @@ pub struct Args {
     dry_run: DryRun,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     kube.refuse_namespace()?;
     if args.orphan_children && !args.delete_apps && !args.delete_crds {
-        return Err(Error::usage(
-            "--orphan-children says what becomes of the children of apps that are deleted: none is",
-        )
-        .next("kubectl appdeploy uninstall --delete-apps --orphan-children"));
+        return Err(
+            Error::usage("--orphan-children needs --delete-apps or --delete-crds: no app is deleted")
+                .next("kubectl appdeploy uninstall --delete-apps --orphan-children"),
+        );
     }
     let cluster = kube.connect().await?;
     let found = survey::look(&cluster).await?;
@@ -98,7 +98,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let plan = plan::plan(&found, choice);
     if plan.is_empty() {
         ui.eprintln(&if plan.stays.is_empty() {
-            "AppDeploy is not installed in this cluster: there is nothing to remove.".to_owned()
+            "AppDeploy is not installed in this cluster: nothing to remove.".to_owned()
         } else {
             format!("There is nothing to remove.\n{}", plan.text(Names::Some))
         });
@@ -121,7 +121,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     Ok(())
 }
 
-/// Asks for confirmation before apps and pod sets are deleted.
+/// Prompts before apps and pod sets are deleted.
 fn consent(args: &Args, cluster: &Cluster, plan: &Plan) -> Result<()> {
     let lost = format!("{} {}", plan::count(&plan.workloads), plan.fate());
     let unasked = Error::usage(format!("this deletes {lost}: nothing was removed"))
@@ -165,9 +165,9 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<St
         let title = kind_info::title(*kind, &object.name_any());
         if args.dry_run.is_real() {
             let family = if args.orphan_children {
-                "is gone, and what belongs to it is let go"
+                "is deleted and its children are released"
             } else {
-                "and what belongs to it are gone"
+                "and its children are deleted"
             };
             ui.progress(&format!("waiting until {title} {family}"));
             // Even without --wait: without its CRD or the operator, an object could hang indefinitely.
@@ -204,7 +204,7 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<St
         if args.wait && args.dry_run.is_real() {
             // These take time; others are deleted immediately.
             if [Kind::deployment(), Kind::crd(), Kind::namespace()].contains(kind) {
-                ui.progress(&format!("waiting until {title} is gone"));
+                ui.progress(&format!("waiting until {title} is deleted"));
             }
             let last = wait::gone(cluster, api, &name, object.metadata.uid.as_deref(), deadline, ui).await?;
             if let Some(last) = last {
@@ -245,7 +245,7 @@ fn held(kind: &Kind, last: &DynamicObject, deadline: Deadline) -> Error {
     let title = kind.title(&last.name_any());
     let mut error = Error::new(
         ErrorKind::TimedOut,
-        format!("{title} is not gone after {}", deadline.text()),
+        format!("{title} is not deleted after {}", deadline.text()),
     );
     for why in manifests::held_by(last) {
         error = error.why(why);

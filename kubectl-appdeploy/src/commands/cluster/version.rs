@@ -41,7 +41,7 @@ enum Document {
     Yaml,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     if args.client {
         return tell(&args, None, ui);

@@ -1,10 +1,10 @@
-//! The program that kubectl asks: `kubectl_complete-appdeploy`, somewhere in `PATH`.
+//! The program that kubectl calls for completion: `kubectl_complete-appdeploy` in `PATH`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, system_error};
 use crate::terminal::ui::Ui;
 
 /// What kubectl looks for, and what is in it.
@@ -26,7 +26,7 @@ pub fn run(folder: Option<PathBuf>, ui: &mut Ui) -> Result<()> {
     })?;
     let file = folder.join(PROGRAM.0);
     put(&file).map_err(|source| {
-        Error::failed(format!("cannot write {}: {source}", file.display()))
+        Error::failed(format!("cannot write {}: {}", file.display(), system_error(&source)))
             .why("name a folder of PATH that is yours")
             .next("kubectl appdeploy completion --install-kubectl=DIR")
     })?;

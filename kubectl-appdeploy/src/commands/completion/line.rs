@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, Command};
 
 use super::Candidate;
 
-/// What is wanted where the cursor stands.
+/// What is completed at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// One of these words: verbs or flags.
@@ -33,7 +33,7 @@ pub struct Line {
     pub kube: Vec<String>,
     /// The values so far, by how the help calls them.
     pub values: BTreeMap<String, Vec<String>>,
-    /// What stands before the word that is to be completed, in the same list of values.
+    /// The part of the word before the value to complete, in a list of values.
     pub before: String,
     /// The typed part of the word.
     pub partial: String,
@@ -74,7 +74,7 @@ struct Reader<'c> {
     rest: bool,
 }
 
-/// Reads a line. The last word is the one in which the cursor stands; it is empty if none was begun.
+/// Reads a line. The last word is the one at the cursor; it may be empty.
 pub fn read(command: &Command, words: &[String]) -> Line {
     let (partial, words) = match words.split_last() {
         Some((partial, words)) => (partial.as_str(), words),

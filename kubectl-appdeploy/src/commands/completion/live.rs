@@ -1,5 +1,4 @@
-//! Values that only a cluster or a kubeconfig knows. Whoever pressed a key does not wait, and is not told why there is
-//! nothing.
+//! Values that are read from a cluster or a kubeconfig. Completion never waits for long, and prints no errors.
 
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
@@ -22,7 +21,7 @@ use crate::cluster::pager::Pager;
 use crate::resource::selection;
 use crate::resource::workload::Workload;
 
-/// How long a person may wait for a key. What has not come by then is left out.
+/// The longest wait for values. Later ones are left out.
 const PATIENCE: Duration = Duration::from_millis(900);
 
 /// Returns the values there are. A login that hangs does not hold it up.

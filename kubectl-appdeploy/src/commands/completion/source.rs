@@ -5,7 +5,7 @@ use crate::installation::check::code::Code;
 /// Where values come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Names of the kind that the verb is about.
+    /// Names of the command's kind.
     Workloads,
     /// Pods of the named one.
     Pods,
@@ -75,7 +75,7 @@ const VALUES: &[(&str, Source)] = &[
     ("BOOL", Source::Words(&["true", "false"])),
 ];
 
-/// What only the person knows.
+/// Values that can't be completed.
 const FREE: &[&str] = &[
     "AMOUNTS",
     "ARG",

@@ -12,7 +12,6 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::Receiver;
 
 use crate::cluster::connection::{Cluster, KubeArgs};
-use crate::cluster::kind_info;
 use crate::commands::connect::target;
 use crate::error::{Error, Kind, Result};
 use crate::resource::selection;
@@ -57,16 +56,15 @@ pub struct Args {
     command: Vec<String>,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?.about(kind);
     let name = selection::name(kind, &args.name)?;
-    let api = cluster.objects(Some(&cluster.namespace));
-    let object = kind_info::complete(kind, cluster.call(api.get(name)).await?);
+    let object = cluster.get(name).await?;
     let workload = Workload::read(kind, &object);
     let pods = target::pods(&cluster, &workload).await?;
     let Some(pod) = target::choose(&pods, args.pod.as_deref()) else {
-        return Err(target::nobody(&cluster, &workload, &pods, args.pod.as_deref()));
+        return Err(target::no_pod(&cluster, &workload, &pods, args.pod.as_deref()));
     };
     let container = target::container(pod, args.container.as_deref())?;
     if let Some(state) = target::rest(pod, &container) {
@@ -76,7 +74,7 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
     let tty = args.tty && args.stdin && input::is_terminal();
     if args.tty && !tty {
         let why = if args.stdin {
-            "stdin is no terminal"
+            "stdin is not a terminal"
         } else {
             "-t needs -i"
         };
@@ -196,7 +194,7 @@ fn outcome(status: &Status) -> i32 {
     code.next().unwrap_or(-1)
 }
 
-/// Returns what the container's runtime says, without who passed it on.
+/// Returns the message of the container runtime, without the prefixes of the kubelet.
 fn core(message: &str) -> &str {
     message.rsplit_once(": exec: ").map_or(message, |(_, said)| said)
 }
@@ -207,7 +205,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_command_that_is_not_there_is_told_without_who_passed_it_on() {
+    fn missing_command_is_reported_without_the_runtime() {
         let message = "Internal error occurred: OCI runtime exec failed: exec failed: unable to start container process: exec: \"nope\": executable file not found in $PATH";
         assert_eq!(core(message), "\"nope\": executable file not found in $PATH");
         assert_eq!(core("container not found"), "container not found");

@@ -82,13 +82,13 @@ Examples:
 /// The flags of `logs`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "give each as a separate flag")]
 pub struct Args {
     /// Names of {many}
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Select {many} by labels, like team=shop,tier!=test
-    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with_all = ["names", "all"])]
+    #[arg(short = 'l', long, value_name = "LABELS", value_parser = selection::selector, conflicts_with_all = ["names", "all"])]
     selector: Option<String>,
     /// Select all {many} of the namespace
     #[arg(long, conflicts_with_all = ["names", "all_namespaces"])]
@@ -144,7 +144,7 @@ fn max_requests(text: &str) -> std::result::Result<usize, String> {
     number.ok_or_else(|| format!("must be a number from 1 to {MOST_REQUESTS}"))
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     if !args.all_namespaces {
         let which = Selection {
@@ -228,9 +228,7 @@ async fn print_all(args: &Args, cluster: &Cluster, scope: &Scope, printer: &mut 
     match last {
         Some(why) if has_any => ui.eprintln(&why),
         Some(why) => {
-            return Err(Error::failed("there is no log to show")
-                .why(why)
-                .next(status(cluster, scope)));
+            return Err(Error::failed("no logs").why(why).next(status(cluster, scope)));
         }
         None => {}
     }
@@ -331,7 +329,7 @@ fn without_pods(cluster: &Cluster, scope: &Scope) -> Error {
 }
 
 impl Args {
-    /// Returns the containers of a pod whose logs are meant.
+    /// Returns the selected containers of a pod.
     fn containers(&self, pod: &Pod) -> Result<Vec<String>> {
         if self.all_containers {
             return Ok(target::containers(pod));
@@ -355,7 +353,7 @@ impl Args {
         }
     }
 
-    /// Returns what stands before the lines of a container.
+    /// Returns the prefix of a container's lines.
     fn label(&self, scope: &Scope, pod: &Pod, container: &str) -> String {
         let pod = scope.label(pod);
         if self.all_containers {
@@ -406,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn error_of_a_kubelet_is_no_log() {
+    fn error_of_a_kubelet_is_not_a_log() {
         assert!(is_kubelet_error(
             b"unable to retrieve container logs for containerd://0123"
         ));

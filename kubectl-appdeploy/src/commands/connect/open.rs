@@ -1,13 +1,13 @@
-//! `kubectl appdeploy open`: where an app answers, in a browser where there is one.
+//! `kubectl appdeploy open`: prints the URL of an app and opens it in a browser.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use http::Uri;
 use model::{NextCommand, command};
 
 use crate::cluster::connection::{Cluster, KubeArgs};
-use crate::cluster::kind_info;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, system_error};
 use crate::resource::selection;
 use crate::resource::workload::Workload;
 use crate::terminal::ui::Ui;
@@ -19,6 +19,9 @@ Examples:
 
   # Only print the URL, for a script
   curl $(kubectl appdeploy open shop --browser=false)";
+
+/// How long to wait for a connection to the ingress controller.
+const REACHABLE: Duration = Duration::from_secs(2);
 
 /// The flags of `open`.
 #[derive(Debug, clap::Args)]
@@ -35,12 +38,11 @@ pub struct Args {
     browser: Option<bool>,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?.about(crd::Kind::AppDeploy);
     let name = selection::name(cluster.kind, &args.name)?;
-    let api = cluster.objects(Some(&cluster.namespace));
-    let object = kind_info::complete(cluster.kind, cluster.call(api.get(name)).await?);
+    let object = cluster.get(name).await?;
     let workload = Workload::read(cluster.kind, &object);
     let Some(url) = workload.address() else {
         return Err(nowhere(&cluster, &workload));
@@ -52,6 +54,13 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         _ => Vec::new(),
     };
     if let Some((why, next)) = detour(route.as_ref(), url, &found, &workload, cluster.flag()) {
+        let (why, next) = match route.as_ref().filter(|route| !route.is_inside) {
+            Some(route) if !route.is_reachable().await => (
+                format!("{why}, but not on port {}", route.port),
+                command!("kubectl appdeploy port-forward {}", name).and(cluster.flag()),
+            ),
+            _ => (why, next),
+        };
         ui.eprintln(&why);
         ui.next(next);
         return Ok(());
@@ -69,7 +78,7 @@ struct Route {
     port: u16,
     /// The address of the ingress controller, where it is known.
     address: Option<String>,
-    /// It is reached from inside the cluster alone.
+    /// Whether it is reachable only from inside the cluster.
     is_inside: bool,
 }
 
@@ -82,7 +91,7 @@ impl Route {
             Some("http") => false,
             _ => return None,
         };
-        // What stands in a status ends in a command: nothing in it may mean anything to a shell.
+        // The address becomes part of a command: it must not have a meaning for a shell.
         let is_plain = |text: &&str| text.chars().all(|c| c.is_ascii_alphanumeric() || ".-:".contains(c));
         Some(Self {
             host: uri.host()?.to_owned(),
@@ -96,9 +105,16 @@ impl Route {
             is_inside: !app.spec.is_public(),
         })
     }
+
+    /// Whether the ingress controller accepts connections from this machine. A local cluster often has it at another port.
+    async fn is_reachable(&self) -> bool {
+        let Some(address) = &self.address else { return true };
+        let connect = tokio::net::TcpStream::connect((address.as_str(), self.port));
+        matches!(tokio::time::timeout(REACHABLE, connect).await, Ok(Ok(_)))
+    }
 }
 
-/// Asks this machine's own resolver, as a browser does.
+/// Resolves the host as a browser on this machine does.
 async fn resolve(route: &Route) -> Vec<IpAddr> {
     let found = tokio::net::lookup_host((route.host.as_str(), route.port)).await;
     found
@@ -106,7 +122,7 @@ async fn resolve(route: &Route) -> Vec<IpAddr> {
         .unwrap_or_default()
 }
 
-/// Returns why a browser on this machine would not get there, and a command that does.
+/// Returns why a browser on this machine can't reach the app, and a command that can.
 fn detour(
     route: Option<&Route>,
     url: &str,
@@ -133,7 +149,7 @@ fn detour(
     };
     let ip = address.parse::<IpAddr>().ok();
     let why = match (found, ip) {
-        ([], _) => format!("this machine cannot resolve {host}; the ingress controller answers at {address}"),
+        ([], _) => format!("this machine can't resolve {host}; the ingress controller answers at {address}"),
         (found, Some(ip)) if !found.contains(&ip) => format!(
             "this machine resolves {host} to {}; the ingress controller answers at {address}",
             found[0]
@@ -162,7 +178,7 @@ fn nowhere(cluster: &Cluster, workload: &Workload) -> Error {
         .next(command!("kubectl appdeploy status {}", name).and(flag))
 }
 
-/// Whether a browser has somewhere to appear.
+/// Whether this machine has a desktop.
 fn has_desktop() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     cfg!(any(target_os = "macos", windows)) || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")
@@ -170,7 +186,7 @@ fn has_desktop() -> bool {
 
 /// Opens the URL in the default browser.
 fn browse(url: &str) -> Result<()> {
-    open::that_detached(url).map_err(|source| Error::failed("cannot open a browser").why(source.to_string()))
+    open::that_detached(url).map_err(|source| Error::failed("cannot open a browser").why(system_error(&source)))
 }
 
 #[cfg(test)]
@@ -197,13 +213,13 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_leads_elsewhere_is_told_with_a_command_that_works() {
+    fn host_that_leads_elsewhere_is_reported_with_a_command_that_works() {
         assert_eq!(told(Some("10.0.0.7"), &["10.0.0.7"], false), None);
         assert_eq!(told(Some("lb.example.com"), &["10.9.9.9"], false), None);
         let (why, next) = told(Some("10.0.0.7"), &[], false).unwrap();
         assert_eq!(
             why,
-            "this machine cannot resolve shop.example.com; the ingress controller answers at 10.0.0.7"
+            "this machine can't resolve shop.example.com; the ingress controller answers at 10.0.0.7"
         );
         assert_eq!(
             next,

@@ -14,11 +14,10 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::cluster::connection::{Cluster, KubeArgs};
-use crate::cluster::kind_info;
 use crate::cluster::known::ObjectCache;
 use crate::cluster::watch::{self, Connection, Watched};
 use crate::commands::connect::target;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, system_error};
 use crate::resource::children::is_pod_of;
 use crate::resource::workload::Workload;
 use crate::resource::{pod, selection};
@@ -59,12 +58,11 @@ pub struct Args {
     pod: Option<String>,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?.about(kind);
     let name = selection::name(kind, &args.name)?;
-    let api = cluster.objects(Some(&cluster.namespace));
-    let object = kind_info::complete(kind, cluster.call(api.get(name)).await?);
+    let object = cluster.get(name).await?;
     let workload = Workload::read(kind, &object);
     let ports = match (args.ports, workload.pod().container.port) {
         (Some(ports), _) => ports,
@@ -79,7 +77,7 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
     // Errors are reported before anything listens.
     let pods = target::pods(&cluster, &workload).await?;
     if target::choose(&pods, args.pod.as_deref()).is_none() {
-        return Err(target::nobody(&cluster, &workload, &pods, args.pod.as_deref()));
+        return Err(target::no_pod(&cluster, &workload, &pods, args.pod.as_deref()));
     }
     let listener = listen(&args, ports, &cluster).await?;
     let here = listener
@@ -129,7 +127,9 @@ async fn forward(
             },
             // Connections wait in the backlog until the pods are known.
             accepted = listener.accept(), if known.is_complete() => {
-                let (stream, _) = accepted.map_err(|source| Error::failed(format!("cannot accept a connection: {source}")))?;
+                let (stream, _) = accepted.map_err(|source| {
+                    Error::failed(format!("cannot accept a connection: {}", system_error(&source)))
+                })?;
                 let pods: Vec<Pod> = known.all().filter(|pod| is_pod_of(pod, workload)).cloned().collect();
                 match target::choose(&pods, args.pod.as_deref()).filter(|one| args.pod.is_some() || pod::is_ready(one)) {
                     Some(pod) => open.push(Box::pin(lead(api.clone(), pod.name_any(), port, stream))),

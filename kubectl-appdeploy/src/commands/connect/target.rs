@@ -11,7 +11,7 @@ use crate::resource::children::is_pod_of;
 use crate::resource::pod;
 use crate::resource::workload::Workload;
 
-/// The annotation that says which container is meant where none is named.
+/// The annotation with the default container.
 const DEFAULT: &str = "kubectl.kubernetes.io/default-container";
 
 /// Lists the pods of a workload, by name.
@@ -35,7 +35,7 @@ pub fn choose<'a>(pods: &'a [Pod], named: Option<&str>) -> Option<&'a Pod> {
 }
 
 /// Returns the error for an app without a pod to connect to, with the reason.
-pub fn nobody(cluster: &Cluster, workload: &Workload, pods: &[Pod], named: Option<&str>) -> Error {
+pub fn no_pod(cluster: &Cluster, workload: &Workload, pods: &[Pod], named: Option<&str>) -> Error {
     let words = cluster.kind_info();
     let (name, flag) = (workload.name(), cluster.flag());
     let status = words.verb("status", name).and(flag.clone());
@@ -60,7 +60,7 @@ pub fn nobody(cluster: &Cluster, workload: &Workload, pods: &[Pod], named: Optio
     why.into_iter().fold(error, Error::why).next(status)
 }
 
-/// Returns the container that is meant where none is named.
+/// Returns the default container.
 pub fn main_container(pod: &Pod) -> Option<&str> {
     let names = || {
         pod.spec
@@ -79,7 +79,7 @@ pub fn containers(pod: &Pod) -> Vec<String> {
     inits.chain(&spec.containers).map(|one| one.name.clone()).collect()
 }
 
-/// Returns the container that is meant in a pod. One that does not exist is a mistake.
+/// Returns the selected container of a pod. One that does not exist is an error.
 pub fn container(pod: &Pod, named: Option<&str>) -> Result<String> {
     let all = containers(pod);
     match named {
@@ -105,7 +105,7 @@ pub fn rest(pod: &Pod, container: &str) -> Option<String> {
     Some(word.unwrap_or_else(|| "not started".to_owned()))
 }
 
-/// Says that a container does not run, and why.
+/// Returns the error for a container that does not run.
 pub fn resting(cluster: &Cluster, workload: &Workload, pod: &Pod, container: &str, state: &str) -> Error {
     let error = Error::failed(format!(
         "container {container} of {} does not run: {state}",
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_youngest_pod_that_is_ready_is_talked_to() {
+    fn youngest_ready_pod_is_selected() {
         let none = json!({});
         let pods = [
             pod("old", true, &none),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_container_of_the_application_is_meant_unless_another_is_named() {
+    fn application_container_is_the_default() {
         let one = pod("a", true, &json!({}));
         assert_eq!(container(&one, None).as_deref(), Ok("app"));
         assert_eq!(container(&one, Some("proxy")).as_deref(), Ok("proxy"));

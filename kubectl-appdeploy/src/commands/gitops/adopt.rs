@@ -88,7 +88,7 @@ impl Args {
     }
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?.about(Kind::AppDeploy);
     let name = selection::name(Kind::AppDeploy, &args.name)?.to_owned();
@@ -99,7 +99,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     if plan.is_done() {
         return args.change.print_result(ui, &title, "unchanged", &plan.manifest);
     }
-    // Who is asked sees what for, whatever else is printed.
+    // A prompt always shows the plan.
     let is_shown = args.change.output.is_none() || args.change.dry_run.is_real() && !args.yes;
     if is_shown {
         show(&args, &plan, ui)?;
@@ -155,7 +155,7 @@ fn ask(args: &Args, cluster: &Cluster, plan: &Plan) -> Result<()> {
     }
     let name = &plan.name;
     let unasked = Error::usage(format!(
-        "{} would take these objects over: nothing was changed",
+        "adopting {} needs a confirmation: nothing was changed",
         cluster.title(name)
     ))
     .next(args.again(cluster, "--yes").remark("to confirm"));

@@ -45,7 +45,7 @@ pub struct Args {
     files: Files,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     compare(args, kube, ui).await.map_err(Error::of_a_comparison)
 }
@@ -96,11 +96,11 @@ async fn compare(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     Ok(())
 }
 
-/// What is wanted of one app.
+/// An app and what it is compared with.
 struct Comparison {
     namespace: String,
     name: String,
-    /// What was wanted until now.
+    /// The app before the change.
     before: Option<AppDeploy>,
     now: AppDeploy,
 }
@@ -116,7 +116,7 @@ impl Comparison {
         }
     }
 
-    /// Asks the server what the app would be if its spec were that of the file: it checks it, and knows the defaults.
+    /// Returns the app with the spec of the file from a dry run, which validates it and sets defaults.
     async fn of_file(cluster: &Cluster, object: DynamicObject) -> Result<Self> {
         let (namespace, name) = selection::place(&object);
         let api = cluster.objects(Some(&namespace));

@@ -50,10 +50,10 @@ pub struct Args {
     change: ChangeArgs,
 }
 
-/// An app that goes, and what stays of it.
+/// An app to eject, and its children.
 struct Ejection {
     name: String,
-    /// The app; nothing where only the rest of an interrupted command is to be done.
+    /// The app; `None` if only the rest of an interrupted command is left.
     app: Option<DynamicObject>,
     /// The children that stay, with their UIDs.
     stays: Vec<(ChildId, String)>,
@@ -61,14 +61,14 @@ struct Ejection {
     scalers: Vec<String>,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     args.which.require(Kind::AppDeploy, "eject {name}")?;
     let cluster = kube.connect().await?.about(Kind::AppDeploy);
     let (leaving, mut failures) = find(&args, &cluster, ui).await?;
     let plan: Vec<String> = leaving.iter().map(Ejection::plan).collect();
     let is_asked = args.change.dry_run.is_real() && !args.yes && leaving.iter().any(|one| one.app.is_some());
-    // Who is asked sees what for, whatever else is printed.
+    // A prompt always shows the plan.
     if (args.change.output.is_none() || is_asked) && !leaving.is_empty() {
         ui.eprintln(&plan.join("\n"));
     }
@@ -140,7 +140,7 @@ async fn find(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<(Vec<Ejecti
         let live = Live::fetch(cluster, &cluster.namespace, &name).await?;
         match app {
             Ok(app) => leaving.push(Ejection {
-                // Of one that is being deleted, the garbage collector may have let something go already.
+                // The garbage collector may already have released children of an app that is being deleted.
                 stays: of(&live, |object| {
                     live_children::is_of(object, app.metadata.uid.as_deref())
                         || app.metadata.deletion_timestamp.is_some() && is_half_free(object)
@@ -166,7 +166,7 @@ async fn find(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<(Vec<Ejecti
     }
     if leaving.iter().any(|one| one.app.is_some()) {
         let all = ListParams::default();
-        // Who may not see them is not kept from going.
+        // Without the right to list them, apps can still be ejected.
         let scalers = children::list::<HorizontalPodAutoscaler>(cluster, &cluster.namespace, &all).await?;
         for one in &mut leaving {
             let of = scalers
@@ -186,7 +186,7 @@ fn of(live: &Live, is_meant: impl Fn(&Value) -> bool) -> Vec<(ChildId, String)> 
         .collect()
 }
 
-/// Whether an object has lost its owner and still says that we manage it.
+/// Whether an object has lost its owner and still has our labels.
 fn is_half_free(object: &Value) -> bool {
     let metadata = &object["metadata"];
     metadata["labels"][label::MANAGED_BY] == label::MANAGED_BY_VALUE
@@ -194,7 +194,7 @@ fn is_half_free(object: &Value) -> bool {
 }
 
 impl Ejection {
-    /// Returns what was shown of it.
+    /// Returns the state that the plan was made for.
     fn shape(&self) -> (Option<Value>, &[(ChildId, String)]) {
         let app = self.app.as_ref().map(|app| {
             let app = serde_json::to_value(app).unwrap_or_default();
@@ -203,7 +203,7 @@ impl Ejection {
         (app, &self.stays)
     }
 
-    /// Says what goes and what stays.
+    /// Returns the plan: what is deleted and what stays.
     fn plan(&self) -> String {
         let stays: Vec<String> = self
             .stays
@@ -223,8 +223,7 @@ impl Ejection {
         for scaler in &self.scalers {
             let _ = write!(
                 plan,
-                "\nnote:  horizontalpodautoscaler/{scaler} scales AppDeploy {name}, and then nothing: let its scaleTargetRef be \
-                 Deployment {name}",
+                "\nnote:  horizontalpodautoscaler/{scaler} scales AppDeploy {name}, which is deleted: set its scaleTargetRef to Deployment {name}",
                 name = self.name
             );
         }
@@ -232,7 +231,7 @@ impl Ejection {
     }
 }
 
-/// Takes one app out. Each step can be done again.
+/// Ejects an app. Each step can be repeated.
 async fn eject(args: &Args, cluster: &Cluster, one: &Ejection, deadline: Deadline, ui: &mut Ui) -> Result<Value> {
     let dry_run = args.change.dry_run;
     let shown = one.app.as_ref().map(formats::presentable).unwrap_or_default();
@@ -254,7 +253,7 @@ async fn eject(args: &Args, cluster: &Cluster, one: &Ejection, deadline: Deadlin
         let api = cluster.objects(Some(&cluster.namespace));
         cluster.call(api.delete(&one.name, &params)).await?;
         if dry_run.is_real() {
-            ui.progress(&format!("waiting until AppDeploy {} is gone", one.name));
+            ui.progress(&format!("waiting until AppDeploy {} is deleted", one.name));
             let left = wait::gone(cluster, api, &one.name, app.metadata.uid.as_deref(), deadline, ui).await?;
             if left.is_some() {
                 return Err(held(cluster, one, deadline));
@@ -267,7 +266,7 @@ async fn eject(args: &Args, cluster: &Cluster, one: &Ejection, deadline: Deadlin
     Ok(shown)
 }
 
-/// Takes from an object what says that it is ours. A later app of the same name then finds the name taken, and says so.
+/// Removes our labels and annotations from an object. A later app of the same name then reports a name conflict.
 async fn free(cluster: &Cluster, id: &ChildId, uid: &str, app: Option<&DynamicObject>, dry_run: DryRun) -> Result<()> {
     let mut patch = json!({"metadata": {
         "uid": uid,
@@ -301,12 +300,12 @@ fn held(cluster: &Cluster, one: &Ejection, deadline: Deadline) -> Error {
     Error::new(
         ErrorKind::TimedOut,
         format!(
-            "{} is not gone after {}; it still may go",
+            "{} is not deleted after {}; it may still be",
             cluster.title(&one.name),
             deadline.text()
         ),
     )
-    .why("Kubernetes' garbage collector lets go of what belongs to it: is the kube-controller-manager running?")
+    .why("Kubernetes' garbage collector has not released its children: is the kube-controller-manager running?")
     .next(
         cluster
             .kind_info()
@@ -322,7 +321,7 @@ mod tests {
     use model::CHILDREN;
 
     #[test]
-    fn the_plan_says_what_goes_and_what_stays() {
+    fn plan_lists_what_is_deleted_and_what_stays() {
         let app = serde_json::from_value(json!({"metadata": {"name": "shop"}})).ok();
         let all: Vec<_> = CHILDREN
             .iter()

@@ -35,7 +35,7 @@ Without --with-owner, the objects have no owner reference and none of the
 operator's labels and annotations. Applied to a cluster without the {one},
 they work without AppDeploy.";
 
-/// How the objects are printed.
+/// The output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// One document for each.
@@ -70,7 +70,7 @@ pub struct Args {
     output: Format,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let mut failures = Vec::new();
     let mut objects = Vec::new();
@@ -110,7 +110,7 @@ async fn find(args: &Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<V
     if !args.which.is_empty() {
         return Err(Error::usage("-f and names, -l or --all exclude each other"));
     }
-    // No cluster is needed. Where there is a kubeconfig, it says the namespace.
+    // No cluster is needed. The kubeconfig, if it exists, has the namespace.
     let usual = kube.connect().await.map(|cluster| cluster.namespace);
     let usual = usual.as_deref().unwrap_or("default");
     let objects = args.files.read(kind, kube.namespace.as_deref(), usual)?;
@@ -129,7 +129,7 @@ impl Args {
         };
         let children = children.map_err(|invalid| {
             let title = kind_info::title(kind, &object.name_any());
-            let error = Error::failed(format!("{title} is not valid, so nothing belongs to it"));
+            let error = Error::failed(format!("{title} is not valid, so it has no children"));
             invalid.0.into_iter().fold(error, Error::why)
         })?;
         if self.with_owner {
@@ -218,7 +218,7 @@ mod tests {
                 output: Format::Yaml };
             let exported = args.of(Kind::AppDeploy, &found, &read).unwrap();
             prop_assert_eq!(exported.iter().map(Value::to_string).collect::<Vec<_>>(), sent);
-            // What stands in a repository is what was created.
+            // The manifest is the object that was created.
             let manifest = Args { manifest: true, ..args }.of(Kind::AppDeploy, &found, &read).unwrap();
             prop_assert_eq!(&manifest[0], &object);
             let written = yaml::write(&manifest[0]).unwrap();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn an_app_as_it_stands_without_its_owner() {
+    fn exported_objects_have_no_owner() {
         let line = [
             "--image=nginx:1.27",
             "--port=80",

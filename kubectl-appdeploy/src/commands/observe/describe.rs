@@ -33,7 +33,7 @@ pub struct Args {
     which: Selection,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     args.which.require(kind, "describe {name}")?;
     let cluster = kube.connect().await?.about(kind);

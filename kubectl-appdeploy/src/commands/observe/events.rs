@@ -64,7 +64,7 @@ pub struct Args {
     no_headers: bool,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     args.which.require(kind, EXAMPLE)?;
     let cluster = kube.connect().await?.about(kind);

@@ -20,7 +20,7 @@ use crate::cluster::pager::Pager;
 use crate::error::{Error, Result};
 use crate::output::{duration, formats, yaml};
 use crate::resource::children;
-use crate::resource::selection::{self, Selection};
+use crate::resource::selection::{self, Listing, Selection};
 use crate::resource::workload::Workload;
 use crate::terminal::ui::Ui;
 
@@ -57,15 +57,8 @@ enum Format {
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Names of {many}; without one, all {many} of the namespace
-    #[arg(value_name = "NAME")]
-    names: Vec<String>,
-    /// Show {many} of all namespaces
-    #[arg(short = 'A', long, conflicts_with = "names")]
-    all_namespaces: bool,
-    /// Select {many} by labels, like team=shop,tier!=test
-    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "names")]
-    selector: Option<String>,
+    #[command(flatten)]
+    which: Listing,
     /// Watch for changes
     #[arg(short, long)]
     watch: bool,
@@ -83,11 +76,11 @@ pub struct Args {
     no_headers: bool,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(mut args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?.about(kind);
-    let named = Selection::of_names(kind, &args.names)?;
-    args.names.clone_from(&named.names);
+    let named = Selection::of_names(kind, &args.which.names)?;
+    args.which.names.clone_from(&named.names);
     if args.watch || args.until.is_some() {
         return Box::pin(watch::run(&args, &cluster, ui)).await;
     }
@@ -104,7 +97,7 @@ pub async fn run(mut args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Re
         let text = Box::pin(page(&args, &cluster, &object, ui)).await?;
         return ui.page(&text);
     }
-    let mut pages = Pager::of(&cluster, args.scope(&cluster), args.selector.as_deref());
+    let mut pages = Pager::of(&cluster, args.which.scope(&cluster), args.which.selector.as_deref());
     match args.output {
         None | Some(Format::Wide) => table_of(&args, &cluster, pages, ui).await,
         Some(Format::Name) => {
@@ -118,7 +111,7 @@ pub async fn run(mut args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Re
     }
 }
 
-/// Prints the table as its pages come, then what is to be said of all.
+/// Prints the table page by page, then the notes.
 async fn table_of(args: &Args, cluster: &Cluster, mut pages: Pager<'_>, ui: &mut Ui) -> Result<()> {
     let now = Timestamp::now();
     let mut all: Vec<Workload> = Vec::new();
@@ -177,21 +170,17 @@ async fn explain(args: &Args, cluster: &Cluster, all: &[Workload], ui: &mut Ui) 
 }
 
 impl Args {
-    /// Returns the name where there is only one: it is shown with its children.
+    /// Returns the name if there is only one. It is shown with its children.
     fn single(&self) -> Option<&str> {
-        match &self.names[..] {
+        match &self.which.names[..] {
             [one] => Some(one),
             _ => None,
         }
     }
 
-    fn scope<'a>(&self, cluster: &'a Cluster) -> Option<&'a str> {
-        (!self.all_namespaces).then_some(cluster.namespace.as_str())
-    }
-
     fn view(&self) -> table::View {
         table::View {
-            namespaces: self.all_namespaces,
+            namespaces: self.which.all_namespaces,
             wide: self.output == Some(Format::Wide),
             headers: !self.no_headers,
         }
@@ -201,20 +190,22 @@ impl Args {
 /// Reports on stderr that nothing was found, and the command to create something.
 fn nothing(args: &Args, cluster: &Cluster, ui: &mut Ui) {
     let selected = args
+        .which
         .selector
         .as_ref()
         .map_or_else(String::new, |selector| format!(" with {selector}"));
     let place = args
+        .which
         .scope(cluster)
         .map_or_else(String::new, |namespace| format!(" in {namespace} namespace"));
     let words = cluster.kind_info();
     ui.eprintln(&format!("No {}{selected} found{place}.", words.many));
-    if args.selector.is_none() && !args.no_headers {
+    if args.which.selector.is_none() && !args.no_headers {
         let create = NextCommand::from(words.command).and("create").and(cluster.flag());
-        ui.next(if args.all_namespaces {
+        ui.next(if args.which.all_namespaces {
             create
         } else {
-            create.remark("-A looks into all namespaces")
+            create.remark("-A lists all namespaces")
         });
     }
 }

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::output::quantity;
 use crate::output::table::{Cell, Table};
 use crate::resource::children;
-use crate::resource::selection::{self, Selection};
+use crate::resource::selection::{self, Listing, Selection};
 use crate::resource::workload::Workload;
 use crate::terminal::ui::Ui;
 
@@ -39,30 +39,25 @@ Needs metrics-server. REQ is the request of the pods, LIM their limit.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Names of {many}; without one, all {many} of the namespace
-    #[arg(value_name = "NAME")]
-    names: Vec<String>,
-    /// Show {many} of all namespaces
-    #[arg(short = 'A', long, conflicts_with = "names")]
-    all_namespaces: bool,
-    /// Select {many} by labels, like team=shop,tier!=test
-    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "names")]
-    selector: Option<String>,
+    #[command(flatten)]
+    which: Listing,
     /// Omit the header
     #[arg(long)]
     no_headers: bool,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?.about(kind);
-    let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
+    let namespace = args.which.scope(&cluster);
     let label = kind.pod_selector("");
     let label = label.trim_end_matches('=');
-    let named = Selection::of_names(kind, &args.names)?;
+    let named = Selection::of_names(kind, &args.which.names)?;
     let (mut found, mut failures) = (Vec::new(), Vec::new());
     let selector = if named.is_empty() {
-        found = Pager::of(&cluster, namespace, args.selector.as_deref()).all().await?;
+        found = Pager::of(&cluster, namespace, args.which.selector.as_deref())
+            .all()
+            .await?;
         label.to_owned()
     } else {
         for one in named.resolve(&cluster, "top {name}").await? {
@@ -101,7 +96,7 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
     let table = if named.names.len() == 1 {
         of_one(&uses)
     } else {
-        of_all(&all, &uses, args.all_namespaces)
+        of_all(&all, &uses, args.which.all_namespaces)
     };
     let table = if args.no_headers { table.without_header() } else { table };
     let look = ui.render_options();
@@ -154,7 +149,7 @@ struct Amounts {
 }
 
 impl Amounts {
-    /// Adds another, which counts where it says something.
+    /// Adds another; missing values are kept.
     fn add(&mut self, other: Self) {
         let sum = |a: Option<i128>, b: Option<i128>| match (a, b) {
             (Some(a), Some(b)) => Some(a + b),
@@ -193,7 +188,7 @@ struct PodUsage {
     limit: Amounts,
 }
 
-/// Brings together what is known of each pod that has not ended.
+/// Combines usage, requests and limits of each pod that has not ended.
 fn uses(all: &[Workload], pods: &[Pod], measured: &Measured) -> Vec<PodUsage> {
     let lives = |pod: &&Pod| {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -330,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_stands_beside_what_was_asked_for() {
+    fn usage_is_printed_next_to_the_requests() {
         let all = [healthy(), broken()];
         let pods = [
             pod("shop", "shop-5d4f8c7b6d-x2x9k", "Running"),

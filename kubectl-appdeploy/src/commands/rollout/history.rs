@@ -33,7 +33,7 @@ pub struct Args {
     output: Option<Format>,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?.about(kind);
     let app = find(&cluster, &args.name).await?;

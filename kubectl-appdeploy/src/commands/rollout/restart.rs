@@ -29,7 +29,7 @@ pub struct Args {
     flags: Flags,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     args.which.require(kind, "restart {name}")?;
     let cluster = kube.connect().await?.about(kind);
@@ -47,7 +47,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     change::run(&cluster, &args.which, args.flags, verb, ui).await
 }
 
-/// Asks the operator for new pods. Two restarts within a second are one.
+/// Requests new pods. Two restarts within a second are one.
 fn restart(object: &mut Value, now: Timestamp) {
     let second = Timestamp::from_second(now.as_second()).unwrap_or(now);
     object["metadata"]["annotations"][RESTARTED_AT] = json!(second.to_string());
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_a_restart_stands_in_an_annotation() {
+    fn time_of_a_restart_is_an_annotation() {
         let mut app = json!({"metadata": {"name": "shop"}, "spec": {"image": "nginx"}});
         restart(&mut app, "2026-01-02T03:04:05.678Z".parse().unwrap());
         assert_eq!(

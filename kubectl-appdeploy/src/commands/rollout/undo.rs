@@ -35,12 +35,12 @@ pub struct Args {
     flags: Flags,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let cluster = kube.connect().await?.about(kind);
     let app = revision::find(&cluster, &args.name).await?;
     if is_paused(&app) {
-        // As kubectl: what runs, what the spec says and what was before are three things then.
+        // As kubectl: the running revision, the spec and the previous revision differ then.
         return Err(Error::failed(format!("{} is paused: nothing was changed", app.title()))
             .next(cluster.kind_info().verb("resume", app.name()).and(cluster.flag())));
     }
@@ -83,7 +83,7 @@ fn is_paused(app: &Workload) -> bool {
     }
 }
 
-/// Whether an object is another than the one that was read, was paused in the meantime, or says something else about pods.
+/// Whether an object was replaced, paused or its pod fields changed since it was read.
 fn has_changed(kind: Kind, object: &mut Value, read: &Workload) -> bool {
     let is_same = object["metadata"]["uid"].as_str() == read.meta().uid.as_deref();
     let is_paused = object["spec"]["paused"] == true;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_before_the_last_or_the_one_that_was_named() {
+    fn previous_or_named_revision_is_the_target() {
         let revisions = [revision(2, &["spec.volumes[data]"]), revision(5, &[]), revision(7, &[])];
         let said = |number, revisions: &[Revision]| match target("shop", revisions, number, &runs("shop:7")) {
             Ok(found) => found.number.to_string(),
@@ -229,7 +229,7 @@ mod tests {
 
     /// After an undo, the only other revision is the broken one.
     #[test]
-    fn revision_that_never_became_ready_is_no_target_without_its_number() {
+    fn revision_that_never_became_ready_must_be_named() {
         let recorded = |number, became_ready| Revision {
             became_ready: Some(became_ready),
             ..revision(number, &[])
@@ -258,7 +258,7 @@ mod tests {
 
     /// A restart makes a revision with the same spec.
     #[test]
-    fn restart_is_nothing_to_go_back_to() {
+    fn restart_is_not_a_target_of_undo() {
         let restarted = Revision {
             pod: runs("shop:4"),
             ..revision(5, &[])
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn spec_that_was_changed_meanwhile_is_noticed() {
+    fn concurrent_change_of_the_spec_is_detected() {
         let read = runs("shop:1");
         assert!(!is_another(&json!({"image": "shop:1", "replicas": 3}), &read));
         assert!(is_another(&json!({"image": "shop:2"}), &read));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_were_not_there_go_and_what_is_no_pods_stays() {
+    fn new_fields_of_pods_are_removed_and_other_fields_stay() {
         let mut app = json!({"image": "b", "env": [], "replicas": 3, "new": 1});
         let mut fields = runs("a");
         fields.container.port = Some(80);

@@ -241,13 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_named_twice_is_waited_for_once() {
+    fn object_that_is_named_twice_is_waited_for_once() {
         let twice = [target("b"), target("a"), target("b")];
         assert_eq!(distinct(&twice), [target("b"), target("a")]);
     }
 
     #[test]
-    fn a_watch_that_fails_does_not_hide_how_others_ended() {
+    fn failed_watch_does_not_hide_other_results() {
         let targets = ["good", "bad", "late"].map(target);
         let mut seen = Progress::new(&targets);
         seen.all[0].outcome = Some(Ok(()));

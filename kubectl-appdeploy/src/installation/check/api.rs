@@ -1,4 +1,4 @@
-//! The definitions of the kinds.
+//! Checks the CRDs.
 
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
@@ -11,7 +11,7 @@ use crate::installation::manifests::Kind;
 use crate::installation::manifests::schema::{self, Skew};
 use crate::output::formats::some;
 
-/// Judges them.
+/// Returns the findings.
 pub fn findings(facts: &Facts) -> Vec<Finding> {
     let kind = Kind::crd();
     let mut there = Vec::new();
@@ -31,7 +31,7 @@ pub fn findings(facts: &Facts) -> Vec<Finding> {
         served(&there)
     } else {
         Finding::error(Code::Defined, format!("{} is not defined", missing.join(" and ")))
-            .why("an older version had it not, or somebody has deleted it with all its objects")
+            .why("older versions do not have it, or it was deleted with all its objects")
             .next("kubectl appdeploy install")
     };
     vec![defined, same(&there), stored(&there)]
@@ -48,10 +48,7 @@ fn served(there: &[Pair<'_>]) -> Finding {
             all.find(|c| c["type"] == kind && c["status"] == status).cloned()
         };
         let finding = if found.metadata.deletion_timestamp.is_some() {
-            Finding::error(
-                Code::Defined,
-                format!("{name} is being deleted, and all its objects with it"),
-            )
+            Finding::error(Code::Defined, format!("{name} is being deleted, with all its objects"))
         } else if let Some(refused) = is("NamesAccepted", "False") {
             Finding::error(Code::Defined, format!("the cluster does not accept {name}"))
                 .why(refused["message"].as_str().unwrap_or_default())
@@ -62,7 +59,7 @@ fn served(there: &[Pair<'_>]) -> Finding {
         };
         return finding.next(command!("kubectl get crd {} -o yaml", name));
     }
-    Finding::ok(Code::Defined, "the kinds are defined and served")
+    Finding::ok(Code::Defined, "the CRDs are installed and served")
 }
 
 fn same(there: &[Pair<'_>]) -> Finding {
@@ -77,11 +74,11 @@ fn same(there: &[Pair<'_>]) -> Finding {
     if is_other {
         return Finding::info(
             Code::Schema,
-            "the kinds have the fields that this plugin knows, with other rules or descriptions",
+            "the CRDs have the fields of this plugin, with other rules or descriptions",
         )
         .next("kubectl appdeploy install");
     }
-    Finding::ok(Code::Schema, "the kinds are defined as this plugin knows them")
+    Finding::ok(Code::Schema, "the CRDs match this plugin")
 }
 
 fn stored(there: &[Pair<'_>]) -> Finding {
@@ -91,15 +88,15 @@ fn stored(there: &[Pair<'_>]) -> Finding {
             return Finding::error(
                 Code::Stored,
                 format!(
-                    "objects of {} may be stored as {}, which this plugin does not know",
+                    "objects of {} may be stored as {}, which this plugin does not have",
                     found.name_any(),
                     unknown.join(", ")
                 ),
             )
-            .next("kubectl appdeploy version  (use the plugin of the version that is installed)");
+            .next("kubectl appdeploy version  (use the plugin of the installed version)");
         }
     }
-    Finding::ok(Code::Stored, "all objects are stored in a version that is known")
+    Finding::ok(Code::Stored, "all objects are stored in a known version")
 }
 
 #[cfg(test)]
@@ -121,19 +118,19 @@ mod tests {
     }
 
     #[test]
-    fn definitions_are_there_served_and_the_same() {
+    fn installed_crds_match() {
         insta::assert_snapshot!(changed(|_| {}), @r"
-        ok AD0301: the kinds are defined and served
-        ok AD0302: the kinds are defined as this plugin knows them
-        ok AD0303: all objects are stored in a version that is known
+        ok AD0301: the CRDs are installed and served
+        ok AD0302: the CRDs match this plugin
+        ok AD0303: all objects are stored in a known version
         ");
         insta::assert_snapshot!(changed(|part| part.found = Ok(None)), @"error AD0301: the AppDeploy API is not installed in this cluster; next: kubectl appdeploy install");
         insta::assert_snapshot!(changed(|part| if part.wanted.name_any().starts_with("podsets") {
             part.found = Ok(None);
         }), @r"
-        error AD0301: podsets.appdeploy.dev is not defined (an older version had it not, or somebody has deleted it with all its objects); next: kubectl appdeploy install
-        ok AD0302: the kinds are defined as this plugin knows them
-        ok AD0303: all objects are stored in a version that is known
+        error AD0301: podsets.appdeploy.dev is not defined (older versions do not have it, or it was deleted with all its objects); next: kubectl appdeploy install
+        ok AD0302: the CRDs match this plugin
+        ok AD0303: all objects are stored in a known version
         ");
     }
 
@@ -141,42 +138,42 @@ mod tests {
     fn a_definition_that_is_not_served_says_why() {
         insta::assert_snapshot!(changed(|part| found(part)["status"]["conditions"] = json!([])), @r"
         error AD0301: appdeploys.appdeploy.dev is not served yet; next: kubectl get crd appdeploys.appdeploy.dev -o yaml
-        ok AD0302: the kinds are defined as this plugin knows them
-        ok AD0303: all objects are stored in a version that is known
+        ok AD0302: the CRDs match this plugin
+        ok AD0303: all objects are stored in a known version
         ");
         insta::assert_snapshot!(changed(|part| {
             found(part)["status"]["conditions"] = json!([{"type": "NamesAccepted", "status": "False", "message": "\"ad\" is already in use"}]);
         }), @r#"
         error AD0301: the cluster does not accept appdeploys.appdeploy.dev ("ad" is already in use); next: kubectl get crd appdeploys.appdeploy.dev -o yaml
-        ok AD0302: the kinds are defined as this plugin knows them
-        ok AD0303: all objects are stored in a version that is known
+        ok AD0302: the CRDs match this plugin
+        ok AD0303: all objects are stored in a known version
         "#);
     }
 
     #[test]
-    fn another_version_is_told_with_its_fields() {
+    fn other_version_is_reported_with_its_fields() {
         let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
         insta::assert_snapshot!(changed(|part| {
             found(part).pointer_mut(spec).unwrap()["properties"]["fancy"] = json!({"type": "string"});
             found(part)["status"]["storedVersions"] = json!(["v1alpha1", "v2"]);
         }), @r"
-        ok AD0301: the kinds are defined and served
-        warning AD0302: appdeploys.appdeploy.dev is newer than this plugin, which does not know all its fields (spec.fancy); next: use the plugin of the version that is installed
-        error AD0303: objects of appdeploys.appdeploy.dev may be stored as v2, which this plugin does not know; next: kubectl appdeploy version  (use the plugin of the version that is installed)
+        ok AD0301: the CRDs are installed and served
+        warning AD0302: appdeploys.appdeploy.dev is newer than this plugin, which does not have all its fields (spec.fancy); next: use the plugin of the version that is installed
+        error AD0303: objects of appdeploys.appdeploy.dev may be stored as v2, which this plugin does not have; next: kubectl appdeploy version  (use the plugin of the installed version)
         ");
         insta::assert_snapshot!(changed(|part| {
             found(part).pointer_mut(spec).unwrap()["properties"].as_object_mut().unwrap().remove("replicas");
         }), @r"
-        ok AD0301: the kinds are defined and served
-        warning AD0302: appdeploys.appdeploy.dev is older than this plugin: what it does not know can't be stored (spec.replicas); next: kubectl appdeploy install
-        ok AD0303: all objects are stored in a version that is known
+        ok AD0301: the CRDs are installed and served
+        warning AD0302: appdeploys.appdeploy.dev is older than this plugin: fields that it does not have can't be stored (spec.replicas); next: kubectl appdeploy install
+        ok AD0303: all objects are stored in a known version
         ");
         insta::assert_snapshot!(changed(|part| {
             found(part).pointer_mut(spec).unwrap()["description"] = "other words".into();
         }), @r"
-        ok AD0301: the kinds are defined and served
-        info AD0302: the kinds have the fields that this plugin knows, with other rules or descriptions; next: kubectl appdeploy install
-        ok AD0303: all objects are stored in a version that is known
+        ok AD0301: the CRDs are installed and served
+        info AD0302: the CRDs have the fields of this plugin, with other rules or descriptions; next: kubectl appdeploy install
+        ok AD0303: all objects are stored in a known version
         ");
     }
 }

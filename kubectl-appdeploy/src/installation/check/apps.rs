@@ -12,7 +12,7 @@ use crate::output::formats::some;
 use crate::resource::workload::Workload;
 use crd::status::condition;
 
-/// Judges it.
+/// Returns the findings.
 pub fn findings(facts: &Facts, installed: &Installed) -> Vec<Finding> {
     let all = match &installed.workloads {
         Ok(all) => all,
@@ -25,7 +25,7 @@ pub fn findings(facts: &Facts, installed: &Installed) -> Vec<Finding> {
 
 fn watched(facts: &Facts, all: &[Workload]) -> Finding {
     if all.is_empty() {
-        return Finding::ok(Code::Watched, "there is no app or pod set yet");
+        return Finding::ok(Code::Watched, "no apps or pod sets exist");
     }
     let watched = match &facts.operator {
         Operator::Installed(deployment, _) => operator::watched(deployment),
@@ -73,7 +73,7 @@ fn stalled(all: &[Workload]) -> Finding {
         .filter(|one| one.is_observed() && one.is_true(condition::STALLED))
         .collect();
     if stalled.is_empty() {
-        return Finding::ok(Code::Stalled, "none of them is stalled");
+        return Finding::ok(Code::Stalled, "no app or pod set is stalled");
     }
     let names: Vec<String> = stalled
         .iter()
@@ -82,7 +82,7 @@ fn stalled(all: &[Workload]) -> Finding {
     let finding = Finding::warning(
         Code::Stalled,
         format!(
-            "{} will not become ready unless somebody changes it",
+            "{} will not become ready without a change",
             count(stalled.iter().copied())
         ),
     )
@@ -143,28 +143,28 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_looks_after_is_told_apart_from_what_does_not_work() {
+    fn unmanaged_apps_and_stalled_apps_are_separate_findings() {
         let stalled = json!({"observedGeneration": 1, "conditions": [
             {"type": "Ready", "status": "False", "reason": "ImageNotFound", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
             {"type": "Stalled", "status": "True", "reason": "ImageNotFound", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
         let well = json!({"observedGeneration": 1});
         let (app, set) = (crd::Kind::AppDeploy, crd::Kind::PodSet);
-        insta::assert_snapshot!(judged(vec![], ""), @"ok AD0601: there is no app or pod set yet");
+        insta::assert_snapshot!(judged(vec![], ""), @"ok AD0601: no apps or pod sets exist");
         insta::assert_snapshot!(judged(vec![one(app, "a", &well), one(set, "a", &well)], ""), @r"
         ok AD0601: the operator manages 1 app and 1 pod set
-        ok AD0602: none of them is stalled
+        ok AD0602: no app or pod set is stalled
         ");
         insta::assert_snapshot!(judged(vec![one(app, "a", &well), one(app, "b", &stalled), one(set, "b", &stalled)], ""), @r"
         ok AD0601: the operator manages 2 apps and 1 pod set
-        warning AD0602: 1 app and 1 pod set will not become ready unless somebody changes it (b/shop (ImageNotFound), b/shop (ImageNotFound)); next: kubectl appdeploy status -A
+        warning AD0602: 1 app and 1 pod set will not become ready without a change (b/shop (ImageNotFound), b/shop (ImageNotFound)); next: kubectl appdeploy status -A
         ");
         insta::assert_snapshot!(judged(vec![one(app, "a", &json!(null))], ""), @r"
         error AD0601: no operator manages a/shop (the operator runs, but has not seen it); next: kubectl -n appdeploy-system logs deployment/appdeploy-operator
-        ok AD0602: none of them is stalled
+        ok AD0602: no app or pod set is stalled
         ");
         insta::assert_snapshot!(judged(vec![one(app, "a", &well), one(app, "b", &json!(null))], "a,c"), @r"
         warning AD0601: no operator manages 1 app in b (the operator watches only a, c); next: kubectl appdeploy install --watch-namespace=a,c,b
-        ok AD0602: none of them is stalled
+        ok AD0602: no app or pod set is stalled
         ");
     }
 }

@@ -41,7 +41,7 @@ pub mod tests {
     }
 
     #[test]
-    fn of_several_authorities_the_last_counts_and_of_several_webhooks_the_first() {
+    fn last_ca_and_first_webhook_decide() {
         let of = |bundles: &[String]| {
             let webhooks: Vec<_> = bundles
                 .iter()

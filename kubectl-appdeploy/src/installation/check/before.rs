@@ -1,4 +1,4 @@
-//! Whether AppDeploy can be installed.
+//! Checks whether AppDeploy can be installed.
 
 use kube::ResourceExt as _;
 use model::{NextCommand, command};
@@ -60,10 +60,10 @@ fn lacks(code: Code, rejected: &[(String, Error)], well: &str, ill: &str) -> Fin
     finding.next("let an administrator of the cluster install it")
 }
 
-/// Whether the names are not taken by others, and nothing is on its way out.
+/// Whether the names are free: neither taken by third-party objects nor by objects that are being deleted.
 fn free(facts: &Facts) -> Finding {
     if let Some(error) = facts.parts.iter().find_map(|part| part.found.as_ref().err()) {
-        return Finding::unseen(Code::Free, "what is there already", error);
+        return Finding::unseen(Code::Free, "the existing objects", error);
     }
     let there = || {
         facts
@@ -75,32 +75,31 @@ fn free(facts: &Facts) -> Finding {
         let title = part.title();
         return Finding::error(
             Code::Free,
-            format!("{title} exists and is not part of AppDeploy: install leaves it alone, and ends"),
+            format!("{title} exists and is not part of AppDeploy: install does not change it, and fails"),
         )
         .next(show(part));
     }
     if let Some((part, found)) = there().find(|(_, found)| found.metadata.deletion_timestamp.is_some()) {
         let finding = Finding::error(
             Code::Free,
-            format!("{} is being deleted: install waits until that is done", part.title()),
+            format!("{} is being deleted: install waits for the deletion", part.title()),
         );
         let held = manifests::held_by(found);
         return held.into_iter().fold(finding, Finding::why).next(show(part));
     }
     if let Operator::Installed(..) = facts.operator {
-        return Finding::info(Code::Free, "AppDeploy is installed: install brings it up to date")
-            .next("kubectl appdeploy check");
+        return Finding::info(Code::Free, "AppDeploy is installed: install updates it").next("kubectl appdeploy check");
     }
     let left: Vec<String> = there()
         .filter(|(part, _)| part.kind != Kind::namespace())
         .map(|(part, _)| part.title())
         .collect();
     if left.is_empty() {
-        return Finding::ok(Code::Free, "nothing of that name is there yet");
+        return Finding::ok(Code::Free, "the names are not taken");
     }
     Finding::info(
         Code::Free,
-        "an earlier installation has left something, which install takes over",
+        "objects of an earlier installation exist, which install takes over",
     )
     .why(some(&left))
 }
@@ -112,18 +111,18 @@ fn show(part: &Part) -> NextCommand {
         .and("-o yaml")
 }
 
-/// Whether the API server takes what would be written.
+/// Whether the API server admits the manifests.
 fn accepted(rejected: &[(String, Error)]) -> Finding {
     let Some((_, first)) = rejected.first() else {
-        return Finding::ok(Code::Accepted, "the API server would take what install writes");
+        return Finding::ok(Code::Accepted, "the API server admits the manifests");
     };
     let is_conflict = first.sentence().starts_with("Error from server (Conflict)");
     let finding = Finding::error(
         Code::Accepted,
         if is_conflict {
-            "somebody else has set fields that install would write"
+            "other managers own fields that install would write"
         } else {
-            "the API server would refuse what install writes"
+            "the API server rejects the manifests"
         },
     );
     let finding = rejected.iter().fold(finding, |finding, (title, error)| {
@@ -137,7 +136,7 @@ fn accepted(rejected: &[(String, Error)]) -> Finding {
     if is_conflict {
         finding.next("kubectl appdeploy install --force-conflicts  (takes these fields over)")
     } else if first.nexts().is_empty() {
-        finding.next("kubectl appdeploy install --dry-run=server  (asks the same again)")
+        finding.next("kubectl appdeploy install --dry-run=server  (repeats the dry run)")
     } else {
         first.nexts().iter().cloned().fold(finding, Finding::next)
     }
@@ -155,8 +154,8 @@ mod tests {
         insta::assert_snapshot!(short(&findings(&facts, facts.before.as_ref().unwrap())), @r"
         ok AD0201: you may write all objects of an installation
         ok AD0202: you may grant the operator its rights
-        ok AD0203: nothing of that name is there yet
-        ok AD0204: the API server would take what install writes
+        ok AD0203: the names are not taken
+        ok AD0204: the API server admits the manifests
         ");
     }
 
@@ -191,48 +190,48 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_way_is_named_with_what_holds_it() {
+    fn existing_objects_are_reported_with_what_blocks_them() {
         let mut facts = sample::well();
-        insta::assert_snapshot!(short(&[free(&facts)]), @"info AD0203: AppDeploy is installed: install brings it up to date; next: kubectl appdeploy check");
+        insta::assert_snapshot!(short(&[free(&facts)]), @"info AD0203: AppDeploy is installed: install updates it; next: kubectl appdeploy check");
         facts.operator = Operator::Absent;
         for part in facts.parts.iter_mut().filter(|part| part.kind != Kind::crd()) {
             part.found = Ok(None);
         }
-        insta::assert_snapshot!(short(&[free(&facts)]), @"info AD0203: an earlier installation has left something, which install takes over (customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev, customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev)");
+        insta::assert_snapshot!(short(&[free(&facts)]), @"info AD0203: objects of an earlier installation exist, which install takes over (customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev, customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev)");
         let mut namespace = facts.parts[0].wanted.clone();
         namespace.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
         namespace.data["spec"] = json!({"finalizers": ["kubernetes"]});
         namespace.data["status"] = json!({"conditions": [
             {"type": "NamespaceFinalizersRemaining", "status": "True", "message": "Some content in the namespace has finalizers remaining: example.com/guard in 1 resource instances"}]});
         facts.parts[0].found = Ok(Some(namespace));
-        insta::assert_snapshot!(short(&[free(&facts)]), @"error AD0203: namespace/appdeploy-system is being deleted: install waits until that is done (Some content in the namespace has finalizers remaining: example.com/guard in 1 resource instances); next: kubectl get namespace/appdeploy-system -o yaml");
+        insta::assert_snapshot!(short(&[free(&facts)]), @"error AD0203: namespace/appdeploy-system is being deleted: install waits for the deletion (Some content in the namespace has finalizers remaining: example.com/guard in 1 resource instances); next: kubectl get namespace/appdeploy-system -o yaml");
         let mut foreign = facts.parts[0].wanted.clone();
         foreign.metadata.labels = None;
         facts.parts[0].found = Ok(Some(foreign));
-        insta::assert_snapshot!(short(&[free(&facts)]), @"error AD0203: namespace/appdeploy-system exists and is not part of AppDeploy: install leaves it alone, and ends; next: kubectl get namespace/appdeploy-system -o yaml");
+        insta::assert_snapshot!(short(&[free(&facts)]), @"error AD0203: namespace/appdeploy-system exists and is not part of AppDeploy: install does not change it, and fails; next: kubectl get namespace/appdeploy-system -o yaml");
         facts.parts[1].found = Err(Error::failed("Error from server (Forbidden): no"));
         insta::assert_snapshot!(short(&[free(&facts), accepted(&[])]), @r"
-        warning AD0203: what is there already: n/a (forbidden)
-        ok AD0204: the API server would take what install writes
+        warning AD0203: the existing objects: n/a (forbidden)
+        ok AD0204: the API server admits the manifests
         ");
     }
 
     #[test]
-    fn what_the_api_server_refuses_is_told_in_its_words() {
+    fn rejections_of_the_api_server_are_quoted() {
         let refused = |error: Error| Before {
             refused: vec![("deployment.apps/appdeploy-operator".to_owned(), error)],
         };
         let conflict = Error::failed("Error from server (Conflict): apply failed with 1 conflict")
             .why(".spec.replicas: conflict with \"kubectl\"");
-        let policy = Error::failed("admission webhook policy.example.com refuses it: nothing was changed")
+        let policy = Error::failed("admission webhook policy.example.com rejected it: nothing was changed")
             .why("images come from registry.example.com alone");
         let facts = sample::empty();
         insta::assert_snapshot!(short(&findings(&facts, &refused(conflict))), @r#"
         ok AD0201: you may write all objects of an installation
         ok AD0202: you may grant the operator its rights
-        ok AD0203: nothing of that name is there yet
-        error AD0204: somebody else has set fields that install would write (deployment.apps/appdeploy-operator: .spec.replicas: conflict with "kubectl"); next: kubectl appdeploy install --force-conflicts  (takes these fields over)
+        ok AD0203: the names are not taken
+        error AD0204: other managers own fields that install would write (deployment.apps/appdeploy-operator: .spec.replicas: conflict with "kubectl"); next: kubectl appdeploy install --force-conflicts  (takes these fields over)
         "#);
-        insta::assert_snapshot!(short(&[accepted(&refused(policy).refused)]), @"error AD0204: the API server would refuse what install writes (deployment.apps/appdeploy-operator: images come from registry.example.com alone); next: kubectl appdeploy install --dry-run=server  (asks the same again)");
+        insta::assert_snapshot!(short(&[accepted(&refused(policy).refused)]), @"error AD0204: the API server rejects the manifests (deployment.apps/appdeploy-operator: images come from registry.example.com alone); next: kubectl appdeploy install --dry-run=server  (repeats the dry run)");
     }
 }

@@ -1,4 +1,4 @@
-//! The cluster, whatever is installed in it.
+//! Checks the cluster itself: version, nodes, IngressClasses.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
@@ -9,12 +9,12 @@ use super::finding::Finding;
 use crate::installation::check::code::Code;
 use crate::output::formats::some;
 
-/// The oldest minor version of Kubernetes that has what an installation uses: conditions of webhooks are stable since then.
+/// The oldest supported minor version of Kubernetes: match conditions of webhooks are stable since then.
 const OLDEST: u32 = 30;
-/// What makes an IngressClass the one of Ingresses that name none.
+/// The annotation of the default IngressClass.
 const IS_DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
 
-/// Judges it.
+/// Returns the findings.
 pub fn findings(facts: &Facts) -> Vec<Finding> {
     vec![
         Finding::ok(Code::Reachable, "the API server answers"),
@@ -46,19 +46,19 @@ fn nodes(facts: &Facts) -> Finding {
     let unready: Vec<String> = nodes.iter().filter_map(trouble).collect();
     let all = nodes.len();
     match (all, all - unready.len()) {
-        (0, _) => Finding::error(Code::Nodes, "there is no node: nothing can run").next("kubectl get nodes"),
-        (1, 1) => Finding::ok(Code::Nodes, "the node takes pods"),
-        (all, able) if able == all => Finding::ok(Code::Nodes, format!("all {all} nodes take pods")),
-        (all, 0) => Finding::error(Code::Nodes, format!("none of {all} nodes takes pods"))
+        (0, _) => Finding::error(Code::Nodes, "the cluster has no nodes: no pod can run").next("kubectl get nodes"),
+        (1, 1) => Finding::ok(Code::Nodes, "the node is schedulable"),
+        (all, able) if able == all => Finding::ok(Code::Nodes, format!("all {all} nodes are schedulable")),
+        (all, 0) => Finding::error(Code::Nodes, format!("none of {all} nodes is schedulable"))
             .why(some(&unready))
             .next("kubectl describe nodes"),
-        (all, able) => Finding::warning(Code::Nodes, format!("{able} of {all} nodes take pods"))
+        (all, able) => Finding::warning(Code::Nodes, format!("{able} of {all} nodes are schedulable"))
             .why(some(&unready))
             .next("kubectl describe nodes"),
     }
 }
 
-/// Returns why a node takes no pods.
+/// Returns why a node is not schedulable.
 fn trouble(node: &Node) -> Option<String> {
     let name = node.name_any();
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
@@ -89,19 +89,19 @@ fn classes(facts: &Facts) -> Finding {
     match (&all[..], &defaults[..]) {
         ([], _) => Finding::warning(
             Code::IngressClass,
-            "there is no IngressClass: nobody outside the cluster reaches an app",
+            "no IngressClass exists: apps are only reachable from inside the cluster",
         )
         .next("install an ingress controller, such as Traefik"),
         (_, [one]) => Finding::ok(Code::IngressClass, format!("IngressClass {one} is the default")),
         (all, []) => Finding::warning(
             Code::IngressClass,
-            "no IngressClass is the default: an app that names none is not reached from outside",
+            "no IngressClass is the default: apps without ingressClassName are only reachable from inside the cluster",
         )
         .why(format!("there is {}", some(all)))
         .next(command!("kubectl annotate ingressclass {} {}=true", all[0], IS_DEFAULT)),
         (_, several) => Finding::warning(
             Code::IngressClass,
-            "several IngressClasses are the default: API servers take the newest",
+            "several IngressClasses are the default: the newest is used",
         )
         .why(some(several))
         .next(command!(
@@ -120,12 +120,12 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_apps_need_of_a_cluster_is_told_in_one_line_each() {
+    fn each_requirement_of_apps_has_one_line() {
         let mut facts = sample::well();
         insta::assert_snapshot!(short(&findings(&facts)), @r"
         ok AD0101: the API server answers
         ok AD0102: Kubernetes v1.36.3 is new enough
-        ok AD0103: the node takes pods
+        ok AD0103: the node is schedulable
         ok AD0104: IngressClass traefik is the default
         ");
         facts.version = "v1.27.3-gke.100".to_owned();
@@ -146,8 +146,8 @@ mod tests {
         insta::assert_snapshot!(short(&findings(&facts)), @r"
         ok AD0101: the API server answers
         error AD0102: Kubernetes v1.27.3-gke.100 is too old: AppDeploy needs v1.30 or newer; next: update the cluster
-        warning AD0103: 1 of 3 nodes take pods (b is not ready, c is cordoned); next: kubectl describe nodes
-        warning AD0104: no IngressClass is the default: an app that names none is not reached from outside (there is nginx, traefik); next: kubectl annotate ingressclass nginx ingressclass.kubernetes.io/is-default-class=true
+        warning AD0103: 1 of 3 nodes are schedulable (b is not ready, c is cordoned); next: kubectl describe nodes
+        warning AD0104: no IngressClass is the default: apps without ingressClassName are only reachable from inside the cluster (there is nginx, traefik); next: kubectl annotate ingressclass nginx ingressclass.kubernetes.io/is-default-class=true
         ");
         facts.version = "devel".to_owned();
         facts.nodes = Err(Error::failed("Error from server (Forbidden): nodes is forbidden"));
@@ -155,13 +155,13 @@ mod tests {
         insta::assert_snapshot!(short(&findings(&facts)[1..]), @r"
         warning AD0102: the version devel of Kubernetes can't be read; next: kubectl version
         warning AD0103: nodes: n/a (forbidden)
-        warning AD0104: several IngressClasses are the default: API servers take the newest (nginx, traefik); next: kubectl annotate ingressclass traefik ingressclass.kubernetes.io/is-default-class-
+        warning AD0104: several IngressClasses are the default: the newest is used (nginx, traefik); next: kubectl annotate ingressclass traefik ingressclass.kubernetes.io/is-default-class-
         ");
         facts.nodes = Ok(vec![node("b", "False", false)]);
         facts.classes = Ok(vec![]);
         insta::assert_snapshot!(short(&findings(&facts)[2..]), @r"
-        error AD0103: none of 1 nodes takes pods (b is not ready); next: kubectl describe nodes
-        warning AD0104: there is no IngressClass: nobody outside the cluster reaches an app; next: install an ingress controller, such as Traefik
+        error AD0103: none of 1 nodes is schedulable (b is not ready); next: kubectl describe nodes
+        warning AD0104: no IngressClass exists: apps are only reachable from inside the cluster; next: install an ingress controller, such as Traefik
         ");
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// What a check is about; the heading above it.
+/// The group of a check; its heading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// The cluster, whatever is installed in it.
@@ -14,7 +14,7 @@ pub enum Group {
     Api,
     /// What runs.
     Operator,
-    /// What API servers ask the operator.
+    /// The webhooks.
     Webhooks,
     /// What people have made of it.
     Apps,
@@ -45,11 +45,11 @@ pub enum Code {
     Nodes,
     /// An Ingress finds a controller.
     IngressClass,
-    /// The person may write what an installation consists of.
+    /// The user may write the objects of an installation.
     MayInstall,
-    /// The person may grant what the operator needs.
+    /// The user may grant the operator its rights.
     MayGrant,
-    /// The names are not taken, and nothing is on its way out.
+    /// The names are free.
     Free,
     /// The API server takes what would be written.
     Accepted,
@@ -145,7 +145,7 @@ impl Code {
         }
     }
 
-    /// Returns what it is about.
+    /// Returns its group.
     pub const fn group(self) -> Group {
         match self {
             Self::Reachable | Self::Version | Self::Nodes | Self::IngressClass => Group::Cluster,
@@ -166,13 +166,13 @@ impl Code {
         )
     }
 
-    /// Reads a code as a person writes it.
+    /// Parses a code in any case.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wanted = text.trim().to_uppercase();
         Self::ALL
             .into_iter()
             .find(|code| code.as_str() == wanted)
-            .ok_or_else(|| "there is no such check; docs/checks.md lists them, from AD0101".to_owned())
+            .ok_or_else(|| "unknown check; docs/checks.md lists all checks, from AD0101".to_owned())
     }
 }
 

@@ -18,7 +18,7 @@ use crate::installation::operator::{self, Operator};
 use crate::installation::webhook_ready;
 use crate::resource::workload::Workload;
 
-/// More nodes than these are not looked at.
+/// The maximum number of nodes that are checked.
 const NODES: u32 = 500;
 
 /// An object of an installation.
@@ -45,14 +45,14 @@ impl Part {
     }
 }
 
-/// What is asked before an installation.
+/// Facts before an installation.
 #[derive(Clone, Debug)]
 pub struct Before {
     /// The objects that the API server rejects in a dry run, and why.
     pub refused: Vec<(String, Error)>,
 }
 
-/// What is asked of an installation.
+/// Facts about an installation.
 #[derive(Clone, Debug)]
 pub struct Installed {
     /// The holder of the Lease.
@@ -65,7 +65,7 @@ pub struct Installed {
     pub answer: Option<Result<Option<String>>>,
 }
 
-/// Everything that checks are made of.
+/// The facts that the checks evaluate.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// When it was asked.
@@ -92,7 +92,7 @@ impl Facts {
         self.parts.iter().filter(move |part| part.kind == *kind)
     }
 
-    /// Whether API servers ask the operator.
+    /// Whether webhooks are configured.
     pub fn has_webhooks(&self) -> bool {
         match &self.operator {
             Operator::Installed(deployment, _) => operator::has_webhooks(deployment),

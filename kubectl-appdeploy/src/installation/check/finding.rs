@@ -1,4 +1,4 @@
-//! What a check has found.
+//! The result of a check.
 
 use model::NextCommand;
 use serde_json::{Value, json};
@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::installation::check::code::Code;
 
-/// How bad it is. The worst is the greatest.
+/// The severity of a finding. The worst is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// It is as it should be.
+    /// No problem.
     Ok,
-    /// It is good to know.
+    /// Information.
     Info,
-    /// It works, but something does not, or may not for long, or can't be seen.
+    /// AppDeploy works, but something does not, may stop working, or is unknown.
     Warning,
-    /// It does not work.
+    /// AppDeploy does not work.
     Error,
 }
 
@@ -36,13 +36,13 @@ impl Severity {
 pub struct Finding {
     /// The check.
     pub code: Code,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
     /// One sentence: lower case, no full stop.
     pub message: String,
-    /// The particulars, if there are any.
+    /// Details.
     pub why: Vec<String>,
-    /// The commands that mend it, or what to do.
+    /// The commands that fix it, or what to do.
     pub next: Vec<NextCommand>,
 }
 

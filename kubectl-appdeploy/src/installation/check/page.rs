@@ -1,4 +1,4 @@
-//! Findings as a person reads them, in one line each, and as scripts do.
+//! Prints findings as a page, as lines and as JSON.
 
 use std::fmt::Write as _;
 
@@ -114,7 +114,7 @@ mod tests {
             Finding::ok(Code::Reachable, "the API server answers"),
             Finding::warning(
                 Code::IngressClass,
-                "there is no IngressClass: nobody outside the cluster reaches an app",
+                "no IngressClass exists: apps are only reachable from inside the cluster",
             )
             .next("install an ingress controller, such as Traefik"),
             Finding::error(Code::Running, "0 of 2 replicas of the operator are available")
@@ -141,8 +141,8 @@ mod tests {
         insta::assert_snapshot!(page, @r"
         Cluster
         ok      the API server answers
-        warning AD0104 there is no IngressClass: nobody outside the cluster reaches an
-              app
+        warning AD0104 no IngressClass exists: apps are only reachable from inside the
+              cluster
           next: install an ingress controller, such as Traefik
           see:  https://github.com/appdeploy/appdeploy/blob/main/docs/checks.md#ad0104
 
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_get_the_same() {
+    fn json_has_the_same_findings() {
         insta::assert_snapshot!(serde_json::to_string_pretty(&value(&sample()[..2])).unwrap(), @r#"
         {
           "checks": [
@@ -179,7 +179,7 @@ mod tests {
             {
               "code": "AD0104",
               "group": "Cluster",
-              "message": "there is no IngressClass: nobody outside the cluster reaches an app",
+              "message": "no IngressClass exists: apps are only reachable from inside the cluster",
               "next": [
                 "install an ingress controller, such as Traefik"
               ],

@@ -1,4 +1,4 @@
-//! What runs, and what it needs for that.
+//! Checks the operator: its replicas, leader, version, rights and objects.
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -24,7 +24,7 @@ use crate::output::formats::some;
 /// Multiples of its duration after which an expired Lease is not explained by clock skew any more.
 const PATIENCE: i64 = 4;
 
-/// Judges it.
+/// Returns the findings.
 pub fn findings(facts: &Facts, installed: &Installed) -> Vec<Finding> {
     let deployment = match &facts.operator {
         Operator::Installed(deployment, _) => deployment,
@@ -42,7 +42,7 @@ pub fn findings(facts: &Facts, installed: &Installed) -> Vec<Finding> {
     if facts.is_by_olm() {
         findings.push(Finding::info(
             Code::Complete,
-            "OLM has installed it, and looks after rights, webhooks and the rest",
+            "OLM manages the installation: rights, webhooks and all other objects",
         ));
     } else {
         findings.extend([granted(facts), complete(facts)]);
@@ -90,7 +90,10 @@ fn running(deployment: &Deployment, pods: &Result<Vec<Pod>>, now: Timestamp) -> 
 
 fn leader(deployment: &Deployment, installed: &Installed, now: Timestamp) -> Finding {
     if !operator::is_elected(deployment) {
-        let finding = Finding::info(Code::Leader, "there is no election: the operator is to run once");
+        let finding = Finding::info(
+            Code::Leader,
+            "leader election is disabled: the operator must run with one replica",
+        );
         let is_alone = deployment.spec.as_ref().and_then(|spec| spec.replicas) == Some(1);
         return if is_alone {
             finding
@@ -99,35 +102,38 @@ fn leader(deployment: &Deployment, installed: &Installed, now: Timestamp) -> Fin
                 severity: Severity::Warning,
                 ..finding
             }
-            .why("its Deployment wants another number of replicas than 1, and all of them would write")
+            .why("its Deployment has several replicas, and all of them would write")
             .next("kubectl appdeploy install")
         };
     }
     let lease = match &installed.lease {
         Ok(Some(lease)) => lease,
-        Ok(None) => return nobody("there is no Lease"),
-        Err(error) => return Finding::unseen(Code::Leader, "who leads", error),
+        Ok(None) => return without_leader("the Lease does not exist"),
+        Err(error) => return Finding::unseen(Code::Leader, "the leader", error),
     };
     let Some((holder, age, duration)) = held(lease, now) else {
-        return nobody("the Lease is free");
+        return without_leader("the Lease has no holder");
     };
     // An operator is called as its pod is, and differently at each start.
     let pod = holder.rsplit_once('_').map_or(holder, |(pod, _)| pod);
     if age > PATIENCE * duration {
-        return nobody(&format!("the Lease of {pod} expired {} ago", span(age - duration)));
+        return without_leader(&format!("the Lease of {pod} expired {} ago", span(age - duration)));
     }
     if let Ok(pods) = &installed.pods
         && !pods.iter().any(|one| one.name_any() == pod)
     {
-        return Finding::warning(Code::Leader, format!("{pod} leads, and is gone"))
-            .why(format!("another takes over within {} of its last sign", span(duration)))
+        return Finding::warning(Code::Leader, format!("{pod} leads, but its pod was deleted"))
+            .why(format!(
+                "another pod takes over within {} of the last renewal",
+                span(duration)
+            ))
             .next("kubectl appdeploy check --wait");
     }
     Finding::ok(Code::Leader, format!("{pod} leads"))
 }
 
-fn nobody(why: &str) -> Finding {
-    Finding::error(Code::Leader, "no operator leads: nothing is done for apps")
+fn without_leader(why: &str) -> Finding {
+    Finding::error(Code::Leader, "no operator leads: apps are not reconciled")
         .why(why)
         .next(command!(
             "kubectl -n {} logs deployment/{} --tail=20",
@@ -153,18 +159,19 @@ fn release(deployment: &Deployment) -> Finding {
             Finding::warning(Code::Release, warning).next(command!("use the plugin of {}", tag))
         }
         Some(warning) => Finding::warning(Code::Release, warning).next("kubectl appdeploy install"),
-        None if tag == version::PLUGIN => {
-            Finding::ok(Code::Release, format!("operator and plugin are of one version, {tag}"))
-        }
+        None if tag == version::PLUGIN => Finding::ok(
+            Code::Release,
+            format!("operator and plugin have the same version, {tag}"),
+        ),
         None => Finding::info(
             Code::Release,
-            format!("the operator's image {image} names no release to compare with"),
+            format!("the tag of the operator's image {image} is not a release"),
         ),
     }
 }
 
-/// Whether the operator may do what this version does. Nobody but an administrator may ask that of another, so its roles and
-/// what binds them are looked at.
+/// Whether the operator has the rights of this version. Only an administrator may review the access of others, so its roles
+/// and bindings are compared.
 fn granted(facts: &Facts) -> Finding {
     let is_operators =
         |part: &&Part| part.wanted.labels().get(manifests::NAME_LABEL).map(String::as_str) == Some(operator::NAME);
@@ -191,11 +198,11 @@ fn granted(facts: &Facts) -> Finding {
             let missing = wanted.iter().filter(|wanted| !rights::contain(&has, wanted));
             lacking.extend(missing.map(ToString::to_string));
         } else if !is_bound(found, &part.wanted) {
-            lacking.push(format!("{} binds something else", part.title()));
+            lacking.push(format!("{} binds another role or subject", part.title()));
         }
     }
     if lacking.is_empty() {
-        return Finding::ok(Code::Rights, "the operator may do what it has to");
+        return Finding::ok(Code::Rights, "the operator has its rights");
     }
     Finding::error(Code::Rights, "the operator lacks rights")
         .why(some(&lacking))
@@ -252,7 +259,7 @@ fn complete(facts: &Facts) -> Finding {
         }
     }
     if missing.is_empty() {
-        return Finding::ok(Code::Complete, "the rest of the installation is there");
+        return Finding::ok(Code::Complete, "all other objects of the installation exist");
     }
     let severity = if is_broken { Severity::Error } else { Severity::Warning };
     Finding::new(Code::Complete, severity, "something of the installation is missing")
@@ -291,9 +298,9 @@ mod tests {
         insta::assert_snapshot!(judged(|_| {}), @r"
         ok AD0401: 2 of 2 replicas of the operator are available
         ok AD0402: appdeploy-operator-1 leads
-        ok AD0403: operator and plugin are of one version, v0.1.0
-        ok AD0404: the operator may do what it has to
-        ok AD0405: the rest of the installation is there
+        ok AD0403: operator and plugin have the same version, v0.1.0
+        ok AD0404: the operator has its rights
+        ok AD0405: all other objects of the installation exist
         ");
         insta::assert_snapshot!(judged(|facts| facts.operator = Operator::Absent), @"error AD0401: no operator is installed in this cluster; next: kubectl appdeploy install");
         insta::assert_snapshot!(judged(|facts| {
@@ -301,8 +308,8 @@ mod tests {
         }), @r"
         ok AD0401: 2 of 2 replicas of the operator are available
         ok AD0402: appdeploy-operator-1 leads
-        ok AD0403: operator and plugin are of one version, v0.1.0
-        info AD0405: OLM has installed it, and looks after rights, webhooks and the rest
+        ok AD0403: operator and plugin have the same version, v0.1.0
+        info AD0405: OLM manages the installation: rights, webhooks and all other objects
         ");
     }
 
@@ -322,24 +329,24 @@ mod tests {
     }
 
     #[test]
-    fn who_leads_has_said_so_lately_and_lives() {
+    fn leader_has_renewed_its_lease_and_has_a_pod() {
         let lease = |facts: &mut Facts, lease: serde_json::Value| {
             facts.installed.as_mut().unwrap().lease = Ok(serde_json::from_value(json!({"spec": lease})).unwrap());
         };
         let old = json!({"holderIdentity": "appdeploy-operator-1_0a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T11:55:45.000000Z"});
         let late = json!({"holderIdentity": "gone_0a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T11:59:40.000000Z"});
-        insta::assert_snapshot!(only(Code::Leader, |facts| lease(facts, old.clone())), @"error AD0402: no operator leads: nothing is done for apps (the Lease of appdeploy-operator-1 expired 4m ago); next: kubectl -n appdeploy-system logs deployment/appdeploy-operator --tail=20");
-        insta::assert_snapshot!(only(Code::Leader, |facts| lease(facts, late.clone())), @"warning AD0402: gone leads, and is gone (another takes over within 15s of its last sign); next: kubectl appdeploy check --wait");
-        insta::assert_snapshot!(only(Code::Leader, |facts| lease(facts, json!({"holderIdentity": ""}))), @"error AD0402: no operator leads: nothing is done for apps (the Lease is free); next: kubectl -n appdeploy-system logs deployment/appdeploy-operator --tail=20");
-        insta::assert_snapshot!(only(Code::Leader, |facts| facts.installed.as_mut().unwrap().lease = Ok(None)), @"error AD0402: no operator leads: nothing is done for apps (there is no Lease); next: kubectl -n appdeploy-system logs deployment/appdeploy-operator --tail=20");
+        insta::assert_snapshot!(only(Code::Leader, |facts| lease(facts, old.clone())), @"error AD0402: no operator leads: apps are not reconciled (the Lease of appdeploy-operator-1 expired 4m ago); next: kubectl -n appdeploy-system logs deployment/appdeploy-operator --tail=20");
+        insta::assert_snapshot!(only(Code::Leader, |facts| lease(facts, late.clone())), @"warning AD0402: gone leads, but its pod was deleted (another pod takes over within 15s of the last renewal); next: kubectl appdeploy check --wait");
+        insta::assert_snapshot!(only(Code::Leader, |facts| lease(facts, json!({"holderIdentity": ""}))), @"error AD0402: no operator leads: apps are not reconciled (the Lease has no holder); next: kubectl -n appdeploy-system logs deployment/appdeploy-operator --tail=20");
+        insta::assert_snapshot!(only(Code::Leader, |facts| facts.installed.as_mut().unwrap().lease = Ok(None)), @"error AD0402: no operator leads: apps are not reconciled (the Lease does not exist); next: kubectl -n appdeploy-system logs deployment/appdeploy-operator --tail=20");
         insta::assert_snapshot!(only(Code::Leader, |facts| {
             let containers = &mut deployment(facts).spec.as_mut().unwrap().template.spec.as_mut().unwrap().containers;
             containers[0].env = None;
-        }), @"warning AD0402: there is no election: the operator is to run once (its Deployment wants another number of replicas than 1, and all of them would write); next: kubectl appdeploy install");
+        }), @"warning AD0402: leader election is disabled: the operator must run with one replica (its Deployment has several replicas, and all of them would write); next: kubectl appdeploy install");
     }
 
     #[test]
-    fn another_release_is_told_and_what_to_take() {
+    fn other_release_is_reported_with_what_to_use() {
         let image = |image: &str| {
             only(Code::Release, |facts| {
                 let containers = &mut deployment(facts)
@@ -355,14 +362,14 @@ mod tests {
             })
         };
         insta::assert_snapshot!([image("op:v9.9.9"), image("op:v0.0.1"), image("op:dev")].join("\n"), @r"
-        warning AD0403: the operator is v9.9.9, this plugin is v0.1.0: they are made to be of one version; next: use the plugin of v9.9.9
-        warning AD0403: the operator is v0.0.1, this plugin is v0.1.0: they are made to be of one version; next: kubectl appdeploy install
-        info AD0403: the operator's image op:dev names no release to compare with
+        warning AD0403: the operator is v9.9.9, this plugin is v0.1.0: use the same version of both; next: use the plugin of v9.9.9
+        warning AD0403: the operator is v0.0.1, this plugin is v0.1.0: use the same version of both; next: kubectl appdeploy install
+        info AD0403: the tag of the operator's image op:dev is not a release
         ");
     }
 
     #[test]
-    fn a_right_that_is_gone_is_named() {
+    fn missing_right_is_named() {
         let part = |facts: &mut Facts, kind: &Kind, change: &dyn Fn(&mut Part)| {
             let wanted = facts
                 .parts
@@ -376,7 +383,7 @@ mod tests {
         })), @"error AD0404: the operator lacks rights (create deployments.apps, get deployments.apps, list deployments.apps, patch deployments.apps, watch deployments.apps); next: kubectl appdeploy install");
         insta::assert_snapshot!(only(Code::Rights, |facts| part(facts, &Kind::cluster_role_binding(), &|part| {
             part.found.as_mut().unwrap().as_mut().unwrap().data["subjects"] = json!([]);
-        })), @"error AD0404: the operator lacks rights (clusterrolebinding.rbac.authorization.k8s.io/appdeploy-operator binds something else); next: kubectl appdeploy install");
+        })), @"error AD0404: the operator lacks rights (clusterrolebinding.rbac.authorization.k8s.io/appdeploy-operator binds another role or subject); next: kubectl appdeploy install");
         insta::assert_snapshot!(only(Code::Rights, |facts| part(facts, &Kind::cluster_role(), &|part| part.found = Ok(None))), @"error AD0404: the operator lacks rights (clusterrole.rbac.authorization.k8s.io/appdeploy-operator does not exist); next: kubectl appdeploy install");
         insta::assert_snapshot!(only(Code::Complete, |facts| part(facts, &Kind::network_policy(), &|part| part.found = Ok(None))), @"warning AD0405: something of the installation is missing (networkpolicy.networking.k8s.io/appdeploy-operator); next: kubectl appdeploy install");
         insta::assert_snapshot!(only(Code::Complete, |facts| part(facts, &Kind::service_account(), &|part| part.found = Ok(None))), @"error AD0405: something of the installation is missing (serviceaccount/appdeploy-operator); next: kubectl appdeploy install");

@@ -11,7 +11,7 @@ use super::{authority, page};
 use crate::installation::manifests::{self, Kind, Options};
 use crate::installation::operator::Operator;
 
-/// Returns the findings as `-o short` prints them, those that are well, too.
+/// Returns the findings as `-o short` prints them, including those without a problem.
 pub fn short(findings: &[Finding]) -> String {
     findings.iter().map(page::line).collect::<Vec<_>>().join("\n")
 }
@@ -34,9 +34,7 @@ pub fn empty() -> Facts {
         classes: Ok(vec![serde_json::from_value(class).unwrap()]),
         operator: Operator::Absent,
         parts: parts.collect(),
-        before: Some(Before {
-            refused: Vec::new(),
-        }),
+        before: Some(Before { refused: Vec::new() }),
         installed: None,
     }
 }

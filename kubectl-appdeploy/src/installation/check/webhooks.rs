@@ -1,4 +1,4 @@
-//! What API servers ask the operator, and whether they get an answer.
+//! Checks the webhooks: their configuration, certificates and answers.
 
 use model::command;
 
@@ -10,10 +10,10 @@ use crate::installation::manifests::{Kind, webhook};
 use crate::installation::operator::{self, Operator};
 use crate::output::age::span;
 
-/// An authority that ends within these seconds should have been replaced months ago.
+/// A CA that expires within these seconds should have been replaced months ago.
 const SOON: i64 = 30 * 24 * 3600;
 
-/// Judges it.
+/// Returns the findings.
 pub fn findings(facts: &Facts, installed: &Installed) -> Vec<Finding> {
     if facts.is_by_olm() || matches!(facts.operator, Operator::Unknown(_)) {
         return answers(installed).into_iter().collect();
@@ -35,9 +35,9 @@ pub fn findings(facts: &Facts, installed: &Installed) -> Vec<Finding> {
             vec![
                 Finding::error(
                     Code::Configured,
-                    "API servers ask an operator that is not there, and refuse every app",
+                    "the webhooks call an operator that does not exist, so every app is rejected",
                 )
-                .why(format!("{title} is left of an earlier installation"))
+                .why(format!("{title} remains from an earlier installation"))
                 .next("kubectl appdeploy install")
                 .next("kubectl appdeploy uninstall  (without an operator)"),
             ]
@@ -46,22 +46,19 @@ pub fn findings(facts: &Facts, installed: &Installed) -> Vec<Finding> {
     if !facts.has_webhooks() {
         return vec![Finding::info(
             Code::Configured,
-            "webhooks are switched off: what needs a look at other objects is told by the status alone",
+            "webhooks are disabled: conflicts with other objects are only reported in the status",
         )];
     }
     if !missing.is_empty() {
-        let finding = Finding::error(
-            Code::Configured,
-            "API servers do not ask the operator, which would answer",
-        )
-        .why(format!("missing: {}", missing.join(", ")))
-        .next("kubectl appdeploy install");
+        let finding = Finding::error(Code::Configured, "the webhooks of the operator are not configured")
+            .why(format!("missing: {}", missing.join(", ")))
+            .next("kubectl appdeploy install");
         return vec![finding];
     }
     if let Some((title, _)) = there.iter().find(|(_, found)| !webhook::is_trusted(found)) {
         let finding = Finding::error(
             Code::Configured,
-            format!("{title} names no certificate to trust, so API servers refuse every app"),
+            format!("{title} has no CA bundle, so every app is rejected"),
         )
         .next(command!(
             "kubectl -n {} logs deployment/{} --tail=20",
@@ -70,7 +67,7 @@ pub fn findings(facts: &Facts, installed: &Installed) -> Vec<Finding> {
         ));
         return vec![finding];
     }
-    let configured = Finding::ok(Code::Configured, "API servers know whom to ask and to trust");
+    let configured = Finding::ok(Code::Configured, "the webhooks are configured");
     let ends = there.iter().map(|(_, found)| authority::end(found));
     let end = ends.collect::<Option<Vec<_>>>().and_then(|ends| ends.into_iter().min());
     let left = end.map(|end| end.as_second() - facts.now.as_second());
@@ -79,21 +76,21 @@ pub fn findings(facts: &Facts, installed: &Installed) -> Vec<Finding> {
         command!("kubectl -n {} logs deployment/{}", home, operator::NAME)
     };
     let certificates = match left {
-        None => Finding::warning(Code::Certificates, "the certificates that are trusted can't be read").next(logs()),
+        None => Finding::warning(Code::Certificates, "the CA certificates can't be read").next(logs()),
         Some(left) if left <= 0 => Finding::error(
             Code::Certificates,
-            format!("the certificates that are trusted ended {} ago", span(-left)),
+            format!("the CA certificates expired {} ago", span(-left)),
         )
         .next(logs()),
         Some(left) if left < SOON => Finding::warning(
             Code::Certificates,
-            format!("the certificates that are trusted end in {}", span(left)),
+            format!("the CA certificates expire in {}", span(left)),
         )
-        .why("whoever makes them should have made others by now")
+        .why("they should have been renewed")
         .next(logs()),
         Some(left) => Finding::ok(
             Code::Certificates,
-            format!("the certificates that are trusted last for another {}", span(left)),
+            format!("the CA certificates are valid for another {}", span(left)),
         ),
     };
     [configured, certificates]
@@ -102,24 +99,24 @@ pub fn findings(facts: &Facts, installed: &Installed) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether the operator answers what API servers ask. It has been tried.
+/// Whether the webhooks answered a dry run.
 fn answers(installed: &Installed) -> Option<Finding> {
     Some(match installed.answer.as_ref()? {
-        Ok(None) => Finding::ok(Code::Answers, "the operator answers API servers"),
+        Ok(None) => Finding::ok(Code::Answers, "the webhooks answer"),
         Ok(Some(why)) => Finding::error(
             Code::Answers,
-            "the operator does not answer API servers: apps can't be created or changed",
+            "the webhooks do not answer: apps can't be created or changed",
         )
         .why(why)
-        .next("let API servers reach the operator's pods at port 9443: often a firewall is in between")
-        .next("kubectl appdeploy install --webhooks=false  (does without)"),
+        .next("allow connections from the API server to the operator's pods at port 9443: often a firewall blocks them")
+        .next("kubectl appdeploy install --webhooks=false  (disables them)"),
         // Another webhook denied it, which is an answer, but not of the operator.
         Err(error) if !error.is_forbidden() => Finding::info(
             Code::Answers,
-            "whether the operator answers is not known: the app that it was to be asked about is refused before",
+            "whether the webhooks answer is unknown: another admission webhook rejected the app of the dry run",
         )
         .why(error.sentence()),
-        Err(error) => Finding::unseen(Code::Answers, "whether the operator answers API servers", error),
+        Err(error) => Finding::unseen(Code::Answers, "whether the webhooks answer", error),
     })
 }
 
@@ -141,14 +138,14 @@ mod tests {
     #[test]
     fn webhooks_that_work_are_three_lines() {
         insta::assert_snapshot!(judged(|_| {}), @r"
-        ok AD0501: API servers know whom to ask and to trust
-        ok AD0502: the certificates that are trusted last for another 5y364d
-        ok AD0503: the operator answers API servers
+        ok AD0501: the webhooks are configured
+        ok AD0502: the CA certificates are valid for another 5y364d
+        ok AD0503: the webhooks answer
         ");
     }
 
     #[test]
-    fn certificates_that_end_are_told_in_time() {
+    fn expiring_certificates_are_reported_in_time() {
         let at = |time: &str| {
             let now: Timestamp = time.parse().unwrap();
             judged(|facts| facts.now = now)
@@ -158,13 +155,13 @@ mod tests {
                 .unwrap()
         };
         insta::assert_snapshot!([at("2031-12-11T00:00:00Z"), at("2032-01-02T00:00:00Z")].join("\n"), @r"
-        warning AD0502: the certificates that are trusted end in 20d (whoever makes them should have made others by now); next: kubectl -n appdeploy-system logs deployment/appdeploy-operator
-        error AD0502: the certificates that are trusted ended 2d ago; next: kubectl -n appdeploy-system logs deployment/appdeploy-operator
+        warning AD0502: the CA certificates expire in 20d (they should have been renewed); next: kubectl -n appdeploy-system logs deployment/appdeploy-operator
+        error AD0502: the CA certificates expired 2d ago; next: kubectl -n appdeploy-system logs deployment/appdeploy-operator
         ");
     }
 
     #[test]
-    fn nobody_is_asked_who_is_not_there() {
+    fn webhooks_without_an_operator_are_an_error() {
         let each = |facts: &mut Facts, change: &dyn Fn(&mut crate::installation::check::facts::Part)| {
             let kinds = Kind::webhooks();
             facts
@@ -173,7 +170,7 @@ mod tests {
                 .filter(|part| kinds.contains(&part.kind))
                 .for_each(change);
         };
-        insta::assert_snapshot!(judged(|facts| facts.operator = Operator::Absent), @"error AD0501: API servers ask an operator that is not there, and refuse every app (mutatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy is left of an earlier installation); next: kubectl appdeploy install");
+        insta::assert_snapshot!(judged(|facts| facts.operator = Operator::Absent), @"error AD0501: the webhooks call an operator that does not exist, so every app is rejected (mutatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy remains from an earlier installation); next: kubectl appdeploy install");
         assert_eq!(
             judged(|facts| {
                 facts.operator = Operator::Absent;
@@ -181,25 +178,25 @@ mod tests {
             }),
             ""
         );
-        insta::assert_snapshot!(judged(|facts| each(facts, &|part| part.found = Ok(None))), @"error AD0501: API servers do not ask the operator, which would answer (missing: mutatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy, validatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy); next: kubectl appdeploy install");
+        insta::assert_snapshot!(judged(|facts| each(facts, &|part| part.found = Ok(None))), @"error AD0501: the webhooks of the operator are not configured (missing: mutatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy, validatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy); next: kubectl appdeploy install");
         insta::assert_snapshot!(judged(|facts| each(facts, &|part| {
             part.found.as_mut().unwrap().as_mut().unwrap().data["webhooks"][0]["clientConfig"] = json!({});
-        })), @"error AD0501: mutatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy names no certificate to trust, so API servers refuse every app; next: kubectl -n appdeploy-system logs deployment/appdeploy-operator --tail=20");
+        })), @"error AD0501: mutatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy has no CA bundle, so every app is rejected; next: kubectl -n appdeploy-system logs deployment/appdeploy-operator --tail=20");
         insta::assert_snapshot!(judged(|facts| {
             let Operator::Installed(deployment, _) = &mut facts.operator else { panic!() };
             let containers = &mut deployment.spec.as_mut().unwrap().template.spec.as_mut().unwrap().containers;
             containers[0].args = Some(vec!["--webhooks=false".to_owned()]);
-        }), @"info AD0501: webhooks are switched off: what needs a look at other objects is told by the status alone");
+        }), @"info AD0501: webhooks are disabled: conflicts with other objects are only reported in the status");
     }
 
     #[test]
-    fn what_the_operator_does_not_answer_is_told() {
+    fn webhook_that_does_not_answer_is_reported() {
         let answer = |answer: crate::error::Result<Option<String>>| {
             let text = judged(|facts| facts.installed.as_mut().unwrap().answer = Some(answer.clone()));
             text.lines().last().unwrap().to_owned()
         };
-        insta::assert_snapshot!(answer(Ok(Some("failed calling webhook \"validate.appdeploy.dev\": context deadline exceeded".to_owned()))), @r#"error AD0503: the operator does not answer API servers: apps can't be created or changed (failed calling webhook "validate.appdeploy.dev": context deadline exceeded); next: let API servers reach the operator's pods at port 9443: often a firewall is in between"#);
-        insta::assert_snapshot!(answer(Err(Error::failed("Error from server (Forbidden): appdeploys is forbidden").next("ask"))), @"warning AD0503: whether the operator answers API servers: n/a (forbidden); next: ask");
-        insta::assert_snapshot!(answer(Err(Error::failed("admission webhook policy.example.com refuses it: nothing was changed"))), @"info AD0503: whether the operator answers is not known: the app that it was to be asked about is refused before (admission webhook policy.example.com refuses it: nothing was changed)");
+        insta::assert_snapshot!(answer(Ok(Some("failed calling webhook \"validate.appdeploy.dev\": context deadline exceeded".to_owned()))), @r#"error AD0503: the webhooks do not answer: apps can't be created or changed (failed calling webhook "validate.appdeploy.dev": context deadline exceeded); next: allow connections from the API server to the operator's pods at port 9443: often a firewall blocks them"#);
+        insta::assert_snapshot!(answer(Err(Error::failed("Error from server (Forbidden): appdeploys is forbidden").next("ask"))), @"warning AD0503: whether the webhooks answer: n/a (forbidden); next: ask");
+        insta::assert_snapshot!(answer(Err(Error::failed("admission webhook policy.example.com rejected it: nothing was changed"))), @"info AD0503: whether the webhooks answer is unknown: another admission webhook rejected the app of the dry run (admission webhook policy.example.com rejected it: nothing was changed)");
     }
 }

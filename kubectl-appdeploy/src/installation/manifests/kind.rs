@@ -1,4 +1,4 @@
-//! The kinds of which an installation has objects, and where the API server keeps them.
+//! The kinds of the objects of an installation, and their API resources.
 
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -13,7 +13,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Client, Resource, ResourceExt as _};
 
-/// A kind of which an installation has objects.
+/// A kind of an installation's objects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kind {
     /// Where the API server keeps it.
@@ -122,7 +122,7 @@ impl Kind {
         Self::in_namespace::<Secret>()
     }
 
-    /// Returns the kinds of what makes API servers ask.
+    /// Returns the kinds of webhook configurations.
     pub fn webhooks() -> [Self; 2] {
         [
             Self::in_cluster::<ValidatingWebhookConfiguration>(),

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_people_or_in_a_namespace_already_stays() {
+    fn aggregated_roles_and_namespaced_roles_are_kept() {
         for (kind, name) in [
             ("ClusterRole", "appdeploy-editor"),
             ("Role", "appdeploy-leader-election"),

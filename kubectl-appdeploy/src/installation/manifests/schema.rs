@@ -45,12 +45,12 @@ impl Skew {
         match self {
             Self::None | Self::Other => None,
             Self::Newer(fields) => Some((
-                format!("{name} is newer than this plugin, which does not know all its fields"),
+                format!("{name} is newer than this plugin, which does not have all its fields"),
                 fields,
                 "use the plugin of the version that is installed",
             )),
             Self::Older(fields) => Some((
-                format!("{name} is older than this plugin: what it does not know can't be stored"),
+                format!("{name} is older than this plugin: fields that it does not have can't be stored"),
                 fields,
                 "kubectl appdeploy install",
             )),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_more_is_newer() {
+    fn schema_with_more_fields_is_newer() {
         let (small, large) = (json!({"a": {}}), json!({"a": {}, "b": {}}));
         let compared = |found: &Value, wanted: &Value| skew(&definition(found.clone()), &definition(wanted.clone()));
         assert_eq!(compared(&small, &small), Skew::None);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_in_which_objects_are_stored_has_to_be_known() {
+    fn unknown_stored_version_is_reported() {
         let before: DynamicObject =
             serde_json::from_value(json!({"metadata": {}, "spec": {}, "status": {"storedVersions": ["v1", "v2"]}}))
                 .unwrap();

@@ -1,13 +1,13 @@
-//! What makes API servers ask the operator before they store an app or a pod set.
+//! The webhook configurations of an installation.
 
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-/// What the operator asks for an admission, and for nothing else.
+/// The resource that only the webhooks use.
 const ASKED_FOR_ADMISSION: &str = "localsubjectaccessreviews";
 
-/// Takes out of a role what only webhooks need.
-pub fn ask_nobody(role: &mut Value) {
+/// Removes the rule of a role that only webhooks need.
+pub fn without_access_reviews(role: &mut Value) {
     if let Some(rules) = role["rules"].as_array_mut() {
         rules.retain(|rule| rule["resources"] != json!([ASKED_FOR_ADMISSION]));
     }
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_without_webhooks_is_asked_by_nobody_and_asks_nobody() {
+    fn installation_without_webhooks_has_no_rights_and_objects_for_them() {
         let options = Options {
             webhooks: false,
             ..Options::default()
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn every_webhook_has_to_be_trusted() {
+    fn every_webhook_needs_a_ca_bundle() {
         let trusted = |bundles: &[&str]| {
             let webhooks: Vec<_> = bundles
                 .iter()

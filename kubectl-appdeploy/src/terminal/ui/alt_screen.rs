@@ -22,7 +22,7 @@ impl<'a> AltScreen<'a> {
         Self { ui, last: None }
     }
 
-    /// Returns the mouth, to see how a page looks.
+    /// Returns the output of this screen.
     pub const fn ui(&self) -> &Ui {
         self.ui
     }
@@ -54,7 +54,7 @@ impl Drop for AltScreen<'_> {
     }
 }
 
-/// Returns as many lines as there is room for, and says how many are left out.
+/// Returns the lines that fit, and a line with the number of the others.
 fn cut(text: &str, height: usize, width: usize) -> String {
     let rows = |line: &str| visible(line).div_ceil(width.max(1)).max(1);
     let needed: usize = text.lines().map(rows).sum();
@@ -84,7 +84,7 @@ fn visible(line: &str) -> usize {
     let mut chars = line.chars();
     while let Some(c) = chars.next() {
         if c == '\x1b' {
-            // It ends with the letter that says what it does.
+            // A sequence ends with the letter of its command.
             chars.by_ref().find(char::is_ascii_alphabetic);
         } else {
             count += 1;
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_cut_to_the_terminal_and_says_so() {
+    fn page_is_cut_to_the_terminal_with_a_note() {
         let text = (1..=10).map(|n| n.to_string()).collect::<Vec<_>>().join("\n");
         assert_eq!(cut(&text, 10, 80), text);
         assert_eq!(cut(&text, 4, 80), "1\n2\n3\n…and 7 more lines");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_takes_several_rows_and_colours_take_none() {
+    fn long_line_takes_several_rows_and_colors_take_none() {
         let long = "x".repeat(25);
         assert_eq!(cut(&format!("a\n{long}\nb"), 5, 10), format!("a\n{long}\nb"));
         assert_eq!(cut(&format!("a\n{long}\nb"), 4, 10), "a\n…and 2 more lines");

@@ -1,8 +1,8 @@
-//! Who owns which field: what the other commands of this plugin have set is what a file may take away.
+//! Field ownership: fields that other commands of this plugin have set can be removed by a file.
 //!
-//! `create` and `set` write like any client, `apply` by server-side apply, and the server keeps a record of each. What stands
-//! in the first record only could never be removed by a file. So it is moved into the second before a file is applied, as
-//! `kubectl apply --server-side` does with what it once wrote by other means.
+//! `create` and `set` write like any client, `apply` by server-side apply, and the server keeps a record of each. A
+//! field that is only in the first record could never be removed by a file. So it is moved into the second before a file
+//! is applied, as `kubectl apply --server-side` does with fields that client-side apply wrote.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry};
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ const APPLY: &str = "Apply";
 /// The key for a field or an item itself, next to the keys of its content.
 const ITSELF: &str = ".";
 
-/// Orders of the moment, which no file is expected to repeat: one that does not name them takes none of them back.
+/// Fields that files usually do not have: a file that does not name them keeps them.
 const ORDERS: [&[&str]; 3] = [
     &["f:metadata", "f:annotations", "f:appdeploy.dev/adopted-at"],
     &["f:metadata", "f:annotations", "f:appdeploy.dev/restarted-at"],
@@ -67,7 +67,7 @@ pub fn dropped(record: &[ManagedFieldsEntry], manifest: &Value) -> Value {
     Value::Object(unnamed(&ours, manifest))
 }
 
-/// Takes fields out of an object, and what is empty without them.
+/// Removes fields from an object, and maps that are empty then.
 pub fn remove(object: &mut Value, gone: &Value) {
     for (key, below) in gone.as_object().into_iter().flatten() {
         let is_all = below.as_object().is_none_or(Map::is_empty);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_set_moves_to_what_was_applied_but_for_orders_of_the_moment() {
+    fn fields_of_set_move_to_apply_except_scale_and_pause() {
         let set = json!({
             "f:metadata": {"f:annotations": {".": {}, "f:a": {}, "f:appdeploy.dev/restarted-at": {}}},
             "f:spec": {"f:image": {}, "f:paused": {}, "f:env": {".": {}, r#"k:{"name":"B"}"#: variable()}},
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_no_longer_names_goes_unless_somebody_else_set_it_too() {
+    fn field_that_a_file_drops_is_removed_unless_another_manager_owns_it() {
         let record = [
             entry(
                 MANAGER,

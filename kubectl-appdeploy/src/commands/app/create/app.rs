@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_rule_is_told_with_the_field_and_what_to_write_instead() {
+    fn broken_rule_names_the_field_and_what_to_write_instead() {
         let hosted = AppArgs {
             host: Some("http://shop".to_owned()),
             ..args("nginx", Some(80))

@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use super::Spec;
 use crate::cluster::kind_info;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, system_error};
 use crate::output::formats::DryRun;
 use crate::output::yaml;
 use crate::terminal::prompt;
 use crate::terminal::ui::RenderOptions;
 
-/// Asks for the name, unless it is known.
+/// Prompts for the name, unless it is known.
 pub fn name<S: Spec>(known: Option<&str>, namespace: &str) -> Result<String> {
     let check = |name: &str| acceptable(name, S::default());
     if let Some(name) = known {
@@ -47,7 +47,7 @@ pub fn image<S: Spec>(name: &str, prompt: &str) -> Result<Option<String>> {
     Ok(Some(image).filter(|image| !image.is_empty()))
 }
 
-/// Asks for the port.
+/// Prompts for the port.
 pub fn port() -> Result<Option<i32>> {
     let port: String = answer(|| {
         Input::new()
@@ -65,7 +65,7 @@ pub fn port() -> Result<Option<i32>> {
     Ok(port.trim().parse().ok())
 }
 
-/// Asks for the host of an app. `with` returns the flags with a host.
+/// Prompts for the host of an app. `with` returns the flags with a host.
 pub fn host<S: Spec>(name: &str, namespace: &str, with: impl Fn(String) -> S) -> Result<Option<String>> {
     let usual = format!("{name}.{namespace}");
     let host: String = answer(|| {
@@ -79,7 +79,7 @@ pub fn host<S: Spec>(name: &str, namespace: &str, with: impl Fn(String) -> S) ->
     Ok(Some(host).filter(|host| *host != usual))
 }
 
-/// Asks for the number of pods.
+/// Prompts for the number of pods.
 pub fn replicas() -> Result<i32> {
     answer(|| {
         Input::<i32>::new()
@@ -96,7 +96,7 @@ pub fn replicas() -> Result<i32> {
     })
 }
 
-/// Shows the object and asks whether to create it.
+/// Shows the object and prompts for confirmation.
 pub fn confirm(object: &Value, dry_run: DryRun) -> Result<bool> {
     if !dry_run.is_real() {
         return Ok(true);
@@ -140,7 +140,7 @@ fn broken_up(sentence: &str) -> String {
     text.trim_start_matches("error:").trim_start().to_owned()
 }
 
-/// What is left as it is by who answers no more.
+/// What an interrupted prompt leaves unchanged.
 const KEPT: &str = "nothing was created";
 
 fn answer<T>(ask: impl FnOnce() -> dialoguer::Result<T>) -> Result<T> {
@@ -155,6 +155,6 @@ fn stopped(source: io::Error) -> Error {
         io::ErrorKind::Interrupted | io::ErrorKind::UnexpectedEof => {
             Error::new(Kind::Interrupted, format!("interrupted: {KEPT}"))
         }
-        _ => Error::failed(format!("cannot ask: {source}")),
+        _ => Error::failed(format!("cannot prompt: {}", system_error(&source))),
     }
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, system_error};
 
 /// How much is read of a file: no spec may have more.
 const LIMIT: u64 = crd::MAX_SPEC_BYTES as u64;
@@ -19,7 +19,8 @@ type Problems = Vec<(usize, String)>;
 /// Reads the variables of a file, in their order.
 pub fn read(path: &Path) -> Result<Variables> {
     let shown = path.display();
-    let failed = |source: std::io::Error| Error::usage(format!("cannot read the env file {shown}: {source}"));
+    let failed =
+        |source: std::io::Error| Error::usage(format!("cannot read the env file {shown}: {}", system_error(&source)));
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;
     // A pipe has no length, and may have no end.
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_wrong_is_named_with_its_line_and_without_values() {
+    fn errors_are_reported_with_lines_and_without_values() {
         let text = b"A=1\nB B=secret\n=secret\nA=2\n9=secret\nMISSING\nexport C=secret\n\xff=1\nD=\0";
         let problems = parse(text, |_| None).unwrap_err();
         let lines: Vec<_> = problems.iter().map(|(line, why)| format!("{line}: {why}")).collect();
@@ -155,7 +156,7 @@ mod tests {
         std::fs::write(folder.path().join("large"), vec![b'#'; 256 * 1024 + 1]).unwrap();
         let said = ["missing", "wrong", "large"].map(said);
         insta::assert_snapshot!(said.join("\n"), @r"
-        error: cannot read the env file DIR/missing: No such file or directory (os error 2)
+        error: cannot read the env file DIR/missing: no such file or directory
         error: invalid env file DIR/wrong: nothing was created
           why:  DIR/wrong:2: invalid name: write NAME=VALUE, the name in letters, digits, '_', '-' or '.'
         error: the env file DIR/large has more than 256 KiB: put large values into a ConfigMap or a Secret

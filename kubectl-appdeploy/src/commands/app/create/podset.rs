@@ -45,7 +45,7 @@ impl PodSetArgs {
         }
         let given = given.join(", ");
         Err(Error::usage(format!("an image is needed with {given}: --image=NAME"))
-            .why("without an image the pods run a busybox that sleeps, of which nothing else can be chosen")
+            .why("the default pods run a sleeping busybox, and can't be changed by other flags")
             .next("kubectl appdeploy podset create --help"))
     }
 }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_what_to_write_instead() {
+    fn invalid_flags_are_rejected_with_what_to_write_instead() {
         let lines = [
             "workers --port=80 --env=A=b",
             "workers -- sleep",
@@ -172,10 +172,10 @@ mod tests {
         ];
         insta::assert_snapshot!(lines.map(created).join("\n"), @r"
         error: an image is needed with --port, --env: --image=NAME
-          why:  without an image the pods run a busybox that sleeps, of which nothing else can be chosen
+          why:  the default pods run a sleeping busybox, and can't be changed by other flags
           next: kubectl appdeploy podset create --help
         error: an image is needed with arguments after --: --image=NAME
-          why:  without an image the pods run a busybox that sleeps, of which nothing else can be chosen
+          why:  the default pods run a sleeping busybox, and can't be changed by other flags
           next: kubectl appdeploy podset create --help
         error: podset.appdeploy.dev/workers is invalid: nothing was changed
           why:  spec.maxUnavailable: must be a number from 1, or a percentage from 1% to 100%, like 2 or 25%

@@ -1,4 +1,4 @@
-//! The editor of a person's choice.
+//! Runs the editor of the user.
 
 use model::NextCommand;
 use std::path::Path;

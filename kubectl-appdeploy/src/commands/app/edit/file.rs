@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, system_error};
 use crate::output::yaml;
 
 /// The comment above the object.
@@ -31,7 +31,7 @@ impl File {
         Ok(Self(path))
     }
 
-    /// Returns where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -41,7 +41,7 @@ impl File {
         std::fs::write(&self.0, text).map_err(|source| failed("written", &source))
     }
 
-    /// Returns what stands in it.
+    /// Returns its content.
     pub fn read(&self) -> Result<String> {
         std::fs::read_to_string(&self.0).map_err(|source| failed("read", &source))
     }
@@ -51,7 +51,7 @@ impl File {
         Ok(self.read()? == page(&yaml::write(object)?, None))
     }
 
-    /// Takes it away.
+    /// Deletes it.
     pub fn remove(&self) {
         // A leftover file is harmless.
         let _ = std::fs::remove_file(&self.0);
@@ -59,10 +59,10 @@ impl File {
 }
 
 fn failed(what: &str, source: &io::Error) -> Error {
-    Error::failed(format!("the file to edit cannot be {what}: {source}"))
+    Error::failed(format!("the file to edit cannot be {what}: {}", system_error(source)))
 }
 
-/// Returns what is shown: what to do, what is wrong, and the object.
+/// Returns the content of the file: instructions, problems and the object.
 pub fn page(object: &str, problem: Option<&str>) -> String {
     let mut text = HEAD.to_owned();
     for line in problem.into_iter().flat_map(str::lines) {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_stands_above_the_object_once() {
+    fn problem_is_printed_once_above_the_object() {
         let first = page("kind: A\n# own\n", Some("error: no\n  why:  it is wrong"));
         insta::assert_snapshot!(first, @r"
         # Change what you like, save it, and leave the editor. To cancel, leave the file as it is.

@@ -1,4 +1,4 @@
-//! Waiting until pods are replaced: the pod set says how it is, its pods say what it waits for.
+//! Waits until pods are replaced: the pod set has the state, its pods show what it waits for.
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Pod;
@@ -118,7 +118,7 @@ impl Progress {
         self.named.iter().filter_map(|(_, uid)| pod(uid)).collect()
     }
 
-    /// Returns when a pod goes whose successor is ready.
+    /// Returns when a pod is deleted whose successor is ready.
     fn when(&self) -> String {
         match &self.set {
             Workload::PodSet(set) if set.spec.min_ready_seconds > 0 => {
@@ -128,7 +128,7 @@ impl Progress {
         }
     }
 
-    /// Returns what is being waited for, until the named pods are deleted.
+    /// Returns the progress, until the named pods are deleted.
     fn busy(&self) -> Option<String> {
         let left = self.left();
         let successor = |pod: &Pod| {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_of_a_replacement_is_told() {
+    fn each_step_of_a_replacement_is_printed() {
         let (old, other) = (pod("web-0", None, true), pod("web-1", None, true));
         let new = |ready| pod("web-2", Some("web-0"), ready);
         let mut going = old.clone();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_the_one_on_its_way_is_told() {
+    fn of_several_pods_the_active_one_is_printed() {
         let pods = [
             pod("web-0", None, true),
             pod("web-1", None, true),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_gone_by_its_uid_and_then_the_set_has_to_be_ready() {
+    fn pod_is_replaced_by_uid_and_then_the_set_must_be_ready() {
         let mut seen = seen(&["web-0"], &[pod("web-0", None, true)]);
         let gone = seen.pods.all().next().unwrap().clone();
         seen.pods.take(Event::Delete(gone));

@@ -92,14 +92,14 @@ fn source(text: &str) -> std::result::Result<Source, String> {
     })
 }
 
-/// What becomes of one variable.
+/// The change of a variable.
 #[derive(Clone, Debug, PartialEq)]
 enum Change {
     Set(Value),
     Remove(String),
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let (mut names, mut changes) = split(&args.words)?;
     let mut wanted = args.keys.clone();
@@ -118,7 +118,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
         // The last of several words is more likely a variable than an app.
         let error = match args.words.as_slice() {
             [_, .., last] => Error::usage(format!(
-                "{last} is no variable: write {last}=VALUE, or {last}- to remove it"
+                "{last} is not a variable: write {last}=VALUE, or {last}- to remove it"
             )),
             _ => Error::usage("no variable given: use NAME=VALUE, or NAME- to remove one"),
         };
@@ -152,14 +152,14 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     change::run(&cluster, &which, args.flags, verb, ui).await
 }
 
-/// Takes the words apart: a name of an object has no `=` and does not end in `-`.
+/// Splits the words: a name of an object has no `=` and does not end in `-`.
 fn split(words: &[String]) -> Result<(Vec<String>, Vec<Change>)> {
     let (mut names, mut changes) = (Vec::new(), Vec::new());
     for word in words {
         match (word.split_once('='), word.strip_suffix('-')) {
             (Some(("", _)), _) | (None, Some("")) => {
                 return Err(Error::usage(format!(
-                    "{word} is no variable: write NAME=VALUE, or NAME- to remove one"
+                    "{word} is not a variable: write NAME=VALUE, or NAME- to remove one"
                 )));
             }
             (Some((name, value)), _) => changes.push(Change::Set(json!({"name": name, "value": value}))),
@@ -170,7 +170,7 @@ fn split(words: &[String]) -> Result<(Vec<String>, Vec<Change>)> {
     Ok((names, changes))
 }
 
-/// Whether a word may be the name of an object, alone or behind its kind.
+/// Whether a word may be the name of an object, with or without its kind.
 fn is_name(word: &str) -> bool {
     word.chars()
         .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-./".contains(c))
@@ -180,7 +180,7 @@ fn name_of(variable: &Value) -> &str {
     variable["name"].as_str().unwrap_or_default()
 }
 
-/// Changes variables where they stand: a later one may refer to an earlier one.
+/// Changes variables in place: a later one may refer to an earlier one.
 fn edit(pod: &mut Value, changes: &[Change]) {
     let mut all: Vec<Value> = pod["env"].as_array().cloned().unwrap_or_default();
     for change in changes {
@@ -273,7 +273,7 @@ where
     let api: Api<K> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     cluster.call(api.get(&from.name)).await.map_err(|error| {
         if error.is_forbidden() {
-            error.next("name the keys, and nothing has to be read: --keys=NAME,NAME")
+            error.next("with --keys=NAME,NAME nothing must be read")
         } else if error.is_not_found() {
             let kind = if from.is_secret { "secrets" } else { "configmaps" };
             error.next(command!("kubectl get {}", kind).and(cluster.flag()))
@@ -302,7 +302,7 @@ async fn list(cluster: &Cluster, which: &Selection, ui: &mut Ui) -> Result<()> {
     selection::conclude(failures, ui)
 }
 
-/// Shows variables as kubectl does: a value as it is, not quoted for a shell.
+/// Prints variables as kubectl does, with values that are not quoted for a shell.
 fn listed(title: &str, pod: &Value) -> String {
     let mut lines = vec![format!("# {title}")];
     for variable in pod["env"].as_array().into_iter().flatten() {
@@ -344,11 +344,11 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_nothing_is_refused() {
+    fn word_without_a_meaning_is_rejected() {
         for word in ["-", "=1"] {
             let error = split(&[word.to_owned()]).unwrap_err();
             assert!(
-                error.text(&RenderOptions::default()).contains("is no variable"),
+                error.text(&RenderOptions::default()).contains("is not a variable"),
                 "{word}"
             );
         }

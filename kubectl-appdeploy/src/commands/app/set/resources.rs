@@ -60,7 +60,7 @@ fn amount(text: &str) -> std::result::Result<Amount, String> {
     Ok((amount.0.to_owned(), amount.1))
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     const EXAMPLE: &str = "set resources {name} --limits=memory=128Mi";
     if args.requests.is_empty() && args.limits.is_empty() {
@@ -86,7 +86,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     change::run(&cluster, &which, args.flags, verb, ui).await
 }
 
-/// Returns what the webhook warns of, too, where there is one.
+/// Returns the warnings that the webhook, if it exists, sends as well.
 fn tiny(args: &Args, kind: Kind) -> Vec<String> {
     let of = |amounts: &[Amount]| {
         let given = amounts
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_set_and_taken_away_one_by_one() {
+    fn quantities_are_set_and_removed_separately() {
         let amounts = |texts: &[&str]| -> Vec<Amount> { texts.iter().map(|text| amount(text).unwrap()).collect() };
         let mut pod = json!({"image": "a", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
         edit(&mut pod, &amounts(&["cpu=100m"]), &amounts(&["cpu-", "memory=2Gi"]));

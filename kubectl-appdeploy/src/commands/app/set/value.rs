@@ -85,11 +85,11 @@ struct Rest {
     flags: Flags,
 }
 
-/// The ways to mean more than those that are named.
+/// The flags that select objects other than by name.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Others {
     /// Select {many} by labels, like team=shop,tier!=test
-    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "all")]
+    #[arg(short = 'l', long, value_name = "LABELS", value_parser = selection::selector, conflicts_with = "all")]
     selector: Option<String>,
     /// Select all {many} of the namespace
     #[arg(long)]
@@ -110,10 +110,10 @@ impl Others {
             (None, false) => "",
         };
         match names.as_slice() {
-            [name, ..] if !flag.is_empty() => {
-                Err(Error::usage(format!("{name} is named beside {flag}: nothing was done"))
-                    .why("either some are named, or they are selected with -l or --all"))
-            }
+            [name, ..] if !flag.is_empty() => Err(Error::usage(format!(
+                "{name} can't be combined with {flag}: nothing was done"
+            ))
+            .why("either some are named, or they are selected with -l or --all")),
             _ => Ok(Selection {
                 names,
                 selector: self.selector.clone(),
@@ -139,7 +139,7 @@ pub struct Setting {
 }
 
 impl ImageArgs {
-    /// Returns what is to be set.
+    /// Returns the values to set.
     pub fn value(self) -> Setting {
         Setting {
             what: What::Image,
@@ -150,7 +150,7 @@ impl ImageArgs {
 }
 
 impl HostArgs {
-    /// Returns what is to be set.
+    /// Returns the values to set.
     pub fn value(self) -> Setting {
         Setting {
             what: What::Host,
@@ -161,7 +161,7 @@ impl HostArgs {
 }
 
 impl PortArgs {
-    /// Returns what is to be set.
+    /// Returns the values to set.
     pub fn value(self) -> Setting {
         Setting {
             what: What::Port,
@@ -171,7 +171,7 @@ impl PortArgs {
     }
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub async fn run(setting: Setting, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let Setting { what, words, rest } = setting;
     let (which, values) = what.split(kind, words, &rest.others)?;
@@ -234,7 +234,7 @@ impl What {
         }
     }
 
-    /// Takes the words apart: which objects are meant, and their values.
+    /// Splits the words into names of objects and values.
     fn split(self, kind: Kind, words: Vec<String>, others: &Others) -> Result<(Selection, Values)> {
         if self == Self::Host && kind == Kind::PodSet {
             return Err(Error::usage("a pod set has no host: nothing was done")
@@ -242,7 +242,7 @@ impl What {
         }
         if others.are_selected() {
             let ([text], false) = (words.as_slice(), words.iter().any(|word| word.contains('='))) else {
-                // One that is named next to a selection.
+                // A name together with a selection.
                 others.select(words)?;
                 return Err(self.missing(kind, &[]));
             };
@@ -377,9 +377,9 @@ mod tests {
         error: image missing for shop: nothing was done
           next: kubectl appdeploy set image shop=nginx:1.27 blog=nginx:1.27
         error: shop is named twice: nothing was done
-        error: shop=nginx is named beside --all: nothing was done
+        error: shop=nginx can't be combined with --all: nothing was done
           why:  either some are named, or they are selected with -l or --all
-        error: shop is named beside --all: nothing was done
+        error: shop can't be combined with --all: nothing was done
           why:  either some are named, or they are selected with -l or --all
         error: invalid port "http": must be a number from 1 to 65535
           next: kubectl appdeploy podset set port workers=8080
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_set_or_taken_away_where_its_kind_has_it() {
+    fn fields_are_set_and_removed_where_the_kind_has_them() {
         let mut set = json!({"spec": {"template": {"image": "a", "port": 80}}});
         What::Image.put(Kind::PodSet, &mut set, Some(json!("b")));
         What::Port.put(Kind::PodSet, &mut set, None);

@@ -58,7 +58,7 @@ pub async fn served(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut 
 fn not_served(name: &str, deadline: Deadline) -> Error {
     Error::new(
         ErrorKind::TimedOut,
-        format!("the AppDeploy API does not answer for {name} after {}", deadline.text()),
+        format!("{name} is not served after {}", deadline.text()),
     )
     .next(command!("kubectl get crd {} -o yaml", name))
 }

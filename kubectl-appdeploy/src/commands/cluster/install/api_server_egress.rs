@@ -28,8 +28,8 @@ pub async fn foresee(kube: &KubeArgs, objects: &mut [DynamicObject], ui: &mut Ui
 }
 
 /// Adds the ports at which this cluster's API server listens to the policy that allows the usual ones: microk8s, for
-/// one, has another. Whoever may not see them gets the usual ones. What fails otherwise fails the installation: it would shut
-/// the operator off from the API server, and say that all is well.
+/// one, has another. Without the right to read them, the usual ones are used. Any other error fails the
+/// installation, which would otherwise cut the operator off from the API server.
 pub async fn open(cluster: &Cluster, objects: &mut [DynamicObject]) -> Result<()> {
     match ports(cluster).await {
         Ok(ports) => allow_all(objects, &ports),

@@ -24,7 +24,7 @@ pub async fn refuse_loss(cluster: &Cluster, wanted: &[DynamicObject], before: &[
         let unknown = schema::unknown_versions(before, &wanted.data);
         if !unknown.is_empty() {
             return Err(lossy(format!(
-                "objects of {} are stored as {}, which this version does not know",
+                "objects of {} are stored as {}, which this version does not have",
                 wanted.name_any(),
                 unknown.join(", ")
             )));
@@ -36,7 +36,7 @@ pub async fn refuse_loss(cluster: &Cluster, wanted: &[DynamicObject], before: &[
         let uses = uses(cluster, wanted, &fields).await?;
         if !uses.is_empty() {
             return Err(lossy(format!(
-                "this version does not know what they use: {}",
+                "they use fields that this version does not have: {}",
                 some(&uses)
             )));
         }
@@ -49,7 +49,7 @@ fn lossy(why: String) -> Error {
         "{PLUGIN} would lose what a newer version has stored: nothing was changed"
     ))
     .why(why)
-    .next("kubectl appdeploy version  (use the plugin of the version that is installed)")
+    .next("kubectl appdeploy version  (use the plugin of the installed version)")
 }
 
 /// Returns the fields of the version that is stored which the wanted definition does not have.
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_missed_wherever_it_is() {
+    fn lost_field_is_found_at_any_depth() {
         let newer = json!({"properties": {
             "image": {}, "fancy": {},
             "env": {"items": {"properties": {"name": {}, "secret": {}}}},
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_nobody_uses_is_no_loss() {
+    fn field_that_no_object_uses_is_not_lost() {
         let path = |text: &str| -> Vec<String> { text.split('.').map(ToOwned::to_owned).collect() };
         let object = json!({"spec": {"env": [{"name": "A"}, {"name": "B", "secret": 1}], "gone": null}});
         let any = json!({});
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_everybody_has_without_setting_it_is_no_loss() {
+    fn field_with_its_default_is_not_lost() {
         let schema = json!({"properties": {"mode": {"default": "calm"}, "limit": {}}, "default": {}});
         for unset in [json!(null), json!({}), json!({"mode": "calm"})] {
             assert!(!is_set(&unset, &schema), "{unset}");

@@ -54,7 +54,7 @@ pub async fn refuse(cluster: &Cluster, wanted: &[DynamicObject], before: &[Optio
         "namespace/{namespace} is not empty, and no operator is installed in it: nothing was changed"
     ))
     .why(format!(
-        "{}: their author could get the rights that the operator is given there",
+        "{}: their author could get the rights of the operator",
         some(&foreign)
     ))
     .next(command!("kubectl -n {} get rolebindings,pods -o wide", namespace))

@@ -63,14 +63,14 @@ pub fn warn_of_more(before: &[Option<DynamicObject>], ui: &mut Ui) {
         let watched = operator::watched(&deployment).join(",");
         if !watched.is_empty() {
             ui.warn(&format!(
-                "the operator looked after {watched} alone, and now looks after all namespaces; \
-                 --watch-namespace={watched} keeps it to them"
+                "the operator managed only {watched}, and now manages all namespaces; \
+                 --watch-namespace={watched} keeps the limit"
             ));
         }
     }
 }
 
-/// Warns that the operator that runs is newer than what takes its place.
+/// Warns that the running operator is newer than the one to install.
 pub fn warn_of_age(before: &[Option<DynamicObject>], wanted: &[DynamicObject], ui: &mut Ui) {
     let tag = |object: &DynamicObject| -> Option<String> {
         let deployment = object.clone().try_parse().ok()?;
@@ -102,10 +102,17 @@ pub async fn remove(
 ) -> Result<()> {
     for (kind, object) in former {
         let api = kind.api_of(&cluster.client, object);
-        manifests::delete(cluster, &api, object, PropagationPolicy::Background, args.dry_run).await?;
+        manifests::delete(
+            cluster,
+            &api,
+            object,
+            PropagationPolicy::Background,
+            args.change.dry_run,
+        )
+        .await?;
         let (title, place) = (kind.title(&object.name_any()), manifests::place("from", object));
-        let line = format!("{title} deleted{place}{}", args.dry_run.suffix());
-        match args.output {
+        let line = format!("{title} deleted{place}{}", args.change.dry_run.suffix());
+        match args.change.output {
             None => ui.print(&line)?,
             Some(_) => ui.eprintln(&line),
         }

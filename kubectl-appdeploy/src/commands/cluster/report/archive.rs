@@ -1,4 +1,4 @@
-//! A `.tar.gz` that its owner alone may read.
+//! A `.tar.gz` that only its owner may read.
 
 use std::io;
 

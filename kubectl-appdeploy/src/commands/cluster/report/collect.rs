@@ -1,5 +1,5 @@
-//! What a report is made of, as the cluster gives it. A constant number of requests, each with a limit; what is not allowed is
-//! left out and told.
+//! Collects the data of a report with a constant number of requests, each with a limit. What is forbidden is left out and
+//! listed.
 
 use std::collections::BTreeSet;
 
@@ -26,14 +26,14 @@ use crate::resource::live_children;
 const OBJECTS: u32 = 500;
 /// The maximum number of events.
 const EVENTS: u32 = 2000;
-/// The end of a log: so many lines, and never more bytes.
+/// The maximum numbers of lines and bytes of a log.
 const LINES: i64 = 5000;
 const BYTES: i64 = 2 * 1024 * 1024;
 
 /// The objects of one kind.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// The file that they go into.
+    /// Their file.
     pub file: String,
     /// Whose they are.
     pub owner: Owner,
@@ -46,7 +46,7 @@ pub struct Section {
 /// The log of a pod.
 #[derive(Clone, Debug)]
 pub struct Log {
-    /// The file that it goes into.
+    /// Its file.
     pub file: String,
     /// The end of it, or why there is none.
     pub text: Result<String>,
@@ -127,7 +127,7 @@ pub async fn collect(cluster: &Cluster, namespace: Option<&str>) -> Collected {
     }
 }
 
-/// A list that is wanted.
+/// A request for a list.
 struct ListRequest {
     file: String,
     owner: Owner,

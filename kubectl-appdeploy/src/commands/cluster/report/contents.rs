@@ -16,10 +16,10 @@ use crate::output::redactor::{MASK, Redactor};
 use crate::output::{formats, yaml};
 use crate::terminal::ui::RenderOptions;
 
-/// The file that says what the others are.
+/// The file that describes the others.
 const README: &str = "README.txt";
 
-/// What goes into the archive, and what does not.
+/// The content of the archive, and what was left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     /// The files, the one that explains them first.
@@ -28,7 +28,7 @@ pub struct Contents {
     pub left_out: Vec<String>,
 }
 
-/// Returns the files. `scope` says of which namespaces the apps are.
+/// Returns the files. `scope` describes the namespaces of the apps.
 pub fn contents(collected: &Collected, scope: &str, now: Timestamp) -> Result<Contents> {
     let mask = mask(collected);
     let mut contents = Contents::default();
@@ -55,7 +55,7 @@ pub fn contents(collected: &Collected, scope: &str, now: Timestamp) -> Result<Co
         }
         if section.is_cut {
             contents.left_out.push(format!(
-                "{}: there are more than these; -n takes one namespace",
+                "{}: not all objects are included; use -n for one namespace",
                 section.file
             ));
         }
@@ -130,9 +130,9 @@ impl Contents {
             "A report on AppDeploy, made by kubectl appdeploy report {PLUGIN} at {now:.0}.\n\
              Apps and pod sets are those of {scope}.\n\n\
              Secrets and ConfigMaps were not read. Values of environment variables and arguments,\n\
-             annotations of others, and what looks like a password or a token are replaced by\n\
-             {MASK}. Names of objects, images, hosts and namespaces are in it. Nobody can\n\
-             know what you would not tell: look at it before you send it.\n\nFiles:\n"
+             third-party annotations, and what looks like a password or a token are replaced by\n\
+             {MASK}. Names of objects, images, hosts and namespaces are included.\n\
+             Check the content before you send it.\n\nFiles:\n"
         );
         for entry in &self.entries {
             let _ = writeln!(text, "  {}  ({} bytes)", entry.name, entry.content.len());
@@ -156,7 +156,7 @@ mod tests {
     use crate::output::redactor::Owner;
 
     #[test]
-    fn a_report_says_what_is_in_it_and_what_is_not() {
+    fn report_lists_its_content_and_what_was_left_out() {
         let app = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "metadata": {"name": "shop", "namespace": "default"},
             "spec": {"image": "nginx", "env": [{"name": "KEY", "value": "hunter22"}]}});
         let section = |file: &str, owner, objects| Section {
@@ -199,9 +199,9 @@ mod tests {
         Apps and pod sets are those of all namespaces.
 
         Secrets and ConfigMaps were not read. Values of environment variables and arguments,
-        annotations of others, and what looks like a password or a token are replaced by
-        <redacted>. Names of objects, images, hosts and namespaces are in it. Nobody can
-        know what you would not tell: look at it before you send it.
+        third-party annotations, and what looks like a password or a token are replaced by
+        <redacted>. Names of objects, images, hosts and namespaces are included.
+        Check the content before you send it.
 
         Files:
           versions.yaml  (95 bytes)
@@ -211,7 +211,7 @@ mod tests {
           operator/logs/a.log  (21 bytes)
 
         Left out:
-          apps/appdeploys.yaml: there are more than these; -n takes one namespace
+          apps/appdeploys.yaml: not all objects are included; use -n for one namespace
           operator/pods.yaml: n/a (forbidden)
           operator/logs/b.log: cannot reach the cluster
         ");

@@ -26,7 +26,7 @@ pub struct Contents {
     pub unseen: Option<String>,
 }
 
-/// An object, of which only the metadata counts.
+/// The metadata of an object.
 struct Item {
     resource: ApiResource,
     meta: ObjectMeta,
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_others_made_is_foreign() {
+    fn only_third_party_objects_are_foreign() {
         let ours = json!({"app.kubernetes.io/part-of": "appdeploy"});
         let items = [
             item("ConfigMap", json!({"name": "notes"})),

@@ -11,7 +11,7 @@ use crate::cluster::kind_info;
 use crate::installation::manifests::{Kind, place};
 use crate::output::formats::some;
 
-/// What the person said about what holds data.
+/// The flags about data.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice {
     /// Delete apps and pod sets.
@@ -92,7 +92,7 @@ pub fn plan(found: &Inventory, choice: Choice) -> Plan {
                 .push((kind.title(&name), "it is not part of AppDeploy".to_owned())),
             (Some(unseen), true) => plan.stays.push((
                 kind.title(&name),
-                format!("whether somebody else uses it cannot be seen: {unseen}"),
+                format!("whether it has other objects is unknown: {unseen}"),
             )),
             (_, false) => plan
                 .stays
@@ -103,7 +103,7 @@ pub fn plan(found: &Inventory, choice: Choice) -> Plan {
     plan
 }
 
-/// Returns what the operator has around it in the order in which it goes.
+/// Returns the operator's objects in the order of their deletion.
 fn in_order(objects: &[(Kind, DynamicObject)]) -> Vec<(Kind, DynamicObject)> {
     let order = Kind::around();
     let mut objects = objects.to_vec();
@@ -120,13 +120,13 @@ impl Plan {
     /// Returns what becomes of the children of deleted apps and pod sets, for a sentence that begins with them.
     pub const fn fate(&self) -> &'static str {
         if self.keeps_children {
-            "and leaves what belongs to them as it is, without an owner"
+            "and keeps their children, without an owner"
         } else {
-            "with everything that belongs to them"
+            "with all their children"
         }
     }
 
-    /// Returns the plan as a person reads it: every object, and the apps and pod sets of each namespace.
+    /// Returns the plan as text: every object, and the apps and pod sets of each namespace.
     pub fn text(&self, names: Names) -> String {
         let mut text = String::new();
         if !self.is_empty() {
@@ -134,9 +134,9 @@ impl Plan {
         }
         for (kind, objects) in by_kind(&self.workloads) {
             let family = if self.keeps_children {
-                "; what belongs to them stays, without an owner"
+                "; their children stay, without an owner"
             } else {
-                ", with everything that belongs to them"
+                ", with all their children"
             };
             let _ = writeln!(text, "  {}{family}:", kind_info::of(kind).count(objects.len()));
             text.push_str(&places(&objects, names));
@@ -149,8 +149,8 @@ impl Plan {
         }
         for (kind, objects) in by_kind(&self.kept) {
             let so = match kind {
-                crd::Kind::AppDeploy => "they serve on",
-                crd::Kind::PodSet => "their pods run on, but nobody replaces one that ends",
+                crd::Kind::AppDeploy => "they keep serving",
+                crd::Kind::PodSet => "their pods keep running, but failed pods are not replaced",
             };
             let count = kind_info::of(kind).count(objects.len());
             let _ = writeln!(text, "  {count}  ({so}; --delete-apps deletes them):");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn apps_and_their_definition_stay_unless_told() {
+    fn apps_and_their_definition_stay_without_a_flag() {
         let found = Inventory {
             workloads: vec![app("a", "shop"), app("b", "blog"), set("a", "workers")],
             ..installed()
@@ -264,10 +264,10 @@ mod tests {
           validatingadmissionpolicy.admissionregistration.k8s.io/appdeploy-operator
           namespace/appdeploy-system
         To stay:
-          2 apps  (they serve on; --delete-apps deletes them):
+          2 apps  (they keep serving; --delete-apps deletes them):
             a: shop
             b: blog
-          1 pod set  (their pods run on, but nobody replaces one that ends; --delete-apps deletes them):
+          1 pod set  (their pods keep running, but failed pods are not replaced; --delete-apps deletes them):
             a: workers
           customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev  (--delete-crds deletes it)
           customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev  (--delete-crds deletes it)
@@ -284,9 +284,9 @@ mod tests {
         };
         insta::assert_snapshot!(plan(&found, Choice { apps: true, crds: true, orphans: false }).text(Names::Some), @r"
         To be removed, in this order:
-          1 app, with everything that belongs to them:
+          1 app, with all their children:
             a: shop
-          1 pod set, with everything that belongs to them:
+          1 pod set, with all their children:
             a: workers
           mutatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy
           validatingwebhookconfiguration.admissionregistration.k8s.io/appdeploy
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_takes_its_apps_along() {
+    fn deleting_a_definition_deletes_its_apps() {
         let found = Inventory {
             workloads: vec![app("a", "shop"), set("a", "workers")],
             ..installed()
@@ -356,16 +356,16 @@ mod tests {
         let plan = plan(&found, choice);
         insta::assert_snapshot!(plan.text(Names::All), @r"
         To be removed, in this order:
-          7 apps; what belongs to them stays, without an owner:
+          7 apps; their children stay, without an owner:
             shop: a, b, c, d, e, f, g
-          1 pod set; what belongs to them stays, without an owner:
+          1 pod set; their children stay, without an owner:
             batch: workers
         ");
         insta::assert_snapshot!(plan.text(Names::Some), @r"
         To be removed, in this order:
-          7 apps; what belongs to them stays, without an owner:
+          7 apps; their children stay, without an owner:
             shop: a, b, c, d, e and 2 more
-          1 pod set; what belongs to them stays, without an owner:
+          1 pod set; their children stay, without an owner:
             batch: workers
         ");
     }

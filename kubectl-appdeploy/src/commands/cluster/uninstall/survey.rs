@@ -18,7 +18,7 @@ use crate::installation::manifests::{Kind, labelled, policy};
 pub struct Inventory {
     /// All apps and pod sets of the cluster.
     pub workloads: Vec<(crd::Kind, DynamicObject)>,
-    /// What makes API servers ask the operator.
+    /// The webhook configurations.
     pub webhooks: Vec<(Kind, DynamicObject)>,
     /// What runs.
     pub operator: Vec<(Kind, DynamicObject)>,

@@ -83,9 +83,9 @@ mod elsewhere {
     pub struct Raw;
 
     impl Raw {
-        /// Says that there is none.
+        /// Fails: it is not supported here.
         pub fn enter() -> Result<Self> {
-            Err(Error::usage("-t is not there on this system").why("leave it out, or run kubectl exec -it POD"))
+            Err(Error::usage("-t is not supported on this system").why("leave it out, or run kubectl exec -it POD"))
         }
     }
 

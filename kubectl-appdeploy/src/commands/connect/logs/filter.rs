@@ -1,4 +1,4 @@
-//! Which lines are printed: those that match `--include`, and not `--exclude`.
+//! Selects lines that match `--include` and not `--exclude`.
 
 use std::collections::HashMap;
 

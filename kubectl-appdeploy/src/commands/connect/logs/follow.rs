@@ -23,7 +23,7 @@ use crate::terminal::ui::Ui;
 /// A container that writes: a pod, by its UID, its name, and how often it was started before.
 type ContainerRun = (String, String, i32);
 
-/// A line, and who wrote it.
+/// A line and its container.
 type Line = (String, std::result::Result<LogChunk, kube::Error>);
 
 type Pieces = BoxStream<'static, io::Result<LogChunk>>;
@@ -57,7 +57,7 @@ pub(super) async fn run(
                     first.push(pod);
                     continue;
                 }
-                // Of those that come later nothing is left out.
+                // Logs of later pods are printed from their start.
                 (Some(Event::InitApply(pod) | Event::Apply(pod)), None) => {
                     (vec![pod], LogParams { timestamps: args.timestamps, ..LogParams::default() })
                 }

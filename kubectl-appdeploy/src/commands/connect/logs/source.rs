@@ -74,7 +74,7 @@ struct Log<S> {
     params: LogParams,
     shows_times: bool,
     lines: Option<BoxStream<'static, io::Result<LogChunk>>>,
-    /// Whether the next piece goes on with a line.
+    /// Whether the next chunk continues a line.
     is_inside_line: bool,
     /// Whether that line was returned before the connection ended.
     is_known_line: bool,
@@ -158,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    /// What each opening of the log gives, and whether the container writes afterwards.
+    /// What each opening of the log returns, and whether the container writes more after that.
     type Script = VecDeque<(Result<Vec<&'static str>, Failure>, bool)>;
 
     struct Scripted {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_can_not_be_read_is_an_error_and_no_silence() {
+    async fn unreadable_log_is_an_error() {
         let (printed, _) = followed(LogParams::default(), [(Err(forbidden()), true)].into()).await;
         assert_eq!(printed, [Err(())]);
     }

@@ -1,4 +1,4 @@
-//! What else of a namespace counts on a Deployment, a Service or the labels of pods.
+//! Objects of a namespace that depend on a Deployment, a Service or the labels of pods.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::cluster::connection::Cluster;
 use crate::error::Result;
 use crate::resource::children::{Section, list};
 
-/// The objects of a namespace that may count on others.
+/// The objects of a namespace that may depend on others.
 #[derive(Clone, Debug)]
 pub struct Dependents {
     pub services: Section<Service>,
@@ -73,7 +73,7 @@ impl Dependents {
         .collect()
     }
 
-    /// Says who scales a Deployment, which the operator would overrule.
+    /// Reports autoscalers of a Deployment, whose changes the operator would revert.
     pub fn scale(&self, deployment: &str) -> impl Iterator<Item = String> {
         let scalers = self.scalers.iter().flatten().filter(move |scaler| {
             let target = scaler.spec.as_ref().map(|spec| &spec.scale_target_ref);
@@ -81,8 +81,7 @@ impl Dependents {
         });
         scalers.map(|scaler| {
             format!(
-                "horizontalpodautoscaler/{} scales the Deployment, which the operator would undo: let its scaleTargetRef be \
-                 the AppDeploy",
+                "horizontalpodautoscaler/{} scales the Deployment, which the operator would undo: set its scaleTargetRef to the AppDeploy",
                 scaler.name_any()
             )
         })
@@ -125,7 +124,7 @@ impl Dependents {
             let is_peer = |peer: &NetworkPolicyPeer| peer.pod_selector.as_ref().is_some_and(loses);
             if own || peers.into_iter().any(is_peer) {
                 lost.push(format!(
-                    "networkpolicy/{} knows the pods by labels that they lose",
+                    "networkpolicy/{} selects the pods by labels that they lose",
                     policy.name_any()
                 ));
             }
@@ -142,8 +141,8 @@ impl Dependents {
         lost
     }
 
-    /// Returns the Ingresses beside the one that the app has, if it has one, that lead to its Service: each with whether it names
-    /// a port that the Service then has no more.
+    /// Returns the Ingresses other than the app's own that send requests to its Service, each with whether it names a port
+    /// that the Service will not have.
     pub fn lead_to<'a>(
         &'a self,
         service: &'a str,

@@ -1,8 +1,8 @@
 //! Endpoints of a Service during an adoption.
 //!
-//! Proxies and ingress controllers find the endpoints of a port by the port's name, and hear of a Service and of its slices of
-//! endpoints by two watches. A Service that somebody else has made calls its ports otherwise than ours; the slices that Kubernetes
-//! keeps follow a moment later, and for that moment a port that got another name would lead nowhere. So there is a bridge:
+//! Proxies and ingress controllers find the endpoints of a port by the port's name, and watch a Service and its EndpointSlices
+//! separately. The ports of an existing Service can have other names than ours; the slices that Kubernetes manages
+//! follow a moment later, and for that moment a port that got another name would lead nowhere. So there is a bridge:
 //! slices that lead to the pods under the names to come, made before and removed after. Each belongs to its pod and goes with it,
 //! whatever becomes of the command.
 
@@ -31,7 +31,7 @@ use crate::terminal::ui::Ui;
 /// How long the proxies of nodes and the ingress controller may take to hear where requests go. Nothing says when they have.
 pub const PROXIES_LISTEN: Duration = Duration::from_secs(5);
 
-/// Who keeps a slice; the value of ours is [`MANAGER`].
+/// The label with the manager of a slice; ours is [`MANAGER`].
 const KEPT_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// Maximum number of concurrent requests.
@@ -56,7 +56,7 @@ pub fn are_renamed(live: &Value, becomes: &Value) -> bool {
     !renamed(live, becomes).is_empty()
 }
 
-/// Returns the ports of a Service as a slice has them, those that pods with this port offer.
+/// Returns the ports of a Service that lead to this port of the pods, as a slice has them.
 fn ports(service: &Value, number: i32) -> Vec<Value> {
     let ports = service["spec"]["ports"].as_array().into_iter().flatten();
     let leads = |port: &Value| match &port["targetPort"] {
@@ -151,25 +151,25 @@ pub async fn bridge(cluster: &Cluster, app: &str, becomes: &Value, number: i32) 
     Ok(())
 }
 
-/// Whether the person may build a bridge, and remove it.
+/// Whether the user may create and delete slices.
 pub async fn may_bridge(cluster: &Cluster) -> Result<bool> {
     let rights = ["create", "list", "delete"]
         .map(|verb| Right::within(&cluster.namespace, verb, "discovery.k8s.io", "endpointslices"));
     Ok(refused(cluster, rights.into()).await?.is_empty())
 }
 
-/// Returns the names of the slices that lead over, also those that an interrupted command has left.
+/// Returns the names of our slices, including those of an interrupted command.
 pub async fn bridges(cluster: &Cluster, app: &str) -> Result<Vec<String>> {
     let ours = ListParams::default().labels(&format!("{SLICE_OF}={app},{KEPT_BY}={MANAGER}"));
     match cluster.attempt(slices_of(cluster).list(&ours)).await? {
         Ok(list) => Ok(list.items.iter().map(ResourceExt::name_any).collect()),
-        // Who may not see them has made none.
+        // A user without the right to list them has created none.
         Err(kube::Error::Api(status)) if status.is_forbidden() => Ok(Vec::new()),
         Err(source) => Err(cluster.explain(source).about("endpointslices")),
     }
 }
 
-/// Removes what has led over.
+/// Deletes our slices.
 pub async fn remove_bridges(cluster: &Cluster, app: &str) -> Result<()> {
     let api = slices_of(cluster);
     for name in bridges(cluster, app).await? {
@@ -215,7 +215,7 @@ pub async fn until_moved(
     Ok(())
 }
 
-/// Whether all endpoints are of these pods, and at least one of them is ready where there shall be any.
+/// Whether all endpoints are of these pods, and at least one of them is ready where there should be any.
 fn has_moved<'a>(
     slices: impl Iterator<Item = &'a EndpointSlice>,
     own: &BTreeSet<String>,
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bridge_is_needed_where_a_port_gets_another_name() {
+    fn bridge_is_needed_if_a_port_is_renamed() {
         let named = |name: &str| service(&json!([{"name": name, "port": 80, "protocol": "TCP", "targetPort": 8080}]));
         assert!(!are_renamed(&named("http"), &named("http")));
         assert!(are_renamed(&named(""), &named("http")));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bridge_leads_to_the_pods_that_serve_and_goes_with_them() {
+    fn bridge_leads_to_serving_pods_and_is_deleted_with_them() {
         let pod = |name: &str, ready: &str, extra: Value| -> Pod {
             let mut pod = json!({
                 "metadata": {"name": name, "namespace": "a", "uid": format!("uid-{name}")}, "spec": {"nodeName": "n1"},
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_have_moved_when_no_endpoint_is_left_that_is_not_ours() {
+    fn requests_have_moved_when_all_endpoints_are_ours() {
         let slice = |port: &str, pods: &[(&str, bool)]| -> EndpointSlice {
             let endpoints: Vec<Value> = pods
                 .iter()

@@ -157,7 +157,7 @@ async fn lead(
         let becomes = service_with(over.live, over.wanted, &plan.beside);
         if plan.is_bridged {
             ui.progress(&format!(
-                "{name}: letting the pods be found under the new names of the ports"
+                "{name}: adding EndpointSlices with the new names of the ports"
             ));
             endpoints::bridge(cluster, name, &becomes, port).await?;
         }
@@ -174,7 +174,7 @@ async fn lead(
     let has_old_ways = plan.pods.are_replaced() || plan.is_bridged || found.is_bridged;
     if let Some(service) = leads.filter(|_| has_old_ways && wanted.first(&SERVICE).is_some()) {
         ui.progress(&format!(
-            "{name}: waiting until requests go to the pods of the app alone"
+            "{name}: waiting until requests go only to the pods of the app"
         ));
         let some = plan.manifest["spec"]["replicas"] != 0;
         let moved = deadline

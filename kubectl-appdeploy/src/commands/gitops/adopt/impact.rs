@@ -14,16 +14,16 @@ use super::endpoints::renamed;
 use super::pods::Pods;
 use super::snapshot::Snapshot;
 
-/// What an adoption costs, a sentence each.
+/// The impact of an adoption, one sentence each.
 #[derive(Clone, Debug, Default)]
 pub struct Impact {
-    /// What would be missed.
+    /// What is lost.
     pub lost: Vec<String>,
-    /// What is good to know.
+    /// Notes.
     pub notes: Vec<String>,
 }
 
-/// Returns the costs. `read` is what was read from the objects; `beside` are the ports that the Service offers on.
+/// Returns the impact. `read` is the spec of the objects; `beside` are additional ports that the Service keeps.
 pub fn of(found: &Snapshot, read: &App, wanted: &Desired, beside: &[Value], pods: Pods) -> Impact {
     let nothing = Value::Null;
     let old = found.old().unwrap_or(&nothing);
@@ -56,7 +56,7 @@ pub fn of(found: &Snapshot, read: &App, wanted: &Desired, beside: &[Value], pods
         let unseen = unseen.join(", ");
         costs
             .notes
-            .push(format!("whether {unseen} count on these objects is n/a (forbidden)"));
+            .push(format!("whether {unseen} depend on these objects is n/a (forbidden)"));
     }
     costs
 }
@@ -93,26 +93,26 @@ impl Impact {
         }
     }
 
-    /// What no spec can say.
+    /// Fields that an app can't have.
     fn of_fields(&mut self, found: &Snapshot, left: &[(&'static ChildKind, UnmappedField)], pods: Pods) {
         for (kind, rest) in left {
-            // What the app's own Deployment says beside the app is of no concern here.
+            // Other fields of the app's own Deployment are not changed.
             if **kind == DEPLOYMENT && found.old().is_none() {
                 continue;
             }
             let stays = !rest.differs && (**kind != DEPLOYMENT || pods == Pods::Kept);
             let told = tell(found, kind, rest);
             match (rest.matters(), stays) {
-                (true, false) => self.lost.push(format!("{told} has no place in an app")),
-                (_, true) => self.notes.push(format!("{told} stays, and is no part of the app")),
-                // They are told together.
+                (true, false) => self.lost.push(format!("{told} can't be set in an app")),
+                (_, true) => self.notes.push(format!("{told} stays, and is not part of the app")),
+                // They are reported together.
                 (false, false) if rest.path.contains(".metadata.labels.") => {}
-                (false, false) => self.notes.push(format!("{told} goes")),
+                (false, false) => self.notes.push(format!("{told} is removed")),
             }
         }
     }
 
-    /// What knows the pods by labels that they lose.
+    /// What selects the pods by labels that they lose.
     fn of_labels(&mut self, found: &Snapshot, template: &Value, wanted: &Desired) {
         let Some(deployment) = wanted.first(&DEPLOYMENT) else {
             return;
@@ -121,8 +121,7 @@ impl Impact {
         self.lost.extend(found.dependents.lose(&found.name, &before, &after));
         if found.other.is_none() && before.get(label::APP) == Some(&found.name) {
             self.lost.push(format!(
-                "the pods have the label {}={} already, so the app's Deployment takes them for its own and ends them before \
-                 requests go to the new ones",
+                "the pods have the label {}={} already, so the app's Deployment adopts them and deletes them before the new pods get requests",
                 label::APP,
                 found.name
             ));
@@ -155,7 +154,7 @@ impl Impact {
             .extend(own.map(|(key, value)| format!("deployment/{name} metadata.annotations.{key}: {value} goes")));
     }
 
-    /// What the pods of an app have that those of before go without, and nobody has asked for.
+    /// Notes about fields of the app's pods that the old pods do not have and no spec sets.
     fn of_what_is_ours(&mut self, template: &Value, wanted: &Desired) {
         let is_true = |value: &Value| value.as_bool().unwrap_or(true);
         let Some(deployment) = wanted.first(&DEPLOYMENT) else {
@@ -178,8 +177,7 @@ impl Impact {
             self.notes.push(format!("the new pods have {}", confined.join(", ")));
         }
         if own["livenessProbe"].is_null() && app["livenessProbe"].is_object() {
-            let note =
-                "the new pods are started again when their health check fails for long, which those of before are not";
+            let note = "the new pods are restarted if their health check keeps failing, unlike the old pods";
             self.notes.push(note.to_owned());
         }
     }
@@ -197,7 +195,7 @@ impl Impact {
             ));
         } else {
             self.notes.push(format!(
-                "deployment/{name} is paused; the app is not, for it needs new pods"
+                "deployment/{name} is paused; the app is not, since it needs new pods"
             ));
         }
     }
@@ -210,20 +208,20 @@ impl Impact {
         let renamed = renamed(service, &service_with(service, wanted, beside));
         for (before, after) in renamed.iter().filter(|(before, _)| !before.is_empty()) {
             self.notes.push(format!(
-                "port {before} of service/{} is called {after} then, for whoever knows it by its name",
+                "port {before} of service/{} gets the name {after}, which clients that use the name must know",
                 found.name
             ));
         }
         if !found.may_bridge && !renamed.is_empty() {
             self.lost.push(format!(
-                "requests to service/{} fail for a moment when its ports get other names; whoever may create and delete \
-                 EndpointSlices can avoid it, and you may not",
+                "requests to service/{} fail for a moment when its ports get other names; a user who may create and delete \
+                 EndpointSlices can avoid it",
                 found.name
             ));
         }
     }
 
-    /// What else leads to the Service.
+    /// Other Ingresses of the Service.
     fn of_ingresses(&mut self, found: &Snapshot, has_one: bool, beside: &[Value]) {
         let names: Vec<String> = std::iter::once(PORT)
             .chain(beside.iter().filter_map(|port| port["name"].as_str()))
@@ -232,10 +230,10 @@ impl Impact {
         let name = &found.name;
         for (ingress, breaks) in found.dependents.lead_to(name, has_one, &names) {
             if breaks {
-                let told = format!("{ingress} leads to a port of service/{name} by a name that goes");
+                let told = format!("{ingress} leads to a port of service/{name} by a name that is removed");
                 self.lost.push(told);
             } else {
-                let told = format!("{ingress} leads to service/{name} too; it stays as it is");
+                let told = format!("{ingress} leads to service/{name} too, and is not changed");
                 self.notes.push(told);
             }
         }
@@ -281,7 +279,7 @@ fn owners(found: &Snapshot, uid: &str) -> Vec<String> {
     owners
 }
 
-/// Says which tools keep a copy of these objects and may write it back.
+/// Returns the tools that may write these objects back.
 fn holders(found: &Snapshot) -> Vec<String> {
     const HOLDERS: [(&str, &str, &str); 4] = [
         ("annotations", "meta.helm.sh/release-name", "Helm's release"),
@@ -306,12 +304,12 @@ fn holders(found: &Snapshot) -> Vec<String> {
     notes
 }
 
-/// Says where a way to the pods would end.
+/// Reports a Service that does not lead to the pods.
 fn ways(found: &Snapshot, service: &Value, template: &Value, wanted: &Desired) -> Vec<String> {
     let mut lost = Vec::new();
     let name = &found.name;
     if wanted.first(&SERVICE).is_none() {
-        lost.push(format!("service/{name} leads nowhere, since the app has no port"));
+        lost.push(format!("service/{name} has no target, since the app has no port"));
     }
     if !leads(service, template) {
         lost.push(if found.old().is_some() {
@@ -338,7 +336,7 @@ pub fn leads(service: &Value, template: &Value) -> bool {
     })
 }
 
-/// Says which ports that are offered on lead to one that the app's pods don't have under that name.
+/// Reports additional ports whose target port does not exist in the app's pods.
 fn nowhere(found: &Snapshot, beside: &[Value]) -> Vec<String> {
     let named = beside
         .iter()

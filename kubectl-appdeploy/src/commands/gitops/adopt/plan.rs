@@ -19,22 +19,22 @@ use crate::resource::object_diff::Pair;
 use crate::resource::strip_defaults;
 use crate::terminal::ui::RenderOptions;
 
-/// What is going to be done.
+/// The plan of an adoption.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub name: String,
-    /// The command that goes on where this one ends.
+    /// The command that continues an interrupted adoption.
     pub again: NextCommand,
     /// The app, if there is one already.
     pub app: Option<AppDeploy>,
-    /// The app as one would write it.
+    /// The manifest of the app.
     pub manifest: Value,
     pub pods: Pods,
     /// The wanted children. Without an app yet, they have no owner.
     pub wanted: Desired,
-    /// What was read of the Deployment, as the operator would have written it.
+    /// The spec that was read from the Deployment, as the operator would have rendered it.
     pub before: Option<Value>,
-    /// Pods that are not new have to be available too before requests go to them.
+    /// Whether kept pods must be available before requests are sent to them.
     pub waits: bool,
     /// Each object as it is and as it becomes.
     pub pairs: Vec<Pair>,
@@ -44,16 +44,16 @@ pub struct Plan {
     pub port: Option<i32>,
     /// The ports that the Service keeps offering, in addition to that of the app.
     pub beside: Vec<Value>,
-    /// The pods have to be found under the new names of the Service's ports before it has them.
+    /// Whether EndpointSlices with the new names of the Service's ports are needed before it has them.
     pub is_bridged: bool,
-    /// What would be missed.
+    /// What is lost.
     lost: Vec<String>,
-    /// What is good to know.
+    /// Notes.
     notes: Vec<String>,
     is_done: bool,
 }
 
-/// Makes the plan.
+/// Returns the plan.
 pub fn plan(found: &Snapshot) -> Result<Plan> {
     let nothing = Value::Null;
     let keeper = found.old().or_else(|| found.own());
@@ -68,7 +68,7 @@ pub fn plan(found: &Snapshot) -> Result<Plan> {
     let read = inverse::of_app(&found.name, &found.namespace, live);
     let pods = pods(found);
     let app = found.app.clone().unwrap_or_else(|| AppDeploy {
-        // A Deployment that is made paused has no pods.
+        // A Deployment that is created paused has no pods.
         spec: AppDeploySpec {
             paused: read.spec.paused && pods == Pods::Kept,
             ..read.spec.clone()
@@ -153,10 +153,10 @@ fn feasible(found: &Snapshot, app: &AppDeploy, pods: Pods) -> Result<()> {
     let namespace = &found.namespace;
     if app.metadata.deletion_timestamp.is_some() {
         return Err(Error::failed(format!(
-            "AppDeploy {name} is being deleted, and what it took over would go with it: nothing was changed"
+            "AppDeploy {name} is being deleted, and adopted objects would be deleted with it: nothing was changed"
         ))
         .next(command!(
-            "kubectl appdeploy status {} -n {}  (see what holds it)",
+            "kubectl appdeploy status {} -n {}  (shows what blocks it)",
             name,
             namespace
         )));
@@ -173,7 +173,7 @@ fn feasible(found: &Snapshot, app: &AppDeploy, pods: Pods) -> Result<()> {
     let uid = found.uid().unwrap_or_default();
     if found.other.is_some() && found.foreign(&DEPLOYMENT, uid).is_some() {
         return Err(Error::failed(format!(
-            "there is a Deployment {name} too, whose name the app needs: nothing was changed"
+            "Deployment {name} exists, and the app needs its name: nothing was changed"
         ))
         .next(command!(
             "kubectl delete deployment {} -n {}  (if it is not needed)",
@@ -247,30 +247,30 @@ impl Plan {
         self.is_done
     }
 
-    /// Says what becomes of the pods, and what is lost.
+    /// Returns what happens to the pods, and what is lost.
     pub fn summary(&self, force: bool, look: &RenderOptions) -> String {
         let pods = match self.pods {
-            Pods::Own => "are the app's already",
+            Pods::Own => "belong to the app already",
             Pods::Kept => "are kept, and nothing restarts unless the Deployment's template is shown to change",
             Pods::Replaced => {
-                "are replaced, since a Deployment's selector can't be changed: new ones are started beside them, and they \
-                 go when the new ones serve"
+                "are replaced, since a Deployment's selector can't be changed: new ones are started in addition, and the \
+                 old ones are deleted when the new ones serve"
             }
         };
         let mut lines = vec![look.sentence("", "pods: ", pods)];
-        // Where nothing is done because of it, the refusal says it.
+        // Without --force, the error reports it.
         let lost = self.lost.iter().filter(|_| force);
         lines.extend(lost.map(|lost| look.sentence("", "lost: ", lost)));
         lines.extend(self.notes.iter().map(|note| look.sentence("", "note: ", note)));
         lines.join("\n")
     }
 
-    /// Returns why it is better not done.
+    /// Returns the error if something would be lost.
     pub fn refusal(&self, title: &str, force: bool) -> Option<Error> {
         if self.lost.is_empty() || force {
             return None;
         }
-        let error = Error::failed(format!("something would be lost with {title}: nothing was changed"));
+        let error = Error::failed(format!("adopting {title} would lose something: nothing was changed"));
         Some(self.lost.iter().cloned().fold(error, Error::why))
     }
 }

@@ -45,7 +45,7 @@ pub async fn release(cluster: &Cluster, found: &Snapshot, plan: &Plan, deadline:
     let params = delete(uid, PropagationPolicy::Orphan);
     cluster.call(deployments.delete(&plan.name, &params)).await?;
     ui.progress(&format!(
-        "{}: waiting until the former Deployment is gone; its pods serve",
+        "{}: waiting until the old Deployment is deleted; its pods serve",
         plan.name
     ));
     match wait::gone(cluster, deployments, &plan.name, Some(uid), deadline, ui).await? {
@@ -56,7 +56,7 @@ pub async fn release(cluster: &Cluster, found: &Snapshot, plan: &Plan, deadline:
 
 /// Removes the old pods, to which no request is led any more.
 pub async fn remove(cluster: &Cluster, found: &Snapshot, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
-    ui.progress(&format!("{}: waiting until the old pods are gone", plan.name));
+    ui.progress(&format!("{}: waiting until the old pods are deleted", plan.name));
     let late = || late(plan, deadline, "the old pods are not gone");
     if let Some(other) = &found.other {
         let word = |field: &str| other["metadata"][field].as_str().unwrap_or_default();
@@ -105,7 +105,7 @@ fn delete(uid: &str, policy: PropagationPolicy) -> DeleteParams {
     }
 }
 
-/// Returns what to say when the time is over: the same command goes on.
+/// Returns the error for a timeout: the same command continues.
 pub fn late(plan: &Plan, deadline: Deadline, what: &str) -> Error {
     Error::new(ErrorKind::TimedOut, format!("{what} after {}", deadline.text()))
         .next(plan.again.clone().remark("continues"))

@@ -23,24 +23,24 @@ use crate::resource::workload::Workload;
 pub struct Snapshot {
     pub namespace: String,
     pub name: String,
-    /// The app, if there is one already.
+    /// The app, if it exists.
     pub app: Option<AppDeploy>,
-    /// What has the app's name.
+    /// The objects with the app's name.
     pub live: Live,
     /// A Deployment of another name that the app replaces.
     pub other: Option<Value>,
-    /// ReplicaSets that a former Deployment of the app's name has left, the newest first.
+    /// ReplicaSets of a deleted Deployment of the app's name, the newest first.
     pub orphans: Vec<Value>,
-    /// An interrupted adoption has left slices that lead to the pods.
+    /// Whether slices of an interrupted adoption exist.
     pub is_bridged: bool,
-    /// The person may let pods be found under other names of ports.
+    /// Whether the user may create and delete EndpointSlices.
     pub may_bridge: bool,
-    /// What else of the namespace counts on these objects.
+    /// Other objects that depend on these.
     pub dependents: Dependents,
 }
 
 impl Snapshot {
-    /// Looks, and changes nothing.
+    /// Reads all objects.
     pub async fn gather(cluster: &Cluster, name: &str, deployment: Option<&str>) -> Result<Self> {
         let namespace = &cluster.namespace;
         let other = deployment.filter(|other| *other != name);
@@ -103,7 +103,7 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// Returns what the plan is made from.
+    /// Returns the state that the plan is made for.
     pub fn shapes(&self) -> Vec<Value> {
         let app = self.app.as_ref().map(value);
         let live = self.live.iter().map(|(_, object)| object.clone());
@@ -118,13 +118,13 @@ impl Snapshot {
         self.app.as_ref()?.metadata.uid.as_deref()
     }
 
-    /// Returns the Deployment that is the app's.
+    /// Returns the Deployment that the app owns.
     pub fn own(&self) -> Option<&Value> {
         let live = self.live.of(&DEPLOYMENT);
         live.filter(|live| self.app.is_some() && live_children::is_of(live, self.uid()))
     }
 
-    /// Returns what keeps the pods of before: a Deployment, or what one has left.
+    /// Returns the owner of the old pods: a Deployment, or a ReplicaSet of a deleted one.
     pub fn old(&self) -> Option<&Value> {
         let same = self.live.of(&DEPLOYMENT);
         self.other
@@ -139,8 +139,8 @@ impl Snapshot {
     }
 }
 
-/// Whether a ReplicaSet that a former Deployment of this name has left is nobody else's by now: one of another name that selects
-/// its pods takes it.
+/// Whether a ReplicaSet that a former Deployment of this name left has no other controller by now: a Deployment of another
+/// name that selects its pods adopts it.
 pub fn is_left(set: &ReplicaSet, name: &str) -> bool {
     let owners = set.metadata.owner_references.iter().flatten();
     let mut controllers = owners.filter(|owner| owner.controller == Some(true));
@@ -149,7 +149,7 @@ pub fn is_left(set: &ReplicaSet, name: &str) -> bool {
 
 fn missing(cluster: &Cluster, deployment: &str) -> Error {
     Error::failed(format!(
-        "there is no Deployment {deployment} in namespace {}",
+        "Deployment {deployment} not found in namespace {}",
         cluster.namespace
     ))
     .next(NextCommand::from("kubectl get deployments").and(cluster.flag()))

@@ -36,7 +36,7 @@ pub async fn create(cluster: &Cluster, plan: &Plan, dry_run: DryRun) -> Result<A
         .await?;
     match Workload::read(cluster.kind, &created) {
         Workload::App(app) => Ok(app),
-        Workload::PodSet(_) => Err(Error::failed("the server has made something else of the app")),
+        Workload::PodSet(_) => Err(Error::failed("the API server returned another kind of object")),
     }
 }
 
@@ -50,7 +50,7 @@ pub async fn until_seen(cluster: &Cluster, plan: &Plan, deadline: Deadline, ui: 
         ErrorKind::TimedOut,
         format!("no operator has seen {} after {}", cluster.title(name), deadline.text()),
     )
-    .why("nothing of what was there before is changed");
+    .why("the existing objects were not changed");
     let absence = operator::look(cluster)
         .await
         .absence(Some(&cluster.namespace), Timestamp::now());
@@ -61,7 +61,7 @@ pub async fn until_seen(cluster: &Cluster, plan: &Plan, deadline: Deadline, ui: 
     Err(error.next(plan.again.clone().remark("continues")))
 }
 
-/// Waits until the operator finds no name taken any more. What it said last may be older than that they are the app's.
+/// Waits until the operator reports no name conflict. Its last status may be older than the adoption.
 pub async fn until_ours(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     call_the_operator(cluster, name).await?;
     let is_ours = |workload: &Workload| {
@@ -72,7 +72,7 @@ pub async fn until_ours(cluster: &Cluster, name: &str, deadline: Deadline, ui: &
     until(cluster, name, deadline, ui, is_ours).await.map(drop)
 }
 
-/// Waits until what the operator says is as wanted; `false` when the time is over.
+/// Waits until the status is as wanted; `false` after the deadline.
 async fn until(
     cluster: &Cluster,
     name: &str,
@@ -112,8 +112,7 @@ pub async fn still_there(cluster: &Cluster, name: &str, uid: &str) -> Result<()>
     if app.is_some_and(|app| app.uid.as_deref() == Some(uid) && app.deletion_timestamp.is_none()) {
         return Ok(());
     }
-    Err(readiness::deleted(cluster, name)
-        .why("what it has not taken over yet stays as it is, and would have gone with it"))
+    Err(readiness::deleted(cluster, name).why("objects that were not adopted yet are unchanged"))
 }
 
 /// Waits until the app's own pods are all available.
@@ -144,7 +143,7 @@ pub async fn until_available(cluster: &Cluster, plan: &Plan, uid: &str, deadline
     }
 }
 
-/// Says why the new pods are late, as the app's status has it.
+/// Returns the error for late pods, with the cause in the app's status.
 async fn late(cluster: &Cluster, plan: &Plan, deadline: Deadline) -> Result<Error> {
     let name = &plan.name;
     let api = cluster.objects(Some(&cluster.namespace));
@@ -157,7 +156,7 @@ async fn late(cluster: &Cluster, plan: &Plan, deadline: Deadline) -> Result<Erro
             deadline.text()
         ),
     )
-    .why("the old pods serve on");
+    .why("the old pods keep serving");
     let app = app.map(|app| Workload::read(cluster.kind, &app));
     let error = match app.as_ref().and_then(Workload::explanation) {
         Some((why, _)) => error.why(why),
@@ -172,21 +171,21 @@ async fn late(cluster: &Cluster, plan: &Plan, deadline: Deadline) -> Result<Erro
 #[derive(Clone, Copy, Debug)]
 pub struct Takeover<'a> {
     pub kind: &'static ChildKind,
-    /// The rule of the product.
+    /// The object as it is.
     pub live: &'a Value,
-    /// What the app wants of it.
+    /// The wanted child.
     pub wanted: &'a Value,
-    /// What was read of a Deployment.
+    /// The rendered spec of a Deployment.
     pub before: Option<&'a Value>,
-    /// The ports that a Service offers on.
+    /// The additional ports that a Service keeps.
     pub beside: &'a [Value],
 }
 
 /// Makes a third-party object a child of the app: owner, labels and wanted fields in one write. Before
 /// that it only gets the label with the app's name, for the sake of [`Takeover::done`].
 ///
-/// The operator then finds one that it has not noted as its own wish, and applies its own: what belongs to it is written by it
-/// in the end, whenever this command is interrupted.
+/// The operator then finds a child without its hash and applies its own version, so the result does not depend on when this
+/// command is interrupted.
 pub async fn take_over(cluster: &Cluster, over: Takeover<'_>, dry_run: DryRun) -> Result<()> {
     let Takeover { kind, live, wanted, .. } = over;
     let dry_run = dry_run == DryRun::Server;
@@ -212,7 +211,7 @@ pub async fn take_over(cluster: &Cluster, over: Takeover<'_>, dry_run: DryRun) -
             return Err(Error::failed(format!(
                 "{title} has changed since the plan was made, and was not modified"
             ))
-            .next("the same command again shows the plan for what there is now"));
+            .next("run the same command again to see the plan for the current state"));
         }
         let object: DynamicObject = serde_json::from_value(over.done(&live)).map_err(broken)?;
         let params = PostParams {
@@ -232,7 +231,7 @@ pub async fn take_over(cluster: &Cluster, over: Takeover<'_>, dry_run: DryRun) -
     }
 }
 
-/// Whether an object is as it was when the plan was made, but for the label that is set first, and the number of pods, which an
+/// Whether an object is as it was when the plan was made, except for the label that is set first and the number of pods, which an
 /// autoscaler may change at any time.
 fn is_as_planned(now: &Value, planned: &Value) -> bool {
     let shape = |object: &Value| {
@@ -250,9 +249,9 @@ fn is_as_planned(now: &Value, planned: &Value) -> bool {
 impl Takeover<'_> {
     /// Returns a third-party object as a child of the app.
     ///
-    /// Nobody else owns a field of it any more: one that the app stops wanting must go, and would stay for as long as somebody owns
-    /// it who has long forgotten it. The operator is said to have applied one field, which this write does not change; else the
-    /// API server would take its next apply for the first one, and make up somebody who owns all that is there.
+    /// Removes all other field managers: a field that the app drops must be removed, and would stay while another manager owns
+    /// it. The operator is recorded as the manager of one field, which this write does not change. Otherwise the API server
+    /// would treat its next apply as the first one, and create a manager that owns all existing fields.
     fn done(&self, live: &Value) -> Value {
         let mut wanted = self.wanted.clone();
         if let Some(annotations) = wanted["metadata"]["annotations"].as_object_mut() {
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_owned_is_the_operators_and_they_own_the_status_on() {
+    fn operator_owns_all_fields_except_the_status_after_an_adoption() {
         let live = json!({
             "apiVersion": "v1", "kind": "Service",
             "metadata": {"name": "shop", "namespace": "a", "uid": "s1", "resourceVersion": "7", "labels": {"app": "shop"},

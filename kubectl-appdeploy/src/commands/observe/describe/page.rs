@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_has_it_all() {
+    fn description_has_all_sections() {
         let app = app(
             "shop",
             &json!({"image": "shop:1", "port": 80, "replicas": 2, "args": ["--greeting", "hello world"],

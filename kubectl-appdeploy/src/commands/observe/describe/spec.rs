@@ -1,4 +1,4 @@
-//! What a person asked for, as `describe` shows it.
+//! The spec in `describe`.
 
 use std::collections::BTreeMap;
 

@@ -45,7 +45,7 @@ impl Page<'_> {
         }
     }
 
-    /// Returns the width of what stands in a section.
+    /// Returns the width of a section's content.
     pub fn room(&self) -> Option<usize> {
         self.look.width.map(|width| width.saturating_sub(2))
     }

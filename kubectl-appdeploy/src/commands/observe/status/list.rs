@@ -77,7 +77,7 @@ const EXPLAINED: usize = 10;
 /// Returns the explanation of each that is not ready.
 fn said(all: &[&Workload], view: View, absence: bool, look: &RenderOptions) -> Vec<String> {
     let said = all.iter().filter_map(|one| {
-        // One sentence at the end says it for all of these.
+        // One sentence at the end is for all of these.
         if absence && one.state().observed.is_none() {
             return None;
         }
@@ -108,7 +108,7 @@ fn hidden(all: &[&Workload], view: View) -> BTreeMap<String, Vec<String>> {
     hidden
 }
 
-/// Returns a name, with its namespace where there are several.
+/// Returns a name, with its namespace if several are listed.
 fn name(one: &Workload, view: View) -> String {
     if view.namespaces && !one.namespace().is_empty() {
         format!("{}/{}", one.namespace(), one.name())
@@ -267,7 +267,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_script_gets_rows_alone() {
+    fn header_can_be_omitted() {
         let view = View {
             headers: false,
             ..PLAIN

@@ -14,7 +14,7 @@ use crate::resource::pod;
 use crate::resource::workload::Workload;
 use crate::terminal::ui::RenderOptions;
 
-/// What the page is about.
+/// The content of the page.
 #[derive(Clone, Debug)]
 pub struct Page<'a> {
     /// Whose page it is.
@@ -146,7 +146,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    /// Returns what belongs to an app whose pods are these, behind an Ingress with these addresses.
+    /// Returns the children of an app with these pods and an Ingress with these addresses.
     fn family(pods: Vec<Value>, addresses: &Value) -> Children {
         let wanted = pods.len();
         let ready = pods.iter().filter(|pod| pod["status"]["phase"] == "Running").count();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_an_app_that_works_is_the_way_of_a_request() {
+    fn page_of_a_working_app_shows_the_request_path() {
         let tls = Tls::read(Some(&secret(&pem(&["blog.example.com"], (12, 31)))));
         insta::assert_snapshot!(text(&blog(1, Some("blog-tls")), &with_tls(tls.clone()), &narrow()), @r"
         NAME   READY   PODS   REASON      URL                         AGE
@@ -274,12 +274,12 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_browsers_refuse_is_the_broken_stop() {
+    fn certificate_that_browsers_reject_is_marked() {
         insta::assert_snapshot!(text(&blog(1, Some("blog-tls")), &with_tls(Tls::Missing), &narrow()), @r"
         NAME   READY   PODS   REASON      URL                         AGE
         blog   True    1/1    Available   https://blog.example.com/   12h
 
-        why:  the TLS Secret blog-tls does not exist, so browsers are shown another
+        why:  the TLS Secret blog-tls does not exist, so browsers get another
               certificate
         next: kubectl create secret tls blog-tls -n default --cert=tls.crt --key=tls.key
 
@@ -293,7 +293,10 @@ mod tests {
         ");
         for (tls, said) in [
             (Tls::Empty, "the TLS Secret blog-tls has no tls.crt"),
-            (Tls::Unreadable, "tls.crt of the Secret blog-tls is no PEM certificate"),
+            (
+                Tls::Unreadable,
+                "tls.crt of the Secret blog-tls is not a PEM certificate",
+            ),
             (
                 Tls::read(Some(&secret(&pem(&["blog.example.com"], (5, 30))))),
                 "the certificate in the Secret blog-tls expired 2d12h ago",
@@ -321,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_told_before_what_is_about_to() {
+    fn failure_is_printed_before_what_is_about_to_fail() {
         let tls = Tls::read(Some(&secret(&pem(&["blog.example.com"], (6, 9)))));
         let mut children = with_tls(tls);
         children.slices = Ok(vec![]);
@@ -334,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_told_also_where_there_is_no_operator() {
+    fn failure_is_printed_also_without_an_operator() {
         let absent = PathContext {
             absence: Some((
                 "the operator does not run".to_owned(),
@@ -357,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_may_not_be_read_is_no_fault() {
+    fn secret_that_may_not_be_read_is_not_a_fault() {
         let text = text(
             &blog(1, Some("blog-tls")),
             &with_tls(Tls::Unknown("n/a (forbidden)".to_owned())),
@@ -371,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_leads_nowhere_is_the_broken_stop() {
+    fn service_without_endpoints_is_marked() {
         let mut children = served(vec![
             pod("blog-5d4f8c7b6d-x2x9k", None),
             pod("blog-5d4f8c7b6d-zz4ws", None),
@@ -397,11 +400,11 @@ mod tests {
             pod.metadata.labels = Some([("appdeploy.dev/app".to_owned(), "blog".to_owned())].into());
         }
         let text = text(&blog(2, None), &children, &RenderOptions::default());
-        assert!(text.contains("nobody has entered them yet, which kube-controller-manager does\nnext: kubectl get endpointslices -n default -l kubernetes.io/service-name=blog\n"), "{text}");
+        assert!(text.contains("kube-controller-manager has not added them yet\nnext: kubectl get endpointslices -n default -l kubernetes.io/service-name=blog\n"), "{text}");
     }
 
     #[test]
-    fn a_service_that_sends_to_a_port_nobody_has_is_the_broken_stop() {
+    fn service_with_an_unknown_target_port_is_marked() {
         let mut children = served(vec![pod("blog-5d4f8c7b6d-x2x9k", None)]);
         let (_, services) = &mut children.owned[1];
         services.as_mut().unwrap()[0].data["spec"]["ports"][0]["targetPort"] = json!("web");
@@ -437,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_on_the_way_has_a_row() {
+    fn missing_child_has_a_row() {
         let mut children = served(vec![]);
         children.owned[2].1 = Ok(vec![]);
         let taken = |kind| {
@@ -461,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_words_of_a_crash_stand_behind_its_cause() {
+    fn last_log_line_of_a_crash_is_printed_after_its_cause() {
         let crashing = app(
             "blog",
             &json!({"image": "nginx"}),
@@ -482,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_a_broken_app_tells_why_and_shows_where() {
+    fn page_of_a_broken_app_shows_why_and_where() {
         let children = children(vec![
             pod("blog-5d4f8c7b6d-x2x9k", Some("ImagePullBackOff")),
             pod("blog-5d4f8c7b6d-zz4ws", Some("ErrImagePull")),
@@ -505,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_not_allowed_does_not_spoil_the_page() {
+    fn forbidden_list_does_not_affect_the_rest_of_the_page() {
         let mut children = children(vec![]);
         let no = || "n/a (forbidden)".to_owned();
         (children.owned[2].1, children.replica_sets, children.pods) = (Err(no()), Err(no()), Err(no()));
@@ -536,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn an_app_that_nobody_outside_reaches_says_so_although_it_is_ready() {
+    fn ready_app_that_is_not_reachable_from_outside_has_a_note() {
         let app = app(
             "shop",
             &json!({"image": "nginx", "port": 80, "replicas": 1}),
@@ -570,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_a_pod_set_shows_which_pod_takes_whose_place() {
+    fn page_of_a_pod_set_shows_replacements() {
         let none = json!({});
         let mut restarted = pod_of("workers", "workers-2", None, &none);
         restarted["status"]["containerStatuses"][0]["restartCount"] = 2.into();
@@ -602,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_pods_is_told_once_unless_it_is_the_reason() {
+    fn pod_problem_is_printed_once_unless_it_is_the_reason() {
         let none = json!({});
         let missing = "failed to resolve reference: not found";
         let children = of_pods(vec![

@@ -18,7 +18,7 @@ use crate::error::{Error, Kind, Result};
 use crate::resource::workload::Workload;
 use crate::terminal::ui::Ui;
 
-/// Until when a watch goes on.
+/// When a watch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Until {
     /// Until all are ready.
@@ -27,7 +27,7 @@ pub enum Until {
     Deleted,
 }
 
-/// What a watch may come to.
+/// The result of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum End {
     /// What it waited for is so.
@@ -39,7 +39,7 @@ enum End {
 }
 
 impl Until {
-    /// Returns what it comes to, if it is over. `names` are those that it is about; none for all.
+    /// Returns the result of a watch that ends. `names` are the watched objects; none for all.
     fn end(self, all: &[Workload], names: &[String]) -> Option<End> {
         let gone = names.iter().find(|name| !all.iter().any(|one| one.name() == *name));
         match (self, gone) {
@@ -57,7 +57,7 @@ impl Until {
         }
     }
 
-    /// Returns what is still the case, and what may yet happen.
+    /// Returns the current state and the one that is waited for, for the error of a timeout.
     const fn hope(self) -> (&'static str, &'static str) {
         match self {
             Self::Ready => ("is not ready", "become so"),
@@ -68,20 +68,20 @@ impl Until {
 
 /// Runs until the awaited state, or Ctrl-C.
 pub async fn run(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<()> {
-    let api = cluster.objects(args.scope(cluster));
+    let api = cluster.objects(args.which.scope(cluster));
     let mut config = watcher::Config::default();
-    if let Some(selector) = &args.selector {
+    if let Some(selector) = &args.which.selector {
         config = config.labels(selector);
     }
     let mut found = Vec::new();
-    for name in &args.names {
-        // A name that does not exist is an error here as without -w, unless that is what is waited for.
+    for name in &args.which.names {
+        // A missing object is an error, as without -w, unless its deletion is waited for.
         match args.until {
             Some(Until::Deleted) => found.extend(cluster.call(api.get_opt(name)).await?),
             _ => found.push(cluster.call(api.get(name)).await?),
         }
     }
-    if found.is_empty() && !args.names.is_empty() {
+    if found.is_empty() && !args.which.names.is_empty() {
         return Ok(());
     }
     let mut first = None;
@@ -89,7 +89,7 @@ pub async fn run(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<()> {
         first = found.pop();
         config = config.fields(&format!("metadata.name={name}"));
     }
-    let changes = only(watch::follow_all(cluster, api, config), args.names.clone());
+    let changes = only(watch::follow_all(cluster, api, config), args.which.names.clone());
     // --until without --timeout does not wait indefinitely for an unreachable cluster.
     let connection = Connection::first(args.until.is_some() && args.timeout.is_none());
     let mut all = Vec::new();
@@ -132,7 +132,10 @@ async fn late(args: &Args, cluster: &Cluster, until: Until, all: &[Workload], de
         Until::Ready => all.iter().find(|one| readiness::of(one) != Readiness::Ready),
         Until::Deleted => all.first(),
     };
-    let Some(name) = last.map(Workload::name).or(args.names.first().map(String::as_str)) else {
+    let Some(name) = last
+        .map(Workload::name)
+        .or(args.which.names.first().map(String::as_str))
+    else {
         let words = cluster.kind_info();
         return Error::new(
             Kind::TimedOut,
@@ -144,7 +147,7 @@ async fn late(args: &Args, cluster: &Cluster, until: Until, all: &[Workload], de
 
 /// Ends a watch that is over.
 fn ended(args: &Args, cluster: &Cluster, all: &[Workload]) -> Option<Result<()>> {
-    let end = args.until?.end(all, &args.names)?;
+    let end = args.until?.end(all, &args.which.names)?;
     Some(match end {
         End::Reached => Ok(()),
         End::Stalled(index) => Err(readiness::stalled(&all[index], cluster.flag())),

@@ -1,4 +1,4 @@
-//! What one revision says that another does not, in few words.
+//! The difference between two revisions, in few words.
 
 use serde_json::Value;
 

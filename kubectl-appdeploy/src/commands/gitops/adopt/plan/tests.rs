@@ -66,14 +66,14 @@ fn screen(plan: &Plan) -> String {
 }
 
 #[test]
-fn what_others_have_made_is_shown_as_it_becomes() {
+fn third_party_objects_are_shown_as_they_become() {
     let plan = plan(&found([Some(deployment()), Some(service()), Some(ingress())])).unwrap();
     assert_eq!((plan.pods, plan.is_done()), (Pods::Replaced, false));
     insta::assert_snapshot!(screen(&plan));
 }
 
 #[test]
-fn what_would_be_missed_is_refused_field_by_field_unless_forced() {
+fn losses_are_reported_by_field_unless_forced() {
     let mut rich = deployment();
     let pod = &mut rich["spec"]["template"]["spec"];
     pod["serviceAccountName"] = json!("shop");
@@ -126,7 +126,7 @@ fn pods_that_are_selected_as_ours_are_kept() {
 }
 
 #[test]
-fn it_goes_on_where_it_was_interrupted() {
+fn interrupted_adoption_continues() {
     let at = |live: [Option<Value>; 3], orphans: Vec<Value>| {
         let found = Snapshot {
             app: Some(app("u1")),
@@ -142,7 +142,7 @@ fn it_goes_on_where_it_was_interrupted() {
     // The app is there and nothing else has happened.
     let all = [Some(deployment()), Some(service.clone()), Some(ingress.clone())];
     assert_eq!(at(all, vec![]), (Pods::Replaced, 3, false));
-    // The old Deployment is gone, the new one not there yet.
+    // The old Deployment was deleted, the new one does not exist yet.
     let between = [None, Some(service.clone()), Some(ingress.clone())];
     assert_eq!(at(between, vec![orphan.clone()]), (Pods::Replaced, 2, false));
     // The Service is ours, the Ingress is not, the old pods are there.
@@ -178,13 +178,13 @@ fn a_port_that_gets_another_name_needs_a_bridge() {
     assert_eq!(plan_of("web", false).refusal("shop", false), None);
     let refusal = plan_of("http", false).refusal("shop", false).unwrap();
     insta::assert_snapshot!(refusal.text(&RenderOptions::default()), @r"
-    error: something would be lost with shop: nothing was changed
-      why:  requests to service/shop fail for a moment when its ports get other names; whoever may create and delete EndpointSlices can avoid it, and you may not
+    error: adopting shop would lose something: nothing was changed
+      why:  requests to service/shop fail for a moment when its ports get other names; a user who may create and delete EndpointSlices can avoid it
     ");
 }
 
 #[test]
-fn a_pause_is_no_part_of_an_app_that_needs_new_pods() {
+fn pause_is_not_adopted_if_new_pods_are_needed() {
     let plan_of = |updated: i32, selector: Value| {
         let mut paused = deployment();
         paused["spec"]["paused"] = json!(true);
@@ -196,15 +196,15 @@ fn a_pause_is_no_part_of_an_app_that_needs_new_pods() {
     let idle = plan_of(2, theirs.clone());
     assert_eq!(idle.manifest["spec"]["paused"], Value::Null);
     insta::assert_snapshot!(idle.summary(false, &RenderOptions::default()), @r"
-    pods:  are replaced, since a Deployment's selector can't be changed: new ones are started beside them, and they go when the new ones serve
-    note:  deployment/shop is paused; the app is not, for it needs new pods
+    pods:  are replaced, since a Deployment's selector can't be changed: new ones are started in addition, and the old ones are deleted when the new ones serve
+    note:  deployment/shop is paused; the app is not, since it needs new pods
     note:  the pods lose the labels app=shop
     note:  the new pods have no ServiceAccount token, no privilege escalation, the runtime's seccomp profile
     note:  Helm's release shop may write these objects back: take them out of it
     ");
     let refusal = plan_of(1, theirs).refusal("shop", false).unwrap();
     insta::assert_snapshot!(refusal.text(&RenderOptions::default()), @r"
-    error: something would be lost with shop: nothing was changed
+    error: adopting shop would lose something: nothing was changed
       why:  deployment/shop is paused in the middle of a rollout, and all new pods would be those of its new template
     ");
     // Pods that are kept are held on.
@@ -217,7 +217,7 @@ fn a_pause_is_no_part_of_an_app_that_needs_new_pods() {
 }
 
 #[test]
-fn where_no_new_pods_could_come_nothing_is_planned() {
+fn adoption_without_new_pods_is_rejected() {
     let mut paused = app("u1");
     paused.spec.paused = true;
     let held = Snapshot {
@@ -238,17 +238,17 @@ fn where_no_new_pods_could_come_nothing_is_planned() {
     insta::assert_snapshot!(errors.join("\n"), @r"
     error: AppDeploy shop is paused, so there would be no new pods: nothing was changed
       next: kubectl appdeploy resume shop -n a
-    error: there is a Deployment shop too, whose name the app needs: nothing was changed
+    error: Deployment shop exists, and the app needs its name: nothing was changed
       next: kubectl delete deployment shop -n a
             (if it is not needed)
-    error: AppDeploy shop is being deleted, and what it took over would go with it: nothing was changed
+    error: AppDeploy shop is being deleted, and adopted objects would be deleted with it: nothing was changed
       next: kubectl appdeploy status shop -n a
-            (see what holds it)
+            (shows what blocks it)
     ");
 }
 
 #[test]
-fn a_service_that_leads_elsewhere_is_told_and_waits_for_the_pods_of_the_app() {
+fn service_that_leads_elsewhere_is_reported_and_waits_for_the_pods_of_the_app() {
     let own = |spec: AppDeploySpec, mut service: Value, selector: Value| {
         let mut deployment = owned(deployment(), "u1");
         deployment["spec"]["template"]["metadata"]["labels"] = json!({"appdeploy.dev/app": "shop"});
@@ -268,8 +268,8 @@ fn a_service_that_leads_elsewhere_is_told_and_waits_for_the_pods_of_the_app() {
     assert_eq!((plan.pods, plan.waits, plan.is_done()), (Pods::Own, true, false));
     assert_eq!(plan.beside[0]["targetPort"], "http", "it leads to the app on");
     insta::assert_snapshot!(plan.refusal("shop", false).unwrap().text(&RenderOptions::default()), @r#"
-    error: something would be lost with shop: nothing was changed
-      why:  service/shop spec.type: "LoadBalancer" has no place in an app
+    error: adopting shop would lose something: nothing was changed
+      why:  service/shop spec.type: "LoadBalancer" can't be set in an app
       why:  service/shop leads to other pods than those of the app; a Deployment that keeps them is named with --deployment
       why:  port 81 of service/shop leads to a port called admin, which the pods of the app do not have
     "#);
@@ -292,7 +292,7 @@ fn a_service_that_leads_elsewhere_is_told_and_waits_for_the_pods_of_the_app() {
 }
 
 #[test]
-fn who_keeps_the_deployment_and_what_takes_its_pods_early_is_told() {
+fn owners_and_early_loss_of_pods_are_reported() {
     let other = Snapshot {
         other: Some(owned(deployment(), "u2")),
         ..found([None, Some(service()), None])
@@ -310,16 +310,16 @@ fn who_keeps_the_deployment_and_what_takes_its_pods_early_is_told() {
         marked.summary(false, &RenderOptions::default()),
     ];
     insta::assert_snapshot!(texts.join("\n"), @r#"
-    error: something would be lost with shop: nothing was changed
+    error: adopting shop would lose something: nothing was changed
       why:  deployment/shop belongs to AppDeploy shop, which may change or delete it
-    error: something would be lost with shop: nothing was changed
-      why:  the pods have the label appdeploy.dev/app=shop already, so the app's Deployment takes them for its own and ends them before requests go to the new ones
-    pods:  are replaced, since a Deployment's selector can't be changed: new ones are started beside them, and they go when the new ones serve
-    note:  port http of service/shop is called port-80 then, for whoever knows it by its name
+    error: adopting shop would lose something: nothing was changed
+      why:  the pods have the label appdeploy.dev/app=shop already, so the app's Deployment adopts them and deletes them before the new pods get requests
+    pods:  are replaced, since a Deployment's selector can't be changed: new ones are started in addition, and the old ones are deleted when the new ones serve
+    note:  port http of service/shop gets the name port-80, which clients that use the name must know
     note:  the pods lose the labels app=shop
     note:  deployment/shop metadata.annotations.reloader.example.com/auto: "true" goes
     note:  the new pods have no ServiceAccount token, no privilege escalation, the runtime's seccomp profile
-    note:  the new pods are started again when their health check fails for long, which those of before are not
+    note:  the new pods are restarted if their health check keeps failing, unlike the old pods
     note:  Helm's release shop may write these objects back: take them out of it
     "#);
 }
@@ -346,7 +346,7 @@ fn pods_that_are_kept_and_change_are_waited_for() {
 
 /// The app was created first, as in a repository, and leaves host and number of pods to their defaults.
 #[test]
-fn host_and_number_of_pods_of_an_app_that_exists_are_not_changed_in_silence() {
+fn changed_host_and_replicas_of_an_existing_app_are_reported() {
     let live = || [Some(deployment()), Some(service()), Some(ingress())];
     let of = |change: &dyn Fn(&mut AppDeploySpec)| {
         let mut app = app("u1");

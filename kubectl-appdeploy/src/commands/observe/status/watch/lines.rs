@@ -19,7 +19,7 @@ use crate::output::yaml;
 use crate::resource::workload::Workload;
 use crate::terminal::ui::{Ui, clean};
 
-/// Prints until the watch is over. `all` is what was known last.
+/// Prints lines until the watch ends. `all` is the last known state.
 pub async fn run(
     args: &Args,
     cluster: &Cluster,
@@ -64,7 +64,7 @@ struct Lines<'a> {
     kind: Kind,
     widths: Vec<usize>,
     is_headed: bool,
-    /// What was said of each last: an object changes more often than what is shown of it.
+    /// The last line of each object: it changes more often than its line.
     said: HashMap<(String, String), String>,
 }
 
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_change_that_can_be_seen() {
+    fn only_visible_changes_are_lines() {
         let args = Cli::parse_from(["status", "-w"]).args;
         let mut lines = Lines::new(&args, Kind::AppDeploy);
         let app = |name: &str, ready: i32, version: &str| -> DynamicObject {

@@ -36,7 +36,7 @@ enum ScreenEvent {
     Redraw,
 }
 
-/// Draws until the watch is over. `first` is the one that it is about, and `all` what was known last.
+/// Draws pages until the watch ends. `first` is the watched app, and `all` the last known state.
 pub async fn run(
     args: &Args,
     cluster: &Cluster,
@@ -119,7 +119,7 @@ pub async fn run(
             }
             return end;
         }
-        if !args.names.is_empty() && all.is_empty() {
+        if !args.which.names.is_empty() && all.is_empty() {
             return Ok(());
         }
     }
@@ -133,7 +133,7 @@ fn clock() -> impl Stream<Item = Result<ScreenEvent>> + Send + 'static {
     })
 }
 
-/// Says when the terminal has another size.
+/// Reports changes of the terminal's size.
 #[cfg(unix)]
 fn resizes() -> impl Stream<Item = Result<ScreenEvent>> + Send + 'static {
     use tokio::signal::unix::{SignalKind, signal};
@@ -153,7 +153,7 @@ fn resizes() -> impl Stream<Item = Result<ScreenEvent>> + Send + 'static {
     stream::pending()
 }
 
-/// What is shown, and what is known for it.
+/// The page and its data.
 struct View<'a> {
     args: &'a Args,
     cluster: &'a Cluster,
@@ -177,7 +177,7 @@ impl View<'_> {
         Some(match &self.lost {
             Some(why) => format!(
                 "{}\n{page}",
-                ui.render_options().styled(Style::Busy, "", "warning:", why)
+                ui.render_options().styled(Style::Busy, "", "Warning:", why)
             ),
             None => page,
         })
@@ -186,7 +186,7 @@ impl View<'_> {
     async fn page_of(&mut self, all: &[Workload], ui: &Ui) -> Option<String> {
         let now = Timestamp::now();
         match (self.args.single(), all.first()) {
-            (Some(name), None) => Some(format!("{} is gone", self.cluster.title(name))),
+            (Some(name), None) => Some(format!("{} was deleted", self.cluster.title(name))),
             (Some(_), Some(workload)) => {
                 let children = self.live.children(workload)?;
                 self.ask(ProbeRequest::about(workload, &children, now)).await;
