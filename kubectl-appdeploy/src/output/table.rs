@@ -1,5 +1,6 @@
 //! Tables as kubectl prints them: no borders, three spaces between columns, upper-case headers.
 
+use comfy_table::{ColumnConstraint, ContentArrangement, Table as Layout, Width, presets};
 use dialoguer::console::truncate_str;
 
 use crate::terminal::ui::{Style, clean, columns, paint, wrap};
@@ -168,17 +169,7 @@ impl Table {
 
     /// Returns the lines.
     pub fn text(&self, color: bool) -> String {
-        let widths = self.floored();
-        let header = self.header.iter().map(|name| (name.to_string(), columns(name)));
-        let header = (!self.header.is_empty()).then(|| line(header, &widths));
-        let rows = self.rows.iter().map(|row| {
-            let painted = |cell: &Cell| match cell.style {
-                Some(style) => paint(color, style, &cell.text),
-                None => cell.text.clone(),
-            };
-            line(row.iter().map(|cell| (painted(cell), columns(&cell.text))), &widths)
-        });
-        header.into_iter().chain(rows).collect::<Vec<_>>().join("\n")
+        self.layout(color).trim_fmt()
     }
 
     /// Returns the lines, none longer than the width: the values of the last column go on below where they begin, or
@@ -187,71 +178,65 @@ impl Table {
         /// Fewer columns are no room for a sentence.
         const NARROW: usize = 30;
         const INDENT: usize = 4;
-        if self.fits(width) {
+        let Some(width) = width.filter(|width| !self.fits(Some(*width))) else {
             return self.text(color);
-        }
-        let title = self.header.pop();
-        let last: Vec<Option<Cell>> = self.rows.iter_mut().map(Vec::pop).collect();
-        let begin: usize = self.widths().iter().map(|width| width + GAP).sum();
-        let room = width.unwrap_or(usize::MAX).saturating_sub(begin);
-        let text = self.text(color);
-        let mut lines = text.lines();
-        let mut written: Vec<String> = Vec::new();
-        let is_beside = room >= NARROW;
-        let gap = |row: &[Cell], widths: &[usize]| " ".repeat(begin - visible(row, widths));
+        };
         let widths = self.widths();
-        if let (Some(title), Some(header)) = (title, lines.next()) {
-            let header = if is_beside {
-                format!("{header:begin$}{title}")
-            } else {
-                header.to_owned()
-            };
-            written.push(header);
-        }
-        for ((line, row), cell) in lines.zip(&self.rows).zip(last) {
-            let text = cell.map(|cell| cell.text).unwrap_or_default();
-            if is_beside {
-                let mut parts = wrap(&text, Some(room)).into_iter();
-                written.push(format!(
-                    "{line}{}{}",
-                    gap(row, &widths),
-                    parts.next().unwrap_or_default()
-                ));
-                written.extend(parts.map(|part| format!("{:begin$}{part}", "")));
-            } else {
-                written.push(line.to_owned());
-                let room = width.map(|width| width.saturating_sub(INDENT));
-                written.extend(
-                    wrap(&text, room)
-                        .into_iter()
-                        .map(|part| format!("{:INDENT$}{part}", "")),
-                );
+        let begin: usize = widths.iter().rev().skip(1).map(|width| width + GAP).sum();
+        if width.saturating_sub(begin) >= NARROW {
+            let mut layout = self.layout(color);
+            layout
+                .set_content_arrangement(ContentArrangement::Dynamic)
+                .set_width(saturating(width));
+            if let Some(last) = layout.column_iter_mut().last() {
+                last.remove_constraint();
             }
+            return layout.trim_fmt();
+        }
+        self.header.pop();
+        let last: Vec<Option<Cell>> = self.rows.iter_mut().map(Vec::pop).collect();
+        let text = self.text(color);
+        let mut lines = text.lines().map(str::to_owned);
+        let mut written: Vec<String> = (!self.header.is_empty())
+            .then(|| lines.next())
+            .flatten()
+            .into_iter()
+            .collect();
+        for (line, cell) in lines.zip(last) {
+            written.push(line);
+            let text = cell.map(|cell| cell.text).unwrap_or_default();
+            let parts = wrap(&text, Some(width.saturating_sub(INDENT)));
+            written.extend(parts.into_iter().map(|part| format!("{:INDENT$}{part}", "")));
         }
         written.join("\n")
     }
-}
 
-/// Returns a line of values, each with the number of columns that it takes. The last one is not padded.
-fn line(values: impl Iterator<Item = (String, usize)>, widths: &[usize]) -> String {
-    let mut text = String::new();
-    let mut padding = 0;
-    for ((value, taken), width) in values.zip(widths) {
-        text.push_str(&" ".repeat(padding));
-        text.push_str(&value);
-        padding = (width + GAP).saturating_sub(taken);
+    /// Returns the table for the library that lays it out.
+    fn layout(&self, color: bool) -> Layout {
+        let painted = |cell: &Cell| match cell.style {
+            Some(style) => paint(color, style, &cell.text),
+            None => cell.text.clone(),
+        };
+        let mut layout = Layout::new();
+        layout.load_style(presets::NOTHING);
+        if !self.header.is_empty() {
+            layout.set_header(&self.header);
+        }
+        layout.add_rows(self.rows.iter().map(|row| row.iter().map(painted)));
+        let widths = self.floored();
+        for (index, column) in layout.column_iter_mut().enumerate() {
+            let gap = if index + 1 == widths.len() { 0 } else { GAP };
+            column.set_padding((0, saturating(gap)));
+            let width = Width::Fixed(saturating(widths[index] + gap));
+            column.set_constraint(ColumnConstraint::Absolute(width));
+        }
+        layout
     }
-    text
 }
 
-/// Returns how many columns a line takes, which ends with its last value.
-fn visible(row: &[Cell], widths: &[usize]) -> usize {
-    let before: usize = widths
-        .iter()
-        .take(row.len().saturating_sub(1))
-        .map(|width| width + GAP)
-        .sum();
-    before + row.last().map_or(0, |cell| columns(&cell.text))
+/// Returns a number of columns as the layout wants it.
+fn saturating(columns: usize) -> u16 {
+    u16::try_from(columns).unwrap_or(u16::MAX)
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ async fn attend(mut process: AttachedProcess, stdin: bool, tty: bool, ui: &mut U
     // Concurrently with the output: a command that waits for its reader does not read either.
     let mut typed = Box::pin(forward_stdin(stdin.then(input::typed), process.stdin()));
     let (mut out, mut err) = (process.stdout(), process.stderr());
-    let mut sizes = tty.then(input::sizes).flatten();
+    let mut sizes = input::Sizes::new();
     let mut sender = process.terminal_size().filter(|_| tty);
     tell_size(sender.as_mut());
     let (mut out_buffer, mut err_buffer) = (vec![0; 8192], vec![0; 8192]);
@@ -120,7 +120,7 @@ async fn attend(mut process: AttachedProcess, stdin: bool, tty: bool, ui: &mut U
                 0 => err = None,
                 count => ui.write_stderr(&err_buffer[..count]),
             },
-            () = resized(sizes.as_mut()), if sizes.is_some() => tell_size(sender.as_mut()),
+            () = sizes.changed(), if tty => tell_size(sender.as_mut()),
         }
     }
     Ok(match status {
@@ -147,12 +147,6 @@ async fn read(from: Option<&mut (impl AsyncRead + Unpin)>, buffer: &mut [u8]) ->
     match from {
         Some(from) => from.read(buffer).await.unwrap_or(0),
         None => 0,
-    }
-}
-
-async fn resized(sizes: Option<&mut input::Sizes>) {
-    if let Some(sizes) = sizes {
-        sizes.changed().await;
     }
 }
 

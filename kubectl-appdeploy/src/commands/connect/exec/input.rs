@@ -2,7 +2,12 @@
 
 use std::io::{self, IsTerminal as _, Read as _};
 
+use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
+#[cfg(unix)]
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+
+use crate::error::{Error, Result};
 
 /// Whether stdin is a terminal.
 pub fn is_terminal() -> bool {
@@ -28,84 +33,48 @@ pub fn typed() -> mpsc::Receiver<Vec<u8>> {
     receiver
 }
 
-#[cfg(unix)]
-mod unix {
-    use std::io;
+/// A terminal that passes on each key, also Ctrl-C. It is as before when this is dropped.
+pub struct Raw(());
 
-    use nix::sys::termios::{self, SetArg, Termios};
-    use tokio::signal::unix::{Signal, SignalKind, signal};
-
-    use crate::error::{Error, Result};
-
-    /// A terminal that passes on each key, also Ctrl-C. It is as before when this is dropped.
-    pub struct Raw(Termios);
-
-    impl Raw {
-        /// Makes the terminal pass on each key.
-        pub fn enter() -> Result<Self> {
-            let failed = |source: nix::Error| Error::failed(format!("cannot prepare the terminal: {source}"));
-            let before = termios::tcgetattr(io::stdin()).map_err(failed)?;
-            let mut raw = before.clone();
-            termios::cfmakeraw(&mut raw);
-            termios::tcsetattr(io::stdin(), SetArg::TCSANOW, &raw).map_err(failed)?;
-            Ok(Self(before))
-        }
-    }
-
-    impl Drop for Raw {
-        fn drop(&mut self) {
-            // The terminal may be gone, and then there is nothing to put back.
-            let _ = termios::tcsetattr(io::stdin(), SetArg::TCSADRAIN, &self.0);
-        }
-    }
-
-    /// Reports changes of the terminal's size.
-    pub struct Sizes(Signal);
-
-    impl Sizes {
-        /// Waits for it.
-        pub async fn changed(&mut self) {
-            self.0.recv().await;
-        }
-    }
-
-    /// Returns the size changes, if the system reports them.
-    pub fn sizes() -> Option<Sizes> {
-        signal(SignalKind::window_change()).ok().map(Sizes)
+impl Raw {
+    /// Makes the terminal pass on each key.
+    pub fn enter() -> Result<Self> {
+        let failed = |source| Error::failed(format!("cannot prepare the terminal: {source}"));
+        enable_raw_mode().map_err(failed)?;
+        Ok(Self(()))
     }
 }
 
-#[cfg(not(unix))]
-mod elsewhere {
-    use crate::error::{Error, Result};
-
-    /// A terminal that passes on each key.
-    pub struct Raw;
-
-    impl Raw {
-        /// Fails: it is not supported here.
-        pub fn enter() -> Result<Self> {
-            Err(Error::usage("-t is not supported on this system").why("leave it out, or run kubectl exec -it POD"))
-        }
-    }
-
-    /// Reports changes of the terminal's size.
-    pub struct Sizes;
-
-    impl Sizes {
-        /// Waits for it.
-        pub async fn changed(&mut self) {
-            std::future::pending().await
-        }
-    }
-
-    /// Returns the size changes.
-    pub fn sizes() -> Option<Sizes> {
-        None
+impl Drop for Raw {
+    fn drop(&mut self) {
+        // The terminal may be gone, and then there is nothing to put back.
+        let _ = disable_raw_mode();
     }
 }
 
-#[cfg(not(unix))]
-pub use elsewhere::{Raw, Sizes, sizes};
-#[cfg(unix)]
-pub use unix::{Raw, Sizes, sizes};
+/// Waits for changes of the terminal's size; forever where the system does not report them.
+pub struct Sizes(#[cfg(unix)] Option<Signal>);
+
+impl Sizes {
+    /// Reports changes from now on.
+    #[cfg(unix)]
+    pub fn new() -> Self {
+        Self(signal(SignalKind::window_change()).ok())
+    }
+
+    /// Reports none on this system.
+    #[cfg(not(unix))]
+    pub const fn new() -> Self {
+        Self()
+    }
+
+    /// Waits for the next change.
+    pub async fn changed(&mut self) {
+        #[cfg(unix)]
+        if let Some(signal) = &mut self.0 {
+            signal.recv().await;
+            return;
+        }
+        std::future::pending::<()>().await;
+    }
+}
